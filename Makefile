@@ -1,0 +1,78 @@
+# Needs make and Python >= 3.11, nothing else: each command makes its own environment on first use
+# and makes it anew when pyproject.toml or the constraints change.
+#   make test PYTHON=python3.12 VENV=.venv312      another interpreter, beside the first
+
+PYTHON ?= python3
+VENV ?= .venv
+OUT ?= results
+ARGS ?=
+
+BIN := $(VENV)/bin
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])' 2>/dev/null)
+CONSTRAINTS ?= $(wildcard constraints/py$(VERSION).txt)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+       $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+# One stamp per interpreter version: another version makes the environment anew.
+MADE := $(VENV)/.made-$(VERSION)
+
+.PHONY: help demo test slow lint format types bench build clean python
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo    the synthetic experiment, quick: tables and figures in $(OUT)/'
+	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
+	@echo 'make slow    the slow tests'
+	@echo 'make lint    ruff, check and format    make format    apply both'
+	@echo 'make types   mypy'
+	@echo 'make bench   benchmarks, as a table'
+	@echo 'make build   the wheel, in dist/'
+	@echo 'make clean   remove the environment and everything built'
+
+demo: $(MADE)-plots
+	$(BIN)/python examples/synthetic.py --quick --out $(OUT)/
+
+test: $(MADE)-test
+	$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)
+
+slow: $(MADE)-test
+	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+
+lint: $(MADE)-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(MADE)-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(MADE)-dev
+	$(BIN)/mypy
+
+bench: $(MADE)-plots
+	$(BIN)/python -m tests.benchmarks.draws $(ARGS)
+
+build: $(MADE)-dev
+	$(BIN)/python -m build --wheel
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find subsample_mcmc tests examples notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -------------------------------------------------------------------------------- environment
+python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(1)' || { \
+	  echo "subsample_mcmc needs Python >= 3.11, and '$(PYTHON)' is" \
+	       "$$($(PYTHON) --version 2>&1 | head -n 1)." \
+	       "Name one that is: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12"; exit 1; }
+
+# `python` is order-only: looked at every time, never a reason to make the environment anew.
+$(MADE): pyproject.toml $(CONSTRAINTS) | python
+	@echo "Making $(VENV) with $$($(PYTHON) --version) (first use, about a minute) ..."
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+$(MADE)-%: $(MADE)
+	@$(PIP) --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,217 @@
+"""What is raced: N rewards for each arm, given as a function of one datum and never stored."""
+
+import inspect
+import math
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.bytecode import attribute_chains
+from subsample_mcmc.errors import SlowMathWarning
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.records import as_record
+from subsample_mcmc.rules.race import Shape
+
+LARGEST = 2**32 - 1
+SLOW = ("log", "log1p", "exp")
+
+
+class Population:
+    """N log factors for each of D arms: p(arm) is proportional to prior * exp(sum_n log_factor).
+
+    log_factor(data, arm, n) -> float is plain Python and is compiled; it is first called once
+    uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value.
+    data: tuple, NamedTuple or dict of arrays (memory-mapped ones included). They are not copied:
+        what you change in place, the next decision sees.
+    arms: how many. size: rows; default the length of the first array.
+    log_prior: what does not depend on data, one number per arm; default zeros.
+    """
+
+    def __init__(self, log_factor, data, arms, size=None, log_prior=None):
+        self.data = prepared(data)
+        self.arms = whole(arms, "arms", "the number of arms, at least 1")
+        if size is None:
+            if not len(self.data) or np.ndim(self.data[0]) == 0:
+                raise ValueError("size was not given and data has no first array: pass size=N.")
+            size = len(self.data[0])
+        self.size = whole(size, "size", "the number of rows (N), at least 1")
+        if self.size > LARGEST:
+            raise ValueError(f"size={self.size}: at most {LARGEST} rows are supported.")
+        self.log_prior = prior_of(log_prior, self.arms)
+        self.shape = Shape((self.size,) * self.arms, shared=True)
+        self.log_factor = log_factor
+        try_once(log_factor, (self.data, 0, 0))
+        warn_of_slow_math(log_factor)
+        self.reward = jit(log_factor, flags=FLAGS, user=True)
+        self.context = self.data
+        self.engines: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        name = getattr(self.log_factor, "__name__", "log_factor")
+        return f"Population({name}, arms={self.arms}, size={self.size})"
+
+
+class Table:
+    """Rewards that stand in arrays: one row of a matrix, or one array, per arm."""
+
+    def __init__(self, rewards):
+        if isinstance(rewards, np.ndarray) and rewards.ndim == 2:
+            self.context: tuple = (read_only(numeric(rewards, "rewards")),)
+            sizes, self.reward, shared = (rewards.shape[1],) * rewards.shape[0], cell, True
+        else:
+            rows = [numeric(np.asarray(row), f"rewards[{i}]") for i, row in enumerate(rewards)]
+            wrong = [i for i, row in enumerate(rows) if row.ndim != 1]
+            if wrong or not rows:
+                given = f"rewards[{wrong[0]}].shape={rows[wrong[0]].shape}" if wrong else "no arm"
+                raise ValueError(
+                    f"{given}: rewards must be an (arms, N) array, a list of 1-D arrays, one per "
+                    "arm, or an sm.Population."
+                )
+            sizes = tuple(len(row) for row in rows)
+            starts = np.concatenate(([0], np.cumsum(sizes)))
+            flat = np.concatenate(rows).astype(float)
+            self.context = (read_only(flat), read_only(starts))
+            # Rows of one list entry have nothing to do with those of another.
+            self.reward, shared = entry, False
+        if len(sizes) == 0 or max(sizes) == 0:
+            raise ValueError(
+                f"rewards has {len(sizes)} arms of {max(sizes, default=0)} rewards: there must be "
+                "at least one arm and one reward."
+            )
+        self.arms = len(sizes)
+        self.shape = Shape(sizes, shared)
+        self.engines: dict[Any, Any] = {}
+
+
+@jit(flags=FLAGS)
+def cell(context, arm, n):
+    return context[0][np.uint64(arm), n]
+
+
+@jit(flags=FLAGS)
+def entry(context, arm, n):
+    return context[0][np.uint64(context[1][arm]) + n]
+
+
+# ----------------------------------------------------------------------------------- checking
+def whole(value, name, meaning) -> int:
+    """`value` as a positive int, or an error."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number != value or number < 1:
+        raise ValueError(f"{name}={value!r}: give {meaning}.")
+    return number
+
+
+def numeric(array: np.ndarray, name: str) -> np.ndarray:
+    """`array` if it holds real numbers, or an error that names it."""
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize not in (1, 2, 4, 8):
+        raise TypeError(f"{name} has dtype {array.dtype}: give real numbers, such as float64.")
+    if array.dtype == np.float16 or not array.dtype.isnative:
+        raise TypeError(f"{name} has dtype {array.dtype}: use .astype(float).")
+    return array
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view no compiled function can write to."""
+    view = array.view(np.ndarray)[...]
+    view.flags.writeable = False
+    return view
+
+
+def prepared(data) -> tuple:
+    """Data as a tuple or record of read-only arrays and numbers."""
+    if isinstance(data, np.ndarray):
+        raise TypeError("data is an array: give a tuple of arrays, such as (y,), or a dict.")
+    fields = as_record(data)
+    names = getattr(fields, "_fields", [f"data[{i}]" for i in range(len(fields))])
+    values = []
+    for name, value in zip(names, fields, strict=True):
+        if isinstance(value, bool | int | float | np.number):
+            values.append(value)
+            continue
+        values.append(read_only(numeric(np.asanyarray(value), f"data {name}")))
+    return type(fields)(*values) if hasattr(fields, "_fields") else tuple(values)
+
+
+def prior_of(log_prior, arms: int) -> np.ndarray:
+    """log_prior as an array of one finite number or -inf per arm."""
+    if log_prior is None:
+        return np.zeros(arms)
+    prior = np.asarray(log_prior, dtype=float)
+    if prior.shape != (arms,):
+        raise ValueError(f"log_prior has shape {prior.shape}: give one number for each of {arms} arms.")
+    return offsets_of(prior, "log_prior")
+
+
+def offsets_of(offsets: np.ndarray, name: str) -> np.ndarray:
+    """Refuse nan and +inf; -inf excludes its arm."""
+    wrong = np.flatnonzero(~(offsets < np.inf))
+    if wrong.size:
+        raise ValueError(
+            f"{name}[{wrong[0]}] is {offsets[wrong[0]]}: give a number, or -inf to exclude the arm."
+        )
+    if np.all(offsets == -np.inf):
+        raise ValueError(f"{name} is -inf for all {offsets.size} arms: none is left to choose.")
+    return offsets
+
+
+def try_once(function, arguments) -> None:
+    """Call a user function uncompiled on datum 0, to fail with his own traceback."""
+    plain = getattr(function, "py_func", function)
+    if not isinstance(plain, types.FunctionType):
+        raise TypeError(
+            f"log_factor={function!r} is not a Python function: give log_factor(data, arm, n) -> float."
+        )
+    try:
+        with np.errstate(all="ignore"):
+            value = plain(*arguments)
+    except (ZeroDivisionError, OverflowError):
+        return  # compiled code returns inf or nan here, which is judged when data are read
+    except ValueError as error:
+        if "math domain error" in str(error) or "expected a" in str(error):
+            return
+        raise
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError(
+            f"log_factor(data, arm=0, n=0) returned an array of shape {value.shape}; it must return "
+            "one float for datum n. Drop the sum over data: the race does it."
+        )
+    if isinstance(value, complex) or not isinstance(value, bool | int | float | np.number | np.ndarray):
+        raise TypeError(
+            f"log_factor(data, arm=0, n=0) returned {value!r} ({type(value).__name__}); it must "
+            "return one float for datum n."
+        )
+
+
+_warned: set[Any] = set()
+
+
+def warn_of_slow_math(function) -> None:
+    """Say once per function that math.log and the like keep the reward loop from vectorising."""
+    plain = getattr(function, "py_func", function)
+    if plain.__code__ in _warned:
+        return
+    _warned.add(plain.__code__)
+    used = set()
+    reached = {**plain.__globals__, **inspect.getclosurevars(plain).nonlocals}
+    for name in set(plain.__code__.co_names) | set(plain.__code__.co_freevars):
+        value = reached.get(name)
+        if value in (math, np):
+            used |= {f"{name}.{c[0]}" for c in attribute_chains(plain.__code__, name) if c}
+        elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
+            if value in [getattr(m, f) for m in (math, np) for f in SLOW]:
+                used.add(f"math.{value.__name__}")
+    slow = sorted(u for u in used if u.partition(".")[2] in SLOW)
+    if slow:
+        better = ", ".join(f"sm.{s.partition('.')[2]}" for s in slow)
+        warnings.warn(
+            f"{plain.__name__} calls {', '.join(slow)}, which the compiler cannot vectorise: the "
+            f"same values from {better} make an exact draw 10 times faster or more.",
+            SlowMathWarning,
+            stacklevel=3,
+        )

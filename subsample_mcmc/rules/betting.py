@@ -1,0 +1,207 @@
+"""Racing-Betting: drop an arm once a fair game against "it is the best" has paid 1/delta.
+
+Statement. Rows are drawn uniformly without replacement, rewards lie in the declared range. Then
+P(the race returns another arm than the argmax | offsets) <= delta, hence TV <= delta for a draw.
+
+Proof. Arm i plays one game. Before row t it chooses from the PAST a rival j, a bet lambda >= 0,
+and a lower bound a of d = l_j - l_i. If i is the best arm, the d still unread sum to at most
+o_i - o_j - D (o offsets, D what was read), so E[d_t | past] <= m_t = (o_i - o_j - D)/(N - t + 1)
+whichever rival was chosen, and K <- K (1 + lambda (d_t - m_t)) is a nonnegative supermartingale
+from 1 as long as lambda <= c/(m_t - a), c < 1. By Ville, P(sup K >= 1/delta) <= delta. An error
+requires that the best arm is dropped, and only the best arm's game must not err: no union over
+arms, none over looks. If m_t < a, i cannot be the best: that is certain. QED
+
+The game is a mixture of eight bets lambda_k = min(theta_k N/(N - t + 1), c/(m_t - a)): under
+Gaussian drift the best bet grows like N/(N - t + 1), and theta_k covers gaps that would be
+decided at odds o_k = T/(N - T). The betting martingales are those of Waudby-Smith & Ramdas
+(2024, JRSS-B 86(1)), used here on differences to a predictable rival.
+"""
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.records import record
+from subsample_mcmc.rules.race import OUT_OF_SPREAD, Rule, RuleFunctions, Shape
+from subsample_mcmc.rules.spread import SLACK, declared_spread, outside
+
+BETS = 8
+SAFETY = 0.9  # c: how much of the wealth one row may lose
+ONE_INTERVAL, WIDTH_PER_ARM, PAIR_BOUNDS = range(3)
+
+
+class Memory(NamedTuple):
+    """What the games keep."""
+
+    wealth: np.ndarray  # (arms, BETS)
+    theta: np.ndarray  # (BETS,) the bets of the arm in hand
+    game: np.ndarray  # (arms, 2) degrees of freedom and sum of squares of l_j - l_i in chunks
+    seen: np.ndarray  # (arms, 2) lowest and highest reward of each interval declared
+    lost: np.ndarray  # (arms,) 1: the game has paid 1/delta, or the arm cannot be the best
+
+
+@dataclass(frozen=True)
+class Betting(Rule):
+    """Drop an arm when a betting game says so: TV <= delta, proved; no union over arms or looks.
+
+    spread: width of one interval that holds every reward of every arm, or an array of widths
+        per arm (each arm's rewards in an interval of that width, wherever it lies).
+    bounds: instead of a spread, (low, high) with low <= l_i - l_j <= high for every row and
+        every pair of arms i > j (for two arms: the range of l_1 - l_0); numbers, or matrices
+        read at [i, j].
+    Both are checked against the rewards read; a violation is an error that names the datum.
+    """
+
+    spread: float | np.ndarray | None = None
+    bounds: tuple | None = None
+    guarantee: ClassVar[str] = "bounded"
+    batch: ClassVar[int] = 64
+    anytime: ClassVar[bool] = True
+    declares_range: ClassVar[bool] = True
+    paired: ClassVar[bool] = True
+
+    def functions(self) -> RuleFunctions:
+        """The compiled half."""
+        return RuleFunctions(start, observe, drop)
+
+    def params(self, shape: Shape, delta: float, batch: int, growth: float):
+        """The lower bounds of all differences, and the bets."""
+        if not shape.shared:
+            raise ValueError(
+                "Betting() plays on differences row by row, but these arms have rows of their own; "
+                "use Normal(paired=False) or BernsteinSerfling(spread=..., paired=False)."
+            )
+        arms, size = shape.arms, max(shape.sizes[0], 1)
+        widths, low = np.zeros(arms), np.zeros((1, 1))
+        if self.bounds is not None and self.spread is None:
+            kind, low = PAIR_BOUNDS, lower_bounds(self.bounds, arms)
+        else:
+            widths = declared_spread("Betting", self.spread, arms)
+            kind = ONE_INTERVAL if np.ndim(self.spread) == 0 else WIDTH_PER_ARM
+        first = batch / size
+        ratio = max(4.0, (10.0 / first) ** (1.0 / (BETS - 1)))
+        odds = first * ratio ** np.arange(BETS)
+        # The bet that is best for a gap decided at odds o, per standard deviation of d.
+        theta = np.sqrt(2.0 * (log(1.0 / delta) + 2.0) / (odds * size))
+        fields = record("kind", "widths", "low", "theta", "target")
+        return fields(kind, widths, low, theta, BETS / delta)
+
+    def memory(self, shape: Shape):
+        """The wealth of every arm's game and what it bets from."""
+        arms = shape.arms
+        return Memory(
+            np.ones((arms, BETS)), np.zeros(BETS), np.zeros((arms, 2)),
+            np.zeros((arms, 2)), np.zeros(arms, dtype=np.int64),
+        )  # fmt: skip
+
+
+def lower_bounds(bounds, arms: int) -> np.ndarray:
+    """Matrix of lower bounds of l_j - l_i at [j, i], from the user's (low, high)."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(b, dtype=float), (arms, arms)) for b in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Betting(bounds={bounds!r}): give (low, high), two numbers or two ({arms}, {arms}) "
+            "arrays with low <= l_i - l_j <= high for arms i > j."
+        ) from None
+    matrix = np.where(np.tri(arms, k=-1, dtype=bool), low, -high.T)
+    matrix = np.where(np.eye(arms, dtype=bool), 0.0, matrix)
+    if not np.all(np.isfinite(matrix)) or np.any(low > high):
+        raise ValueError(f"Betting(bounds={bounds!r}): low <= high must hold and both be finite.")
+    return matrix
+
+
+@jit
+def start(race, params, memory):
+    for arm in range(len(race.size)):
+        for k in range(BETS):
+            memory.wealth[arm, k] = 1.0
+        memory.game[arm, 0] = memory.game[arm, 1] = 0.0
+        memory.lost[arm] = 0
+    for i in range(len(memory.seen)):
+        memory.seen[i, 0], memory.seen[i, 1] = np.inf, -np.inf
+
+
+@jit
+def lower_bound(race, params, memory, rival, arm):
+    """The least that l_rival - l_arm can be at a row, from what is declared and the past."""
+    if params.kind == PAIR_BOUNDS:
+        return params.low[rival, arm] * (SLACK if params.low[rival, arm] < 0.0 else 1.0 / SLACK)
+    if params.kind == ONE_INTERVAL:
+        return -params.widths[0] * SLACK
+    # Each arm's interval contains what was seen of it: l_rival >= its highest - its width, ...
+    high, low = memory.seen[rival, 1], memory.seen[arm, 0]
+    return (high - params.widths[rival] * SLACK) - (low + params.widths[arm] * SLACK)
+
+
+@jit
+def play(race, params, memory, rival, arm, lo, hi, least):
+    """Bet on columns lo:hi; return the column that breaks the bound, or -1."""
+    wealth, theta, values = memory.wealth[arm], memory.theta, race.values
+    balance = race.offset[arm] - race.offset[rival] - (race.sums[rival] - race.sums[arm])
+    size, left = float(race.size[arm]), float(race.size[arm] - race.drawn[arm])
+    for c in range(np.uint64(lo), np.uint64(hi)):
+        d = values[rival, c] - values[arm, c]
+        if d < least:
+            return np.int64(c)
+        mean = balance / left  # the most the mean of the unread d can be if `arm` is the best
+        room = mean - least
+        if room < -1e-9 * (abs(mean) + abs(least)):
+            memory.lost[arm] = 1
+            return -1
+        odds, cap, excess = size / left, SAFETY / max(room, 1e-300), d - mean
+        most = 0.0
+        for k in range(BETS):
+            bet = min(theta[k] * odds, cap)
+            # A floor of 1e-100 keeps denormals away; it adds less than N * 1e-100 to delta.
+            wealth[k] = max(wealth[k] * (1.0 + bet * excess), 1e-100)
+            most += wealth[k]
+        if most >= params.target:
+            memory.lost[arm] = 1
+            return -1
+        balance -= d
+        left -= 1.0
+    return -1
+
+
+@jit(flags=FLAGS)
+def squares(values, rival, arm, lo, hi):
+    """Sum of squares of l_rival - l_arm about its mean over columns lo:hi."""
+    first, shift = 0.0, values[rival, lo] - values[arm, lo]
+    second = 0.0
+    for c in range(np.uint64(lo), np.uint64(hi)):
+        d = values[rival, c] - values[arm, c] - shift
+        first += d
+        second += d * d
+    return max(second - first * first / (hi - lo), 0.0)
+
+
+@jit
+def observe(race, params, memory, arm, rows, lo, hi):
+    """Play one arm's game on the rows just read, then learn from them."""
+    rival = race.leader[0] if arm != race.leader[0] else race.leader[1]
+    if rival < 0:  # the first batch: nothing is known to bet on, only to learn
+        rival = race.alive[0] if arm != race.alive[0] else race.alive[race.count[0] - 1]
+    elif memory.lost[arm] == 0 and memory.game[arm, 0] > 0.0:
+        deviation = max(sqrt(memory.game[arm, 1] / memory.game[arm, 0]), 1e-300)
+        for b in range(BETS):
+            memory.theta[b] = params.theta[b] / deviation
+        least = lower_bound(race, params, memory, rival, arm)
+        broken = play(race, params, memory, rival, arm, lo, hi, least)
+        if broken >= 0:
+            race.bad[0], race.bad[1], race.bad[2] = OUT_OF_SPREAD, arm, rows[broken - lo]
+            return
+    memory.game[arm, 0] += hi - lo - 1.0
+    memory.game[arm, 1] += squares(race.values, rival, arm, lo, hi)
+    if params.kind == ONE_INTERVAL:
+        outside(race, params.widths, memory.seen, 0, arm, rows, lo, hi)
+    elif params.kind == WIDTH_PER_ARM:
+        outside(race, params.widths, memory.seen, arm, arm, rows, lo, hi)
+
+
+@jit
+def drop(race, params, memory, arm):
+    return memory.lost[arm] == 1

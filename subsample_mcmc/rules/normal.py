@@ -1,0 +1,149 @@
+"""Racing-Normal: sample means are taken as jointly Gaussian (Chen & Ghahramani 2016, 3.3.2)."""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.records import record
+from subsample_mcmc.rules.bnormal import boundary_line, looks, read_boundary
+from subsample_mcmc.rules.race import (
+    Rule,
+    RuleFunctions,
+    Shape,
+    gap,
+    nothing_to_observe,
+    skewness,
+    standard_error,
+)
+
+# The guard: a mean of T rows is trusted once T >= GUARD_ROWS * skewness^2.
+GUARD_ROWS = 25.0
+
+
+@dataclass(frozen=True)
+class Normal(Rule):
+    """Drop an arm when its gap exceeds B standard errors, B = B_Normal(delta', first fraction).
+
+    Sharp where means are nearly Gaussian; a heuristic where they are not, hence `asymptotic`.
+
+    paired: variance of the difference to the leader on shared rows, delta' = delta/(D-1). False
+        adds the two arms' own radii at delta' = delta/D; arms with rows of their own add
+        variances instead (they are independent) and smooth them by one pseudo-observation.
+    side: "table1" is the reading behind the paper's Table 1, valid for two arms; with more arms
+        "eq5" is used, whose union over arms holds. "eq5" uses it always.
+    guard: corrects the gap for the skewness of the difference and reads on while the batch is
+        too small for it. It cannot see rare spikes that no row read so far contains: if those
+        matter, declare a range and use Betting.
+    """
+
+    paired: bool = True
+    side: str = "table1"
+    guard: bool = True
+    guarantee: ClassVar[str] = "asymptotic"
+    batch: ClassVar[int] = 64
+
+    def __post_init__(self):
+        if self.side not in ("table1", "eq5"):
+            raise ValueError(f'side={self.side!r}: it must be "table1" or "eq5".')
+
+    def functions(self) -> RuleFunctions:
+        """The compiled half."""
+        return RuleFunctions(start, nothing_to_observe, drop)
+
+    def params(self, shape: Shape, delta: float, batch: int, growth: float):
+        """B_Normal as a line over the first fraction, at the share of delta of one arm."""
+        if not 0.0 < delta < 0.5:
+            raise ValueError(
+                f"delta={delta!r}: Normal() needs 0 < delta < 0.5 (its boundary is 0 at one half); "
+                "use a smaller delta."
+            )
+        if self.paired and not shape.shared:
+            raise ValueError(
+                "Normal(paired=True) compares arms row by row, but these arms have rows of their "
+                "own; use Normal(paired=False)."
+            )
+        rivals = shape.arms - 1 if self.paired or not shape.shared else shape.arms
+        side = self.side if shape.arms == 2 and rivals == 1 else "eq5"
+        most = max(looks(batch / size, growth) for size in shape.sizes if size > 0)
+        line = boundary_line(delta / max(rivals, 1), side, growth, most)
+        kind = 0 if self.paired else (1 if shape.shared else 2)
+        fields = record("line", "batch", "growth", "kind", "guard")
+        return fields(line, float(batch), float(growth), kind, GUARD_ROWS if self.guard else 0.0)
+
+    def memory(self, shape: Shape):
+        """B per arm: populations of different sizes have different first fractions."""
+        return (np.zeros(shape.arms),)
+
+
+@jit
+def start(race, params, memory):
+    boundary = memory[0]
+    for k in range(race.count[0]):
+        arm = race.alive[k]
+        fraction = params.batch / race.size[arm]
+        if k > 0 and race.size[arm] == race.size[race.alive[k - 1]]:
+            boundary[arm] = boundary[race.alive[k - 1]]
+        else:
+            boundary[arm] = read_boundary(params.line, fraction, params.growth)
+
+
+@jit
+def guarded(z, skew, rows, params, bound):
+    """The drop test on a difference whose skewness may have thinned the tail we look at.
+
+    Only negative skewness of leader - arm is dangerous: the arm's rare large rewards are those
+    a small batch misses, and then gap and standard error are both wrong in its disfavour.
+    """
+    if skew >= 0.0:
+        return z > bound
+    if rows < params.guard * skew * skew:
+        return False
+    # Hall's (1992) monotone transform: to first order it undoes the term skew (2 z^2 + 1) phi(z) /
+    # (6 sqrt(T)) by which the tail of a studentised mean exceeds the normal one.
+    a = skew / sqrt(rows)
+    return z + a * (z * z / 3.0 + a * z * z * z / 27.0 + 1.0 / 6.0) > bound
+
+
+@jit
+def smoothed(race, arm, error):
+    """Squared standard error with one pseudo-observation of the spread seen over all arms.
+
+    Three equal draws give variance 0 and would kill the right arm.
+    """
+    n, t = race.size[arm], race.drawn[arm]
+    if t >= n:
+        return 0.0
+    pooled, rows = 0.0, 0.0
+    for k in range(race.count[0]):
+        own = race.moments[race.alive[k]]
+        pooled += own[3] - own[2] * own[2] / own[0]
+        rows += own[0] - 1.0
+    prior = pooled / max(rows, 1.0)
+    finite = 1.0 - (t - 1.0) / (n - 1.0)
+    return error * error + n * n * prior * finite / (t * t)
+
+
+@jit
+def drop(race, params, memory, arm):
+    leader, distance, bound = race.leader[0], gap(race, arm), memory[0][arm]
+    error = standard_error(race, arm)
+    if params.kind == 0:
+        if error <= 0.0:  # identical rewards so far: no information, read on
+            return False
+        if params.guard > 0.0 and bound > 0.0:
+            return guarded(distance / error, skewness(race, arm), race.drawn[arm], params, bound)
+        return distance > bound * error
+    other = standard_error(race, leader)
+    if params.kind == 1:
+        if error <= 0.0 and other <= 0.0:
+            return False
+        return distance > bound * (error + other)
+    # Independent populations: variances add, each smoothed by one pseudo-observation.
+    total = smoothed(race, arm, error) + smoothed(race, leader, other)
+    exact = race.drawn[arm] == race.size[arm] and race.drawn[leader] == race.size[leader]
+    if total <= 0.0 and not exact:
+        return False
+    return distance > max(bound, memory[0][leader]) * sqrt(total)

@@ -1,0 +1,99 @@
+"""Racing-EBS: the empirical Bernstein-Serfling bound (Chen & Ghahramani 2016, Eq. 6-7).
+
+Bardenet & Maillard (2015, Bernoulli 21(3), Thm 4): n rewards drawn without replacement from N
+with range C have, with probability at least 1 - delta,
+
+    mean_n - mean <= s_n sqrt(2 rho_n log(5/delta) / n) + kappa C log(5/delta) / n,
+
+kappa = 7/3 + 3/sqrt(2), rho_n = 1 - (n-1)/N for n <= N/2, (1 - n/N)(1 + 1/n) above, s_n the
+biased standard deviation. Union bounds over looks and over arms make it hold for a race.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.records import record
+from subsample_mcmc.rules.race import Rule, RuleFunctions, Shape, gap, variance
+from subsample_mcmc.rules.spread import declared_spread, outside
+
+KAPPA = 7.0 / 3.0 + 3.0 / sqrt(2.0)
+
+
+@dataclass(frozen=True)
+class BernsteinSerfling(Rule):
+    """Drop an arm when its gap exceeds the Bernstein-Serfling radius: TV <= delta, proved.
+
+    spread: width of one interval that holds every reward of every arm, or an array of widths
+        per arm. It is checked against the rewards read; a violation is an error.
+    paired: bound the difference to the leader at delta/(D-1) and range C_leader + C_arm; False
+        adds two bounds at delta/D.
+    """
+
+    spread: float | np.ndarray | None = None
+    paired: bool = True
+    guarantee: ClassVar[str] = "bounded"
+    batch: ClassVar[int] = 2
+    declares_range: ClassVar[bool] = True
+
+    def functions(self) -> RuleFunctions:
+        """The compiled half."""
+        return RuleFunctions(start, observe, drop)
+
+    def params(self, shape: Shape, delta: float, batch: int, growth: float):
+        """log(5/delta'), one entry per number of rows of a population."""
+        if self.paired and not shape.shared:
+            raise ValueError(
+                "BernsteinSerfling(paired=True) compares arms row by row, but these arms have rows "
+                "of their own; use BernsteinSerfling(spread=..., paired=False)."
+            )
+        spread = declared_spread("BernsteinSerfling", self.spread, shape.arms)
+        rivals = max(shape.arms - 1, 1) if self.paired else shape.arms
+        terms = np.zeros(shape.arms)
+        for arm, size in enumerate(shape.sizes):
+            # t* - 1 looks come before the one that has read everything.
+            early = max(ceil(log(max(size / batch, 1.0)) / log(growth) - 1e-9), 1)
+            terms[arm] = log(5.0 * early * rivals / delta)
+        return record("spread", "terms", "paired")(spread, terms, int(self.paired))
+
+    def memory(self, shape: Shape):
+        """Smallest and largest reward seen per arm."""
+        return (np.zeros((shape.arms, 2)),)
+
+
+@jit
+def start(race, params, memory):
+    seen = memory[0]
+    for arm in range(len(race.size)):
+        seen[arm, 0], seen[arm, 1] = np.inf, -np.inf
+
+
+@jit
+def observe(race, params, memory, arm, rows, lo, hi):
+    outside(race, params.spread, memory[0], arm, arm, rows, lo, hi)
+
+
+@jit
+def radius(n, size, s2, spread, term):
+    """The bound on mean_n - mean, at log(5/delta) = term."""
+    if n >= size:
+        return 0.0
+    rho = 1.0 - (n - 1.0) / size if 2 * n <= size else (1.0 - n / size) * (1.0 + 1.0 / n)
+    return sqrt(2.0 * s2 * rho * term / n) + KAPPA * spread * term / n
+
+
+@jit
+def drop(race, params, memory, arm):
+    leader, n, size = race.leader[0], race.drawn[arm], race.size[arm]
+    if params.paired:
+        both = params.spread[leader] + params.spread[arm]
+        return gap(race, arm) > size * radius(n, size, variance(race, arm), both, params.terms[arm])
+    own = size * radius(n, size, variance(race, arm), params.spread[arm], params.terms[arm])
+    best, t = race.size[leader], race.drawn[leader]
+    s2 = variance(race, leader)
+    return gap(race, arm) > own + best * radius(
+        t, best, s2, params.spread[leader], params.terms[leader]
+    )

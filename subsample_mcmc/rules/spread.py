@@ -1,0 +1,36 @@
+"""The declared range of rewards, and the watch that the data keep to it."""
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.rules.race import OUT_OF_SPREAD
+
+SLACK = 1.0 + 1e-9  # a declared width may miss the true one by rounding, not by more
+
+
+def declared_spread(rule: str, spread, arms: int) -> np.ndarray:
+    """The widths per arm as an array, or an error that says what a range is for."""
+    if spread is None:
+        raise ValueError(
+            f"{rule}() was given no range: its guarantee needs one. Pass {rule}(spread=...), the "
+            "width of an interval that holds every reward of every arm (one number, or one per "
+            "arm), or use Normal(), which needs none and promises less."
+        )
+    widths = np.broadcast_to(np.asarray(spread, dtype=float), (arms,)).copy()
+    if not np.all(np.isfinite(widths)) or np.any(widths < 0.0):
+        raise ValueError(f"{rule}(spread={spread!r}): widths must be finite and not negative.")
+    return widths
+
+
+@jit
+def outside(race, spread, seen, interval, arm, rows, lo, hi):
+    """Widen the `interval` seen by an arm's columns lo:hi; report the datum that outgrows it."""
+    low, high = seen[interval, 0], seen[interval, 1]
+    for c in range(lo, hi):
+        value = race.values[arm, c]
+        low = value if value < low else low
+        high = value if value > high else high
+        if high - low > spread[interval] * SLACK:
+            race.bad[0], race.bad[1], race.bad[2] = OUT_OF_SPREAD, arm, rows[c - lo]
+            break
+    seen[interval, 0], seen[interval, 1] = low, high

@@ -1,0 +1,65 @@
+"""Read everything: the reference every other selector is compared with."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Choice, Shape
+from subsample_mcmc.selectors.selector import Selector, Sources, failed, not_a_sum
+
+
+@dataclass(frozen=True)
+class Exact(Selector):
+    """Sum every reward of every arm and take the largest total: no error, D N pulls."""
+
+    guarantee: ClassVar[str] = "exact"
+
+    def build(self, sources: Sources) -> Any:
+        """The compiled choice."""
+        return exact_choice(sources)
+
+    def params(self, shape: Shape) -> Any:
+        """Sizes per arm."""
+        return (np.asarray(shape.sizes, dtype=np.int64),)
+
+    def scratch(self, shape: Shape) -> Any:
+        """None is needed."""
+        return (np.zeros(1),)
+
+
+_made: dict[Sources, Any] = {}
+
+
+def exact_choice(sources: Sources) -> Any:
+    """choose() that streams every arm; memoised so that equal rewards share machine code."""
+    if sources in _made:
+        return _made[sources]
+    total = sources.total
+
+    @jit
+    def choose(rng, context, offsets, params, scratch):
+        sizes, best, highest, pulls, possible = params[0], -1, -np.inf, 0, 0
+        for arm in range(len(offsets)):
+            if offsets[arm] > -np.inf:
+                possible += 1
+                best = arm
+        if possible == 1:
+            return Choice(best, 0, 0, ALONE, 0, -1, -1)
+        best = -1
+        for arm in range(len(offsets)):
+            if offsets[arm] == -np.inf:
+                continue
+            value = total(context, arm, sizes[arm])
+            pulls += sizes[arm]
+            if not_a_sum(value):
+                return failed(NOT_FINITE, arm, -1, pulls, 1)
+            if offsets[arm] + value > highest:
+                best, highest = arm, offsets[arm] + value
+        if best < 0:
+            return failed(ALL_IMPOSSIBLE, -1, -1, pulls, 1)
+        return Choice(best, pulls, 1, EXACT, 0, -1, -1)
+
+    _made[sources] = choose
+    return choose

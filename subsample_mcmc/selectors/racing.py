@@ -1,0 +1,364 @@
+"""Race the arms on shared mini-batches and drop them as soon as the rule allows.
+
+Chen & Ghahramani (2016), Algorithm 1, with three additions: the retreat, which finishes by
+streaming the survivors when racing on would cost more; arms with rows of their own; and rewards
+of -inf, which drop their arm with certainty.
+"""
+
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.draws import CHUNK, Rows, make_rows, put_back, take
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.rules.normal import Normal
+from subsample_mcmc.rules.race import (
+    ALL_IMPOSSIBLE,
+    ALONE,
+    BUFFER,
+    EXACT,
+    EXHAUSTED,
+    NOT_FINITE,
+    OUT_OF_SPREAD,
+    RACED,
+    RETREATED,
+    Choice,
+    Race,
+    Rule,
+    RuleFunctions,
+    Shape,
+    add_moments,
+    make_race,
+)
+from subsample_mcmc.selectors.selector import Selector, Sources, failed, not_a_sum
+
+# The retreat: a gathered reward costs this many streamed ones, by number of rows (measured), and
+# a race may cost this share of an exact decision before it must be sure to save it.
+GATHER_COST = ((1 << 17, 3.0), (1 << 21, 4.0), (1 << 62, 8.0))
+PATIENCE = 0.08
+
+
+class Params(NamedTuple):
+    """Run-time numbers of a race."""
+
+    batch: int
+    growth: float
+    anytime: int
+    shared: int
+    paired: int
+    ranged: int
+    gather_cost: float  # 0: never retreat
+    patience: float
+    rule: Any
+
+
+class Scratch(NamedTuple):
+    """Arrays of a race."""
+
+    race: Race
+    rows: Rows
+    memory: Any
+
+
+@dataclass(frozen=True)
+class Racing(Selector):
+    """Read mini-batches for all surviving arms, drop those the rule allows, until one is left.
+
+    rule: Normal() (default), BernsteinSerfling(spread=...), Betting(spread=...), or your own.
+    delta: chance of a wrong arm per decision that the rule may spend.
+    batch: rows before the first look; None takes the rule's own.
+    growth: each look reads this many times the rows of the one before (2 = the paper's).
+        Rules that are valid at every row (Betting) look more often.
+    retreat: stream the surviving arms exactly when that is cheaper than racing on; a decision
+        then costs at most about 1.1 times the exact one. With few rows this is decided
+        before the first batch.
+    """
+
+    rule: Rule = field(default_factory=Normal)
+    delta: float = 0.05
+    batch: int | None = None
+    growth: float = 2.0
+    retreat: bool = True
+
+    def __post_init__(self):
+        if not 0.0 < self.delta < 1.0:
+            raise ValueError(
+                f"delta={self.delta!r}: the chance of a wrong arm must lie strictly between 0 "
+                "and 1; use Exact() if no error is allowed."
+            )
+        if self.batch is not None and (int(self.batch) != self.batch or self.batch < 2):
+            raise ValueError(f"batch={self.batch!r}: give a whole number of rows, at least 2.")
+        if not 1.01 <= self.growth <= 16.0:
+            raise ValueError(f"growth={self.growth!r}: give a factor between 1.01 and 16.")
+        if not isinstance(self.rule, Rule):
+            raise TypeError(
+                f"rule={self.rule!r}: give a rule object such as sm.Normal() or sm.Betting(spread=1.0)"
+            )
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the rule promises."""
+        return self.rule.guarantee
+
+    def build(self, sources: Sources) -> Any:
+        """The compiled choice."""
+        return race_choice(sources, self.rule.functions())
+
+    def params(self, shape: Shape) -> Any:
+        """Schedule, cost model and the rule's own numbers."""
+        batch = int(self.batch or self.rule.batch)
+        largest = max(shape.sizes)
+        cost = next(cost for rows, cost in GATHER_COST if largest <= rows)
+        rule = self.rule.params(shape, self.delta, batch, self.growth)
+        return Params(
+            batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
+            int(self.rule.compares_pairs), int(self.rule.declares_range),
+            cost if self.retreat else 0.0, PATIENCE, rule,
+        )  # fmt: skip
+
+    def scratch(self, shape: Shape) -> Any:
+        """One set of rows if the arms share them, else one per arm."""
+        sizes = shape.sizes[:1] if shape.shared else shape.sizes
+        return Scratch(make_race(shape.sizes), make_rows(sizes), self.rule.memory(shape))
+
+
+@jit
+def begin(race, offsets):
+    """Enter every arm with a finite offset; return how many."""
+    race.count[0] = 0
+    for arm in range(len(offsets)):
+        if offsets[arm] > -np.inf:
+            race.alive[race.count[0]] = arm
+            race.count[0] += 1
+        race.offset[arm] = offsets[arm]
+        race.drawn[arm] = 0
+        race.sums[arm] = 0.0
+        race.moments[arm, 0] = 0.0
+    race.leader[0] = race.leader[1] = -1
+    race.bad[0] = race.dropped[0] = 0
+    return race.count[0]
+
+
+@jit
+def remove(race, k):
+    """Take the k-th living arm out, keeping the order of the others."""
+    for i in range(k, race.count[0] - 1):
+        race.alive[i] = race.alive[i + 1]
+    race.count[0] -= 1
+
+
+@jit(flags=FLAGS)
+def add_up(values, arm, lo, hi):
+    """Sum of one arm's rewards in columns lo:hi."""
+    value = 0.0
+    for c in range(np.uint64(lo), np.uint64(hi)):
+        value += values[arm, c]
+    return value
+
+
+@jit
+def find_bad(race, arm, rows, lo, hi):
+    """Record the first nan or +inf among columns lo:hi."""
+    race.bad[0], race.bad[1], race.bad[2] = NOT_FINITE, arm, -1
+    for c in range(lo, hi):
+        if not_a_sum(race.values[arm, c]):
+            race.bad[2] = rows[c - lo]
+            return
+
+
+@jit
+def rank(race, paired):
+    """Score the living arms, find leader and runner-up, and refresh moments if it changed."""
+    old, best, second = race.leader[0], -1, -1
+    for k in range(race.count[0]):
+        arm = race.alive[k]
+        scale = race.size[arm] / race.drawn[arm] if race.drawn[arm] > 0 else 0.0
+        race.score[arm] = race.sums[arm] * scale + race.offset[arm]
+        if best < 0 or race.score[arm] > race.score[best]:
+            best, second = arm, best
+        elif second < 0 or race.score[arm] > race.score[second]:
+            second = arm
+    race.leader[0], race.leader[1] = best, second
+    if paired and best != old:
+        for k in range(race.count[0]):
+            arm = race.alive[k]
+            race.moments[arm, 0] = race.moments[arm, 2] = 0.0
+            race.moments[arm, 3] = race.moments[arm, 4] = 0.0
+            add_moments(race, best, arm, 0, min(race.drawn[arm], BUFFER))
+
+
+@jit
+def next_look(race, params, target):
+    """Rows an arm should have read at the next look."""
+    if target == 0:
+        return params.batch
+    if params.anytime:
+        return target + max(params.batch, target >> 4)
+    return max(target + 1, int(ceil(target * params.growth)))
+
+
+@jit
+def should_retreat(race, params, spent, target, exact_cost):
+    """Is streaming the survivors now better than racing to the next look? (costs: streamed rewards)
+
+    Two reasons: the rows read would have paid for the stream (rent or buy), or the worst case,
+    in which the race still ends by streaming every arm now alive, would cost too much.
+    """
+    if params.gather_cost == 0.0:
+        return False
+    ahead, finish, largest = 0.0, 0.0, 0
+    for k in range(race.count[0]):
+        arm = race.alive[k]
+        ahead += max(min(target, race.size[arm]) - race.drawn[arm], 0)
+        finish += race.size[arm] if race.drawn[arm] < race.size[arm] else 0
+        largest = max(largest, race.size[arm])
+    if params.gather_cost * min(target, largest) > largest:
+        return True
+    worst = params.gather_cost * (spent + ahead) + finish
+    return worst > (1.0 + params.patience) * exact_cost
+
+
+_made: dict[tuple[Sources, RuleFunctions], Any] = {}
+
+
+def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
+    """choose() for one reward and one rule; memoised so that equal ones share machine code."""
+    if (sources, functions) in _made:
+        return _made[sources, functions]
+    rewards, total = sources
+    start, observe, drop = functions
+
+    @jit
+    def count(params, scratch, arm, kept, lo, hi):
+        """Let the rule observe an arm's new columns, then add them to what is known."""
+        race = scratch.race
+        if race.latest[arm] > -np.inf:
+            observe(race, params.rule, scratch.memory, arm, kept, lo, hi)
+            if not params.paired:
+                add_moments(race, -1, arm, lo, hi)
+            elif race.leader[0] >= 0:
+                add_moments(race, race.leader[0], arm, lo, hi)
+        race.sums[arm] += race.latest[arm]
+        race.drawn[arm] += hi - lo
+
+    @jit
+    def bury(race, params, memory, kept, lo, hi):
+        """Drop, with certainty, every arm whose new rewards contain -inf."""
+        for k in range(race.count[0] - 1, -1, -1):
+            arm = race.alive[k]
+            if race.latest[arm] > -np.inf:
+                continue
+            remove(race, k)
+            # Games played against an arm that is now out of the range count for nothing.
+            start(race, params.rule, memory)
+            race.leader[0] = race.leader[1] = -1
+            if race.dropped[0] > 0 and params.ranged:
+                race.bad[0], race.bad[1], race.bad[2] = OUT_OF_SPREAD, arm, -1
+                for c in range(lo, hi):
+                    if race.values[arm, c] == -np.inf:
+                        race.bad[2] = kept[c - lo]
+
+    @jit
+    def read(rng, context, params, scratch, target):
+        """Read at most CHUNK more rows of every arm that is short of `target`; return pulls."""
+        race, rows = scratch.race, scratch.rows
+        pulls, lo, hi, at, m = 0, 0, 0, 0, 0
+        for k in range(race.count[0]):
+            arm = race.alive[k]
+            short = min(target, race.size[arm]) - race.drawn[arm]
+            if pulls == 0 or not params.shared:
+                m = min(short, CHUNK)
+                if m <= 0:
+                    continue
+                at = take(rows, rng, 0 if params.shared else arm, m)
+                lo = race.drawn[arm] if race.drawn[arm] + m <= BUFFER else BUFFER
+                hi = lo + m
+            rewards(context, arm, rows.kept[at : at + m], race.values[arm, lo:hi])
+            race.latest[arm] = add_up(race.values, arm, lo, hi)
+            pulls += m
+            if not_a_sum(race.latest[arm]):
+                find_bad(race, arm, rows.kept[at : at + m], lo, hi)
+                return pulls
+            if not params.shared:
+                count(params, scratch, arm, rows.kept[at : at + m], lo, hi)
+        if params.shared and pulls > 0:
+            bury(race, params, scratch.memory, rows.kept[at : at + m], lo, hi)
+            for k in range(race.count[0]):
+                count(params, scratch, race.alive[k], rows.kept[at : at + m], lo, hi)
+        elif pulls > 0:
+            bury(race, params, scratch.memory, rows.kept[at : at + m], lo, lo)
+        return pulls
+
+    @jit
+    def stream(context, race, pulls, rounds, ended):
+        """Finish exactly: totals of the living arms, from sums where all rows were read."""
+        best, highest = -1, -np.inf
+        for k in range(race.count[0]):
+            arm = race.alive[k]
+            value = race.sums[arm]
+            if race.drawn[arm] < race.size[arm]:
+                value = total(context, arm, race.size[arm])
+                pulls += race.size[arm]
+            if not_a_sum(value):
+                return failed(NOT_FINITE, arm, -1, pulls, rounds)
+            if race.offset[arm] + value > highest:
+                best, highest = arm, race.offset[arm] + value
+        if best < 0:
+            return failed(ALL_IMPOSSIBLE, -1, -1, pulls, rounds)
+        return Choice(best, pulls, rounds, ended, race.dropped[0], -1, -1)
+
+    @jit
+    def race_on(rng, context, params, scratch, exact_cost):
+        """Look, drop, and read on, until one arm is left, all rows are read, or it is too dear."""
+        race = scratch.race
+        pulls, rounds, target, most = 0, 0, 0, 0
+        for k in range(race.count[0]):
+            most = max(most, race.size[race.alive[k]])
+        while True:
+            target = next_look(race, params, target)
+            if should_retreat(race, params, pulls, target, exact_cost):
+                return stream(context, race, pulls, rounds + 1, RETREATED if rounds else EXACT)
+            more = 1
+            while more > 0:
+                more = read(rng, context, params, scratch, target)
+                pulls += more
+                if race.bad[0] != 0:
+                    return failed(race.bad[0], race.bad[1], race.bad[2], pulls, rounds)
+            rounds += 1
+            if race.count[0] == 0:  # every arm still in the race met -inf: look at all again
+                begin(race, race.offset)
+                return stream(context, race, pulls, rounds, RETREATED)
+            if target >= most:
+                return stream(context, race, pulls, rounds, EXHAUSTED)
+            rank(race, params.paired)
+            for k in range(race.count[0] - 1, -1, -1):
+                arm = race.alive[k]
+                if arm != race.leader[0] and drop(race, params.rule, scratch.memory, arm):
+                    remove(race, k)
+                    race.dropped[0] += 1
+            if race.count[0] == 1:
+                return Choice(race.alive[0], pulls, rounds, RACED, race.dropped[0], -1, -1)
+
+    @jit
+    def choose(rng, context, offsets, params, scratch):
+        race = scratch.race
+        alive = begin(race, offsets)
+        if alive == 0:
+            return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
+        if alive == 1:
+            return Choice(race.alive[0], 0, 0, ALONE, 0, -1, -1)
+        exact_cost, largest = 0.0, 0
+        for k in range(alive):
+            exact_cost += race.size[race.alive[k]]
+            largest = max(largest, race.size[race.alive[k]])
+        if largest < 2 * params.batch:
+            return stream(context, race, 0, 1, EXACT)
+        start(race, params.rule, scratch.memory)
+        choice = race_on(rng, context, params, scratch, exact_cost)
+        put_back(scratch.rows)
+        return choice
+
+    _made[sources, functions] = choose
+    return choose

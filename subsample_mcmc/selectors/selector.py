@@ -1,0 +1,80 @@
+"""What a selector is: how one decision is made, as a spec and a compiled function."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.rules.race import NOT_FINITE, Choice, Shape
+
+
+class Sources(NamedTuple):
+    """Compiled access to rewards, made from a one-datum function.
+
+    rewards(context, arm, rows, out)   fill out with one arm's rewards for a mini-batch
+    total(context, arm, size)          the exact sum over all rows, no gather, no stores
+    """
+
+    rewards: Any
+    total: Any
+
+
+@dataclass(frozen=True)
+class Selector:
+    """How a decision is made. A frozen spec; `build` gives the compiled half."""
+
+    guarantee: ClassVar[str] = "exact"
+
+    def build(self, sources: Sources) -> Any:
+        """Return choose(rng, context, offsets, params, scratch) -> Choice, compiled."""
+        raise TypeError(f"{type(self).__name__} must define build(): see selectors/selector.py.")
+
+    def params(self, shape: Shape) -> Any:
+        """Run-time numbers for a population; raises if the selector cannot serve it."""
+        raise TypeError(f"{type(self).__name__} must define params(): see selectors/selector.py.")
+
+    def scratch(self, shape: Shape) -> Any:
+        """Arrays that `choose` writes in place, allocated once per population."""
+        raise TypeError(f"{type(self).__name__} must define scratch(): see selectors/selector.py.")
+
+
+_sources: dict[Any, Sources] = {}
+
+
+def sources_of(reward) -> Sources:
+    """The batch functions of a compiled one-datum function reward(context, arm, n) -> float."""
+    if reward in _sources:
+        return _sources[reward]
+
+    # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
+    # the reward reads, 4x slower.
+    @jit(flags=FLAGS, disjoint=True)
+    def rewards(context, arm, rows, out):
+        for i in range(np.uint64(len(rows))):
+            out[i] = reward(context, arm, np.uint64(rows[i]))
+
+    @jit(flags=FLAGS)
+    def total(context, arm, size):
+        value = 0.0
+        for n in range(np.uint64(size)):
+            value += reward(context, arm, n)
+        return value
+
+    _sources[reward] = Sources(rewards, total)
+    return _sources[reward]
+
+
+@jit
+def failed(code, arm, row, pulls, rounds):
+    """A Choice that Python turns into an exception."""
+    return Choice(-1, pulls, rounds, code, 0, arm, row)
+
+
+@jit
+def not_a_sum(value):
+    """True for nan and +inf; -inf is a legal sum."""
+    return not value < np.inf
+
+
+__all__ = ["NOT_FINITE", "Choice", "Selector", "Shape", "Sources", "failed", "sources_of"]

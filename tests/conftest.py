@@ -1,0 +1,41 @@
+"""What every test gets: a compile cache of this run, and a seeded generator of its own."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+
+# Set before the package is imported, and before xdist starts its workers, which inherit it: one
+# cache per run, shared by the workers, so that nothing is compiled twice and nobody's own cache
+# is read or written. Whoever sets the variable keeps the directory (CI does).
+_made_here = None
+if "SUBSAMPLE_MCMC_CACHE" not in os.environ:
+    _made_here = tempfile.mkdtemp(prefix="subsample-mcmc-tests-")
+    os.environ["SUBSAMPLE_MCMC_CACHE"] = _made_here
+
+# Figures are written, never shown.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Tests of the code that computes indices: worth a second run with bounds checked.
+BOUNDS = ("test_draws", "test_racing", "test_exact", "test_decide", "test_lilucb")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("plain") or item.path.stem.startswith(BOUNDS):
+            item.add_marker("bounds")
+
+
+def pytest_unconfigure():
+    if _made_here is not None:
+        shutil.rmtree(_made_here, ignore_errors=True)
+
+
+@pytest.fixture
+def rng(request):
+    """A generator seeded from the test's name: its own, and the same in every run and order."""
+    digest = hashlib.sha256(f"{request.path.stem}::{request.node.name}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))

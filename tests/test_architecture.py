@@ -1,0 +1,195 @@
+"""The house rules that a reader can rely on: who imports whom, and what never occurs."""
+
+import ast
+import inspect
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import subsample_mcmc as sm
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "subsample_mcmc"
+
+# A unit is a module or a sub-package of subsample_mcmc; it may import units of lower levels only.
+# Inside a sub-package, modules may import each other.
+LEVELS = (
+    {"errors", "records", "bytecode"},
+    {"jit"},
+    {"draws", "fastmath"},
+    {"population", "control"},
+    {"rules"},
+    {"selectors"},
+    {"decide"},
+    {"kernels"},
+    {"sample", "store", "trace", "audit"},
+)
+LEVEL = {unit: level for level, units in enumerate(LEVELS) for unit in units}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SCRIPTS = sorted([*ROOT.glob("examples/**/*.py"), *ROOT.glob("notebooks/*.py")])
+TESTS = sorted(ROOT.glob("tests/**/*.py"))
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def unit(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imported(path):
+    """Every dotted name that a file imports, `from a import b` as a.b, relative ones resolved."""
+    found = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = path.relative_to(ROOT).with_suffix("").parts[: -node.level]
+                base = ".".join([*package, base] if base else package)
+            found |= {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+def called(path):
+    """Dotted names of everything that a file calls or reads, aliases of imports undone."""
+    source = tree(path)
+    alias = {}
+    for node in ast.walk(source):
+        if isinstance(node, ast.Import):
+            alias |= {a.asname or a.name: a.name for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            alias |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+    found = set()
+    for node in ast.walk(source):
+        if isinstance(node, ast.Attribute | ast.Name):
+            head, _, rest = ast.unparse(node).partition(".")
+            found.add(f"{alias.get(head, head)}.{rest}" if rest else alias.get(head, head))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_imports_go_down_only(path):
+    if path == PACKAGE / "__init__.py":
+        return
+    here = unit(path)
+    assert here in LEVEL, (
+        f"{name(path)} has no level: DESIGN decides where it belongs, LEVELS in this file says so"
+    )
+    for dotted in sorted(imported(path)):
+        top, _, rest = dotted.partition(".")
+        if top != "subsample_mcmc":
+            continue
+        there = rest.partition(".")[0]
+        assert there in LEVEL, (
+            f"{name(path)} imports {dotted}: import from the module that defines it, not from the "
+            "package's vocabulary"
+        )
+        assert there == here or LEVEL[there] < LEVEL[here], (
+            f"{name(path)} (level {LEVEL[here]}) imports {dotted} (level {LEVEL[there]}): imports "
+            "go down only"
+        )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_files_are_short(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 300, f"{name(path)} has {lines} lines: at most 300, split it by idea"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_jit_knows_numba_from_inside(path):
+    if path.name == "jit.py":
+        return
+    inside = {d for d in imported(path) | called(path) if re.match(r"numba\.(core|_|\w+\._)", d)}
+    assert not inside, f"{name(path)} reaches into numba ({inside}): only jit.py may"
+    plain = {"numba.njit", "numba.jit", "numba.vectorize", "numba.cfunc"} & called(path)
+    assert not plain, f"{name(path)} compiles with {plain}: use subsample_mcmc.jit.jit"
+
+
+@pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name)
+def test_no_stock_cache(path):
+    """numba's own cache goes stale across files and can link the wrong closure."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.keyword) and node.arg == "cache":
+            assert not getattr(node.value, "value", False), f"{name(path)}:{node.value.lineno}"
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name)
+def test_no_test_reads_a_clock(path):
+    """A timed assertion fails on a busy machine: timing belongs to tests/benchmarks."""
+    if "benchmarks" in path.parts:
+        return
+    clocks = r"(time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?|timeit\..*)"
+    read = {d for d in called(path) | imported(path) if re.fullmatch(clocks, d)}
+    assert not read, f"{name(path)} reads {read}: move the measurement to tests/benchmarks"
+
+
+@pytest.mark.parametrize("public", sm.__all__)
+def test_every_public_name_is_documented(public):
+    value = getattr(sm, public)
+    if isinstance(value, str | int | float):
+        return
+    text = inspect.getdoc(getattr(value, "py_func", value)) or ""
+    generated = isinstance(value, type) and text.startswith(f"{value.__name__}(")
+    assert len(text) > 20 and not generated, f"sm.{public} has no docstring of its own"
+
+
+def test_vocabulary_is_what_is_imported():
+    public = {
+        n for n, v in vars(sm).items() if not n.startswith("_") and not inspect.ismodule(v)
+    } - {"annotations"}
+    assert public == set(sm.__all__) - {n for n in sm.__all__ if n.startswith("_")}
+
+
+def tracked():
+    """The text files of the project: what git tracks or would, else what is in its folders."""
+    git = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        out = subprocess.run(git, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+        paths = [ROOT / line for line in out.split("\0") if line]
+    except (OSError, subprocess.CalledProcessError):
+        paths = [*ROOT.glob("*.*"), *MODULES, *SCRIPTS, *TESTS]
+    binary = {".npz", ".npy", ".png", ".pdf", ".nc", ".gz"}
+    return [p for p in paths if p.is_file() and p.suffix not in binary]
+
+
+def test_no_path_of_someones_machine():
+    somewhere = re.compile(r"(?<![\w.~}/])/(home|Users|root|tmp|var/tmp|var/folders|private)/\w")
+    for path in tracked():
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not somewhere.search(line), f"{name(path)}:{i} names a path of one machine"
+
+
+# ------------------------------------------------------------------------------------ README
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BUILT, _, COMING = README.partition("## What is coming")
+
+
+def test_readme_names_what_exists():
+    table = re.findall(r"^\| *`sm\.(\w+)", BUILT, flags=re.MULTILINE)
+    assert table, "README's table of selectors is gone"
+    for public in sorted({*table, *re.findall(r"\bsm\.(\w+)", BUILT)}):
+        assert hasattr(sm, public), f"README names sm.{public}, which does not exist"
+
+
+def test_readme_promises_nothing_that_is_already_there():
+    for public in re.findall(r"\bsm\.(\w+)", COMING.partition("\n## ")[0]):
+        assert not hasattr(sm, public), f"sm.{public} exists: README still calls it coming"
+
+
+def test_readme_example_runs(capsys):
+    blocks = re.findall(r"^```python\n(.*?)^```", BUILT, flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    assert capsys.readouterr().out
