@@ -25,38 +25,49 @@ _LOW = np.uint64(0xFFFFFFFF)
 _U1, _U6, _U27, _U30, _U31, _U32, _U63 = (np.uint64(i) for i in (1, 6, 27, 30, 31, 32, 63))
 
 
+PART = np.dtype(
+    [
+        ("size", np.int64),  # rows of the population
+        ("first_word", np.int64),  # where its bits start
+        ("words", np.int64),  # how many words they fill
+        ("first_kept", np.int64),  # where its part of `kept` starts
+        ("room", np.int64),  # how long that is
+        ("drawn", np.int64),  # rows drawn so far
+        ("used", np.int64),  # entries of `kept` in use
+        ("wiped", np.int64),  # 1: `kept` does not list every drawn row, clear all bits instead
+        ("listed", np.int64),  # 1: the remaining rows stand in `kept`, shuffled as they are taken
+    ],
+    align=True,
+)
+
+
 class Rows(NamedTuple):
     """Which rows of each population have been drawn in the decision under way."""
 
     bits: np.ndarray  # uint64, one bit per row, set while drawn
     kept: np.ndarray  # rows drawn, in order; the slices `take` points at live here
     targets: np.ndarray  # int64 (CHUNK,), candidates before rejection
-    size: np.ndarray  # rows of each population
-    first_word: np.ndarray  # where a population's bits start
-    first_kept: np.ndarray  # where its part of `kept` starts
-    drawn: np.ndarray  # rows drawn so far
-    used: np.ndarray  # entries of `kept` in use
-    wiped: np.ndarray  # 1: `kept` no longer lists every drawn row, clear all bits instead
-    listed: np.ndarray  # 1: the remaining rows stand in `kept`, shuffled as they are taken
+    part: np.recarray  # one PART per population
 
 
 def make_rows(sizes) -> Rows:
     """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows)."""
-    size = np.asarray(sizes, dtype=np.int64)
-    room = np.minimum(size, np.maximum(4 * CHUNK, size >> 4))
-    kind = np.int32 if size.size == 0 or size.max() < 2**31 else np.int64
-    first_word = np.concatenate(([0], np.cumsum((size + 63) // 64)))
-    first_kept = np.concatenate(([0], np.cumsum(room)))
-    counts = [np.zeros(size.size, dtype=np.int64) for _ in range(4)]
+    part = np.zeros(len(sizes), dtype=PART).view(np.recarray)
+    part["size"] = sizes
+    part["words"] = (part["size"] + 63) // 64
+    part["room"] = np.minimum(part["size"], np.maximum(4 * CHUNK, part["size"] >> 4))
+    part["first_word"] = np.cumsum(part["words"]) - part["words"]
+    part["first_kept"] = np.cumsum(part["room"]) - part["room"]
+    kind = np.int32 if max(sizes) < 2**31 else np.int64
     return Rows(
-        np.zeros(first_word[-1], dtype=np.uint64),
-        np.zeros(first_kept[-1], dtype=kind),
+        np.zeros(part["words"].sum(), dtype=np.uint64),
+        np.zeros(part["room"].sum(), dtype=kind),
         np.zeros(CHUNK, dtype=np.int64),
-        size, first_word, first_kept, *counts,
-    )  # fmt: skip
+        part,
+    )
 
 
-@jit
+@jit(inner=True)
 def hashed(counter):
     """SplitMix64's output for one value of its counter: 64 bits that pass as random."""
     z = (counter ^ (counter >> _U30)) * _MIX_1
@@ -64,50 +75,50 @@ def hashed(counter):
     return z ^ (z >> _U31)
 
 
-@jit
+@jit(inner=True)
 def below(bits, size):
     """floor(bits * size / 2^64) for size < 2^32: uniform on 0 .. size - 1."""
     size = np.uint64(size)
     return np.int64(((bits >> _U32) * size + (((bits & _LOW) * size) >> _U32)) >> _U32)
 
 
-@jit
+@jit(inner=True)
 def _list_remaining(rows, p):
-    count = rows.first_kept[p]
-    for row in range(rows.size[p]):
-        word = rows.bits[rows.first_word[p] + (row >> 6)]
+    count = rows.part[p].first_kept
+    for row in range(rows.part[p].size):
+        word = rows.bits[rows.part[p].first_word + (row >> 6)]
         if (word >> (np.uint64(row) & _U63)) & _U1 == np.uint64(0):
             rows.kept[count] = row
             count += 1
-    rows.used[p], rows.wiped[p], rows.listed[p] = 0, 1, 1
+    rows.part[p].used, rows.part[p].wiped, rows.part[p].listed = 0, 1, 1
 
 
-@jit
+@jit(inner=True)
 def _shuffle_next(rows, stream, p, m, left):
-    start = rows.first_kept[p] + rows.used[p]
+    start = rows.part[p].first_kept + rows.part[p].used
     for i in range(m):
         stream[0] += _WEYL
         other = start + i + below(hashed(stream[0]), left - i)
         rows.kept[start + i], rows.kept[other] = rows.kept[other], rows.kept[start + i]
-    rows.used[p] += m
+    rows.part[p].used += m
     return start
 
 
-@jit
+@jit(inner=True)
 def take(rows, stream, p, m):
     """Draw `m` <= CHUNK new rows of population `p`; return where in `rows.kept` they start."""
-    size, word = rows.size[p], rows.first_word[p]
-    room = rows.first_kept[p + 1] - rows.first_kept[p]
-    left = size - rows.drawn[p]
-    if rows.listed[p] == 0 and left <= room and 2 * left <= size:
+    part = rows.part[p]
+    size, word, room = part.size, part.first_word, part.room
+    left = size - part.drawn
+    if rows.part[p].listed == 0 and left <= room and 2 * left <= size:
         _list_remaining(rows, p)
-    rows.drawn[p] += m
-    if rows.listed[p] == 1:
+    rows.part[p].drawn += m
+    if rows.part[p].listed == 1:
         return _shuffle_next(rows, stream, p, m, left)
-    if rows.used[p] + m > room:
-        rows.used[p], rows.wiped[p] = 0, 1
-    start = rows.first_kept[p] + rows.used[p]
-    rows.used[p] += m
+    if rows.part[p].used + m > room:
+        rows.part[p].used, rows.part[p].wiped = 0, 1
+    start = rows.part[p].first_kept + rows.part[p].used
+    rows.part[p].used += m
     found = np.int64(0)
     while found < m:
         # Two loops on purpose: the first is pure arithmetic and vectorises, the second only
@@ -128,17 +139,17 @@ def take(rows, stream, p, m):
     return start
 
 
-@jit
+@jit(inner=True)
 def put_back(rows):
     """Forget the decision: every bit zero again, at the cost of what was drawn."""
-    for p in range(len(rows.size)):
-        if rows.drawn[p] == 0:
+    for p in range(len(rows.part)):
+        if rows.part[p].drawn == 0:
             continue
-        first = rows.first_word[p]
-        if rows.wiped[p] == 1:
-            for word in range(first, rows.first_word[p + 1]):
+        first = rows.part[p].first_word
+        if rows.part[p].wiped == 1:
+            for word in range(first, first + rows.part[p].words):
                 rows.bits[word] = np.uint64(0)
         else:
-            for i in range(rows.first_kept[p], rows.first_kept[p] + rows.used[p]):
+            for i in range(rows.part[p].first_kept, rows.part[p].first_kept + rows.part[p].used):
                 rows.bits[first + (np.int64(rows.kept[i]) >> 6)] = np.uint64(0)
-        rows.drawn[p] = rows.used[p] = rows.wiped[p] = rows.listed[p] = 0
+        rows.part[p].drawn = rows.part[p].used = rows.part[p].wiped = rows.part[p].listed = 0

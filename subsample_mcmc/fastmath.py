@@ -11,10 +11,18 @@ written as bits, and each polynomial is short enough for a loop body. They are c
 `contract` only: reassociation would fold log1p's x - ((1 + x) - 1) to 0. These flags stay on the
 instructions when a caller with looser flags inlines them.
 
-Largest errors measured against mpmath, in ulp of the result, with FMA / without (plain Python):
-    float64: log MAXLOG, log1p MAXLOG1P, exp MAXEXP
-    float32: log, log1p, exp
-Without the JIT a result differs from the jitted one by at most 1 ulp. log1p(-0.0) is 0.0.
+Largest error found, in ulp of the result (2e7 random arguments over all exponents, subnormal
+numbers, and around 0, 1 and the branch points; float32 on every value near these, every 37th
+elsewhere):
+
+              log    log1p    exp
+    float64   1.19    1.79    1.22
+    float32   0.94    1.50    1.08
+
+The tests allow 1.25, 1.85, 1.25 and 1, 1.6, 1.1. Without fused multiply-add (plain Python, an old
+CPU) errors are no larger; a result then differs by at most 1 ulp. log1p(-0.0) is 0.0.
+
+Ng, K. C. (1993). fdlibm, e_log.c and s_log1p.c. Sun Microsystems. https://netlib.org/fdlibm
 """
 
 import functools
@@ -75,7 +83,7 @@ FLOOR32, CEILING32 = np.float32(-104.5), np.float32(89.0)
 # ---------------------------------------------------------------------------------- logarithms
 @jit(flags=CONTRACT)
 def _log_near_one(f, k):
-    """k ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2).
+    """Sum k ln 2 + log(1 + f), for sqrt(1/2) <= 1 + f < sqrt(2).
 
     With s = f/(2 + f), log(1 + f) = 2 s + s R = f - s (f - R), R = s^2 L(s^2): f is exact, and s,
     which is not, enters only the small second term (Ng 1993, fdlibm e_log.c).
@@ -88,7 +96,7 @@ def _log_near_one(f, k):
 
 @jit(flags=CONTRACT)
 def _log64(x):
-    """log(x): x = 2^k m with sqrt(1/2) <= m < sqrt(2), then log(m)."""
+    """Return log(x): x = 2^k m with sqrt(1/2) <= m < sqrt(2), then log(m)."""
     normal = (np.float64(x).view(np.uint64) - LEAST) < NORMAL
     t = np.float64(x if normal else x * LIFT).view(np.uint64) + CARRY
     # What is special enters through the exponent (k = -inf, inf or nan gives just that), beside
@@ -102,7 +110,7 @@ def _log64(x):
 
 @jit(flags=CONTRACT)
 def _log1p64(x):
-    """log(1 + x): log(u), u = fl(1 + x) = 2^k m, with the rounding error put back into m."""
+    """Return log(1 + x): log(u), u = fl(1 + x) = 2^k m, with the rounding error put back into m."""
     u = 1.0 + x
     lost = x - (u - 1.0)
     t = np.float64(u).view(np.uint64) + CARRY
@@ -117,7 +125,7 @@ def _log1p64(x):
 
 @jit(flags=CONTRACT)
 def _log_near_one32(f, k):
-    """`_log_near_one` in float32."""
+    """Do as `_log_near_one` in float32."""
     s = f / (TWO32 + f)
     z = s * s
     r = z * (L32[0] + z * (L32[1] + z * (L32[2] + z * L32[3])))
@@ -127,7 +135,7 @@ def _log_near_one32(f, k):
 # numba widens every integer to 64 bits: the casts keep sixteen lanes in a vector.
 @jit(flags=CONTRACT)
 def _log32(x):
-    """`_log64` in float32."""
+    """Do as `_log64` in float32."""
     normal = np.uint32(np.float32(x).view(np.uint32) - LEAST32) < NORMAL32
     t = np.uint32(np.float32(x if normal else x * LIFT32).view(np.uint32) + CARRY32)
     bias = BIAS32 if normal else LIFTED32 - x * LIFT32
@@ -139,7 +147,7 @@ def _log32(x):
 
 @jit(flags=CONTRACT)
 def _log1p32(x):
-    """`_log1p64` in float32."""
+    """Do as `_log1p64` in float32."""
     u = ONE32 + x
     lost = x - (u - ONE32)
     t = np.uint32(np.float32(u).view(np.uint32) + CARRY32)
@@ -154,7 +162,7 @@ def _log1p32(x):
 # --------------------------------------------------------------------------------- exponentials
 @jit(flags=CONTRACT)
 def _exp64(x):
-    """exp(x) = 2^k exp(r), k = round(x / ln 2), exp(r) = 1 + r + r^2 E(r)."""
+    """Return exp(x) = 2^k exp(r), k = round(x / ln 2), exp(r) = 1 + r + r^2 E(r)."""
     y = CEILING if x > CEILING else x  # these comparisons let nan through
     y = FLOOR if y < FLOOR else y
     t = y * PER_LN2 + ROUND
@@ -173,7 +181,7 @@ def _exp64(x):
 
 @jit(flags=CONTRACT)
 def _exp32(x):
-    """`_exp64` in float32."""
+    """Do as `_exp64` in float32."""
     y = CEILING32 if x > CEILING32 else x
     y = FLOOR32 if y < FLOOR32 else y
     t = y * PER_LN2_32 + ROUND32
@@ -199,7 +207,7 @@ def log(x):
 
 @jit(flags=CONTRACT)
 def log1p(x):
-    """log(1 + x) of one number, accurate for small x: -inf at -1, nan below."""
+    """Logarithm of 1 + x for one number, accurate for small x: -inf at -1, nan below."""
     if isinstance(x, np.float32):
         return _log1p32(x)
     return _log1p64(np.float64(x))
@@ -214,7 +222,7 @@ def exp(x):
 
 
 def _called_from_python(function, name, x):
-    """`function(x)` as a numpy scalar of x's precision, silent where the bit tricks wrap."""
+    """Return `function(x)` as a numpy scalar of x's precision, silent where the bit tricks wrap."""
     if np.ndim(x) > 0:
         raise TypeError(
             f"{name} was given an array of shape {np.shape(x)}; it takes one number, inside a "
@@ -222,13 +230,13 @@ def _called_from_python(function, name, x):
         )
     real = np.float32 if isinstance(x, np.float32) else np.float64
     with np.errstate(all="ignore"):
-        return real(function(real(x)))
+        return real(function(real(float(x))))
 
 
 if DISABLED:
 
     def _scalar(function):
-        """`function` with the checks and types of a call from Python."""
+        """Return `function` with the checks and types of a call from Python."""
 
         @functools.wraps(function)
         def call(x):
@@ -239,7 +247,7 @@ if DISABLED:
     log, log1p, exp = _scalar(log), _scalar(log1p), _scalar(exp)
 else:
 
-    class Scalar(type(log)):
+    class Scalar(type(log)):  # type: ignore[misc]
         """A compiled function that stays one for numba, and checks a call from Python."""
 
         def __call__(self, x):

@@ -53,15 +53,16 @@ except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved i
 
 
 # ------------------------------------------------------------------------------------ compile
-def jit(function=None, *, flags=frozenset(), disjoint=False, user=False) -> Callable:
+def jit(function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False) -> Callable:
     """Return `function` compiled: nogil, numpy's error model, every option explicit.
 
     `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
+    `inner` functions are only called by compiled ones (no Python wrapper: a third less to compile);
     `user` leaves the function free to allocate (package functions are compiled without
     reference counting). Two functions of equal content share one compiled object.
     """
     if function is None:
-        return lambda f: jit(f, flags=flags, disjoint=disjoint, user=user)
+        return lambda f: jit(f, flags=flags, disjoint=disjoint, inner=inner, user=user)
     if DISABLED:
         return getattr(function, "py_func", function)
     if isinstance(function, Dispatcher):
@@ -71,14 +72,24 @@ def jit(function=None, *, flags=frozenset(), disjoint=False, user=False) -> Call
         chosen = function.targetoptions.get("fastmath") or frozenset()
         flags = FLAGS if chosen is True else frozenset(getattr(chosen, "flags", chosen))
         function, user = function.py_func, True
-    return _compiled(function, (tuple(sorted(flags)), disjoint, user), ())
+    return _compiled(function, (tuple(sorted(flags)), disjoint, inner, user), ())
+
+
+def without_literals(template):
+    """Compile calls f(x, 0) as f(x, int): else every constant argument is a function of its own."""
+
+    def call(args, kws):
+        plain = tuple(numba.types.unliteral(a) for a in args)
+        return template(plain, {k: numba.types.unliteral(v) for k, v in kws.items()})
+
+    return call
 
 
 _made: dict[str, Any] = {}
 
 
 def _compiled(function, options, parents):
-    flags, disjoint, user = options
+    flags, disjoint, inner, user = options
     digest = Digest(function, options, (*parents, function))
     key = digest.hexdigest()
     if key in _made:
@@ -86,8 +97,11 @@ def _compiled(function, options, parents):
     frozen = digest.frozen_copy(key)
     wanted = {"pipeline_class": Disjoint} if disjoint and Disjoint is not None else {}
     made = numba.njit(
-        nogil=True, error_model="numpy", fastmath=set(flags) or False, _nrt=bool(user), **wanted
-    )(frozen)
+        nogil=True, error_model="numpy", fastmath=set(flags) or False, _nrt=bool(user),
+        no_cpython_wrapper=inner, no_cfunc_wrapper=inner, **wanted,
+    )(frozen)  # fmt: skip
+    if hasattr(made, "get_call_template"):
+        made.get_call_template = without_literals(made.get_call_template)
     for names in digest.recursive:  # a function that calls itself meets its compiled self
         frozen.__globals__[names] = made
     made.digest = key
@@ -157,8 +171,8 @@ class Digest:
                 else:
                     self.unknown.append(f"{name} (mutual recursion)")
                 return value
-            flags, _, user = self.options
-            value = _compiled(value, (flags, False, user), (*self.parents, value))
+            flags, _, inner, user = self.options
+            value = _compiled(value, (flags, False, inner, user), (*self.parents, value))
         elif isinstance(value, Dispatcher):
             value = jit(value)
         if isinstance(value, Dispatcher):

@@ -85,12 +85,12 @@ class Table:
         self.engines: dict[Any, Any] = {}
 
 
-@jit(flags=FLAGS)
+@jit(flags=FLAGS, inner=True)
 def cell(context, arm, n):
     return context[0][np.uint64(arm), n]
 
 
-@jit(flags=FLAGS)
+@jit(flags=FLAGS, inner=True)
 def entry(context, arm, n):
     return context[0][np.uint64(context[1][arm]) + n]
 
@@ -201,10 +201,10 @@ def warn_of_slow_math(function) -> None:
     reached = {**plain.__globals__, **inspect.getclosurevars(plain).nonlocals}
     for name in set(plain.__code__.co_names) | set(plain.__code__.co_freevars):
         value = reached.get(name)
-        if value in (math, np):
+        if value is math or value is np:
             used |= {f"{name}.{c[0]}" for c in attribute_chains(plain.__code__, name) if c}
         elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
-            if value in [getattr(m, f) for m in (math, np) for f in SLOW]:
+            if any(value is getattr(m, f) for m in (math, np) for f in SLOW):
                 used.add(f"math.{value.__name__}")
     slow = sorted(u for u in used if u.partition(".")[2] in SLOW)
     if slow:

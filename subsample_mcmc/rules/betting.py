@@ -114,9 +114,9 @@ def lower_bounds(bounds, arms: int) -> np.ndarray:
     return matrix
 
 
-@jit
+@jit(inner=True)
 def start(race, params, memory):
-    for arm in range(len(race.size)):
+    for arm in range(len(race.arms)):
         for k in range(BETS):
             memory.wealth[arm, k] = 1.0
         memory.game[arm, 0] = memory.game[arm, 1] = 0.0
@@ -125,7 +125,7 @@ def start(race, params, memory):
         memory.seen[i, 0], memory.seen[i, 1] = np.inf, -np.inf
 
 
-@jit
+@jit(inner=True)
 def lower_bound(race, params, memory, rival, arm):
     """The least that l_rival - l_arm can be at a row, from what is declared and the past."""
     if params.kind == PAIR_BOUNDS:
@@ -137,12 +137,12 @@ def lower_bound(race, params, memory, rival, arm):
     return (high - params.widths[rival] * SLACK) - (low + params.widths[arm] * SLACK)
 
 
-@jit
+@jit(inner=True)
 def play(race, params, memory, rival, arm, lo, hi, least):
     """Bet on columns lo:hi; return the column that breaks the bound, or -1."""
     wealth, theta, values = memory.wealth[arm], memory.theta, race.values
-    balance = race.offset[arm] - race.offset[rival] - (race.sums[rival] - race.sums[arm])
-    size, left = float(race.size[arm]), float(race.size[arm] - race.drawn[arm])
+    balance = race.arms[arm].offset - race.arms[rival].offset - (race.arms[rival].total - race.arms[arm].total)
+    size, left = float(race.arms[arm].size), float(race.arms[arm].size - race.arms[arm].drawn)
     for c in range(np.uint64(lo), np.uint64(hi)):
         d = values[rival, c] - values[arm, c]
         if d < least:
@@ -167,7 +167,7 @@ def play(race, params, memory, rival, arm, lo, hi, least):
     return -1
 
 
-@jit(flags=FLAGS)
+@jit(flags=FLAGS, inner=True)
 def squares(values, rival, arm, lo, hi):
     """Sum of squares of l_rival - l_arm about its mean over columns lo:hi."""
     first, shift = 0.0, values[rival, lo] - values[arm, lo]
@@ -179,12 +179,12 @@ def squares(values, rival, arm, lo, hi):
     return max(second - first * first / (hi - lo), 0.0)
 
 
-@jit
+@jit(inner=True)
 def observe(race, params, memory, arm, rows, lo, hi):
     """Play one arm's game on the rows just read, then learn from them."""
-    rival = race.leader[0] if arm != race.leader[0] else race.leader[1]
+    rival = race.now[0].leader if arm != race.now[0].leader else race.now[0].runner
     if rival < 0:  # the first batch: nothing is known to bet on, only to learn
-        rival = race.alive[0] if arm != race.alive[0] else race.alive[race.count[0] - 1]
+        rival = race.alive[0] if arm != race.alive[0] else race.alive[race.now[0].alive - 1]
     elif memory.lost[arm] == 0 and memory.game[arm, 0] > 0.0:
         deviation = max(sqrt(memory.game[arm, 1] / memory.game[arm, 0]), 1e-300)
         for b in range(BETS):
@@ -192,7 +192,7 @@ def observe(race, params, memory, arm, rows, lo, hi):
         least = lower_bound(race, params, memory, rival, arm)
         broken = play(race, params, memory, rival, arm, lo, hi, least)
         if broken >= 0:
-            race.bad[0], race.bad[1], race.bad[2] = OUT_OF_SPREAD, arm, rows[broken - lo]
+            race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, rows[broken - lo]
             return
     memory.game[arm, 0] += hi - lo - 1.0
     memory.game[arm, 1] += squares(race.values, rival, arm, lo, hi)
@@ -202,6 +202,6 @@ def observe(race, params, memory, arm, rows, lo, hi):
         outside(race, params.widths, memory.seen, arm, arm, rows, lo, hi)
 
 
-@jit
+@jit(inner=True)
 def drop(race, params, memory, arm):
     return memory.lost[arm] == 1

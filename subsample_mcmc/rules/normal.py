@@ -78,19 +78,19 @@ class Normal(Rule):
         return (np.zeros(shape.arms),)
 
 
-@jit
+@jit(inner=True)
 def start(race, params, memory):
     boundary = memory[0]
-    for k in range(race.count[0]):
+    for k in range(race.now[0].alive):
         arm = race.alive[k]
-        fraction = params.batch / race.size[arm]
-        if k > 0 and race.size[arm] == race.size[race.alive[k - 1]]:
+        fraction = params.batch / race.arms[arm].size
+        if k > 0 and race.arms[arm].size == race.arms[race.alive[k - 1]].size:
             boundary[arm] = boundary[race.alive[k - 1]]
         else:
             boundary[arm] = read_boundary(params.line, fraction, params.growth)
 
 
-@jit
+@jit(inner=True)
 def guarded(z, skew, rows, params, bound):
     """The drop test on a difference whose skewness may have thinned the tail we look at.
 
@@ -107,34 +107,34 @@ def guarded(z, skew, rows, params, bound):
     return z + a * (z * z / 3.0 + a * z * z * z / 27.0 + 1.0 / 6.0) > bound
 
 
-@jit
+@jit(inner=True)
 def smoothed(race, arm, error):
     """Squared standard error with one pseudo-observation of the spread seen over all arms.
 
     Three equal draws give variance 0 and would kill the right arm.
     """
-    n, t = race.size[arm], race.drawn[arm]
+    n, t = race.arms[arm].size, race.arms[arm].drawn
     if t >= n:
         return 0.0
     pooled, rows = 0.0, 0.0
-    for k in range(race.count[0]):
-        own = race.moments[race.alive[k]]
-        pooled += own[3] - own[2] * own[2] / own[0]
-        rows += own[0] - 1.0
+    for k in range(race.now[0].alive):
+        own = race.arms[race.alive[k]]
+        pooled += own.second - own.first * own.first / own.seen
+        rows += own.seen - 1.0
     prior = pooled / max(rows, 1.0)
     finite = 1.0 - (t - 1.0) / (n - 1.0)
     return error * error + n * n * prior * finite / (t * t)
 
 
-@jit
+@jit(inner=True)
 def drop(race, params, memory, arm):
-    leader, distance, bound = race.leader[0], gap(race, arm), memory[0][arm]
+    leader, distance, bound = race.now[0].leader, gap(race, arm), memory[0][arm]
     error = standard_error(race, arm)
     if params.kind == 0:
         if error <= 0.0:  # identical rewards so far: no information, read on
             return False
         if params.guard > 0.0 and bound > 0.0:
-            return guarded(distance / error, skewness(race, arm), race.drawn[arm], params, bound)
+            return guarded(distance / error, skewness(race, arm), race.arms[arm].drawn, params, bound)
         return distance > bound * error
     other = standard_error(race, leader)
     if params.kind == 1:
@@ -143,7 +143,7 @@ def drop(race, params, memory, arm):
         return distance > bound * (error + other)
     # Independent populations: variances add, each smoothed by one pseudo-observation.
     total = smoothed(race, arm, error) + smoothed(race, leader, other)
-    exact = race.drawn[arm] == race.size[arm] and race.drawn[leader] == race.size[leader]
+    exact = race.arms[arm].drawn == race.arms[arm].size and race.arms[leader].drawn == race.arms[leader].size
     if total <= 0.0 and not exact:
         return False
     return distance > max(bound, memory[0][leader]) * sqrt(total)

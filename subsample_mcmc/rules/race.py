@@ -8,8 +8,8 @@ dataclass and three compiled functions:
     observe(race, params, memory, arm, rows, lo, hi)    columns lo:hi of race.values were just read
     drop(race, params, memory, arm) -> bool             may `arm` be dropped, given the leader
 
-`observe` is called when every arm on shared rows has read the columns, and before race.sums and
-race.drawn count them: what it finds there is the past.
+`observe` is called when every arm on shared rows has read the columns, and before the arms' total
+and drawn count them: what it finds there is the past.
 
 examples/own_rule.py writes one in 25 lines.
 """
@@ -43,42 +43,54 @@ class Choice(NamedTuple):
     bad_row: int
 
 
-class Race(NamedTuple):
-    """What is known in a race; every array has one entry per arm unless it says otherwise."""
+# One record per arm: fewer arrays than one per field, and so less to compile.
+ARM = np.dtype(
+    [
+        ("size", np.int64),  # rows of the arm's population
+        ("drawn", np.int64),  # rows read
+        ("offset", float),  # what does not depend on data
+        ("total", float),  # sum of the rewards read
+        ("latest", float),  # sum of the latest chunk
+        ("score", float),  # size * mean + offset, in nats
+        # Count, shift and power sums of leader - arm (paired), or of the arm's own rewards:
+        ("seen", float),
+        ("shift", float),
+        ("first", float),
+        ("second", float),
+        ("third", float),
+    ],
+    align=True,
+)
+NOW = np.dtype(
+    [
+        ("alive", np.int64),  # how many arms are left
+        ("leader", np.int64),  # the arm with the highest score, -1 before the first look
+        ("runner", np.int64),  # the second
+        ("dropped", np.int64),  # arms dropped by the rule
+        ("code", np.int64),  # 0, or what went wrong ...
+        ("bad_arm", np.int64),  # ... in which arm
+        ("bad_row", np.int64),  # ... at which datum
+    ],
+    align=True,
+)
 
-    alive: np.ndarray  # arms still in the race, in the first count[0] places
-    count: np.ndarray  # (1,) how many those are
-    leader: np.ndarray  # (2,) the leader and the runner-up, -1 before the first look
-    offset: np.ndarray  # what does not depend on data
-    size: np.ndarray  # rows of the arm's population
-    drawn: np.ndarray  # rows read
-    sums: np.ndarray  # sum of the rewards read
-    latest: np.ndarray  # sum of the latest chunk
-    score: np.ndarray  # size * mean + offset, in nats
+
+class Race(NamedTuple):
+    """What is known in a race."""
+
+    arms: np.recarray  # (arms,) of ARM
+    alive: np.ndarray  # arms still in the race, in the first now[0].alive places
+    now: np.recarray  # (1,) of NOW
     values: np.ndarray  # (arms, BUFFER + CHUNK) the first rewards, then the latest chunk
-    moments: np.ndarray  # (arms, 5) count, shift and power sums of leader - arm (paired) or arm
-    dropped: np.ndarray  # (1,) arms dropped by the rule
-    bad: np.ndarray  # (3,) error code, arm, row
 
 
 def make_race(sizes) -> Race:
     """Scratch for a race of len(sizes) arms."""
-    arms = len(sizes)
-    return Race(
-        np.zeros(arms, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        np.zeros(2, dtype=np.int64),
-        np.zeros(arms),
-        np.asarray(sizes, dtype=np.int64),
-        np.zeros(arms, dtype=np.int64),
-        np.zeros(arms),
-        np.zeros(arms),
-        np.zeros(arms),
-        np.zeros((arms, BUFFER + CHUNK)),
-        np.zeros((arms, 5)),
-        np.zeros(1, dtype=np.int64),
-        np.zeros(3, dtype=np.int64),
-    )
+    arms = np.zeros(len(sizes), dtype=ARM).view(np.recarray)
+    arms["size"] = sizes
+    now = np.zeros(1, dtype=NOW).view(np.recarray)
+    values = np.zeros((len(sizes), BUFFER + CHUNK))
+    return Race(arms, np.zeros(len(sizes), dtype=np.int64), now, values)
 
 
 class Shape(NamedTuple):
@@ -127,24 +139,24 @@ class Rule:
         return (np.zeros(1),)
 
 
-@jit
+@jit(inner=True)
 def nothing_to_start(race, params, memory):
     """For rules without memory."""
 
 
-@jit
+@jit(inner=True)
 def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
     """For rules that need no more than the race's own sums and moments."""
 
 
 # -------------------------------------------------------------------------- moments, gap, spread
-@jit(flags=FLAGS)
+@jit(flags=FLAGS, inner=True)
 def add_moments(race, leader, arm, lo, hi):
     """Add columns lo:hi to the moments of `arm` (against `leader`, or alone if it is -1)."""
-    values, own = race.values, race.moments[arm]
-    if own[0] == 0.0:  # shifting by a typical value keeps the power sums accurate
-        own[1] = values[arm, lo] if leader < 0 else values[leader, lo] - values[arm, lo]
-    shift, first, second, third = own[1], 0.0, 0.0, 0.0
+    values, own = race.values, race.arms[arm]
+    if own.seen == 0.0:  # shifting by a typical value keeps the power sums accurate
+        own.shift = values[arm, lo] if leader < 0 else values[leader, lo] - values[arm, lo]
+    shift, first, second, third = own.shift, 0.0, 0.0, 0.0
     if leader < 0:
         for c in range(np.uint64(lo), np.uint64(hi)):
             d = values[arm, c] - shift
@@ -157,54 +169,54 @@ def add_moments(race, leader, arm, lo, hi):
             first += d
             second += d * d
             third += d * d * d
-    own[0] += hi - lo
-    own[2] += first
-    own[3] += second
-    own[4] += third
+    own.seen += hi - lo
+    own.first += first
+    own.second += second
+    own.third += third
 
 
-@jit
+@jit(inner=True)
 def mean_gap(race, arm):
     """Mean over the counted rows of leader - arm (paired), or of the arm."""
-    own = race.moments[arm]
-    return own[1] + own[2] / own[0]
+    own = race.arms[arm]
+    return own.shift + own.first / own.seen
 
 
-@jit
+@jit(inner=True)
 def variance(race, arm):
     """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise."""
-    own = race.moments[arm]
-    mean = own[2] / own[0]
-    spread = own[3] / own[0] - mean * mean
+    own = race.arms[arm]
+    mean = own.first / own.seen
+    spread = own.second / own.seen - mean * mean
     # Rewards that differ by rounding alone have no variance to speak of.
-    floor = 1e-28 * (own[1] * own[1] + own[3] / own[0])
+    floor = 1e-28 * (own.shift * own.shift + own.second / own.seen)
     return spread if spread > floor else 0.0
 
 
-@jit
+@jit(inner=True)
 def skewness(race, arm):
     """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
-    own = race.moments[arm]
-    mean, square = own[2] / own[0], own[3] / own[0]
+    own = race.arms[arm]
+    mean, square = own.first / own.seen, own.second / own.seen
     spread = variance(race, arm)
     if spread <= 0.0:
         return 0.0
-    return (own[4] / own[0] - 3.0 * mean * square + 2.0 * mean**3) / (spread * sqrt(spread))
+    return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean**3) / (spread * sqrt(spread))
 
 
-@jit
+@jit(inner=True)
 def gap(race, arm):
     """Nats by which the leader's estimated total exceeds the arm's."""
-    return race.score[race.leader[0]] - race.score[arm]
+    return race.arms[race.now[0].leader].score - race.arms[arm].score
 
 
-@jit
+@jit(inner=True)
 def standard_error(race, arm):
     """Standard error, in nats, of the total behind the moments of `arm`: N s/sqrt(T) (1-f)^1/2.
 
     f = (T-1)/(N-1): nothing is uncertain once every row is read (Chen & Ghahramani 2016, Eq. 9).
     """
-    n, t = race.size[arm], race.drawn[arm]
+    n, t = race.arms[arm].size, race.arms[arm].drawn
     if t >= n:
         return 0.0
     return n * sqrt(variance(race, arm) / t * (1.0 - (t - 1.0) / (n - 1.0)))

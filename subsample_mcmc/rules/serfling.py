@@ -64,19 +64,19 @@ class BernsteinSerfling(Rule):
         return (np.zeros((shape.arms, 2)),)
 
 
-@jit
+@jit(inner=True)
 def start(race, params, memory):
     seen = memory[0]
-    for arm in range(len(race.size)):
+    for arm in range(len(race.arms)):
         seen[arm, 0], seen[arm, 1] = np.inf, -np.inf
 
 
-@jit
+@jit(inner=True)
 def observe(race, params, memory, arm, rows, lo, hi):
     outside(race, params.spread, memory[0], arm, arm, rows, lo, hi)
 
 
-@jit
+@jit(inner=True)
 def radius(n, size, s2, spread, term):
     """The bound on mean_n - mean, at log(5/delta) = term."""
     if n >= size:
@@ -85,14 +85,14 @@ def radius(n, size, s2, spread, term):
     return sqrt(2.0 * s2 * rho * term / n) + KAPPA * spread * term / n
 
 
-@jit
+@jit(inner=True)
 def drop(race, params, memory, arm):
-    leader, n, size = race.leader[0], race.drawn[arm], race.size[arm]
+    leader, n, size = race.now[0].leader, race.arms[arm].drawn, race.arms[arm].size
     if params.paired:
         both = params.spread[leader] + params.spread[arm]
         return gap(race, arm) > size * radius(n, size, variance(race, arm), both, params.terms[arm])
     own = size * radius(n, size, variance(race, arm), params.spread[arm], params.terms[arm])
-    best, t = race.size[leader], race.drawn[leader]
+    best, t = race.arms[leader].size, race.arms[leader].drawn
     s2 = variance(race, leader)
     return gap(race, arm) > own + best * radius(
         t, best, s2, params.spread[leader], params.terms[leader]

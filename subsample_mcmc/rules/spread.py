@@ -22,7 +22,7 @@ def declared_spread(rule: str, spread, arms: int) -> np.ndarray:
     return widths
 
 
-@jit
+@jit(inner=True)
 def outside(race, spread, seen, interval, arm, rows, lo, hi):
     """Widen the `interval` seen by an arm's columns lo:hi; report the datum that outgrows it."""
     low, high = seen[interval, 0], seen[interval, 1]
@@ -31,6 +31,6 @@ def outside(race, spread, seen, interval, arm, rows, lo, hi):
         low = value if value < low else low
         high = value if value > high else high
         if high - low > spread[interval] * SLACK:
-            race.bad[0], race.bad[1], race.bad[2] = OUT_OF_SPREAD, arm, rows[c - lo]
+            race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, rows[c - lo]
             break
     seen[interval, 0], seen[interval, 1] = low, high

@@ -38,7 +38,7 @@ def exact_choice(sources: Sources) -> Any:
         return _made[sources]
     total = sources.total
 
-    @jit
+    @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
         sizes, best, highest, pulls, possible = params[0], -1, -np.inf, 0, 0
         for arm in range(len(offsets)):

@@ -54,7 +54,7 @@ def sources_of(reward) -> Sources:
         for i in range(np.uint64(len(rows))):
             out[i] = reward(context, arm, np.uint64(rows[i]))
 
-    @jit(flags=FLAGS)
+    @jit(flags=FLAGS, inner=True)
     def total(context, arm, size):
         value = 0.0
         for n in range(np.uint64(size)):
@@ -65,13 +65,13 @@ def sources_of(reward) -> Sources:
     return _sources[reward]
 
 
-@jit
+@jit(inner=True)
 def failed(code, arm, row, pulls, rounds):
     """A Choice that Python turns into an exception."""
     return Choice(-1, pulls, rounds, code, 0, arm, row)
 
 
-@jit
+@jit(inner=True)
 def not_a_sum(value):
     """True for nan and +inf; -inf is a legal sum."""
     return not value < np.inf
