@@ -9,6 +9,31 @@ from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
 from subsample_mcmc.rules.normal import Normal
 from subsample_mcmc.rules.serfling import BernsteinSerfling
 from subsample_mcmc.selectors.exact import Exact
-from subsample_mcmc.selectors.racing import Racing
+from subsample_mcmc.selectors.lilucb import LilUCB
+from subsample_mcmc.selectors.racing import Racing, expected_pulls
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BernsteinSerfling",
+    "Betting",
+    "Choice",
+    "CompileError",
+    "Draws",
+    "Exact",
+    "LilUCB",
+    "Normal",
+    "Population",
+    "Racing",
+    "RewardError",
+    "SlowMathWarning",
+    "SpreadError",
+    "b_normal",
+    "b_normal_table",
+    "choose",
+    "draw",
+    "exp",
+    "expected_pulls",
+    "log",
+    "log1p",
+]

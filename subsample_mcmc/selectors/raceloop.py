@@ -1,0 +1,291 @@
+"""The compiled race: read a mini-batch for every living arm, rank, drop, retreat.
+
+Chen & Ghahramani (2016), Algorithm 1, with three additions: the retreat, which finishes by
+streaming the survivors when racing on would cost more; arms with rows of their own; and rewards
+of -inf, which drop their arm with certainty.
+"""
+
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.draws import CHUNK, Rows, put_back, take
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.rules.race import (
+    ALL_IMPOSSIBLE,
+    ALONE,
+    BUFFER,
+    EXACT,
+    EXHAUSTED,
+    NOT_FINITE,
+    OUT_OF_SPREAD,
+    RACED,
+    RETREATED,
+    Choice,
+    Race,
+    RuleFunctions,
+    add_moments,
+)
+from subsample_mcmc.selectors.selector import Sources, failed, not_a_sum
+
+
+class Params(NamedTuple):
+    """Run-time numbers of a race."""
+
+    batch: int
+    growth: float
+    anytime: int
+    shared: int
+    paired: int
+    ranged: int
+    gather_cost: float  # 0: never retreat
+    patience: float
+    rule: Any
+
+
+class Scratch(NamedTuple):
+    """Arrays of a race."""
+
+    race: Race
+    rows: Rows
+    memory: Any
+
+
+@jit(inner=True)
+def enter(race):
+    """Put every arm with a finite offset at the start, nothing read; return how many."""
+    now = race.now[0]
+    now.alive, now.leader, now.runner, now.dropped, now.code = 0, -1, -1, 0, 0
+    for arm in range(len(race.arms)):
+        own = race.arms[arm]
+        own.drawn, own.total, own.seen = 0, 0.0, 0.0
+        if own.offset > -np.inf:
+            race.alive[now.alive] = arm
+            now.alive += 1
+    return now.alive
+
+
+@jit(inner=True)
+def remove(race, k):
+    """Take the k-th living arm out, keeping the order of the others."""
+    for i in range(k, race.now[0].alive - 1):
+        race.alive[i] = race.alive[i + 1]
+    race.now[0].alive -= 1
+
+
+@jit(flags=FLAGS, inner=True)
+def add_up(values, arm, lo, hi):
+    """Sum of one arm's rewards in columns lo:hi."""
+    value = 0.0
+    for c in range(np.uint64(lo), np.uint64(hi)):
+        value += values[arm, c]
+    return value
+
+
+@jit(inner=True)
+def find_bad(race, arm, rows, lo, hi):
+    """Record the first nan or +inf among columns lo:hi."""
+    race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = NOT_FINITE, arm, -1
+    for c in range(lo, hi):
+        if not_a_sum(race.values[arm, c]):
+            race.now[0].bad_row = rows[c - lo]
+            return
+
+
+@jit(inner=True)
+def rank(race, paired):
+    """Score the living arms, find leader and runner-up, and refresh moments if it changed."""
+    old, best, second = race.now[0].leader, -1, -1
+    for k in range(race.now[0].alive):
+        arm = race.alive[k]
+        scale = race.arms[arm].size / race.arms[arm].drawn if race.arms[arm].drawn > 0 else 0.0
+        race.arms[arm].score = race.arms[arm].total * scale + race.arms[arm].offset
+        if best < 0 or race.arms[arm].score > race.arms[best].score:
+            best, second = arm, best
+        elif second < 0 or race.arms[arm].score > race.arms[second].score:
+            second = arm
+    race.now[0].leader, race.now[0].runner = best, second
+    if paired and best != old:
+        for k in range(race.now[0].alive):
+            arm = race.alive[k]
+            race.arms[arm].seen = race.arms[arm].first = 0.0
+            race.arms[arm].second = race.arms[arm].third = 0.0
+            add_moments(race, best, arm, 0, min(race.arms[arm].drawn, BUFFER))
+
+
+@jit(inner=True)
+def next_look(race, params, target):
+    """Rows an arm should have read at the next look."""
+    if target == 0:
+        return params.batch
+    if params.anytime:
+        return target + max(params.batch, target >> 4)
+    return max(target + 1, int(ceil(target * params.growth)))
+
+
+@jit(inner=True)
+def should_retreat(race, params, spent, target, exact_cost):
+    """Is streaming the survivors now better than racing to the next look? (costs: streamed rewards)
+
+    Two reasons: the rows read would have paid for the stream (rent or buy), or the worst case,
+    in which the race still ends by streaming every arm now alive, would cost too much.
+    """
+    if params.gather_cost == 0.0:
+        return False
+    ahead, finish, largest = 0.0, 0.0, 0
+    for k in range(race.now[0].alive):
+        arm = race.alive[k]
+        ahead += max(min(target, race.arms[arm].size) - race.arms[arm].drawn, 0)
+        finish += race.arms[arm].size if race.arms[arm].drawn < race.arms[arm].size else 0
+        largest = max(largest, race.arms[arm].size)
+    if params.gather_cost * min(target, largest) > largest:
+        return True
+    worst = params.gather_cost * (spent + ahead) + finish
+    return worst > (1.0 + params.patience) * exact_cost
+
+
+_made: dict[tuple[Sources, RuleFunctions], Any] = {}
+
+
+def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
+    """choose() for one reward and one rule; memoised so that equal ones share machine code."""
+    if (sources, functions) in _made:
+        return _made[sources, functions]
+    rewards, total = sources
+    start, observe, drop = functions
+
+    @jit(inner=True)
+    def count(params, scratch, arm, kept, lo, hi):
+        """Let the rule observe an arm's new columns, then add them to what is known."""
+        race = scratch.race
+        if race.arms[arm].latest > -np.inf:
+            observe(race, params.rule, scratch.memory, arm, kept, lo, hi)
+            if not params.paired:
+                add_moments(race, -1, arm, lo, hi)
+            elif race.now[0].leader >= 0:
+                add_moments(race, race.now[0].leader, arm, lo, hi)
+        race.arms[arm].total += race.arms[arm].latest
+        race.arms[arm].drawn += hi - lo
+
+    @jit(inner=True)
+    def bury(race, params, memory, kept, lo, hi):
+        """Drop, with certainty, every arm whose new rewards contain -inf."""
+        for k in range(race.now[0].alive - 1, -1, -1):
+            arm = race.alive[k]
+            if race.arms[arm].latest > -np.inf:
+                continue
+            remove(race, k)
+            # Games played against an arm that is now out of the range count for nothing.
+            start(race, params.rule, memory)
+            race.now[0].leader = race.now[0].runner = -1
+            if race.now[0].dropped > 0 and params.ranged:
+                race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, -1
+                for c in range(lo, hi):
+                    if race.values[arm, c] == -np.inf:
+                        race.now[0].bad_row = kept[c - lo]
+
+    @jit(inner=True)
+    def read(rng, context, params, scratch, target):
+        """Read at most CHUNK more rows of every arm that is short of `target`; return pulls."""
+        race, rows = scratch.race, scratch.rows
+        pulls, lo, hi, at, m = 0, 0, 0, 0, 0
+        for k in range(race.now[0].alive):
+            arm = race.alive[k]
+            short = min(target, race.arms[arm].size) - race.arms[arm].drawn
+            if pulls == 0 or not params.shared:
+                m = min(short, CHUNK)
+                if m <= 0:
+                    continue
+                at = take(rows, rng, 0 if params.shared else arm, m)
+                lo = race.arms[arm].drawn if race.arms[arm].drawn + m <= BUFFER else BUFFER
+                hi = lo + m
+            rewards(context, arm, rows.kept[at : at + m], race.values[arm, lo:hi])
+            race.arms[arm].latest = add_up(race.values, arm, lo, hi)
+            pulls += m
+            if not_a_sum(race.arms[arm].latest):
+                find_bad(race, arm, rows.kept[at : at + m], lo, hi)
+                return pulls
+            if not params.shared:
+                count(params, scratch, arm, rows.kept[at : at + m], lo, hi)
+        if params.shared and pulls > 0:
+            bury(race, params, scratch.memory, rows.kept[at : at + m], lo, hi)
+            for k in range(race.now[0].alive):
+                count(params, scratch, race.alive[k], rows.kept[at : at + m], lo, hi)
+        elif pulls > 0:
+            bury(race, params, scratch.memory, rows.kept[at : at + m], lo, lo)
+        return pulls
+
+    @jit(inner=True)
+    def stream(context, race, pulls, rounds, ended):
+        """Finish exactly: totals of the living arms, from sums where all rows were read."""
+        best, highest = -1, -np.inf
+        for k in range(race.now[0].alive):
+            arm = race.alive[k]
+            value = race.arms[arm].total
+            if race.arms[arm].drawn < race.arms[arm].size:
+                value = total(context, arm, race.arms[arm].size)
+                pulls += race.arms[arm].size
+            if not_a_sum(value):
+                return failed(NOT_FINITE, arm, -1, pulls, rounds)
+            if race.arms[arm].offset + value > highest:
+                best, highest = arm, race.arms[arm].offset + value
+        if best < 0:
+            return failed(ALL_IMPOSSIBLE, -1, -1, pulls, rounds)
+        return Choice(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
+
+    @jit(inner=True)
+    def race_on(rng, context, params, scratch, exact_cost):
+        """Look, drop, and read on, until one arm is left, all rows are read, or it is too dear."""
+        race = scratch.race
+        pulls, rounds, target, most = 0, 0, 0, 0
+        for k in range(race.now[0].alive):
+            most = max(most, race.arms[race.alive[k]].size)
+        while True:
+            target = next_look(race, params, target)
+            if should_retreat(race, params, pulls, target, exact_cost):
+                return stream(context, race, pulls, rounds + 1, RETREATED if rounds else EXACT)
+            more = 1
+            while more > 0:
+                more = read(rng, context, params, scratch, target)
+                pulls += more
+                if race.now[0].code != 0:
+                    return failed(race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row, pulls, rounds)
+            rounds += 1
+            if race.now[0].alive == 0:  # every arm still in the race met -inf: look at all again
+                enter(race)
+                return stream(context, race, pulls, rounds, RETREATED)
+            if target >= most:
+                return stream(context, race, pulls, rounds, EXHAUSTED)
+            rank(race, params.paired)
+            for k in range(race.now[0].alive - 1, -1, -1):
+                arm = race.alive[k]
+                if arm != race.now[0].leader and drop(race, params.rule, scratch.memory, arm):
+                    remove(race, k)
+                    race.now[0].dropped += 1
+            if race.now[0].alive == 1:
+                return Choice(race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1)
+
+    @jit(inner=True)
+    def choose(rng, context, offsets, params, scratch):
+        race = scratch.race
+        for arm in range(len(offsets)):
+            race.arms[arm].offset = offsets[arm]
+        alive = enter(race)
+        if alive == 0:
+            return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
+        if alive == 1:
+            return Choice(race.alive[0], 0, 0, ALONE, 0, -1, -1)
+        exact_cost, largest = 0.0, 0
+        for k in range(alive):
+            exact_cost += race.arms[race.alive[k]].size
+            largest = max(largest, race.arms[race.alive[k]].size)
+        if largest < 2 * params.batch:
+            return stream(context, race, 0, 1, EXACT)
+        start(race, params.rule, scratch.memory)
+        choice = race_on(rng, context, params, scratch, exact_cost)
+        put_back(scratch.rows)
+        return choice
+
+    _made[sources, functions] = choose
+    return choose
