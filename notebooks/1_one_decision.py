@@ -95,8 +95,8 @@ plt.show()
 #
 # The arms below are locations of a Student-t distribution. A hundredth apart, several of them are
 # plausible given 20,000 data, and no race can tell them apart for less than the price of reading
-# everything. A tenth apart, one candidate is far ahead and the race reads a part; half a unit apart,
-# next to nothing. The totals of likelihoods grow apart with the square of the distance.
+# everything. A tenth apart, one candidate is far ahead and the race reads a part; half a unit
+# apart, next to nothing. The totals of likelihoods grow apart with the square of the distance.
 
 
 # %%
@@ -112,7 +112,5 @@ for spacing in (0.01, 0.1, 0.5):
     exact = sm.draw(population, size=500, selector=sm.Exact(), seed=3)
     race = sm.draw(population, size=500, selector=sm.Racing(delta=0.01), seed=3)
     differ = np.mean(race.arms != exact.arms)
-    print(
-        f"spacing {spacing:4.2f}: race read {race.share_read:.1%}, decided otherwise {differ:.1%}"
-    )
+    print(f"spacing {spacing}: race read {race.share_read:.1%}, decided otherwise {differ:.1%}")
     print("   drawn:", np.bincount(exact.arms, minlength=11))

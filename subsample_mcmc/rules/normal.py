@@ -20,7 +20,7 @@ from subsample_mcmc.rules.race import (
 )
 
 # The guard: a mean of T rows is trusted once T >= GUARD_ROWS * skewness^2.
-GUARD_ROWS = 25.0
+GUARD_ROWS = 100.0
 
 
 @dataclass(frozen=True)
