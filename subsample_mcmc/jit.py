@@ -98,7 +98,8 @@ def _compiled(function, options, parents):
     wanted = {"pipeline_class": Disjoint} if disjoint and Disjoint is not None else {}
     made = numba.njit(
         nogil=True, error_model="numpy", fastmath=set(flags) or False, _nrt=bool(user),
-        no_cpython_wrapper=inner, no_cfunc_wrapper=inner, **wanted,
+        no_cpython_wrapper=bool(inner), no_cfunc_wrapper=bool(inner), forceinline=inner == "always",
+        **wanted,
     )(frozen)  # fmt: skip
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)

@@ -114,7 +114,7 @@ def lower_bounds(bounds, arms: int) -> np.ndarray:
     return matrix
 
 
-@jit(inner=True)
+@jit(inner="always")
 def start(race, params, memory):
     for arm in range(len(race.arms)):
         for k in range(BETS):
@@ -179,7 +179,7 @@ def squares(values, rival, arm, lo, hi):
     return max(second - first * first / (hi - lo), 0.0)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def observe(race, params, memory, arm, rows, lo, hi):
     """Play one arm's game on the rows just read, then learn from them."""
     rival = race.now[0].leader if arm != race.now[0].leader else race.now[0].runner
@@ -202,6 +202,6 @@ def observe(race, params, memory, arm, rows, lo, hi):
         outside(race, params.widths, memory.seen, arm, arm, rows, lo, hi)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def drop(race, params, memory, arm):
     return memory.lost[arm] == 1

@@ -78,7 +78,7 @@ class Normal(Rule):
         return (np.zeros(shape.arms),)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def start(race, params, memory):
     boundary = memory[0]
     for k in range(race.now[0].alive):
@@ -90,7 +90,7 @@ def start(race, params, memory):
             boundary[arm] = read_boundary(params.line, fraction, params.growth)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def guarded(z, skew, rows, params, bound):
     """The drop test on a difference whose skewness may have thinned the tail we look at.
 
@@ -107,7 +107,7 @@ def guarded(z, skew, rows, params, bound):
     return z + a * (z * z / 3.0 + a * z * z * z / 27.0 + 1.0 / 6.0) > bound
 
 
-@jit(inner=True)
+@jit(inner="always")
 def smoothed(race, arm, error):
     """Squared standard error with one pseudo-observation of the spread seen over all arms.
 
@@ -126,7 +126,7 @@ def smoothed(race, arm, error):
     return error * error + n * n * prior * finite / (t * t)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def drop(race, params, memory, arm):
     leader, distance, bound = race.now[0].leader, gap(race, arm), memory[0][arm]
     error = standard_error(race, arm)

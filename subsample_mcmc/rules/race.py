@@ -139,12 +139,12 @@ class Rule:
         return (np.zeros(1),)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def nothing_to_start(race, params, memory):
     """For rules without memory."""
 
 
-@jit(inner=True)
+@jit(inner="always")
 def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
     """For rules that need no more than the race's own sums and moments."""
 
@@ -182,7 +182,7 @@ def mean_gap(race, arm):
     return own.shift + own.first / own.seen
 
 
-@jit(inner=True)
+@jit(inner="always")
 def variance(race, arm):
     """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise."""
     own = race.arms[arm]
@@ -193,7 +193,7 @@ def variance(race, arm):
     return spread if spread > floor else 0.0
 
 
-@jit(inner=True)
+@jit(inner="always")
 def skewness(race, arm):
     """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
     own = race.arms[arm]
@@ -204,13 +204,13 @@ def skewness(race, arm):
     return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean**3) / (spread * sqrt(spread))
 
 
-@jit(inner=True)
+@jit(inner="always")
 def gap(race, arm):
     """Nats by which the leader's estimated total exceeds the arm's."""
     return race.arms[race.now[0].leader].score - race.arms[arm].score
 
 
-@jit(inner=True)
+@jit(inner="always")
 def standard_error(race, arm):
     """Standard error, in nats, of the total behind the moments of `arm`: N s/sqrt(T) (1-f)^1/2.
 

@@ -64,14 +64,14 @@ class BernsteinSerfling(Rule):
         return (np.zeros((shape.arms, 2)),)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def start(race, params, memory):
     seen = memory[0]
     for arm in range(len(race.arms)):
         seen[arm, 0], seen[arm, 1] = np.inf, -np.inf
 
 
-@jit(inner=True)
+@jit(inner="always")
 def observe(race, params, memory, arm, rows, lo, hi):
     outside(race, params.spread, memory[0], arm, arm, rows, lo, hi)
 
@@ -85,7 +85,7 @@ def radius(n, size, s2, spread, term):
     return sqrt(2.0 * s2 * rho * term / n) + KAPPA * spread * term / n
 
 
-@jit(inner=True)
+@jit(inner="always")
 def drop(race, params, memory, arm):
     leader, n, size = race.now[0].leader, race.arms[arm].drawn, race.arms[arm].size
     if params.paired:

@@ -66,7 +66,7 @@ def enter(race):
     return now.alive
 
 
-@jit(inner=True)
+@jit(inner="always")
 def remove(race, k):
     """Take the k-th living arm out, keeping the order of the others."""
     for i in range(k, race.now[0].alive - 1):
@@ -93,7 +93,7 @@ def find_bad(race, arm, rows, lo, hi):
             return
 
 
-@jit(inner=True)
+@jit(inner="always")
 def rank(race, paired):
     """Score the living arms, find leader and runner-up, and refresh moments if it changed."""
     old, best, second = race.now[0].leader, -1, -1
@@ -114,7 +114,7 @@ def rank(race, paired):
             add_moments(race, best, arm, 0, min(race.arms[arm].drawn, BUFFER))
 
 
-@jit(inner=True)
+@jit(inner="always")
 def next_look(race, params, target):
     """Rows an arm should have read at the next look."""
     if target == 0:
@@ -124,7 +124,7 @@ def next_look(race, params, target):
     return max(target + 1, int(ceil(target * params.growth)))
 
 
-@jit(inner=True)
+@jit(inner="always")
 def should_retreat(race, params, spent, target, exact_cost):
     """Is streaming the survivors now better than racing to the next look? (costs: streamed rewards)
 
@@ -185,7 +185,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                     if race.values[arm, c] == -np.inf:
                         race.now[0].bad_row = kept[c - lo]
 
-    @jit(inner=True)
+    @jit(inner="always")
     def read(rng, context, params, scratch, target):
         """Read at most CHUNK more rows of every arm that is short of `target`; return pulls."""
         race, rows = scratch.race, scratch.rows
