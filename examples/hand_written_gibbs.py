@@ -7,13 +7,13 @@ by a race that reads some of the 20,000 data; b, given k, by the user's own code
 a data array: the loop writes b into it, and the next decision sees it.
 
 b lives on a grid, so the posterior of (k, b) can be enumerated and the visited frequencies held
-against it. It is a power posterior (likelihood^(1/50), Miller & Dunson 2019): with the plain
+against it. It is a power posterior (likelihood^(1/100), Miller & Dunson 2019): with the plain
 likelihood five curves that are hard to tell apart are told apart only by reading all data, and a
-race alone saves nothing: that is what control variates are for.
+race alone saves nothing: that is what control variates are for. Exact decides under the same
+Gumbels, so the two loops differ only where the race erred.
 """
 
 import argparse
-import time
 
 import numpy as np
 
@@ -27,7 +27,7 @@ CURVES = {
     "sigmoid": lambda x: 1.07 / (1.0 + np.exp(2.5 - 2.5 * x)),
 }
 HEIGHTS = np.linspace(0.6, 1.4, 9)
-SIZE, POWER = 20_000, 1.0 / 50.0
+SIZE, POWER = 20_000, 1.0 / 100.0
 
 
 def log_factor(data, k, n):
@@ -50,15 +50,10 @@ def main() -> None:
     print("                 posterior" + "".join(f"{name:>14}" for name in CURVES))
     print(f"{'enumerated':26}" + "".join(f"{p:14.4f}" for p in posterior.sum(axis=1)))
     for name, selector in (("Exact", sm.Exact()), ("Racing", sm.Racing(delta=0.01))):
-        started = time.perf_counter()
         visits, read = gibbs(y, f, selector, sweeps, np.random.default_rng(4))
-        seconds = time.perf_counter() - started
         print(f"{name:26}" + "".join(f"{p:14.4f}" for p in visits.sum(axis=1)))
         distance = 0.5 * np.abs(visits - posterior).sum()
-        print(
-            f"    total variation over all (k, b): {distance:.4f}; "
-            f"rewards read: {read:.1%}; {seconds:.1f} s"
-        )
+        print(f"    total variation over all (k, b): {distance:.4f}; rewards read: {read:.1%}")
 
 
 def gibbs(y, f, selector, sweeps, rng):

@@ -2,7 +2,8 @@
 
     python examples/own_rule.py [--quick]
 
-A rule says when an arm may be dropped. This one is the simplest that is proved: n of N rewards in a range C, drawn without replacement, have with probability 1 - delta
+A rule says when an arm may be dropped. This is the simplest one that is proved: n of N rewards in
+a range C, drawn without replacement, have with probability 1 - delta
 
     mean_n - mean <= C sqrt(rho_n log(1 / delta) / (2 n)),      rho_n = 1 - (n - 1) / N
 

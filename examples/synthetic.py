@@ -167,4 +167,7 @@ def measure_all(todo, settings, deadline, jobs, table) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("Interrupted; what was measured is kept.") from None

@@ -93,12 +93,16 @@ def error_axes(axes, deltas, title) -> None:
 
 def share_curve(axes, rows, colour, style, marker, label) -> None:
     rows = rows.sort_values("delta")
+    if rows.empty:  # an interrupted run
+        return
     look = {"color": colour, "marker": marker, "mfc": "none", "ms": 5, "lw": 1, "label": label}
     axes.plot(rows.delta, rows.share_read, ls=style, **look)
 
 
 def share_axes(axes, title, linear) -> None:
     scale = "linear" if linear else "log"
+    if not axes.lines:  # log axes want a number
+        axes.set(xlim=(1e-3, 0.1), ylim=(1e-3, 1.0))
     axes.set(xscale="log", yscale=scale, title=title, xlabel="δ", ylabel="share of rewards read")
     if linear:
         axes.set_ylim(0.0, 1.05)

@@ -27,7 +27,7 @@ _U1, _U6, _U27, _U30, _U31, _U32, _U63 = (np.uint64(i) for i in (1, 6, 27, 30, 3
 
 PART = np.dtype(
     [
-        ("size", np.int64),  # rows of the population
+        ("rows", np.int64),  # rows of the population
         ("first_word", np.int64),  # where its bits start
         ("words", np.int64),  # how many words they fill
         ("first_kept", np.int64),  # where its part of `kept` starts
@@ -53,9 +53,9 @@ class Rows(NamedTuple):
 def make_rows(sizes) -> Rows:
     """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows)."""
     part = np.zeros(len(sizes), dtype=PART).view(np.recarray)
-    part["size"] = sizes
-    part["words"] = (part["size"] + 63) // 64
-    part["room"] = np.minimum(part["size"], np.maximum(4 * CHUNK, part["size"] >> 4))
+    part["rows"] = sizes
+    part["words"] = (part["rows"] + 63) // 64
+    part["room"] = np.minimum(part["rows"], np.maximum(4 * CHUNK, part["rows"] >> 4))
     part["first_word"] = np.cumsum(part["words"]) - part["words"]
     part["first_kept"] = np.cumsum(part["room"]) - part["room"]
     kind = np.int32 if max(sizes) < 2**31 else np.int64
@@ -85,7 +85,7 @@ def below(bits, size):
 @jit(inner=True)
 def _list_remaining(rows, p):
     count = rows.part[p].first_kept
-    for row in range(rows.part[p].size):
+    for row in range(rows.part[p].rows):
         word = rows.bits[rows.part[p].first_word + (row >> 6)]
         if (word >> (np.uint64(row) & _U63)) & _U1 == np.uint64(0):
             rows.kept[count] = row
@@ -108,7 +108,7 @@ def _shuffle_next(rows, stream, p, m, left):
 def take(rows, stream, p, m):
     """Draw `m` <= CHUNK new rows of population `p`; return where in `rows.kept` they start."""
     part = rows.part[p]
-    size, word, room = part.size, part.first_word, part.room
+    size, word, room = part.rows, part.first_word, part.room
     left = size - part.drawn
     if rows.part[p].listed == 0 and left <= room and 2 * left <= size:
         _list_remaining(rows, p)

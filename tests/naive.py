@@ -59,8 +59,11 @@ def driver(functions):
     return decide
 
 
-def every_order(rule, rewards, offsets, delta, batch=2, functions=None, orders=None) -> Orders:
-    """Race under every order of the rows (or those given), with a rule's or other functions."""
+def every_order(rule, rewards, offsets, delta, batch=2, functions=None, orders=None, extra=0) -> Orders:
+    """Race under every order of the rows (or those given), with a rule's or other functions.
+
+    extra: by how much the array of bets is too long, which tells mutants what to do wrong.
+    """
     rewards, offsets = np.asarray(rewards, dtype=float), np.asarray(offsets, dtype=float)
     arms, size = rewards.shape
     if orders is None:
@@ -68,12 +71,14 @@ def every_order(rule, rewards, offsets, delta, batch=2, functions=None, orders=N
     orders = np.array(orders)
     selector = sm.Racing(rule=rule, delta=delta, batch=batch, retreat=False)
     shape = Shape((size,) * arms, shared=True)
+    scratch = selector.scratch(shape)
+    scratch = scratch._replace(memory=scratch.memory._replace(theta=np.zeros(BETS + extra)))
     made = np.zeros((len(orders), 2), dtype=np.int64)
     survived, lost, wealth = (np.zeros((len(orders), arms)) for _ in range(3))
     with np.errstate(all="ignore"):
         driver(functions or rule.functions())(
             np.zeros(1, dtype=np.uint64), np.zeros((arms, size)), rewards, orders, offsets,
-            selector.params(shape), selector.scratch(shape), made, survived, lost, wealth,
+            selector.params(shape), scratch, made, survived, lost, wealth,
         )  # fmt: skip
         totals = rewards.sum(axis=1) + offsets
     best = totals >= totals.max() - 1e-9

@@ -142,7 +142,7 @@ def play(race, params, memory, rival, arm, lo, hi, least):
     """Bet on columns lo:hi; return the column that breaks the bound, or -1."""
     wealth, theta, values = memory.wealth[arm], memory.theta, race.values
     balance = race.arms[arm].offset - race.arms[rival].offset - (race.arms[rival].total - race.arms[arm].total)
-    size, left = float(race.arms[arm].size), float(race.arms[arm].size - race.arms[arm].drawn)
+    size, left = float(race.arms[arm].rows), float(race.arms[arm].rows - race.arms[arm].drawn)
     for c in range(np.uint64(lo), np.uint64(hi)):
         d = values[rival, c] - values[arm, c]
         if d < least:

@@ -86,8 +86,8 @@ def start(race, params, memory):
     boundary = memory[0]
     for k in range(race.now[0].alive):
         arm = race.alive[k]
-        fraction = params.batch / race.arms[arm].size
-        if k > 0 and race.arms[arm].size == race.arms[race.alive[k - 1]].size:
+        fraction = params.batch / race.arms[arm].rows
+        if k > 0 and race.arms[arm].rows == race.arms[race.alive[k - 1]].rows:
             boundary[arm] = boundary[race.alive[k - 1]]
         else:
             boundary[arm] = read_boundary(params.line, fraction, params.growth)
@@ -116,7 +116,7 @@ def smoothed(race, arm, error):
 
     Three equal draws give variance 0 and would kill the right arm.
     """
-    n, t = race.arms[arm].size, race.arms[arm].drawn
+    n, t = race.arms[arm].rows, race.arms[arm].drawn
     if t >= n:
         return 0.0
     pooled, rows = 0.0, 0.0
@@ -146,7 +146,7 @@ def drop(race, params, memory, arm):
         return distance > bound * (error + other)
     # Independent populations: variances add, each smoothed by one pseudo-observation.
     total = smoothed(race, arm, error) + smoothed(race, leader, other)
-    exact = race.arms[arm].drawn == race.arms[arm].size and race.arms[leader].drawn == race.arms[leader].size
+    exact = race.arms[arm].drawn == race.arms[arm].rows and race.arms[leader].drawn == race.arms[leader].rows
     if total <= 0.0 and not exact:
         return False
     return distance > max(bound, memory[0][leader]) * sqrt(total)

@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 # One record per arm: fewer arrays than one per field, and so less to compile.
 ARM = np.dtype(
     [
-        ("size", np.int64),  # rows of the arm's population
+        ("rows", np.int64),  # rows of the arm's population
         ("drawn", np.int64),  # rows read
         ("offset", float),  # what does not depend on data
         ("total", float),  # sum of the rewards read
@@ -87,7 +87,7 @@ class Race(NamedTuple):
 def make_race(sizes) -> Race:
     """Scratch for a race of len(sizes) arms."""
     arms = np.zeros(len(sizes), dtype=ARM).view(np.recarray)
-    arms["size"] = sizes
+    arms["rows"] = sizes
     now = np.zeros(1, dtype=NOW).view(np.recarray)
     values = np.zeros((len(sizes), BUFFER + CHUNK))
     return Race(arms, np.zeros(len(sizes), dtype=np.int64), now, values)
@@ -216,7 +216,7 @@ def standard_error(race, arm):
 
     f = (T-1)/(N-1): nothing is uncertain once every row is read (Chen & Ghahramani 2016, Eq. 9).
     """
-    n, t = race.arms[arm].size, race.arms[arm].drawn
+    n, t = race.arms[arm].rows, race.arms[arm].drawn
     if t >= n:
         return 0.0
     return n * sqrt(variance(race, arm) / t * (1.0 - (t - 1.0) / (n - 1.0)))

@@ -87,12 +87,12 @@ def radius(n, size, s2, spread, term):
 
 @jit(inner="always")
 def drop(race, params, memory, arm):
-    leader, n, size = race.now[0].leader, race.arms[arm].drawn, race.arms[arm].size
+    leader, n, size = race.now[0].leader, race.arms[arm].drawn, race.arms[arm].rows
     if params.paired:
         both = params.spread[leader] + params.spread[arm]
         return gap(race, arm) > size * radius(n, size, variance(race, arm), both, params.terms[arm])
     own = size * radius(n, size, variance(race, arm), params.spread[arm], params.terms[arm])
-    best, t = race.arms[leader].size, race.arms[leader].drawn
+    best, t = race.arms[leader].rows, race.arms[leader].drawn
     s2 = variance(race, leader)
     return gap(race, arm) > own + best * radius(
         t, best, s2, params.spread[leader], params.terms[leader]

@@ -99,7 +99,7 @@ def rank(race, paired):
     old, best, second = race.now[0].leader, -1, -1
     for k in range(race.now[0].alive):
         arm = race.alive[k]
-        scale = race.arms[arm].size / race.arms[arm].drawn if race.arms[arm].drawn > 0 else 0.0
+        scale = race.arms[arm].rows / race.arms[arm].drawn if race.arms[arm].drawn > 0 else 0.0
         race.arms[arm].score = race.arms[arm].total * scale + race.arms[arm].offset
         if best < 0 or race.arms[arm].score > race.arms[best].score:
             best, second = arm, best
@@ -136,9 +136,9 @@ def should_retreat(race, params, spent, target, exact_cost):
     ahead, finish, largest = 0.0, 0.0, 0
     for k in range(race.now[0].alive):
         arm = race.alive[k]
-        ahead += max(min(target, race.arms[arm].size) - race.arms[arm].drawn, 0)
-        finish += race.arms[arm].size if race.arms[arm].drawn < race.arms[arm].size else 0
-        largest = max(largest, race.arms[arm].size)
+        ahead += max(min(target, race.arms[arm].rows) - race.arms[arm].drawn, 0)
+        finish += race.arms[arm].rows if race.arms[arm].drawn < race.arms[arm].rows else 0
+        largest = max(largest, race.arms[arm].rows)
     if params.gather_cost * min(target, largest) > largest:
         return True
     worst = params.gather_cost * (spent + ahead) + finish
@@ -192,7 +192,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         pulls, lo, hi, at, m = 0, 0, 0, 0, 0
         for k in range(race.now[0].alive):
             arm = race.alive[k]
-            short = min(target, race.arms[arm].size) - race.arms[arm].drawn
+            short = min(target, race.arms[arm].rows) - race.arms[arm].drawn
             if pulls == 0 or not params.shared:
                 m = min(short, CHUNK)
                 if m <= 0:
@@ -223,9 +223,9 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         for k in range(race.now[0].alive):
             arm = race.alive[k]
             value = race.arms[arm].total
-            if race.arms[arm].drawn < race.arms[arm].size:
-                value = total(context, arm, race.arms[arm].size)
-                pulls += race.arms[arm].size
+            if race.arms[arm].drawn < race.arms[arm].rows:
+                value = total(context, arm, race.arms[arm].rows)
+                pulls += race.arms[arm].rows
             if not_a_sum(value):
                 return failed(NOT_FINITE, arm, -1, pulls, rounds)
             if race.arms[arm].offset + value > highest:
@@ -240,7 +240,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         race = scratch.race
         pulls, rounds, target, most = 0, 0, 0, 0
         for k in range(race.now[0].alive):
-            most = max(most, race.arms[race.alive[k]].size)
+            most = max(most, race.arms[race.alive[k]].rows)
         while True:
             target = next_look(race, params, target)
             if should_retreat(race, params, pulls, target, exact_cost):
@@ -278,8 +278,8 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             return Choice(race.alive[0], 0, 0, ALONE, 0, -1, -1)
         exact_cost, largest = 0.0, 0
         for k in range(alive):
-            exact_cost += race.arms[race.alive[k]].size
-            largest = max(largest, race.arms[race.alive[k]].size)
+            exact_cost += race.arms[race.alive[k]].rows
+            largest = max(largest, race.arms[race.alive[k]].rows)
         if largest < 2 * params.batch:
             return stream(context, race, 0, 1, EXACT)
         start(race, params.rule, scratch.memory)
