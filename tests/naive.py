@@ -38,7 +38,9 @@ def driver(functions):
     choose = race_choice(sources_of(cell), functions)
 
     @jit
-    def decide(stream, table, rewards, orders, offsets, params, scratch, made, survived, lost, wealth):
+    def decide(
+        stream, table, rewards, orders, offsets, params, scratch, made, survived, lost, wealth
+    ):
         for p in range(len(orders)):
             for arm in range(len(rewards)):
                 for n in range(rewards.shape[1]):
@@ -59,7 +61,9 @@ def driver(functions):
     return decide
 
 
-def every_order(rule, rewards, offsets, delta, batch=2, functions=None, orders=None, extra=0) -> Orders:
+def every_order(
+    rule, rewards, offsets, delta, batch=2, functions=None, orders=None, extra=0
+) -> Orders:
     """Race under every order of the rows (or those given), with a rule's or other functions.
 
     extra: by how much the array of bets is too long, which tells mutants what to do wrong.

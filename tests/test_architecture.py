@@ -16,7 +16,8 @@ PACKAGE = ROOT / "subsample_mcmc"
 # A unit is a module or a sub-package of subsample_mcmc; it may import units of lower levels only.
 # Inside a sub-package, modules may import each other.
 LEVELS = (
-    {"errors", "records", "bytecode"},
+    {"errors", "records", "bytecode", "jitcache"},
+    {"digest"},
     {"jit"},
     {"draws", "fastmath"},
     {"rules"},

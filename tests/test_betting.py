@@ -1,5 +1,6 @@
-"""Betting: fair by enumeration of all orders of the rows, in realised error, and about its range."""
+"""Betting: fair under all orders of the rows, in realised error, and strict about its range."""
 
+import itertools
 import time
 
 import numpy as np
@@ -70,20 +71,25 @@ def assert_fair(result, delta, where):
         assert wrong <= delta, f"{where}: wrong arm with probability {wrong}"
 
 
+def games(size):
+    """What is enumerated: fewer cases with 5040 orders, and without the JIT."""
+    deltas, batches = (DELTAS, (2,) if size < 6 else (2, 3)) if size < 7 else ((0.5,), (2, 3))
+    for name, rewards in tables(size):
+        for rule in rules(rewards):
+            for offsets in offsets_for(rewards):
+                for delta, batch in itertools.product(deltas, batches):
+                    yield name, rewards, rule, offsets, delta, batch
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_games_are_fair_under_every_order_of_the_rows(size):
     dropped = 0.0
-    deltas = DELTAS if size < 7 else (0.5,)
-    for name, rewards in tables(size):
-        if DISABLED and rewards.shape[0] == 4:
-            continue
-        for rule in rules(rewards):
-            for offsets in list(offsets_for(rewards))[: 2 if DISABLED else None]:
-                for delta in deltas[:2] if DISABLED else deltas:
-                    for batch in (2,) if size < 6 or DISABLED else (2, 3):
-                        made = every_order(rule, rewards, offsets, delta, batch)
-                        assert_fair(made, delta, (name, rule, offsets, delta, batch))
-                        dropped = max(dropped, 1.0 - made.survived.mean())
+    for name, rewards, rule, offsets, delta, batch in itertools.islice(
+        games(size), 0, None, 17 if DISABLED else 1
+    ):
+        made = every_order(rule, rewards, offsets, delta, batch)
+        assert_fair(made, delta, (name, rule, offsets, delta, batch))
+        dropped = max(dropped, 1.0 - made.survived.mean())
     assert dropped > 0.1  # the games are played to win
 
 
@@ -190,7 +196,8 @@ def race_of(name, size, draws, delta, scale, sign, seed=7):
     rng = np.random.default_rng(seed)
     d = sign * scale / np.sqrt(size) * differences(name, size, rng)
     rewards = np.stack([np.zeros(size), d])
-    for rule in (sm.Betting(spread=np.ptp(d)), sm.BernsteinSerfling(spread=np.ptp(rewards, axis=1))):
+    each = np.ptp(rewards, axis=1)
+    for rule in (sm.Betting(spread=np.ptp(d)), sm.BernsteinSerfling(spread=each)):
         selector = sm.Racing(rule=rule, delta=delta, retreat=False)
         yield rule, *against_exact(rewards, selector, draws, seed)
 
@@ -243,7 +250,8 @@ def test_pulls_are_at_most_those_of_normal(rng):
 @pytest.mark.slow
 def test_overhead_per_reward_is_nanoseconds(rng):
     """A factor of ten above what is promised: this machine may be busy."""
-    population, selector = table(rng.normal(size=(2, 200_000))), sm.Racing(sm.Betting(spread=20.0), 1e-9)
+    population = table(rng.normal(size=(2, 200_000)))
+    selector = sm.Racing(sm.Betting(spread=20.0), 1e-9)
     sm.draw(population, 1, selector, seed=0)
     then = time.perf_counter()
     made = sm.draw(population, 20, selector, seed=0)
@@ -304,7 +312,7 @@ def test_an_impossible_arm_is_certain_to_lose():
 @pytest.mark.plain
 def test_an_impossible_reward_after_a_drop_is_outside_the_range():
     """The games in which arm 1 lost may have been against the arm that now proves impossible."""
-    rewards = np.random.default_rng(0).random((3, 400)) * [[1.0], [1.0], [1.0]]
+    rewards = np.random.default_rng(0).random((3, 400))
     rewards[0] -= 0.9
     rewards[1:] += (rewards[2].mean() - rewards[1:].mean(axis=1))[:, None]
     rewards[2, 33] = -np.inf

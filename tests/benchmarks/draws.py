@@ -4,10 +4,10 @@
     make bench ARGS="--quick"                           under a minute
     python -m tests.benchmarks.draws --json bench.json  the same, from the top of the checkout
 
-JAX is an optional rival; without it its rows say `not installed`. An environment with all rivals:
+JAX is an optional rival; without it its rows say `not installed`. An environment with all of them:
 
-    python3.11 -m venv .venv-bench && .venv-bench/bin/pip install -r \
-tests/benchmarks/environment.txt && .venv-bench/bin/python -m tests.benchmarks.draws
+    python3.11 -m venv .venv-b && .venv-b/bin/pip install -r tests/benchmarks/environment.txt
+    .venv-b/bin/python -m tests.benchmarks.draws
 
 The work: one exact Gibbs draw, or one at a stated risk, over D = 10 Student-t locations
 mu_i = h (i - 3), data from the location 0; h = .5 (easy), .05 (medium), .005 (hard), 1/sqrt(N)
@@ -23,8 +23,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.benchmarks import machine  # isort: split  (limits threads: before numpy)
+from tests.benchmarks import machine  # first: it limits the threads of numpy and the rivals
 
+# isort: split
 from tests.benchmarks import extras, report
 from tests.benchmarks.measure import compare
 from tests.benchmarks.work import SPACING
@@ -99,7 +100,7 @@ def main(given=None) -> None:
         made["draws"] = draws(options)
         print(report.draws_table(made["draws"]), flush=True)
     if "retreat" in wanted:
-        sizes = [size for size in options.sizes if 10**5 <= size < HUGE]
+        sizes = [size for size in options.sizes if size < HUGE]
         show(
             "retreat",
             "The retreat: Racing over Exact, paired by round, near the posterior's scale",
@@ -132,7 +133,8 @@ def main(given=None) -> None:
     if options.json:
         saved = {**made, "draws": [row.record() for row in made["draws"]]}
         document = {"machine": about, "options": vars(options), "tables": saved, "promises": kept}
-        options.json.write_text(json.dumps(document, indent=1, default=str), encoding="utf-8")
+        text = json.dumps(report.without_nan(document), indent=1, default=str, allow_nan=False)
+        options.json.write_text(text, encoding="utf-8")
         say(f"saved {options.json}")
 
 

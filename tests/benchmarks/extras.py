@@ -15,9 +15,10 @@ from subsample_mcmc.draws import CHUNK, make_rows, put_back, take
 from subsample_mcmc.jit import jit
 from tests.benchmarks import work
 from tests.benchmarks.measure import cpu_seconds, how_many, quantile
-from tests.benchmarks.rivals import exact, ours, racing
+from tests.benchmarks.rivals import betting_spread, exact, ours, racing
 
 ROOT = Path(__file__).resolve().parents[2]
+RULES = {"Normal": racing, "Betting, spread": betting_spread}
 SCALES = (1.0, 3.0, 10.0, 30.0)  # h sqrt(N): the posterior's scale, and towards easier
 
 
@@ -86,31 +87,32 @@ def retreat(sizes, rounds: int, budget: float, seed: int) -> list[dict]:
             location = work.locations(scale / np.sqrt(size))
             drawers = {
                 name: ours(work.student_t, selector)(y, location)
-                for name, selector in (("racing", racing), ("exact", exact))
+                for name, selector in (("exact", exact), *RULES.items())
             }
-            shares = []
 
-            def runner(drawer, shares=shares):
+            def runner(drawer):
                 def run(draws, rng):
-                    shares.append(drawer(draws, rng)[1])
+                    drawer(draws, rng)
                     return draws
 
                 return run
 
             runs = {name: runner(drawer) for name, drawer in drawers.items()}
             seconds = interleaved(runs, rounds, budget, seed)
-            ratios = [r / e for r, e in zip(seconds["racing"], seconds["exact"], strict=True)]
-            rows.append(
-                {
-                    "h sqrt(N)": scale,
-                    "N": size,
-                    "exact, us": statistics.median(seconds["exact"]) * 1e6,
-                    "racing / exact": statistics.median(ratios),
-                    "95% of rounds below": quantile(ratios, 0.95),
-                    "rounds": rounds,
-                    "share read": drawers["racing"](8, work.Recorder(seed, 1))[1],
-                }
-            )
+            for rule in RULES:
+                ratios = [r / e for r, e in zip(seconds[rule], seconds["exact"], strict=True)]
+                rows.append(
+                    {
+                        "rule": rule,
+                        "h sqrt(N)": scale,
+                        "N": size,
+                        "exact, us": statistics.median(seconds["exact"]) * 1e6,
+                        "racing / exact": statistics.median(ratios),
+                        "95% of rounds below": quantile(ratios, 0.95),
+                        "rounds": rounds,
+                        "share read": drawers[rule](8, work.Recorder(seed, 1))[1],
+                    }
+                )
     return rows
 
 
@@ -121,7 +123,8 @@ def call_overhead(rounds: int) -> list[dict]:
     prior = np.where(np.arange(work.ARMS) == 0, 0.0, -np.inf)
     data = {"y": y, "location": work.locations(0.5)}
     population = sm.Population(work.student_t, data, arms=work.ARMS, log_prior=prior)
-    raced = sm.Population(work.student_t, {**data, "y": np.random.default_rng(0).standard_t(4.0, 10**5)}, arms=work.ARMS)  # fmt: skip
+    long = {**data, "y": np.random.default_rng(0).standard_t(work.FREEDOM, 10**5)}
+    raced = sm.Population(work.student_t, long, arms=work.ARMS)
     rng = np.random.default_rng(1)
     selector = sm.Racing()
     calls = {

@@ -88,26 +88,41 @@ def compare(case: str, size: int, rounds: int, budget: float, seed: int) -> list
         if size > rival.largest:
             row.reason = f"not run above N = {rival.largest:.0e}"
             continue
-        run = rival.make(y, location)
-        if isinstance(run, str):
-            row.reason = run
-            continue
-        running.append((row, run, how_many(run, budget, seed)))
+        try:
+            run = rival.make(y, location)
+            if isinstance(run, str):
+                row.reason = run
+            else:
+                running.append((row, run, how_many(run, budget, seed)))
+        except Exception as error:
+            row.reason = failure(error)
     shares: dict[str, list[float]] = {row.rival: [] for row, _, _ in running}
     for k in range(rounds):
         turn = k % len(running)
         for row, run, draws in running[turn:] + running[:turn]:
+            if row.reason:
+                continue
             rng = work.Recorder(seed, size, 2 + k)
-            spent, (arms, share) = cpu_seconds(run, draws, rng)
+            try:
+                spent, (arms, share) = cpu_seconds(run, draws, rng)
+            except Exception as error:
+                row.reason, row.draws, row.seconds = failure(error), 0, []
+                continue
             row.seconds.append(spent / draws)
             shares[row.rival].append(share)
             judge(row, arms, work.regrets(arms, rng.gumbels(), totals))
-    by_name = {row.rival: row.seconds for row, _, _ in running}
-    for row, _, _ in running:
+    finished = [row for row, _, _ in running if not row.reason]
+    by_name = {row.rival: row.seconds for row in finished}
+    for row in finished:
         row.share = statistics.fmean(shares[row.rival])
         row.versus_exact = ratio(by_name.get(EXACT), row.seconds)
         row.versus_naive = ratio(by_name.get(NAIVE), row.seconds)
     return rows
+
+
+def failure(error: Exception) -> str:
+    """A rival that breaks keeps its row: the table says how."""
+    return f"FAILED: {type(error).__name__}: {str(error).partition(chr(10))[0][:70]}"
 
 
 def judge(row: Row, arms: np.ndarray, regrets: np.ndarray) -> None:
