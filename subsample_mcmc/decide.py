@@ -195,7 +195,7 @@ def engine_of(population, selector) -> Engine:
         key = pickle.dumps(selector)
     if key not in population.engines:
         params = selector.params(population.shape)
-        sources = sources_of(population.reward)
+        sources = sources_of(population.reward, population.large)
         loop = loop_over(selector.build(sources))
         engine = Engine(loop, params, [selector.scratch(population.shape)])
         compile_engine(engine, population)
@@ -274,13 +274,13 @@ def value_at(population, arm, row) -> float:
     out = np.zeros(1)
     if row >= 0:
         rows = np.array([row], dtype=np.int32 if row < 2**31 else np.int64)
-        sources_of(population.reward).rewards(population.context, arm, rows, out)
+        sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
     return float(out[0])
 
 
 def first_bad(population, arm, code) -> int:
     """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
-    rewards, size = sources_of(population.reward).rewards, population.shape.sizes[arm]
+    rewards, size = sources_of(population.reward, population.large).rewards, population.shape.sizes[arm]
     kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
     for lo in range(0, size, 1 << 16):
         rows = np.arange(lo, min(lo + (1 << 16), size), dtype=kind)

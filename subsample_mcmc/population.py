@@ -15,6 +15,7 @@ from subsample_mcmc.records import as_record
 from subsample_mcmc.rules.race import Shape
 
 LARGEST = 2**32 - 1
+BIG = 1 << 24  # bytes beyond which an array does not stay in the cache
 SLOW = ("log", "log1p", "exp")
 
 
@@ -46,6 +47,11 @@ class Population:
         warn_of_slow_math(log_factor)
         self.reward = jit(log_factor, flags=FLAGS, user=True)
         self.context = self.data
+        self.large = tuple(
+            (field, array.ndim == 2)
+            for field, array in enumerate(self.data)
+            if np.ndim(array) in (1, 2) and len(array) == self.size and array.nbytes > BIG
+        )
         self.engines: dict[Any, Any] = {}
 
     def __repr__(self) -> str:
@@ -82,6 +88,7 @@ class Table:
             )
         self.arms = len(sizes)
         self.shape = Shape(sizes, shared)
+        self.large: tuple = ()
         self.engines: dict[Any, Any] = {}
 
 

@@ -70,6 +70,7 @@ NOW = np.dtype(
         ("code", np.int64),  # 0, or what went wrong ...
         ("bad_arm", np.int64),  # ... in which arm
         ("bad_row", np.int64),  # ... at which datum
+        ("touched", float),  # a sum nobody reads: it keeps the touching of data alive
     ],
     align=True,
 )

@@ -165,7 +165,7 @@ def lil_choice(sources: Sources) -> Any:
     """choose() for one reward; memoised so that equal rewards share machine code."""
     if sources in _made:
         return _made[sources]
-    rewards, total = sources
+    rewards = sources.rewards
 
     @jit(inner=True)
     def visit(rng, context, scratch, arm, m):

@@ -152,7 +152,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
     """choose() for one reward and one rule; memoised so that equal ones share machine code."""
     if (sources, functions) in _made:
         return _made[sources, functions]
-    rewards, total = sources
+    rewards, total, touch = sources
     start, observe, drop = functions
 
     @jit(inner=True)
@@ -200,6 +200,8 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                 at = take(rows, rng, 0 if params.shared else arm, m)
                 lo = race.arms[arm].drawn if race.arms[arm].drawn + m <= BUFFER else BUFFER
                 hi = lo + m
+            if pulls == 0:
+                race.now[0].touched = touch(context, rows.kept[at : at + m])
             rewards(context, arm, rows.kept[at : at + m], race.values[arm, lo:hi])
             race.arms[arm].latest = add_up(race.values, arm, lo, hi)
             pulls += m

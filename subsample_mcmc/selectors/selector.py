@@ -14,10 +14,12 @@ class Sources(NamedTuple):
 
     rewards(context, arm, rows, out)   fill out with one arm's rewards for a mini-batch
     total(context, arm, size)          the exact sum over all rows, no gather, no stores
+    touch(context, rows)               read the data of a mini-batch once, before the first arm
     """
 
     rewards: Any
     total: Any
+    touch: Any
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,47 @@ class Selector:
         raise TypeError(f"{type(self).__name__} must define scratch(): see selectors/selector.py.")
 
 
+@jit(inner=True)
+def touch_nothing(context, rows):
+    """Small data are in the cache, or will be."""
+    return 0.0
+
+
+def touching(before, field, columns):
+    """A touch that also reads one more array of the context."""
+
+    @jit(flags=FLAGS, inner=True)
+    def touch_vector(context, rows):
+        value, array = before(context, rows), context[field]
+        for i in range(np.uint64(len(rows))):
+            value += array[np.uint64(rows[i])]
+        return value
+
+    @jit(flags=FLAGS, inner=True)
+    def touch_matrix(context, rows):
+        value, array = before(context, rows), context[field]
+        for i in range(np.uint64(len(rows))):
+            value += array[np.uint64(rows[i]), 0]
+        return value
+
+    return touch_matrix if columns else touch_vector
+
+
 _sources: dict[Any, Sources] = {}
 
 
-def sources_of(reward) -> Sources:
-    """The batch functions of a compiled one-datum function reward(context, arm, n) -> float."""
-    if reward in _sources:
-        return _sources[reward]
+def sources_of(reward, large=()) -> Sources:
+    """The batch functions of a compiled one-datum function reward(context, arm, n) -> float.
+
+    large: (field, has columns) of the arrays too big for the cache. A loop of bare loads has many
+    misses under way at once; the same misses inside the reward's arithmetic wait for each other
+    (N = 1e7: 14.5 against 9.8 us a draw).
+    """
+    if (reward, large) in _sources:
+        return _sources[reward, large]
+    touch = touch_nothing
+    for field, columns in large:
+        touch = touching(touch, field, columns)
 
     # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
     # the reward reads, 4x slower.
@@ -61,8 +97,8 @@ def sources_of(reward) -> Sources:
             value += reward(context, arm, n)
         return value
 
-    _sources[reward] = Sources(rewards, total)
-    return _sources[reward]
+    _sources[reward, large] = Sources(rewards, total, touch)
+    return _sources[reward, large]
 
 
 @jit(inner=True)
