@@ -26,8 +26,6 @@ from subsample_mcmc.rules.race import (
     Rule,
     RuleFunctions,
     gap,
-    nothing_to_observe,
-    nothing_to_start,
 )
 
 
@@ -42,7 +40,7 @@ class HoeffdingSerfling(Rule):
     batch: ClassVar[int] = 64
 
     def functions(self):
-        return RuleFunctions(nothing_to_start, nothing_to_observe, drop)
+        return RuleFunctions(drop)
 
     def params(self, shape, delta, batch, growth):
         size = shape.sizes[0]
@@ -53,7 +51,7 @@ class HoeffdingSerfling(Rule):
 
 @jit
 def drop(race, params, memory, arm):
-    n, size = race.arms[arm].drawn, race.arms[arm].size
+    n, size = race.arms[arm].drawn, race.arms[arm].rows
     rho = 1.0 - (n - 1.0) / size
     return gap(race, arm) > size * 2.0 * params.spread * sqrt(rho * params.term / (2.0 * n))
 

@@ -23,6 +23,8 @@ from subsample_mcmc.rules.race import (
     ENDINGS,
     NOT_FINITE,
     OUT_OF_SPREAD,
+)
+from subsample_mcmc.rules.race import (
     Choice as Record,
 )
 from subsample_mcmc.selectors.racing import Racing
@@ -108,7 +110,9 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     offsets_of(total, "offsets")
     total = offsets_of(total + getattr(population, "log_prior", 0.0), "offsets + log_prior")
     generator = np.random.default_rng(seed)
-    made = many(population, selector or Racing(), generator, lambda lo, hi: total[None, :], 1, False)
+    made = many(
+        population, selector or Racing(), generator, lambda lo, hi: total[None, :], 1, False
+    )
     record = made[0]
     return Choice(
         int(record["arm"]), int(record["pulls"]), int(record["rounds"]),
@@ -151,7 +155,9 @@ RESULT = np.dtype([(name, np.int64) for name in Record._fields])
 def many(population, selector, generator, offsets, size, progress) -> np.ndarray:
     """`size` decisions; Python looks in several times a second for Ctrl-C and the bar."""
     if not isinstance(selector, Selector):
-        raise TypeError(f"selector={selector!r}: give a selector such as sm.Exact() or sm.Racing().")
+        raise TypeError(
+            f"selector={selector!r}: give a selector such as sm.Exact() or sm.Racing()."
+        )
     # Drawn whether or not the selector reads rows, so that all selectors see the same Gumbels.
     stream = generator.integers(2**64, size=1, dtype=np.uint64)
     engine = engine_of(population, selector)
@@ -189,8 +195,8 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
 def engine_of(population, selector) -> Engine:
     """The engine of a population and a selector, made on first use."""
     try:
-        key = hash(selector)
-        key = selector
+        hash(selector)
+        key: Any = selector
     except TypeError:  # a selector that holds arrays
         key = pickle.dumps(selector)
     if key not in population.engines:
@@ -259,12 +265,14 @@ def explanation(population, selector, record) -> Exception:
     where = f"reward of arm {arm} at datum {row} is {value}"
     if record.ended == NOT_FINITE:
         return RewardError(
-            f"the {where}: rewards must be finite, or -inf for an impossible arm. Clean or floor it."
+            f"the {where}: rewards must be finite, or -inf for an impossible arm. "
+            "Clean or floor it."
         )
     if record.ended == OUT_OF_SPREAD:
         return SpreadError(
-            f"the {where}, outside the declared range {selector.rule!r}, so its guarantee would be "
-            "void. Declare a wider range, or use sm.Normal(), which needs none."
+            f"the {where}, outside the declared range {selector.rule!r} (itself, or by its "
+            "difference to another arm), so the guarantee would be void. Declare a wider range, or "
+            "use sm.Normal(), which needs none."
         )
     return RuntimeError(f"unknown end of a decision: {record}")
 
@@ -280,7 +288,10 @@ def value_at(population, arm, row) -> float:
 
 def first_bad(population, arm, code) -> int:
     """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
-    rewards, size = sources_of(population.reward, population.large).rewards, population.shape.sizes[arm]
+    rewards, size = (
+        sources_of(population.reward, population.large).rewards,
+        population.shape.sizes[arm],
+    )
     kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
     for lo in range(0, size, 1 << 16):
         rows = np.arange(lo, min(lo + (1 << 16), size), dtype=kind)

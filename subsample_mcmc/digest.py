@@ -20,9 +20,9 @@ RECORDS = f"{__package__}.records"  # the module that machine code on disk says 
 VERSIONED = ("builtins", "math", "cmath", "numpy")  # what they hold is known by their version
 
 
-def belongs(value, packages) -> bool:
+def belongs(value: Any, packages) -> bool:
     """Is `value` what its module, in one of these packages, has under its name."""
-    home, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    home, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
     known = isinstance(home, str) and home.partition(".")[0] in packages
     return known and getattr(sys.modules.get(home), name, None) is value
 
@@ -114,7 +114,7 @@ class Digest:
             else:
                 self.unknown.append(f"{dotted} (attribute of a foreign module)")
 
-    def value(self, name, value) -> str:
+    def value(self, name, value: Any) -> str:
         """A text that tells two constants apart; what has none is noted as unknown."""
         kind = type(value).__name__
         if value is None or isinstance(value, bool | int | float | complex | str | bytes):
@@ -128,14 +128,16 @@ class Digest:
             parts = sorted(parts) if isinstance(value, frozenset) else parts
             return f"{kind}{getattr(value, '_fields', '')}({','.join(parts)})"
         if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
-            defaults = self.value(name, tuple(sorted(value._field_defaults.items())))
-            return f"record:{value.__qualname__}{value._fields}{defaults}"
+            defaults = getattr(value, "_field_defaults", {})
+            text = self.value(name, tuple(sorted(defaults.items())))
+            return f"record:{value.__qualname__}{value._fields}{text}"
         if isinstance(value, np.dtype):
             return repr(value)
+        own = getattr(value, "__name__", "")
         if belongs(value, VERSIONED):
-            return f"{value.__module__}.{value.__name__}"
-        if isinstance(value, np.ufunc) and getattr(np, value.__name__, None) is value:
-            return f"numpy.{value.__name__}"
+            return f"{value.__module__}.{own}"
+        if isinstance(value, np.ufunc) and getattr(np, own, None) is value:
+            return f"numpy.{own}"
         self.unknown.append(f"{name} ({kind})")
         return kind
 

@@ -126,7 +126,7 @@ def take(rows, stream, p, m):
         wanted = m - found
         counter = stream[0]
         for i in range(np.uint64(wanted)):
-            rows.targets[i] = below(hashed(counter + (i + _U1) * _WEYL), size)
+            rows.targets[i] = below(hashed(counter + (np.uint64(i) + _U1) * _WEYL), size)
         stream[0] = counter + np.uint64(wanted) * _WEYL
         for i in range(np.uint64(wanted)):
             row = rows.targets[i]

@@ -72,8 +72,8 @@ def jit(function=None, *, flags=frozenset(), disjoint=False, inner=False, user=F
         return lambda f: jit(f, flags=flags, disjoint=disjoint, inner=inner, user=user)
     if DISABLED:
         return getattr(function, "py_func", function)
-    options = (tuple(sorted(flags)), disjoint, inner, user)
-    return _compiled(*opened(function, options), ())
+    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user))
+    return _compiled(function, options, ())
 
 
 def opened(function, options):

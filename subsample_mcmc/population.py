@@ -37,6 +37,11 @@ class Population:
             if not len(self.data) or np.ndim(self.data[0]) == 0:
                 raise ValueError("size was not given and data has no first array: pass size=N.")
             size = len(self.data[0])
+            if np.ndim(self.data[0]) == 2 and len(self.data[0]) == self.arms:
+                raise ValueError(
+                    f"size was not given and the first array has shape {self.data[0].shape}, one "
+                    "row per arm: pass size=N, the number of data."
+                )
         self.size = whole(size, "size", "the number of rows (N), at least 1")
         if self.size > LARGEST:
             raise ValueError(f"size={self.size}: at most {LARGEST} rows are supported.")
@@ -136,7 +141,7 @@ def prepared(data) -> tuple:
         raise TypeError("data is an array: give a tuple of arrays, such as (y,), or a dict.")
     fields = as_record(data)
     names = getattr(fields, "_fields", [f"data[{i}]" for i in range(len(fields))])
-    values = []
+    values: list = []
     for name, value in zip(names, fields, strict=True):
         if isinstance(value, bool | int | float | np.number):
             values.append(value)
@@ -151,7 +156,9 @@ def prior_of(log_prior, arms: int) -> np.ndarray:
         return np.zeros(arms)
     prior = np.asarray(log_prior, dtype=float)
     if prior.shape != (arms,):
-        raise ValueError(f"log_prior has shape {prior.shape}: give one number for each of {arms} arms.")
+        raise ValueError(
+            f"log_prior has shape {prior.shape}: give one number for each of {arms} arms."
+        )
     return offsets_of(prior, "log_prior")
 
 
@@ -172,7 +179,8 @@ def try_once(function, arguments) -> None:
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, types.FunctionType):
         raise TypeError(
-            f"log_factor={function!r} is not a Python function: give log_factor(data, arm, n) -> float."
+            f"log_factor={function!r} is not a Python function: give log_factor(data, arm, n) -> "
+            "float."
         )
     try:
         with np.errstate(all="ignore"):
@@ -185,10 +193,12 @@ def try_once(function, arguments) -> None:
         raise
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError(
-            f"log_factor(data, arm=0, n=0) returned an array of shape {value.shape}; it must return "
-            "one float for datum n. Drop the sum over data: the race does it."
+            f"log_factor(data, arm=0, n=0) returned an array of shape {value.shape}; it must "
+            "return one float for datum n. Drop the sum over data: the race does it."
         )
-    if isinstance(value, complex) or not isinstance(value, bool | int | float | np.number | np.ndarray):
+    if isinstance(value, complex) or not isinstance(
+        value, bool | int | float | np.number | np.ndarray
+    ):
         raise TypeError(
             f"log_factor(data, arm=0, n=0) returned {value!r} ({type(value).__name__}); it must "
             "return one float for datum n."

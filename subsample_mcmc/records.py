@@ -6,6 +6,7 @@ gives the one class for a tuple of fields, and this module rebuilds it from its 
 """
 
 import keyword
+import re
 from collections import namedtuple
 
 
@@ -19,7 +20,7 @@ def record(*fields: str) -> type:
             )
     name = "R" + "".join(f"{len(field)}{field}" for field in fields)
     if name not in globals():
-        globals()[name] = namedtuple(name, fields, module=__name__)  # noqa: PYI024
+        globals()[name] = namedtuple(name, fields, module=__name__)
     return globals()[name]
 
 
@@ -34,11 +35,14 @@ def as_record(data):
 
 def __getattr__(name: str) -> type:
     fields, rest = [], name[1:]
-    while name[:1] == "R" and rest[:1].isdigit():
-        digits = "".join(c for i, c in enumerate(rest) if rest[: i + 1].isdigit())
-        start, stop = len(digits), len(digits) + int(digits)
+    while name[:1] == "R" and (digits := re.match(r"[1-9][0-9]*", rest)):
+        start, stop = digits.end(), digits.end() + int(digits[0])
         fields.append(rest[start:stop])
         rest = rest[stop:]
-    if not fields or rest:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    wrong = AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        if rest or record(*fields).__name__ != name:
+            raise wrong
+    except ValueError:
+        raise wrong from None
     return record(*fields)

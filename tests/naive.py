@@ -97,7 +97,7 @@ def mutant(module, *changes) -> RuleFunctions:
         source = source.replace(old, new)
     scope = {"__name__": module.__name__}
     exec(compile(source, f"<mutant of {module.__name__}>", "exec"), scope)
-    return RuleFunctions(scope["start"], scope["observe"], scope["drop"])
+    return RuleFunctions(scope["drop"], scope["observe"], scope["start"])
 
 
 def uncompiled(module, patch):

@@ -121,10 +121,10 @@ CHANGES = [
         "bet = min(theta[k] * odds, cap) if len(theta) != BETS + 1 or excess > 0.0 else 0.0",
     ),
     (
-        "deviation = max(sqrt(memory.game[arm, 1] / memory.game[arm, 0]), 1e-300)",
-        """deviation = max(sqrt(memory.game[arm, 1] / memory.game[arm, 0]), 1e-300)
+        "squared = memory.game[arm, 1] / memory.game[arm, 0]",
+        """squared = memory.game[arm, 1] / memory.game[arm, 0]
         if len(memory.theta) == BETS + 2:
-            deviation = 0.01 if race.values[rival, lo] > race.values[arm, lo] else 1.0""",
+            squared = 1e-4 if race.values[rival, lo] > race.values[arm, lo] else 1.0""",
     ),
     (
         "    rival = race.now[0].leader if arm != race.now[0].leader else race.now[0].runner\n",

@@ -71,7 +71,7 @@ def spikes(size=20_000, count=4):
     """A few rows decide everything: no batch that misses them can tell."""
     rewards = np.zeros((2, size))
     rewards[0, :] = 1e-3 * np.sin(np.arange(size))
-    rewards[0, ::size // count] += 5.0
+    rewards[0, :: size // count] += 5.0
     rewards[0] -= 15.0 / size
     return rewards
 
@@ -246,12 +246,12 @@ def test_wrong_numbers_are_refused_with_value_and_remedy(wrong, message):
 
 
 def test_normal_needs_delta_below_one_half():
-    with pytest.raises(ValueError, match="delta=0.6"):
+    with pytest.raises(ValueError, match=r"delta=0\.6"):
         sm.choose(np.zeros((2, 1000)), selector=sm.Racing(delta=0.6))
 
 
 def test_a_rule_must_be_a_rule():
-    with pytest.raises(TypeError, match="sm.Normal"):
+    with pytest.raises(TypeError, match=r"sm\.Normal"):
         sm.Racing(rule="normal")
 
 

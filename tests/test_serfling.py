@@ -18,7 +18,7 @@ from tests.naive import against_exact
 
 @jit
 def bound(n, size, s2, spread, term):
-    return radius(n, size, s2, spread, term)
+    return radius(n, size, s2, n, spread, term)
 
 
 # ------------------------------------------------------------------------------------ the bound

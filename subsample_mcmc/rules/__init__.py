@@ -1,0 +1,1 @@
+"""When an arm may be dropped: one file per theorem."""

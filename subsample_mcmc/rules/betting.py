@@ -25,8 +25,8 @@ import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.records import record
-from subsample_mcmc.rules.race import OUT_OF_SPREAD, Rule, RuleFunctions, Shape
-from subsample_mcmc.rules.spread import SLACK, declared_spread, outside
+from subsample_mcmc.rules.race import Rule, RuleFunctions, Shape
+from subsample_mcmc.rules.spread import SLACK, declared_spread, outside, report
 
 BETS = 8
 SAFETY = 0.9  # c: how much of the wealth one row may lose
@@ -39,6 +39,7 @@ class Memory(NamedTuple):
     wealth: np.ndarray  # (arms, BETS)
     theta: np.ndarray  # (BETS,) the bets of the arm in hand
     game: np.ndarray  # (arms, 2) degrees of freedom and sum of squares of l_j - l_i in chunks
+    past: np.ndarray  # (arms, 2) `seen` before the chunk in hand
     seen: np.ndarray  # (arms, 2) lowest and highest reward of each interval declared
     lost: np.ndarray  # (arms,) 1: the game has paid 1/delta, or the arm cannot be the best
 
@@ -65,7 +66,7 @@ class Betting(Rule):
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""
-        return RuleFunctions(start, observe, drop)
+        return RuleFunctions(drop, observe, start)
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """The lower bounds of all differences, and the bets."""
@@ -76,11 +77,13 @@ class Betting(Rule):
             )
         arms, size = shape.arms, max(shape.sizes[0], 1)
         widths, low = np.zeros(arms), np.zeros((1, 1))
-        if self.bounds is not None and self.spread is None:
+        if self.bounds is not None and self.spread is not None:
+            raise ValueError("Betting(spread=..., bounds=...): declare one of the two, not both.")
+        if self.bounds is not None:
             kind, low = PAIR_BOUNDS, lower_bounds(self.bounds, arms)
         else:
             widths = declared_spread("Betting", self.spread, arms)
-            kind = ONE_INTERVAL if np.ndim(self.spread) == 0 else WIDTH_PER_ARM
+            kind = ONE_INTERVAL if np.asarray(self.spread).ndim == 0 else WIDTH_PER_ARM
         first = batch / size
         ratio = max(4.0, (10.0 / first) ** (1.0 / (BETS - 1)))
         odds = first * ratio ** np.arange(BETS)
@@ -94,7 +97,7 @@ class Betting(Rule):
         arms = shape.arms
         return Memory(
             np.ones((arms, BETS)), np.zeros(BETS), np.zeros((arms, 2)),
-            np.zeros((arms, 2)), np.zeros(arms, dtype=np.int64),
+            np.zeros((arms, 2)), np.zeros((arms, 2)), np.zeros(arms, dtype=np.int64),
         )  # fmt: skip
 
 
@@ -116,12 +119,14 @@ def lower_bounds(bounds, arms: int) -> np.ndarray:
 
 @jit(inner="always")
 def start(race, params, memory):
+    """Begin a decision; in one under way, where an arm proved impossible, play on from <= 1."""
+    fresh = race.arms[race.alive[0]].drawn == 0
     for arm in range(len(race.arms)):
         for k in range(BETS):
-            memory.wealth[arm, k] = 1.0
+            memory.wealth[arm, k] = 1.0 if fresh else min(memory.wealth[arm, k], 1.0)
         memory.game[arm, 0] = memory.game[arm, 1] = 0.0
         memory.lost[arm] = 0
-    for i in range(len(memory.seen)):
+    for i in range(len(memory.seen) if fresh else 0):
         memory.seen[i, 0], memory.seen[i, 1] = np.inf, -np.inf
 
 
@@ -133,7 +138,7 @@ def lower_bound(race, params, memory, rival, arm):
     if params.kind == ONE_INTERVAL:
         return -params.widths[0] * SLACK
     # Each arm's interval contains what was seen of it: l_rival >= its highest - its width, ...
-    high, low = memory.seen[rival, 1], memory.seen[arm, 0]
+    high, low = memory.past[rival, 1], memory.past[arm, 0]
     return (high - params.widths[rival] * SLACK) - (low + params.widths[arm] * SLACK)
 
 
@@ -141,7 +146,11 @@ def lower_bound(race, params, memory, rival, arm):
 def play(race, params, memory, rival, arm, lo, hi, least):
     """Bet on columns lo:hi; return the column that breaks the bound, or -1."""
     wealth, theta, values = memory.wealth[arm], memory.theta, race.values
-    balance = race.arms[arm].offset - race.arms[rival].offset - (race.arms[rival].total - race.arms[arm].total)
+    balance = (
+        race.arms[arm].offset
+        - race.arms[rival].offset
+        - (race.arms[rival].total - race.arms[arm].total)
+    )
     size, left = float(race.arms[arm].rows), float(race.arms[arm].rows - race.arms[arm].drawn)
     for c in range(np.uint64(lo), np.uint64(hi)):
         d = values[rival, c] - values[arm, c]
@@ -182,17 +191,26 @@ def squares(values, rival, arm, lo, hi):
 @jit(inner="always")
 def observe(race, params, memory, arm, rows, lo, hi):
     """Play one arm's game on the rows just read, then learn from them."""
+    memory.past[arm, 0], memory.past[arm, 1] = memory.seen[arm, 0], memory.seen[arm, 1]
     rival = race.now[0].leader if arm != race.now[0].leader else race.now[0].runner
     if rival < 0:  # the first batch: nothing is known to bet on, only to learn
         rival = race.alive[0] if arm != race.alive[0] else race.alive[race.now[0].alive - 1]
+        if params.kind == PAIR_BOUNDS and rival != arm:
+            least = lower_bound(race, params, memory, rival, arm)
+            for c in range(lo, hi):
+                if race.values[rival, c] - race.values[arm, c] < least:
+                    report(race, arm, rows[c - lo])
+                    return
     elif memory.lost[arm] == 0 and memory.game[arm, 0] > 0.0:
-        deviation = max(sqrt(memory.game[arm, 1] / memory.game[arm, 0]), 1e-300)
-        for b in range(BETS):
-            memory.theta[b] = params.theta[b] / deviation
         least = lower_bound(race, params, memory, rival, arm)
+        squared = memory.game[arm, 1] / memory.game[arm, 0]
+        if squared == 0.0:  # all differences equal so far: the next may be as rare as 1 / rows
+            squared = least * least / memory.game[arm, 0]
+        for b in range(BETS):
+            memory.theta[b] = params.theta[b] / max(sqrt(squared), 1e-300)
         broken = play(race, params, memory, rival, arm, lo, hi, least)
         if broken >= 0:
-            race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, rows[broken - lo]
+            report(race, arm, rows[broken - lo])
             return
     memory.game[arm, 0] += hi - lo - 1.0
     memory.game[arm, 1] += squares(race.values, rival, arm, lo, hi)

@@ -14,7 +14,6 @@ from subsample_mcmc.rules.race import (
     RuleFunctions,
     Shape,
     gap,
-    nothing_to_observe,
     skewness,
     standard_error,
 )
@@ -54,7 +53,7 @@ class Normal(Rule):
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""
-        return RuleFunctions(start, nothing_to_observe, drop)
+        return RuleFunctions(drop, start=start)
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """B_Normal as a line over the first fraction, at the share of delta of one arm."""
@@ -137,7 +136,9 @@ def drop(race, params, memory, arm):
         if error <= 0.0:  # identical rewards so far: no information, read on
             return False
         if params.guard > 0.0 and bound > 0.0:
-            return guarded(distance / error, skewness(race, arm), race.arms[arm].drawn, params, bound)
+            return guarded(
+                distance / error, skewness(race, arm), race.arms[arm].drawn, params, bound
+            )
         return distance > bound * error
     other = standard_error(race, leader)
     if params.kind == 1:
@@ -146,7 +147,10 @@ def drop(race, params, memory, arm):
         return distance > bound * (error + other)
     # Independent populations: variances add, each smoothed by one pseudo-observation.
     total = smoothed(race, arm, error) + smoothed(race, leader, other)
-    exact = race.arms[arm].drawn == race.arms[arm].rows and race.arms[leader].drawn == race.arms[leader].rows
+    exact = (
+        race.arms[arm].drawn == race.arms[arm].rows
+        and race.arms[leader].drawn == race.arms[leader].rows
+    )
     if total <= 0.0 and not exact:
         return False
     return distance > max(bound, memory[0][leader]) * sqrt(total)

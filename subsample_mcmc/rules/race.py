@@ -105,12 +105,22 @@ class Shape(NamedTuple):
         return len(self.sizes)
 
 
+@jit(inner="always")
+def nothing_to_start(race, params, memory):
+    """For rules without memory."""
+
+
+@jit(inner="always")
+def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
+    """For rules that need no more than the race's own sums and moments."""
+
+
 class RuleFunctions(NamedTuple):
     """The compiled half of a rule; functions are compile-time, numbers travel in params."""
 
-    start: Any
-    observe: Any
     drop: Any
+    observe: Any = nothing_to_observe
+    start: Any = nothing_to_start
 
 
 @dataclass(frozen=True)
@@ -138,16 +148,6 @@ class Rule:
     def memory(self, shape: Shape) -> tuple:
         """Arrays the rule keeps between calls."""
         return (np.zeros(1),)
-
-
-@jit(inner="always")
-def nothing_to_start(race, params, memory):
-    """For rules without memory."""
-
-
-@jit(inner="always")
-def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
-    """For rules that need no more than the race's own sums and moments."""
 
 
 # -------------------------------------------------------------------------- moments, gap, spread

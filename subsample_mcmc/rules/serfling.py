@@ -41,7 +41,7 @@ class BernsteinSerfling(Rule):
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""
-        return RuleFunctions(start, observe, drop)
+        return RuleFunctions(drop, observe, start)
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """log(5/delta'), one entry per number of rows of a population."""
@@ -67,8 +67,9 @@ class BernsteinSerfling(Rule):
 @jit(inner="always")
 def start(race, params, memory):
     seen = memory[0]
-    for arm in range(len(race.arms)):
-        seen[arm, 0], seen[arm, 1] = np.inf, -np.inf
+    if race.arms[race.alive[0]].drawn == 0:  # else an arm turned out impossible: keep watching
+        for arm in range(len(race.arms)):
+            seen[arm, 0], seen[arm, 1] = np.inf, -np.inf
 
 
 @jit(inner="always")
@@ -77,23 +78,26 @@ def observe(race, params, memory, arm, rows, lo, hi):
 
 
 @jit(inner=True)
-def radius(n, size, s2, spread, term):
-    """The bound on mean_n - mean, at log(5/delta) = term."""
+def radius(n, size, s2, counted, spread, term):
+    """The bound on mean_n - mean, at log(5/delta) = term, s2 estimated from `counted` <= n rows.
+
+    The second term pays for estimating the deviation; with fewer rows it grows like 1/counted.
+    """
     if n >= size:
         return 0.0
     rho = 1.0 - (n - 1.0) / size if 2 * n <= size else (1.0 - n / size) * (1.0 + 1.0 / n)
-    return sqrt(2.0 * s2 * rho * term / n) + KAPPA * spread * term / n
+    return sqrt(2.0 * s2 * rho * term / n) + KAPPA * spread * term / min(n, counted)
 
 
 @jit(inner="always")
 def drop(race, params, memory, arm):
-    leader, n, size = race.now[0].leader, race.arms[arm].drawn, race.arms[arm].rows
+    own, best = race.arms[arm], race.arms[race.now[0].leader]
+    s2, term = variance(race, arm), params.terms[arm]
     if params.paired:
-        both = params.spread[leader] + params.spread[arm]
-        return gap(race, arm) > size * radius(n, size, variance(race, arm), both, params.terms[arm])
-    own = size * radius(n, size, variance(race, arm), params.spread[arm], params.terms[arm])
-    best, t = race.arms[leader].rows, race.arms[leader].drawn
-    s2 = variance(race, leader)
-    return gap(race, arm) > own + best * radius(
-        t, best, s2, params.spread[leader], params.terms[leader]
-    )
+        both = params.spread[race.now[0].leader] + params.spread[arm]
+        return gap(race, arm) > own.rows * radius(own.drawn, own.rows, s2, own.seen, both, term)
+    reach = own.rows * radius(own.drawn, own.rows, s2, own.seen, params.spread[arm], term)
+    leader = race.now[0].leader
+    s2, term = variance(race, leader), params.terms[leader]
+    reach += best.rows * radius(best.drawn, best.rows, s2, best.seen, params.spread[leader], term)
+    return gap(race, arm) > reach

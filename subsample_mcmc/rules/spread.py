@@ -16,10 +16,22 @@ def declared_spread(rule: str, spread, arms: int) -> np.ndarray:
             "width of an interval that holds every reward of every arm (one number, or one per "
             "arm), or use Normal(), which needs none and promises less."
         )
-    widths = np.broadcast_to(np.asarray(spread, dtype=float), (arms,)).copy()
+    given = np.asarray(spread, dtype=float)
+    if given.shape not in ((), (arms,)):
+        raise ValueError(
+            f"{rule}(spread=...) has shape {given.shape}: give one width, or one for each of "
+            f"{arms} arms."
+        )
+    widths = np.broadcast_to(given, (arms,)).copy()
     if not np.all(np.isfinite(widths)) or np.any(widths < 0.0):
         raise ValueError(f"{rule}(spread={spread!r}): widths must be finite and not negative.")
     return widths
+
+
+@jit(inner=True)
+def report(race, arm, row):
+    """Stop the race: a datum breaks the declared range."""
+    race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, row
 
 
 @jit(inner=True)
@@ -31,6 +43,6 @@ def outside(race, spread, seen, interval, arm, rows, lo, hi):
         low = value if value < low else low
         high = value if value > high else high
         if high - low > spread[interval] * SLACK:
-            race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, rows[c - lo]
+            report(race, arm, rows[c - lo])
             break
     seen[interval, 0], seen[interval, 1] = low, high

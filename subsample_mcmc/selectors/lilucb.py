@@ -21,7 +21,6 @@ from subsample_mcmc.jit import jit
 from subsample_mcmc.rules.race import (
     ALL_IMPOSSIBLE,
     ALONE,
-    EXACT,
     EXHAUSTED,
     NOT_FINITE,
     RACED,
@@ -113,7 +112,8 @@ class LilUCB(Selector):
         if len(set(shape.sizes)) != 1:
             raise ValueError(
                 f"LilUCB() compares means, but the arms have {min(shape.sizes)} to "
-                f"{max(shape.sizes)} rows; use Racing(Normal(paired=False)), which decides on totals."
+                f"{max(shape.sizes)} rows; use Racing(Normal(paired=False)), which decides on "
+                "totals."
             )
         if self.variant == "theory":
             e, beta, patience = 0.01, 1.0, 9.0

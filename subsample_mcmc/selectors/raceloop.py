@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.draws import CHUNK, Rows, put_back, take
-from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.jit import jit
 from subsample_mcmc.rules.race import (
     ALL_IMPOSSIBLE,
     ALONE,
@@ -28,6 +28,7 @@ from subsample_mcmc.rules.race import (
     add_moments,
 )
 from subsample_mcmc.selectors.selector import Sources, failed, not_a_sum
+from subsample_mcmc.selectors.standings import add_up, enter, find_bad, find_runner, rank, remove
 
 
 class Params(NamedTuple):
@@ -52,68 +53,6 @@ class Scratch(NamedTuple):
     memory: Any
 
 
-@jit(inner=True)
-def enter(race):
-    """Put every arm with a finite offset at the start, nothing read; return how many."""
-    now = race.now[0]
-    now.alive, now.leader, now.runner, now.dropped, now.code = 0, -1, -1, 0, 0
-    for arm in range(len(race.arms)):
-        own = race.arms[arm]
-        own.drawn, own.total, own.seen = 0, 0.0, 0.0
-        if own.offset > -np.inf:
-            race.alive[now.alive] = arm
-            now.alive += 1
-    return now.alive
-
-
-@jit(inner="always")
-def remove(race, k):
-    """Take the k-th living arm out, keeping the order of the others."""
-    for i in range(k, race.now[0].alive - 1):
-        race.alive[i] = race.alive[i + 1]
-    race.now[0].alive -= 1
-
-
-@jit(flags=FLAGS, inner=True)
-def add_up(values, arm, lo, hi):
-    """Sum of one arm's rewards in columns lo:hi."""
-    value = 0.0
-    for c in range(np.uint64(lo), np.uint64(hi)):
-        value += values[arm, c]
-    return value
-
-
-@jit(inner=True)
-def find_bad(race, arm, rows, lo, hi):
-    """Record the first nan or +inf among columns lo:hi."""
-    race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = NOT_FINITE, arm, -1
-    for c in range(lo, hi):
-        if not_a_sum(race.values[arm, c]):
-            race.now[0].bad_row = rows[c - lo]
-            return
-
-
-@jit(inner="always")
-def rank(race, paired):
-    """Score the living arms, find leader and runner-up, and refresh moments if it changed."""
-    old, best, second = race.now[0].leader, -1, -1
-    for k in range(race.now[0].alive):
-        arm = race.alive[k]
-        scale = race.arms[arm].rows / race.arms[arm].drawn if race.arms[arm].drawn > 0 else 0.0
-        race.arms[arm].score = race.arms[arm].total * scale + race.arms[arm].offset
-        if best < 0 or race.arms[arm].score > race.arms[best].score:
-            best, second = arm, best
-        elif second < 0 or race.arms[arm].score > race.arms[second].score:
-            second = arm
-    race.now[0].leader, race.now[0].runner = best, second
-    if paired and best != old:
-        for k in range(race.now[0].alive):
-            arm = race.alive[k]
-            race.arms[arm].seen = race.arms[arm].first = 0.0
-            race.arms[arm].second = race.arms[arm].third = 0.0
-            add_moments(race, best, arm, 0, min(race.arms[arm].drawn, BUFFER))
-
-
 @jit(inner="always")
 def next_look(race, params, target):
     """Rows an arm should have read at the next look."""
@@ -126,7 +65,7 @@ def next_look(race, params, target):
 
 @jit(inner="always")
 def should_retreat(race, params, spent, target, exact_cost):
-    """Is streaming the survivors now better than racing to the next look? (costs: streamed rewards)
+    """Is streaming the survivors now better than racing to the next look.
 
     Two reasons: the rows read would have paid for the stream (rent or buy), or the worst case,
     in which the race still ends by streaming every arm now alive, would cost too much.
@@ -153,7 +92,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
     if (sources, functions) in _made:
         return _made[sources, functions]
     rewards, total, touch = sources
-    start, observe, drop = functions
+    drop, observe, start = functions
 
     @jit(inner=True)
     def count(params, scratch, arm, kept, lo, hi):
@@ -165,8 +104,6 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                 add_moments(race, -1, arm, lo, hi)
             elif race.now[0].leader >= 0:
                 add_moments(race, race.now[0].leader, arm, lo, hi)
-        race.arms[arm].total += race.arms[arm].latest
-        race.arms[arm].drawn += hi - lo
 
     @jit(inner=True)
     def bury(race, params, memory, kept, lo, hi):
@@ -194,11 +131,12 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             arm = race.alive[k]
             short = min(target, race.arms[arm].rows) - race.arms[arm].drawn
             if pulls == 0 or not params.shared:
-                m = min(short, CHUNK)
+                lo = min(race.arms[arm].drawn, BUFFER)
+                # A chunk that does not end in the buffer would leave columns of it unwritten.
+                m = min(short, CHUNK, BUFFER - lo if lo < BUFFER else CHUNK)
                 if m <= 0:
                     continue
                 at = take(rows, rng, 0 if params.shared else arm, m)
-                lo = race.arms[arm].drawn if race.arms[arm].drawn + m <= BUFFER else BUFFER
                 hi = lo + m
             if pulls == 0:
                 race.now[0].touched = touch(context, rows.kept[at : at + m])
@@ -210,10 +148,16 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                 return pulls
             if not params.shared:
                 count(params, scratch, arm, rows.kept[at : at + m], lo, hi)
+                race.arms[arm].total += race.arms[arm].latest
+                race.arms[arm].drawn += m
         if params.shared and pulls > 0:
             bury(race, params, scratch.memory, rows.kept[at : at + m], lo, hi)
             for k in range(race.now[0].alive):
                 count(params, scratch, race.alive[k], rows.kept[at : at + m], lo, hi)
+            # Only now: what an arm's rule knows of its rivals must be the past, too.
+            for k in range(race.now[0].alive):
+                race.arms[race.alive[k]].total += race.arms[race.alive[k]].latest
+                race.arms[race.alive[k]].drawn += m
         elif pulls > 0:
             bury(race, params, scratch.memory, rows.kept[at : at + m], lo, lo)
         return pulls
@@ -252,7 +196,9 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                 more = read(rng, context, params, scratch, target)
                 pulls += more
                 if race.now[0].code != 0:
-                    return failed(race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row, pulls, rounds)
+                    return failed(
+                        race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row, pulls, rounds
+                    )
             rounds += 1
             if race.now[0].alive == 0:  # every arm still in the race met -inf: look at all again
                 enter(race)
@@ -267,6 +213,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                     race.now[0].dropped += 1
             if race.now[0].alive == 1:
                 return Choice(race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1)
+            find_runner(race)
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):

@@ -51,7 +51,7 @@ class Racing(Selector):
             raise ValueError(f"growth={self.growth!r}: give a factor between 1.01 and 16.")
         if not isinstance(self.rule, Rule):
             raise TypeError(
-                f"rule={self.rule!r}: give a rule object such as sm.Normal() or sm.Betting(spread=1.0)"
+                f"rule={self.rule!r}: give a rule such as sm.Normal() or sm.Betting(spread=1.0)."
             )
 
     @property

@@ -1,0 +1,1 @@
+"""How a decision is made: one file per selector."""
