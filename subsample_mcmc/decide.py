@@ -12,21 +12,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from tqdm.auto import tqdm
 
-from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message
+from subsample_mcmc.errors import CompileError, compile_message
+from subsample_mcmc.explain import explanation
 from subsample_mcmc.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.population import Population, Table, offsets_of, whole
-from subsample_mcmc.rules.race import (
-    ALL_IMPOSSIBLE,
-    ENDINGS,
-    NOT_FINITE,
-    OUT_OF_SPREAD,
-)
-from subsample_mcmc.rules.race import (
-    Choice as Record,
-)
+from subsample_mcmc.rules.race import ENDINGS
+from subsample_mcmc.rules.race import Choice as Record
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector, sources_of
 
@@ -68,8 +61,10 @@ class Draws:
         """Rewards read, as a share of those an exact draw reads."""
         return float(self.pulls.mean()) / self.everything
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per draw."""
+    def to_frame(self):
+        """One row per draw, as a pandas DataFrame."""
+        import pandas as pd  # a fifth of a second at import, seldom needed
+
         names = ("arms", "pulls", "rounds", "dropped_early", "ended")
         return pd.DataFrame({name: getattr(self, name) for name in names}).rename(
             columns={"arms": "arm"}
@@ -79,10 +74,11 @@ class Draws:
         return len(self.arms)
 
     def __repr__(self) -> str:
-        how = pd.Series(self.ended).value_counts().to_dict()
+        names, counts = np.unique(self.ended, return_counts=True)
+        how = ", ".join(f"{n} {name}" for name, n in zip(names, counts, strict=True))
         return (
             f"Draws({len(self)} draws, {self.share_read:.3%} of rewards read, "
-            f"ended {how}, guarantee {self.guarantee!r})"
+            f"{how}; guarantee {self.guarantee!r})"
         )
 
 
@@ -220,7 +216,10 @@ def compile_engine(engine, population) -> None:
             empty, 0, 0, 0,
         )  # fmt: skip
     except NUMBA_ERRORS as error:
-        raise CompileError(compile_message(error, population.log_factor)) from error
+        message = compile_message(error, getattr(population, "log_factor", None))
+        if message is None:  # nothing the user wrote: a bug of ours must not be put on him
+            raise
+        raise CompileError(message) from error
 
 
 _loops: dict[Any, Any] = {}
@@ -248,56 +247,3 @@ def loop_over(choose_one) -> Any:
 
     _loops[choose_one] = loop
     return loop
-
-
-# --------------------------------------------------------------------------------- explaining
-def explanation(population, selector, record) -> Exception:
-    """The exception for a decision that could not be made."""
-    arm, row = record.bad_arm, record.bad_row
-    if record.ended == ALL_IMPOSSIBLE:
-        return RewardError(
-            f"all {population.arms} arms are impossible: each has a reward of -inf or an excluded "
-            "offset. Check the support of the arms, or floor the log factor."
-        )
-    if row < 0:
-        row = first_bad(population, arm, record.ended)
-    value = value_at(population, arm, row)
-    where = f"reward of arm {arm} at datum {row} is {value}"
-    if record.ended == NOT_FINITE:
-        return RewardError(
-            f"the {where}: rewards must be finite, or -inf for an impossible arm. "
-            "Clean or floor it."
-        )
-    if record.ended == OUT_OF_SPREAD:
-        return SpreadError(
-            f"the {where}, outside the declared range {selector.rule!r} (itself, or by its "
-            "difference to another arm), so the guarantee would be void. Declare a wider range, or "
-            "use sm.Normal(), which needs none."
-        )
-    return RuntimeError(f"unknown end of a decision: {record}")
-
-
-def value_at(population, arm, row) -> float:
-    """One reward, through the compiled function."""
-    out = np.zeros(1)
-    if row >= 0:
-        rows = np.array([row], dtype=np.int32 if row < 2**31 else np.int64)
-        sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
-    return float(out[0])
-
-
-def first_bad(population, arm, code) -> int:
-    """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
-    rewards, size = (
-        sources_of(population.reward, population.large).rewards,
-        population.shape.sizes[arm],
-    )
-    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
-    for lo in range(0, size, 1 << 16):
-        rows = np.arange(lo, min(lo + (1 << 16), size), dtype=kind)
-        out = np.zeros(rows.size)
-        rewards(population.context, arm, rows, out)
-        wrong = np.flatnonzero(~(out < np.inf) if code == NOT_FINITE else out == -np.inf)
-        if wrong.size:
-            return int(rows[wrong[0]])
-    return -1

@@ -21,13 +21,17 @@ class SlowMathWarning(UserWarning):
     """A reward uses math.log and the like, which do not vectorise; sm.log and the like do."""
 
 
-def compile_message(error: Exception, function) -> str:
-    """What the compiler objects to, with the line of the user's function it stopped at."""
+def compile_message(error: Exception, function) -> str | None:
+    """What the compiler objects to, with the user's own line; None if it is no line of his."""
+    if function is None:
+        return None
     text = str(error)
     code = getattr(function, "py_func", function).__code__
     lines = [int(n) for f, n in re.findall(r'File "([^"]+)", line (\d+)', text)
              if Path(f).name == Path(code.co_filename).name]  # fmt: skip
-    line = lines[-1] if lines else code.co_firstlineno
+    if not lines:
+        return None
+    line = lines[-1]
     source = linecache.getline(code.co_filename, line).strip()
     boilerplate = ("Failed in nopython", "During:", "File ", "There are", "- Resolution", "def ")
     reasons = [s.strip() for s in text.splitlines() if s.strip()]

@@ -23,6 +23,7 @@ LEVELS = (
     {"rules"},
     {"population", "control"},
     {"selectors"},
+    {"explain"},
     {"decide"},
     {"kernels"},
     {"sample", "store", "trace", "audit"},

@@ -31,7 +31,6 @@ from math import ceil, inf, log, pi, sqrt
 
 import numpy as np
 from numpy.polynomial import chebyshev
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from subsample_mcmc.jit import jit
@@ -218,6 +217,8 @@ def solve_at(x, last, growth, count, side):
 
     # Rounding may put the root a hair outside its bracket (K = 2 and pi_K near 1).
     slack = 1e-9 * (abs(low) if side == "table1" else 1.0)
+    from scipy.optimize import brentq  # 0.3 s at import, seldom needed
+
     return float(brentq(excess, low - slack, x + slack, xtol=1e-13, rtol=1e-14))
 
 

@@ -1,0 +1,59 @@
+"""Why a decision could not be made: the exception, with the arm and the datum to blame."""
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError, SpreadError
+from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
+from subsample_mcmc.selectors.selector import sources_of
+
+
+def explanation(population, selector, record) -> Exception:
+    """The exception for a decision that could not be made."""
+    arm, row = record.bad_arm, record.bad_row
+    if record.ended == ALL_IMPOSSIBLE:
+        return RewardError(
+            f"all {population.arms} arms are impossible: each has a reward of -inf or an excluded "
+            "offset. Check the support of the arms, or floor the log factor."
+        )
+    if row < 0:
+        row = first_bad(population, arm, record.ended)
+    value = value_at(population, arm, row)
+    where = f"reward of arm {arm} at datum {row} is {value}"
+    if record.ended == NOT_FINITE:
+        return RewardError(
+            f"the {where}: rewards must be finite, or -inf for an impossible arm. "
+            "Clean or floor it."
+        )
+    if record.ended == OUT_OF_SPREAD:
+        return SpreadError(
+            f"the {where}, outside the declared range {selector.rule!r} (itself, or by its "
+            "difference to another arm), so the guarantee would be void. Declare a wider range, or "
+            "use sm.Normal(), which needs none."
+        )
+    return RuntimeError(f"unknown end of a decision: {record}")
+
+
+def value_at(population, arm, row) -> float:
+    """One reward, through the compiled function."""
+    out = np.zeros(1)
+    if row >= 0:
+        rows = np.array([row], dtype=np.int32 if row < 2**31 else np.int64)
+        sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
+    return float(out[0])
+
+
+def first_bad(population, arm, code) -> int:
+    """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
+    rewards, size = (
+        sources_of(population.reward, population.large).rewards,
+        population.shape.sizes[arm],
+    )
+    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
+    for lo in range(0, size, 1 << 16):
+        rows = np.arange(lo, min(lo + (1 << 16), size), dtype=kind)
+        out = np.zeros(rows.size)
+        rewards(population.context, arm, rows, out)
+        wrong = np.flatnonzero(~(out < np.inf) if code == NOT_FINITE else out == -np.inf)
+        if wrong.size:
+            return int(rows[wrong[0]])
+    return -1
