@@ -107,7 +107,7 @@ class Digest:
             top = module.__name__.partition(".")[0]
             if top in VERSIONED:
                 self.put(dotted, module.__name__)
-            elif top == __package__ and hasattr(value, "digest"):
+            elif top == __package__ and isinstance(getattr(value, "digest", None), str):
                 self.put(dotted, value.digest)
             elif top == __package__ and isinstance(value, int | float | str):
                 self.put(dotted, value)

@@ -140,18 +140,20 @@ CHAINS = {
 @pytest.mark.parametrize("chain", CHAINS)
 def test_next_process_hits_however_the_model_gets_there(chain, cache, tmp_path):
     selector, ways = CHAINS[chain]
-    for name in ("here", "elsewhere"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "mymodel.py").write_text(MODEL)
+    # No process can import what another one's model was called.
+    for folder, name in (("here", "mymodel"), ("elsewhere", "other"), ("nowhere", "none")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.py").write_text(MODEL)
     known, results = None, set()
     for way in ways:
-        where = tmp_path / ("elsewhere" if "elsewhere" in way else "here")
+        folder, name = ("elsewhere", "other") if "elsewhere" in way else ("here", "mymodel")
         if way.startswith("script"):
-            made = run("mymodel.py", selector, cwd=where)
+            made = run(f"{name}.py", selector, cwd=tmp_path / folder)
         elif way.startswith("import"):
-            made = run("-c", f"import mymodel; mymodel.report({selector!r})", cwd=where)
+            text = f"import {name}; {name}.report({selector!r})"
+            made = run("-c", text, cwd=tmp_path / folder)
         else:
-            made = run("-", selector, cwd=where, text=MODEL)
+            made = run("-", selector, cwd=tmp_path / "nowhere", text=MODEL)
         arms, hit, missed, right, _ = made
         assert right, way
         results.add(tuple(arms))
@@ -361,6 +363,12 @@ def test_foreign_module_is_refused_by_the_cache_and_never_stale(cache):
     assert not entries(cache)
 
 
+def test_module_that_goes_by_another_name_is_refused_by_the_cache():
+    made = jit(function_from("def f(x):\n    m = sm\n    return m.log1p(x)", sm=sm), user=True)
+    assert made(1.0) == sm.log1p(1.0)
+    assert made.uncached == ["sm (attribute of a foreign module)"]
+
+
 def test_nothing_of_the_package_is_refused_by_the_cache():
     for made in compiled_by_the_package():
         assert not hasattr(made, "uncached"), (made, made.uncached)
@@ -369,7 +377,7 @@ def test_nothing_of_the_package_is_refused_by_the_cache():
 @pytest.mark.parametrize(
     ("chosen", "kept"),
     [(True, FLAGS), (False, frozenset()), ({"nnan", "contract"}, frozenset({"nnan", "contract"}))],
-    ids=str,
+    ids=["everything", "nothing", "some"],
 )
 def test_users_own_njit_is_rebuilt_with_his_flags(chosen, kept, cache, tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "stock"))
