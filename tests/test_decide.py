@@ -274,9 +274,11 @@ def test_control_c_stops_a_long_draw():
             return data.y[n] * arm
         population = sm.Population(f, {"y": np.zeros(100_000)}, 5)
         sm.draw(population, 2, selector=sm.Exact())
+        # A test run started in the background inherits an ignored SIGINT.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
-            sm.draw(population, 10_000_000, selector=sm.Exact(), progress=False)
+            sm.draw(population, 1_000_000, selector=sm.Exact(), progress=False)
         except KeyboardInterrupt:
             made = sm.draw(population, 3, selector=sm.Exact())
             print("stopped", len(made))

@@ -573,6 +573,9 @@ def test_old_entries_are_forgotten(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"read.bin", "live.tmp", "swept"}
     jitcache.write(tmp_path / "new.bin", b"payload")
     assert jitcache.read(tmp_path / "new.bin") == b"payload"
+    os.utime(tmp_path / "new.bin", (0, 0))
+    assert jitcache.read(tmp_path / "new.bin") == b"payload"
+    assert (tmp_path / "new.bin").stat().st_mtime > 0, "what is read is not forgotten"
     assert jitcache.read(tmp_path / "absent.bin") is None
 
 
@@ -615,6 +618,29 @@ def test_constant_arguments_are_not_compiled_for_themselves(cache):
     outer = jit(lambda x: inner(x, 1) + inner(x, 2) + inner(x, 3))
     assert outer(1.0) == 9.0
     assert len(inner.overloads) == 1
+
+
+def test_package_functions_do_not_count_references_and_users_may_allocate(cache):
+    """numba inherits unset options from the caller: the user's function must not inherit ours."""
+
+    def allocates(x):
+        return np.full(3, x).sum()
+
+    reward = jit(allocates, flags=FLAGS, user=True)
+    outer = jit(lambda x: reward(x) + 1.0)
+    assert outer(2.0) == 7.0
+    assert reward.targetoptions["_nrt"] is True
+    for made in compiled_by_the_package():
+        his = made.py_func.__name__ == "flat"
+        assert made.targetoptions["_nrt"] is his, made
+
+
+def test_functions_as_arguments_leave_no_entries_that_nobody_can_read(cache):
+    def twice(function, x):
+        return function(function(x))
+
+    assert jit(lambda x: twice(plus, x), user=True)(1.0) == 83.0
+    assert not list(cache.glob("twice-*"))
 
 
 def test_disjoint_really_promises_noalias(cache):

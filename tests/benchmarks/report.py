@@ -58,7 +58,7 @@ def draws_table(rows) -> str:
                 "rival": row.rival,
                 "us/draw": row.microseconds,
                 "ns/factor": row.per_factor,
-                "read": f"{row.share:.3%}" if not row.reason else "-",
+                "read": f"{row.share:.3g}" if not row.reason else "-",
                 "x exact": row.versus_exact,
                 "x naive": row.versus_naive,
                 "errors": wrong,
