@@ -200,12 +200,12 @@ def engine_of(population, selector) -> Engine:
         sources = sources_of(population.reward, population.large)
         loop = loop_over(selector.build(sources))
         engine = Engine(loop, params, [selector.scratch(population.shape)])
-        compile_engine(engine, population)
+        compile_engine(engine, population, selector)
         population.engines[key] = engine
     return population.engines[key]
 
 
-def compile_engine(engine, population) -> None:
+def compile_engine(engine, population, selector) -> None:
     """Compile before any work starts, so that a mistake in a user function shows by itself."""
     arms = population.arms
     empty = np.zeros((1, len(Record._fields)), dtype=np.int64)
@@ -216,10 +216,21 @@ def compile_engine(engine, population) -> None:
             empty, 0, 0, 0,
         )  # fmt: skip
     except NUMBA_ERRORS as error:
-        message = compile_message(error, getattr(population, "log_factor", None))
-        if message is None:  # nothing the user wrote: a bug of ours must not be put on him
-            raise
-        raise CompileError(message) from error
+        raise CompileError(blamed(error, population, selector)) from error
+
+
+def blamed(error, population, selector) -> str:
+    """Which of the user's functions does not compile: his reward, or else his selector or rule."""
+    if isinstance(population, Population):
+        try:
+            rows, out = np.zeros(0, dtype=np.int32), np.zeros(0)
+            sources_of(population.reward, population.large).rewards(
+                population.context, 0, rows, out
+            )
+        except NUMBA_ERRORS as own:
+            return compile_message(own, population.log_factor)
+    reason = str(error).strip().splitlines()
+    return f"{selector!r} cannot be compiled: {' '.join(reason)[:600]}"
 
 
 _loops: dict[Any, Any] = {}

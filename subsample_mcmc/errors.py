@@ -21,23 +21,19 @@ class SlowMathWarning(UserWarning):
     """A reward uses math.log and the like, which do not vectorise; sm.log and the like do."""
 
 
-def compile_message(error: Exception, function) -> str | None:
-    """What the compiler objects to, with the user's own line; None if it is no line of his."""
-    if function is None:
-        return None
+def compile_message(error: Exception, function) -> str:
+    """What the compiler objects to, with the line of the user's function it stopped at."""
     text = str(error)
     code = getattr(function, "py_func", function).__code__
     lines = [int(n) for f, n in re.findall(r'File "([^"]+)", line (\d+)', text)
              if Path(f).name == Path(code.co_filename).name]  # fmt: skip
-    if not lines:
-        return None
-    line = lines[-1]
+    line = lines[0] if lines else code.co_firstlineno  # numba names the innermost call first
     source = linecache.getline(code.co_filename, line).strip()
     boilerplate = ("Failed in nopython", "During:", "File ", "There are", "- Resolution", "def ")
     reasons = [s.strip() for s in text.splitlines() if s.strip()]
     reason = next((r for r in reasons if not r.startswith(boilerplate)), type(error).__name__)
     return (
-        f"{function.__name__} cannot be compiled: {reason}\n"
+        f"{function.__name__} cannot be compiled: {reason[:200]}\n"
         f"  {Path(code.co_filename).name}, line {line}: {source}\n"
         "Use numbers, arrays indexed with n, and sm.log, sm.log1p, sm.exp or the math module; "
         "scipy and Python objects do not compile."

@@ -48,9 +48,11 @@ class Population:
         self.log_prior = prior_of(log_prior, self.arms)
         self.shape = Shape((self.size,) * self.arms, shared=True)
         self.log_factor = log_factor
-        try_once(log_factor, (self.data, 0, 0))
+        # The last datum as well: compiled code does not notice an array that is too short.
+        for arm, n in {(0, 0), (self.arms - 1, self.size - 1)}:
+            try_once(log_factor, self.data, arm, n)
         warn_of_slow_math(log_factor)
-        self.reward = jit(log_factor, flags=FLAGS, user=True)
+        self.reward = jit(log_factor, flags=FLAGS, user=True, inner=True)
         self.context = self.data
         self.large = tuple(
             (field, array.ndim == 2)
@@ -174,8 +176,8 @@ def offsets_of(offsets: np.ndarray, name: str) -> np.ndarray:
     return offsets
 
 
-def try_once(function, arguments) -> None:
-    """Call a user function uncompiled on datum 0, to fail with his own traceback."""
+def try_once(function, data, arm, n) -> None:
+    """Call a user function uncompiled on one datum, to fail with his own traceback."""
     plain = getattr(function, "py_func", function)
     if not isinstance(plain, types.FunctionType):
         raise TypeError(
@@ -184,24 +186,30 @@ def try_once(function, arguments) -> None:
         )
     try:
         with np.errstate(all="ignore"):
-            value = plain(*arguments)
+            value = plain(data, arm, n)
     except (ZeroDivisionError, OverflowError):
         return  # compiled code returns inf or nan here, which is judged when data are read
+    except IndexError as error:
+        error.add_note(
+            f"This was log_factor(data, arm={arm}, n={n}): every array that is read at n must have "
+            f"as many rows as the population (size, by default the length of the first array)."
+        )
+        raise
     except ValueError as error:
         if "math domain error" in str(error) or "expected a" in str(error):
             return
         raise
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError(
-            f"log_factor(data, arm=0, n=0) returned an array of shape {value.shape}; it must "
-            "return one float for datum n. Drop the sum over data: the race does it."
+            f"log_factor(data, arm={arm}, n={n}) returned an array of shape {value.shape}; it "
+            "must return one float for datum n. Drop the sum over data: the race does it."
         )
     if isinstance(value, complex) or not isinstance(
         value, bool | int | float | np.number | np.ndarray
     ):
         raise TypeError(
-            f"log_factor(data, arm=0, n=0) returned {value!r} ({type(value).__name__}); it must "
-            "return one float for datum n."
+            f"log_factor(data, arm={arm}, n={n}) returned {value!r} ({type(value).__name__}); it "
+            "must return one float for datum n."
         )
 
 

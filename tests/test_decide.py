@@ -7,13 +7,15 @@ import sys
 import textwrap
 import threading
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import scipy.special
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import DISABLED
+from subsample_mcmc.jit import DISABLED, jit
+from subsample_mcmc.rules.race import Rule, RuleFunctions
 from tests.claims import equal
 from tests.gumbels import against_exact, standardised, student, student_log_density, table
 
@@ -229,6 +231,31 @@ def raises(data, arm, n):
 def test_a_users_mistake_shows_his_own_traceback():
     with pytest.raises(KeyError, match="my own mistake"):
         sm.Population(raises, (np.zeros(10),), 2)
+
+
+def reads_two_arrays(data, arm, n):
+    return data[0][n] - data[1][n]
+
+
+def test_an_array_that_is_too_short_is_noticed_before_compiled_code_reads_past_it():
+    with pytest.raises(IndexError) as caught:
+        sm.Population(reads_two_arrays, (np.zeros(10), np.zeros(9)), 2)
+    assert "n=9" in caught.value.__notes__[0]
+
+
+@dataclass(frozen=True)
+class BrokenRule(Rule):
+    def functions(self):
+        return RuleFunctions(jit(lambda race, params, memory, arm: race.nonsense > 0))
+
+    def params(self, shape, delta, batch, growth):
+        return (1.0,)
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_a_broken_rule_is_not_blamed_on_the_reward():
+    with pytest.raises(sm.CompileError, match=r"Racing\(rule=BrokenRule.*nonsense"):
+        sm.draw(student(20_000, 0.5), selector=sm.Racing(BrokenRule()))
 
 
 def cannot_compile(data, arm, n):

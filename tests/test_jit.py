@@ -439,9 +439,9 @@ def test_helper_defined_after_the_function():
     assert jit(f, user=True)(1.0) == 1.0
 
 
-def test_typo_where_datum_0_does_not_look():
+def test_typo_where_first_and_last_datum_do_not_look():
     def log_factor(data, arm, n):
-        return data[0][n] if n == 0 else dta[0][n]  # noqa: F821
+        return data[0][n] if n != 1 else dta[0][n]  # noqa: F821
 
     with pytest.raises(NameError, match="log_factor uses 'dta'"):
         sm.Population(log_factor, (np.zeros(3),), arms=2)
@@ -816,7 +816,7 @@ def test_message_shows_the_users_line():
         return str(z).title().foo()
 
     def with_helper(data, arm, n):
-        return helper(data[0][n]) if n == 2 else 0.0
+        return helper(data[0][n]) if n == 1 else 0.0
 
     text = message_of(with_helper)
     assert "with_helper cannot be compiled" in text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.selectors.racing import GATHER_COST
+from subsample_mcmc.selectors.racing import GATHER_COST, PATIENCE
 from tests.claims import above, at_most
 from tests.gumbels import against_exact, offsets, standardised, student, table
 
@@ -113,7 +113,7 @@ def test_identical_arms_end_by_the_sums():
 
 # ------------------------------------------------------------------------------- the retreat
 def test_the_retreat_decides_before_the_first_batch_when_data_are_few(rng):
-    size = int(0.9 * 64 * GATHER_COST[0][1] / 0.08)
+    size = int(0.9 * 64 * GATHER_COST[0][1] / PATIENCE)
     choice = sm.choose(rng.standard_normal((10, size)), seed=1)
     assert choice.ended == "exact"
     assert choice.pulls == 10 * size
@@ -128,7 +128,7 @@ def test_the_retreat_bounds_the_cost_and_is_exact(size):
     assert np.all(made.ended == "retreated")
     cost = next(c for rows, c in GATHER_COST if size <= rows)
     gathered = made.pulls - 10 * size
-    assert np.all(gathered * cost <= 0.08 * 10 * size)
+    assert np.all(gathered * cost <= PATIENCE * 10 * size)
 
 
 def test_no_retreat_reads_at_most_everything():

@@ -62,6 +62,7 @@ class Betting(Rule):
     batch: ClassVar[int] = 64
     anytime: ClassVar[bool] = True
     declares_range: ClassVar[bool] = True
+    cost: ClassVar[float] = 16.0  # about 9 ns
     paired: ClassVar[bool] = True
 
     def functions(self) -> RuleFunctions:

@@ -131,6 +131,7 @@ class Rule:
     batch: ClassVar[int] = 64  # rows before the first look
     anytime: ClassVar[bool] = False  # valid at every row: look often, looks cost nothing
     declares_range: ClassVar[bool] = False  # needs a known range of rewards
+    cost: ClassVar[float] = 0.0  # of observing a reward, in rewards streamed by an exact decision
 
     @property
     def compares_pairs(self) -> bool:
@@ -202,7 +203,9 @@ def skewness(race, arm):
     spread = variance(race, arm)
     if spread <= 0.0:
         return 0.0
-    return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean**3) / (spread * sqrt(spread))
+    return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean * mean * mean) / (
+        spread * sqrt(spread)
+    )
 
 
 @jit(inner="always")

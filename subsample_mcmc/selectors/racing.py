@@ -16,7 +16,7 @@ from subsample_mcmc.selectors.selector import Selector, Sources
 # The retreat: a gathered reward costs this many streamed ones, by number of rows (measured), and
 # a race may cost this share of an exact decision before it must be sure to save it.
 GATHER_COST = ((1 << 17, 3.0), (1 << 21, 4.0), (1 << 62, 8.0))
-PATIENCE = 0.08
+PATIENCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Racing(Selector):
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
             int(self.rule.compares_pairs), int(self.rule.declares_range),
-            cost if self.retreat else 0.0, PATIENCE, rule,
+            cost + self.rule.cost if self.retreat else 0.0, PATIENCE, rule,
         )  # fmt: skip
 
     def scratch(self, shape: Shape) -> Any:

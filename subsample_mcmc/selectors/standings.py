@@ -76,7 +76,9 @@ def change_leader(race, old, new):
             square = deviation * deviation
             own.seen, own.first = rows, rows * mean
             own.second = rows * (square + mean * mean)
-            own.third = rows * (skew * square * deviation + 3.0 * mean * square + mean**3)
+            own.third = rows * (
+                skew * square * deviation + 3.0 * mean * square + mean * mean * mean
+            )
 
 
 @jit(inner="always")

@@ -88,6 +88,7 @@ def main(given=None) -> None:
     for name, value in about.items():
         print(f"{name:26s}{value}")
     print(f"{'rounds':26s}{options.rounds}, {options.budget} CPU s per rival and round", flush=True)
+    print(machine.warning(), flush=True)
     quick, rounds, budget, seed = options.quick, options.rounds, options.budget, options.seed
     wanted = set(options.tables)
     made: dict = {name: [] for name in TABLES}

@@ -63,6 +63,17 @@ def load() -> str:
         return "unknown"
 
 
+def warning() -> str:
+    """What to know when others compute too; empty on an idle machine."""
+    if not hasattr(os, "getloadavg") or os.getloadavg()[0] < 1.0:
+        return ""
+    return (
+        "Others are computing on this machine. CPU time does not hide that they share its caches: "
+        "races,\nwhich wait for memory, then look up to 2-3 times slower beside streams. "
+        "Measure races on an idle one."
+    )
+
+
 def version(package: str) -> str:
     """The version of an installed package, or that it is not there."""
     try:
