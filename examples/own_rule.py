@@ -86,7 +86,9 @@ def main() -> None:
         sm.Betting(spread=one_interval),
         sm.Normal(),
     ):
-        made = sm.draw(population, draws, sm.Racing(rule, delta=delta), seed=2)
+        # Without the retreat the rule alone decides how much is read.
+        racing = sm.Racing(rule, delta=delta, retreat=False)
+        made = sm.draw(population, draws, racing, seed=2)
         wrong = int(np.sum(made.arms != exact.arms))
         name = type(rule).__name__
         print(f"{name:28}{made.guarantee:12}{wrong / draws:6.4f}   {made.share_read:10.2%}")

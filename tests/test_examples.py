@@ -30,6 +30,8 @@ def start(name, *options):
         [sys.executable, str(Path("examples") / name), *options],
         cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        # A test run started in the background ignores SIGINT, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
 
 
