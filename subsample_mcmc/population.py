@@ -23,7 +23,9 @@ class Population:
     """N log factors for each of D arms: p(arm) is proportional to prior * exp(sum_n log_factor).
 
     log_factor(data, arm, n) -> float is plain Python and is compiled; it is first called once
-    uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value.
+    uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value. n is an
+    unsigned integer (that is what lets the loop vectorise): index with it, and write float(n)
+    before negating it or subtracting from it. Numbers that change go into data.
     data: tuple, NamedTuple or dict of arrays (memory-mapped ones included). They are not copied:
         what you change in place, the next decision sees.
     arms: how many. size: rows; default the length of the first array.

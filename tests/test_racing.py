@@ -260,3 +260,36 @@ def test_table_of_rewards_is_not_copied():
     population = table(rewards)
     rewards[1] = 50.0
     assert set(sm.draw(population, 5, seed=1).arms) == {1}
+
+
+# --------------------------------------------------------------- impossible arms found too late
+def late_deaths(size=50_000):
+    """Two tied arms with one -inf each, and one that is possible, and worse."""
+    rewards = np.zeros((3, size))
+    rewards[:2] = 0.01 * np.sin(np.arange(size))
+    rewards[2] = -0.05
+    rewards[0, 7] = rewards[1, 11] = -np.inf
+    return rewards
+
+
+@pytest.mark.parametrize("retreat", [True, False])
+def test_arms_dropped_for_one_that_proves_impossible_are_looked_at_again(retreat):
+    for seed in range(10):
+        racing = sm.Racing(sm.Normal(guard=False), retreat=retreat)
+        choice = sm.choose(late_deaths(), selector=racing, seed=seed)
+        assert choice.arm == 2
+
+
+def test_a_declared_range_is_void_when_a_survivor_proves_impossible():
+    racing = sm.Racing(sm.Betting(spread=1.0), retreat=False)
+    with pytest.raises(sm.SpreadError, match="is -inf"):
+        sm.choose(late_deaths(), selector=racing, seed=1)
+
+
+def test_an_empty_arm_does_not_stop_the_race(rng):
+    rewards = [rng.normal(mean, 1.0, 3000) for mean in (0.0, 1.0, 0.0)]
+    racing = sm.Racing(sm.Normal(paired=False), retreat=False)
+    alone = sm.choose(rewards, selector=racing, seed=1)
+    beside = sm.choose([*rewards, np.zeros(0)], np.array([0, 0, 0, -50.0]), racing, seed=1)
+    assert alone.arm == beside.arm == 1
+    assert beside.pulls <= alone.pulls + 200

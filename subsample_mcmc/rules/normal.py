@@ -37,8 +37,9 @@ class Normal(Rule):
     side: "table1" is the reading behind the paper's Table 1, valid for two arms; with more arms
         "eq5" is used, whose union over arms holds. "eq5" uses it always.
     guard: corrects the gap for the skewness of the difference and reads on while the batch is
-        too small for it. It cannot see rare spikes that no row read so far contains: if those
-        matter, declare a range and use Betting.
+        too small for it. Paired differences only: paired=False is not guarded. It cannot see
+        rare spikes that no row read so far contains: if those matter, declare a range and use
+        Betting.
     """
 
     paired: bool = True
@@ -121,8 +122,9 @@ def smoothed(race, arm, error):
     pooled, rows = 0.0, 0.0
     for k in range(race.now[0].alive):
         own = race.arms[race.alive[k]]
-        pooled += own.second - own.first * own.first / own.seen
-        rows += own.seen - 1.0
+        if own.seen > 0.0:  # an empty arm has nothing to tell
+            pooled += own.second - own.first * own.first / own.seen
+            rows += own.seen - 1.0
     prior = pooled / max(rows, 1.0)
     finite = 1.0 - (t - 1.0) / (n - 1.0)
     return error * error + n * n * prior * finite / (t * t)

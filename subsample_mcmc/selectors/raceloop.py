@@ -116,6 +116,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             # Games played against an arm that is now out of the range count for nothing.
             start(race, params.rule, memory)
             race.now[0].leader = race.now[0].runner = -1
+            race.now[0].revive = race.now[0].dropped
             if race.now[0].dropped > 0 and params.ranged:
                 race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, -1
                 for c in range(lo, hi):
@@ -163,19 +164,31 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         return pulls
 
     @jit(inner=True)
-    def stream(context, race, pulls, rounds, ended):
-        """Finish exactly: totals of the living arms, from sums where all rows were read."""
-        best, highest = -1, -np.inf
-        for k in range(race.now[0].alive):
-            arm = race.alive[k]
-            value = race.arms[arm].total
-            if race.arms[arm].drawn < race.arms[arm].rows:
-                value = total(context, arm, race.arms[arm].rows)
-                pulls += race.arms[arm].rows
-            if not_a_sum(value):
-                return failed(NOT_FINITE, arm, -1, pulls, rounds)
-            if race.arms[arm].offset + value > highest:
-                best, highest = arm, race.arms[arm].offset + value
+    def stream(context, params, race, pulls, rounds, ended):
+        """Finish exactly: totals of the living arms, from sums where all rows were read.
+
+        If one of them proves impossible, what was dropped in its favour was dropped in error:
+        then every arm is summed, or, where a range was declared, the range was wrong.
+        """
+        while True:
+            best, highest, dead = -1, -np.inf, -1
+            for k in range(race.now[0].alive):
+                arm = race.alive[k]
+                value = race.arms[arm].total
+                if race.arms[arm].drawn < race.arms[arm].rows:
+                    value = total(context, arm, race.arms[arm].rows)
+                    pulls += race.arms[arm].rows
+                if not_a_sum(value):
+                    return failed(NOT_FINITE, arm, -1, pulls, rounds)
+                if value == -np.inf:
+                    dead = arm
+                if race.arms[arm].offset + value > highest:
+                    best, highest = arm, race.arms[arm].offset + value
+            if dead < 0 or race.now[0].dropped == 0:
+                break
+            if params.ranged:
+                return failed(OUT_OF_SPREAD, dead, -1, pulls, rounds)
+            enter(race)
         if best < 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, pulls, rounds)
         return Choice(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
@@ -190,7 +203,9 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         while True:
             target = next_look(race, params, target)
             if should_retreat(race, params, pulls, target, exact_cost):
-                return stream(context, race, pulls, rounds + 1, RETREATED if rounds else EXACT)
+                return stream(
+                    context, params, race, pulls, rounds + 1, RETREATED if rounds else EXACT
+                )
             more = 1
             while more > 0:
                 more = read(rng, context, params, scratch, target)
@@ -200,11 +215,12 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                         race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row, pulls, rounds
                     )
             rounds += 1
-            if race.now[0].alive == 0:  # every arm still in the race met -inf: look at all again
+            if race.now[0].alive == 0 or race.now[0].revive > 0:
+                # An arm met -inf after others were dropped, perhaps in its favour: sum them all.
                 enter(race)
-                return stream(context, race, pulls, rounds, RETREATED)
+                return stream(context, params, race, pulls, rounds, RETREATED)
             if target >= most:
-                return stream(context, race, pulls, rounds, EXHAUSTED)
+                return stream(context, params, race, pulls, rounds, EXHAUSTED)
             rank(race, params.paired)
             for k in range(race.now[0].alive - 1, -1, -1):
                 arm = race.alive[k]
@@ -230,7 +246,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             exact_cost += race.arms[race.alive[k]].rows
             largest = max(largest, race.arms[race.alive[k]].rows)
         if largest < 2 * params.batch:
-            return stream(context, race, 0, 1, EXACT)
+            return stream(context, params, race, 0, 1, EXACT)
         start(race, params.rule, scratch.memory)
         choice = race_on(rng, context, params, scratch, exact_cost)
         put_back(scratch.rows)

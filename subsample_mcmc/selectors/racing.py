@@ -68,6 +68,11 @@ class Racing(Selector):
         batch = int(self.batch or self.rule.batch)
         largest = max(shape.sizes)
         cost = next(cost for rows, cost in GATHER_COST if largest <= rows)
+        if self.rule.compares_pairs and not shape.shared:
+            raise ValueError(
+                f"{type(self.rule).__name__} compares arms row by row, but these arms have rows of "
+                "their own; use Normal(paired=False) or BernsteinSerfling(..., paired=False)."
+            )
         rule = self.rule.params(shape, self.delta, batch, self.growth)
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
@@ -94,6 +99,9 @@ def expected_pulls(
     """
     rivals = arms - 1 if paired else arms
     side = "table1" if arms == 2 and paired else "eq5"
+    if arms == 1 or batch >= size:
+        pulls = np.zeros(np.shape(gap)) + (0 if arms == 1 else arms * size)
+        return float(pulls) if pulls.ndim == 0 else pulls
     bound = b_normal(delta / max(rivals, 1), min(batch / size, 1.0), side, growth)
     gap = np.asarray(gap, dtype=float)
     if not np.all(gap >= 0.0):

@@ -13,7 +13,8 @@ from subsample_mcmc.selectors.selector import not_a_sum
 def enter(race):
     """Put every arm with a finite offset at the start, nothing read; return how many."""
     now = race.now[0]
-    now.alive, now.leader, now.runner, now.dropped, now.code = 0, -1, -1, 0, 0
+    now.alive, now.leader, now.runner = 0, -1, -1
+    now.dropped = now.revive = now.code = 0
     for arm in range(len(race.arms)):
         own = race.arms[arm]
         own.drawn, own.total = 0, 0.0
