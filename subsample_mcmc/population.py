@@ -15,7 +15,7 @@ from subsample_mcmc.records import as_record
 from subsample_mcmc.rules.race import Shape
 
 LARGEST = 2**32 - 1
-BIG = 1 << 24  # bytes beyond which an array does not stay in the cache
+BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
 SLOW = ("log", "log1p", "exp")
 
 

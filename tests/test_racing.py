@@ -293,3 +293,14 @@ def test_an_empty_arm_does_not_stop_the_race(rng):
     beside = sm.choose([*rewards, np.zeros(0)], np.array([0, 0, 0, -50.0]), racing, seed=1)
     assert alone.arm == beside.arm == 1
     assert beside.pulls <= alone.pulls + 200
+
+
+def test_touching_large_data_changes_nothing(monkeypatch):
+    made = []
+    for size in (0, 1 << 40):
+        monkeypatch.setattr("subsample_mcmc.population.BIG", size)
+        population = student(20_000, 0.5)
+        assert len(population.large) == (size == 0)
+        made.append(sm.draw(population, 200, selector=sm.Racing(retreat=False), seed=2))
+    assert np.array_equal(made[0].arms, made[1].arms)
+    assert np.array_equal(made[0].pulls, made[1].pulls)

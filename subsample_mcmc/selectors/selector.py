@@ -75,7 +75,7 @@ def sources_of(reward, large=()) -> Sources:
 
     large: (field, has columns) of the arrays too big for the cache. A loop of bare loads has many
     misses under way at once; the same misses inside the reward's arithmetic wait for each other
-    (N = 1e7: 14.5 against 9.8 us a draw).
+    (N = 1e7: 14.5 against 9.8 us a draw; 1e6: 11.4 against 7.5).
     """
     if (reward, large) in _sources:
         return _sources[reward, large]
