@@ -15,7 +15,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from subsample_mcmc.errors import CompileError, compile_message
-from subsample_mcmc.explain import explanation
+from subsample_mcmc.explain import explanation, rewards_at
 from subsample_mcmc.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.population import Population, Table, offsets_of, whole
 from subsample_mcmc.rules.race import ENDINGS
@@ -223,10 +223,7 @@ def blamed(error, population, selector) -> str:
     """Which of the user's functions does not compile: his reward, or else his selector or rule."""
     if isinstance(population, Population):
         try:
-            rows, out = np.zeros(0, dtype=np.int32), np.zeros(0)
-            sources_of(population.reward, population.large).rewards(
-                population.context, 0, rows, out
-            )
+            rewards_at(population, 0, 0, 0)  # compiles the reward alone
         except NUMBA_ERRORS as own:
             return compile_message(own, population.log_factor)
     reason = str(error).strip().splitlines()

@@ -17,7 +17,7 @@ def explanation(population, selector, record) -> Exception:
         )
     if row < 0:
         row = first_bad(population, arm, record.ended)
-    value = value_at(population, arm, row)
+    value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
     where = f"reward of arm {arm} at datum {row} is {value}"
     if record.ended == NOT_FINITE:
         return RewardError(
@@ -33,27 +33,20 @@ def explanation(population, selector, record) -> Exception:
     return RuntimeError(f"unknown end of a decision: {record}")
 
 
-def value_at(population, arm, row) -> float:
-    """One reward, through the compiled function."""
-    out = np.zeros(1)
-    if row >= 0:
-        rows = np.array([row], dtype=np.int32 if row < 2**31 else np.int64)
-        sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
-    return float(out[0])
+def rewards_at(population, arm, lo, hi) -> np.ndarray:
+    """Rewards lo:hi of an arm, through the compiled function."""
+    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
+    rows, out = np.arange(lo, hi, dtype=kind), np.zeros(hi - lo)
+    sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
+    return out
 
 
 def first_bad(population, arm, code) -> int:
     """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
-    rewards, size = (
-        sources_of(population.reward, population.large).rewards,
-        population.shape.sizes[arm],
-    )
-    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
+    size = population.shape.sizes[arm]
     for lo in range(0, size, 1 << 16):
-        rows = np.arange(lo, min(lo + (1 << 16), size), dtype=kind)
-        out = np.zeros(rows.size)
-        rewards(population.context, arm, rows, out)
+        out = rewards_at(population, arm, lo, min(lo + (1 << 16), size))
         wrong = np.flatnonzero(~(out < np.inf) if code == NOT_FINITE else out == -np.inf)
         if wrong.size:
-            return int(rows[wrong[0]])
+            return lo + int(wrong[0])
     return -1

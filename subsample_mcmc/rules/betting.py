@@ -74,11 +74,6 @@ class Betting(Rule):
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """The lower bounds of all differences, and the bets."""
-        if not shape.shared:
-            raise ValueError(
-                "Betting() plays on differences row by row, but these arms have rows of their own; "
-                "use Normal(paired=False) or BernsteinSerfling(spread=..., paired=False)."
-            )
         arms, size = shape.arms, max(shape.sizes[0], 1)
         widths, low = np.zeros(arms), np.zeros((1, 1))
         if self.bounds is not None and self.spread is not None:

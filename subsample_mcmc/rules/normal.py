@@ -63,11 +63,6 @@ class Normal(Rule):
                 f"delta={delta!r}: Normal() needs 0 < delta < 0.5 (its boundary is 0 at one half); "
                 "use a smaller delta."
             )
-        if self.paired and not shape.shared:
-            raise ValueError(
-                "Normal(paired=True) compares arms row by row, but these arms have rows of their "
-                "own; use Normal(paired=False)."
-            )
         rivals = shape.arms - 1 if self.paired or not shape.shared else shape.arms
         side = self.side if shape.arms == 2 and rivals == 1 else "eq5"
         most = max(looks(batch / size, growth) for size in shape.sizes if size > 0)

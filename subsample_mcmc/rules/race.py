@@ -178,13 +178,6 @@ def add_moments(race, leader, arm, lo, hi):
     own.third += third
 
 
-@jit(inner=True)
-def mean_gap(race, arm):
-    """Mean over the counted rows of leader - arm (paired), or of the arm."""
-    own = race.arms[arm]
-    return own.shift + own.first / own.seen
-
-
 @jit(inner="always")
 def variance(race, arm):
     """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise."""

@@ -45,11 +45,6 @@ class BernsteinSerfling(Rule):
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """log(5/delta'), one entry per number of rows of a population."""
-        if self.paired and not shape.shared:
-            raise ValueError(
-                "BernsteinSerfling(paired=True) compares arms row by row, but these arms have rows "
-                "of their own; use BernsteinSerfling(spread=..., paired=False)."
-            )
         spread = declared_spread("BernsteinSerfling", self.spread, shape.arms)
         rivals = max(shape.arms - 1, 1) if self.paired else shape.arms
         terms = np.zeros(shape.arms)

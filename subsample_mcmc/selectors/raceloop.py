@@ -194,12 +194,10 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         return Choice(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
 
     @jit(inner=True)
-    def race_on(rng, context, params, scratch, exact_cost):
+    def race_on(rng, context, params, scratch, exact_cost, most):
         """Look, drop, and read on, until one arm is left, all rows are read, or it is too dear."""
         race = scratch.race
-        pulls, rounds, target, most = 0, 0, 0, 0
-        for k in range(race.now[0].alive):
-            most = max(most, race.arms[race.alive[k]].rows)
+        pulls, rounds, target = 0, 0, 0
         while True:
             target = next_look(race, params, target)
             if should_retreat(race, params, pulls, target, exact_cost):
@@ -248,7 +246,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         if largest < 2 * params.batch:
             return stream(context, params, race, 0, 1, EXACT)
         start(race, params.rule, scratch.memory)
-        choice = race_on(rng, context, params, scratch, exact_cost)
+        choice = race_on(rng, context, params, scratch, exact_cost, largest)
         put_back(scratch.rows)
         return choice
 

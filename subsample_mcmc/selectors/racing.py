@@ -97,16 +97,15 @@ def expected_pulls(
     D ceil_m( N / ((N-1) gap^2 / (4 B^2) + 1) ), B = B_Normal(delta/D', m/N), and ceil_m rounds up
     to the next look (Chen & Ghahramani 2016, Prop. 7; exact means and Gaussian sums assumed).
     """
-    rivals = arms - 1 if paired else arms
-    side = "table1" if arms == 2 and paired else "eq5"
-    if arms == 1 or batch >= size:
-        pulls = np.zeros(np.shape(gap)) + (0 if arms == 1 else arms * size)
-        return float(pulls) if pulls.ndim == 0 else pulls
-    bound = b_normal(delta / max(rivals, 1), min(batch / size, 1.0), side, growth)
     gap = np.asarray(gap, dtype=float)
     if not np.all(gap >= 0.0):
         raise ValueError(f"gap={gap!r}: give normalised gaps that are not negative.")
-    rows = size / ((size - 1) * gap**2 / (4.0 * bound**2) + 1.0)
-    steps = np.ceil(np.maximum(np.log(rows / batch) / log(growth) - 1e-12, 0.0))
-    pulls = arms * np.minimum(np.ceil(batch * growth**steps), size)
+    if arms == 1 or batch >= size:
+        pulls = np.full(gap.shape, 0.0 if arms == 1 else float(arms * size))
+    else:
+        side = "table1" if arms == 2 and paired else "eq5"
+        bound = b_normal(delta / (arms - 1 if paired else arms), batch / size, side, growth)
+        rows = size / ((size - 1) * gap**2 / (4.0 * bound**2) + 1.0)
+        steps = np.ceil(np.maximum(np.log(rows / batch) / log(growth) - 1e-12, 0.0))
+        pulls = arms * np.minimum(np.ceil(batch * growth**steps), size)
     return float(pulls) if pulls.ndim == 0 else pulls

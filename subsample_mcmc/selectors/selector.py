@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.rules.race import NOT_FINITE, Choice, Shape
+from subsample_mcmc.rules.race import Choice, Shape
 
 
 class Sources(NamedTuple):
@@ -111,6 +111,3 @@ def failed(code, arm, row, pulls, rounds):
 def not_a_sum(value):
     """True for nan and +inf; -inf is a legal sum."""
     return not value < np.inf
-
-
-__all__ = ["NOT_FINITE", "Choice", "Selector", "Shape", "Sources", "failed", "sources_of"]
