@@ -280,6 +280,22 @@ def test_arms_dropped_for_one_that_proves_impossible_are_looked_at_again(retreat
         assert choice.arm == 2
 
 
+def test_an_arm_dropped_for_one_that_dies_in_the_race_is_looked_at_again(rng):
+    """Arm 1 is dropped in favour of arm 0, which has a -inf; arm 2 is far behind, and noisy."""
+    size, dead = 20_000, 0
+    for seed in range(20):
+        rewards = np.zeros((3, size))
+        rewards[0] = 1e-6 + 1e-8 * rng.standard_normal(size)
+        rewards[2] = rng.standard_normal(size) * 0.3
+        rewards[2] += -0.01 - rewards[2].mean()
+        rewards[0, rng.choice(size, 3, replace=False)] = -np.inf
+        racing = sm.Racing(sm.Normal(guard=False), retreat=False)
+        choice = sm.choose(rewards, selector=racing, seed=seed)
+        assert choice.arm != 2
+        dead += choice.arm == 1
+    assert dead > 0  # at times the race ends before it meets one of the three
+
+
 def test_a_declared_range_is_void_when_a_survivor_proves_impossible():
     racing = sm.Racing(sm.Betting(spread=1.0), retreat=False)
     with pytest.raises(sm.SpreadError, match="is -inf"):

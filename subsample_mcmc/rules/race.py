@@ -67,7 +67,6 @@ NOW = np.dtype(
         ("leader", np.int64),  # the arm with the highest score, -1 before the first look
         ("runner", np.int64),  # the second
         ("dropped", np.int64),  # arms dropped by the rule
-        ("revive", np.int64),  # 1 or more: an arm died after those were dropped, perhaps for it
         ("code", np.int64),  # 0, or what went wrong ...
         ("bad_arm", np.int64),  # ... in which arm
         ("bad_row", np.int64),  # ... at which datum

@@ -107,21 +107,27 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
 
     @jit(inner=True)
     def bury(race, params, memory, kept, lo, hi):
-        """Drop, with certainty, every arm whose new rewards contain -inf."""
-        for k in range(race.now[0].alive - 1, -1, -1):
+        """Drop, with certainty, every arm whose new rewards contain -inf.
+
+        Arms dropped before may have been dropped in its favour. So nobody is left in the race,
+        which then sums every arm; or, where a range was declared, the range was wrong.
+        """
+        now, before = race.now[0], race.now[0].alive
+        for k in range(before - 1, -1, -1):
             arm = race.alive[k]
             if race.arms[arm].latest > -np.inf:
                 continue
             remove(race, k)
             # Games played against an arm that is now out of the range count for nothing.
             start(race, params.rule, memory)
-            race.now[0].leader = race.now[0].runner = -1
-            race.now[0].revive = race.now[0].dropped
-            if race.now[0].dropped > 0 and params.ranged:
-                race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row = OUT_OF_SPREAD, arm, -1
+            now.leader = now.runner = -1
+            if now.dropped > 0 and params.ranged:
+                now.code, now.bad_arm, now.bad_row = OUT_OF_SPREAD, arm, -1
                 for c in range(lo, hi):
                     if race.values[arm, c] == -np.inf:
-                        race.now[0].bad_row = kept[c - lo]
+                        now.bad_row = kept[c - lo]
+        if now.alive < before and now.dropped > 0:
+            now.alive = 0
 
     @jit(inner="always")
     def read(rng, context, params, scratch, target):
@@ -213,8 +219,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                         race.now[0].code, race.now[0].bad_arm, race.now[0].bad_row, pulls, rounds
                     )
             rounds += 1
-            if race.now[0].alive == 0 or race.now[0].revive > 0:
-                # An arm met -inf after others were dropped, perhaps in its favour: sum them all.
+            if race.now[0].alive == 0:  # -inf left nobody who is surely the best: sum all arms
                 enter(race)
                 return stream(context, params, race, pulls, rounds, RETREATED)
             if target >= most:

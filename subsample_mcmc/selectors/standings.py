@@ -14,7 +14,7 @@ def enter(race):
     """Put every arm with a finite offset at the start, nothing read; return how many."""
     now = race.now[0]
     now.alive, now.leader, now.runner = 0, -1, -1
-    now.dropped = now.revive = now.code = 0
+    now.dropped = now.code = 0
     for arm in range(len(race.arms)):
         own = race.arms[arm]
         own.drawn, own.total = 0, 0.0
