@@ -1,16 +1,31 @@
 """MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk."""
 
+from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.decide import Choice, Draws, choose, draw
-from subsample_mcmc.errors import CompileError, RewardError, SlowMathWarning, SpreadError
+from subsample_mcmc.errors import (
+    CompileError,
+    RewardError,
+    SlowMathWarning,
+    SpreadError,
+    StoreError,
+)
 from subsample_mcmc.fastmath import exp, log, log1p
+from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
+from subsample_mcmc.kernels.custom import kernel
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.metropolis import Metropolis, delayed
+from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.model import Model
 from subsample_mcmc.population import Population
 from subsample_mcmc.rules.betting import Betting
 from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
 from subsample_mcmc.rules.normal import Normal
 from subsample_mcmc.rules.serfling import BernsteinSerfling
+from subsample_mcmc.sample import load, resume, sample
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.lilucb import LilUCB
 from subsample_mcmc.selectors.racing import Racing, expected_pulls
+from subsample_mcmc.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -21,19 +36,38 @@ __all__ = [
     "CompileError",
     "Draws",
     "Exact",
+    "Gibbs",
     "LilUCB",
+    "Metropolis",
+    "Model",
     "Normal",
     "Population",
     "Racing",
     "RewardError",
     "SlowMathWarning",
     "SpreadError",
+    "StoreError",
+    "Trace",
     "b_normal",
     "b_normal_table",
     "choose",
+    "cycle",
+    "delayed",
     "draw",
     "exp",
     "expected_pulls",
+    "independence",
+    "interval",
+    "kernel",
+    "load",
     "log",
     "log1p",
+    "mixture",
+    "pcn",
+    "positive",
+    "repeat",
+    "resume",
+    "sample",
+    "simplex",
+    "when",
 ]

@@ -155,3 +155,21 @@ class Digest:
         copy.__kwdefaults__, copy.__doc__ = f.__kwdefaults__, f.__doc__
         copy.__qualname__, copy.__module__ = f"{f.__name__}_{key[:16]}", RECORDS
         return copy
+
+
+def content(function, callers=()) -> str:
+    """A hash of what a function says, whichever module or file it stands in, compiled or not.
+
+    For stores: it leaves out versions of compilers, and what has no digest (see `unknown`).
+    """
+    function = getattr(function, "py_func", function)
+
+    def reached(value):
+        value = getattr(value, "py_func", value)
+        if not isinstance(value, types.FunctionType) or value in callers:
+            return None
+        if belongs(value, VERSIONED):
+            return None
+        return types.SimpleNamespace(digest=content(value, (*callers, function)))
+
+    return Digest(function, (), reached).hash.hexdigest()

@@ -18,7 +18,7 @@ import numpy as np
 from subsample_mcmc.jit import jit
 
 CHUNK = 1024  # most rows of one call of `take`: what a race reads before it looks again
-_WEYL = np.uint64(0x9E3779B97F4A7C15)
+WEYL = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -97,7 +97,7 @@ def _list_remaining(rows, p):
 def _shuffle_next(rows, stream, p, m, left):
     start = rows.part[p].first_kept + rows.part[p].used
     for i in range(m):
-        stream[0] += _WEYL
+        stream[0] += WEYL
         other = start + i + below(hashed(stream[0]), left - i)
         rows.kept[start + i], rows.kept[other] = rows.kept[other], rows.kept[start + i]
     rows.part[p].used += m
@@ -126,8 +126,8 @@ def take(rows, stream, p, m):
         wanted = m - found
         counter = stream[0]
         for i in range(np.uint64(wanted)):
-            rows.targets[i] = below(hashed(counter + (np.uint64(i) + _U1) * _WEYL), size)
-        stream[0] = counter + np.uint64(wanted) * _WEYL
+            rows.targets[i] = below(hashed(counter + (np.uint64(i) + _U1) * WEYL), size)
+        stream[0] = counter + np.uint64(wanted) * WEYL
         for i in range(np.uint64(wanted)):
             row = rows.targets[i]
             place = np.uint64(word + (row >> 6))

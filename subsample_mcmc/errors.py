@@ -17,6 +17,10 @@ class CompileError(TypeError):
     """A user function cannot be compiled; the message shows the line numba stopped at."""
 
 
+class StoreError(OSError):
+    """A stored run cannot be made, read or gone on with; the message says what is safe."""
+
+
 class SlowMathWarning(UserWarning):
     """A reward uses math.log and the like, which do not vectorise; sm.log and the like do."""
 

@@ -80,7 +80,7 @@ FLOOR32, CEILING32 = np.float32(-104.5), np.float32(89.0)
 
 
 # ---------------------------------------------------------------------------------- logarithms
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log_near_one(f, k):
     """Sum k ln 2 + log(1 + f), for sqrt(1/2) <= 1 + f < sqrt(2).
 
@@ -93,7 +93,7 @@ def _log_near_one(f, k):
     return (f - s * (f - r) + k * LOW) + k * HIGH
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log64(x):
     """Return log(x): x = 2^k m with sqrt(1/2) <= m < sqrt(2), then log(m)."""
     normal = (np.float64(x).view(np.uint64) - LEAST) < NORMAL
@@ -107,7 +107,7 @@ def _log64(x):
     return _log_near_one(m - 1.0, k)
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log1p64(x):
     """Return log(1 + x): log(u), u = fl(1 + x) = 2^k m, with the rounding error put back into m."""
     u = 1.0 + x
@@ -122,7 +122,7 @@ def _log1p64(x):
     return value if x > -1.0 else (-INF if x == -1.0 else NAN)
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log_near_one32(f, k):
     """Do as `_log_near_one` in float32."""
     s = f / (TWO32 + f)
@@ -132,7 +132,7 @@ def _log_near_one32(f, k):
 
 
 # numba widens every integer to 64 bits: the casts keep sixteen lanes in a vector.
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log32(x):
     """Do as `_log64` in float32."""
     normal = np.uint32(np.float32(x).view(np.uint32) - LEAST32) < NORMAL32
@@ -144,7 +144,7 @@ def _log32(x):
     return _log_near_one32(m - ONE32, k)
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _log1p32(x):
     """Do as `_log1p64` in float32."""
     u = ONE32 + x
@@ -159,7 +159,7 @@ def _log1p32(x):
 
 
 # --------------------------------------------------------------------------------- exponentials
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _exp64(x):
     """Return exp(x) = 2^k exp(r), k = round(x / ln 2), exp(r) = 1 + r + r^2 E(r)."""
     y = CEILING if x > CEILING else x  # these comparisons let nan through
@@ -178,7 +178,7 @@ def _exp64(x):
     return value * first * np.uint64((n - half) << WIDTH).view(np.float64)
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="always")
 def _exp32(x):
     """Do as `_exp64` in float32."""
     y = CEILING32 if x > CEILING32 else x
@@ -195,7 +195,7 @@ def _exp32(x):
 
 
 # ----------------------------------------------------------------------------- public functions
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="public")
 def log(x):
     """Natural logarithm of one number: -inf at 0, nan below."""
     # numba prunes the other branch, so the result has the type of the argument.
@@ -204,7 +204,7 @@ def log(x):
     return _log64(np.float64(x))
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="public")
 def log1p(x):
     """Logarithm of 1 + x for one number, accurate for small x: -inf at -1, nan below."""
     if isinstance(x, np.float32):
@@ -212,7 +212,7 @@ def log1p(x):
     return _log1p64(np.float64(x))
 
 
-@jit(flags=CONTRACT)
+@jit(flags=CONTRACT, inner="public")
 def exp(x):
     """Exponential of one number: inf above 709.78 (float32: 88.72), subnormal, then 0 far below."""
     if isinstance(x, np.float32):

@@ -23,7 +23,7 @@ import numba
 import numpy as np
 
 from subsample_mcmc.digest import VERSIONED, Digest, belongs
-from subsample_mcmc.errors import CompileError
+from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.jitcache import cache_directory, read, write
 
 CONTRACT = frozenset({"contract"})
@@ -33,7 +33,42 @@ DISABLED = bool(numba.config.DISABLE_JIT)
 NUMBA_ERRORS = (numba.core.errors.NumbaError,)
 
 try:
-    from numba.core import caching, compiler, options
+    from numba.core import caching, codegen, compiler, options
+
+    class Draft(codegen.JITCodeLibrary):
+        """Code of an inner function: optimised and translated once, together with its callers.
+
+        numba does both for every function on the way up, each time for all that it calls: three
+        quarters of the time to a first draw.
+        """
+
+        def _optimize_final_module(self):
+            return
+
+        def _finalize_final_module(self):
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def get_pointer_to_function(self, name):
+            return 0  # there is no machine code of its own
+
+        @property
+        def codegen(self):
+            return self
+
+        def set_env(self, name, environment):
+            """Environments serve Python objects, which inner functions do not touch."""
+
+        def serialize_using_object_code(self):
+            return self.serialize_using_bitcode()
+
+        @classmethod
+        def read(cls, target, name, bitcode):
+            """The inverse of serialize."""
+            self = cls(target.codegen(), name)
+            self._final_module = llvmlite.binding.parse_bitcode(bitcode)
+            self._finalize_final_module()
+            return self
 
     class Disjoint(compiler.Compiler):
         """Compiles a function whose array arguments never overlap (4x on mini-batches)."""
@@ -43,11 +78,23 @@ try:
                 flags.noalias = True
             super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
+    class Inner(compiler.Compiler):
+        """Compiles what only compiled functions call."""
+
+        def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+            library = Draft(targetctx.codegen(), "inner")
+            super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    class InnerDisjoint(Inner, Disjoint):
+        """Both."""
+
+    COMPILERS: Any = {(1, 1): InnerDisjoint, (1, 0): Inner, (0, 1): Disjoint}
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher
     KNOWN: Any = vars(options.DefaultOptions)
 except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
-    Disjoint, CACHE_BASE, Dispatcher, KNOWN = None, None, type(numba.njit(lambda: None)), ()
+    CACHE_BASE, KNOWN, COMPILERS = None, (), {}
+    Dispatcher = type(numba.njit(lambda: None))
 
 # What machine code depends on besides its source and the types of its arguments.
 CONFIG = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
@@ -65,6 +112,8 @@ def jit(function=None, *, flags=frozenset(), disjoint=False, inner=False, user=F
 
     `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
     `inner` functions are only called by compiled ones (no Python wrapper: a third less to compile);
+    "always" ones are inlined whatever their size, which loops need to vectorise, and "public"
+    ones too, though Python may call them.
     `user` leaves the function free to allocate (package functions are compiled without
     reference counting). Two functions of equal content share one compiled object.
     """
@@ -123,7 +172,7 @@ def _compiled(function, options, callers):
     made = numba.njit(**numba_options(*options))(frozen)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
-    if inner:
+    if inner in (True, "always"):
         forbid_python(made)
     for name in digest.recursive:  # a function that calls itself meets its compiled self
         if name in digest.cells:
@@ -145,14 +194,25 @@ def numba_options(flags, disjoint, inner, user) -> dict[str, Any]:
     """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
     undocumented = {
         "_nrt": bool(user),
-        "no_cpython_wrapper": bool(inner),
+        "no_cpython_wrapper": inner in (True, "always"),
         "no_cfunc_wrapper": bool(inner),
-        "forceinline": inner == "always",
+        "forceinline": inner in ("always", "public"),
     }
     wanted = {name: value for name, value in undocumented.items() if name in KNOWN}
-    if disjoint and Disjoint is not None:
-        wanted["pipeline_class"] = Disjoint
+    if (chosen := COMPILERS.get((inner in (True, "always"), bool(disjoint)))) is not None:
+        wanted["pipeline_class"] = chosen
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
+
+
+def compiles(function, arguments, flags=frozenset()) -> str:
+    """Why a user function cannot be compiled for these arguments; empty if it can."""
+    if DISABLED:
+        return ""
+    try:
+        jit(function, flags=flags, user=True).compile(tuple(numba.typeof(a) for a in arguments))
+    except (*NUMBA_ERRORS, CompileError) as error:
+        return compile_message(error, function).splitlines()[0]
+    return ""
 
 
 def forbid_python(made):
@@ -173,6 +233,17 @@ def spelled(kind) -> str:
     made = getattr(kind, "instance_class", tuple)
     items = ",".join(spelled(item) for item in kind)
     return f"{made.__module__}.{made.__qualname__}{getattr(kind, 'fields', '')}({items})"
+
+
+def rebuilt(target, library, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
+    """What numba's CompileResult._rebuild does, for a draft."""
+    draft = Draft.read(target, library[0], library[2])
+    return compiler.compile_result(
+        target_context=target, typing_context=target.typing_context, library=draft,
+        environment=env, entry_point=target.get_executable(draft, fndesc, env), fndesc=fndesc,
+        type_annotation=typeann, signature=signature, objectmode=objectmode, lifted=lifted,
+        reload_init=reload, referenced_envs=envs,
+    )  # fmt: skip
 
 
 class ContentCache(CACHE_BASE or object):
@@ -196,7 +267,10 @@ class ContentCache(CACHE_BASE or object):
             return None
         try:
             target_context.refresh()
-            return compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+            content = pickle.loads(payload)
+            if content[0][1] == "bitcode":
+                return rebuilt(target_context, *content)
+            return compiler.CompileResult._rebuild(target_context, *content)
         except Exception:  # an unreadable entry must never stop a run: it is compiled anew
             return None
 

@@ -1,22 +1,16 @@
 """What is raced: N rewards for each arm, given as a function of one datum and never stored."""
 
-import inspect
-import math
-import types
-import warnings
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.bytecode import attribute_chains
-from subsample_mcmc.errors import SlowMathWarning
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.records import as_record
 from subsample_mcmc.rules.race import Shape
+from subsample_mcmc.userfunction import try_once, warn_of_slow_math
 
 LARGEST = 2**32 - 1
 BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
-SLOW = ("log", "log1p", "exp")
 
 
 class Population:
@@ -52,9 +46,13 @@ class Population:
         self.log_factor = log_factor
         # The last datum as well: compiled code does not notice an array that is too short.
         for arm, n in {(0, 0), (self.arms - 1, self.size - 1)}:
-            try_once(log_factor, self.data, arm, n)
+            try_once(
+                log_factor, "log_factor", {"data": self.data, "arm": arm, "n": n},
+                "every array that is read at n must have as many rows as the population (size, by "
+                "default the length of the first array).",
+            )  # fmt: skip
         warn_of_slow_math(log_factor)
-        self.reward = jit(log_factor, flags=FLAGS, user=True, inner=True)
+        self.reward = jit(log_factor, flags=FLAGS, user=True, inner="always")
         self.context = self.data
         self.large = tuple(
             (field, array.ndim == 2)
@@ -176,69 +174,3 @@ def offsets_of(offsets: np.ndarray, name: str) -> np.ndarray:
     if np.all(offsets == -np.inf):
         raise ValueError(f"{name} is -inf for all {offsets.size} arms: none is left to choose.")
     return offsets
-
-
-def try_once(function, data, arm, n) -> None:
-    """Call a user function uncompiled on one datum, to fail with his own traceback."""
-    plain = getattr(function, "py_func", function)
-    if not isinstance(plain, types.FunctionType):
-        raise TypeError(
-            f"log_factor={function!r} is not a Python function: give log_factor(data, arm, n) -> "
-            "float."
-        )
-    try:
-        with np.errstate(all="ignore"):
-            value = plain(data, arm, n)
-    except (ZeroDivisionError, OverflowError):
-        return  # compiled code returns inf or nan here, which is judged when data are read
-    except IndexError as error:
-        error.add_note(
-            f"This was log_factor(data, arm={arm}, n={n}): every array that is read at n must have "
-            f"as many rows as the population (size, by default the length of the first array)."
-        )
-        raise
-    except ValueError as error:
-        if "math domain error" in str(error) or "expected a" in str(error):
-            return
-        raise
-    if isinstance(value, np.ndarray) and value.ndim:
-        raise TypeError(
-            f"log_factor(data, arm={arm}, n={n}) returned an array of shape {value.shape}; it "
-            "must return one float for datum n. Drop the sum over data: the race does it."
-        )
-    if isinstance(value, complex) or not isinstance(
-        value, bool | int | float | np.number | np.ndarray
-    ):
-        raise TypeError(
-            f"log_factor(data, arm={arm}, n={n}) returned {value!r} ({type(value).__name__}); it "
-            "must return one float for datum n."
-        )
-
-
-_warned: set[Any] = set()
-
-
-def warn_of_slow_math(function) -> None:
-    """Say once per function that math.log and the like keep the reward loop from vectorising."""
-    plain = getattr(function, "py_func", function)
-    if plain.__code__ in _warned:
-        return
-    _warned.add(plain.__code__)
-    used = set()
-    reached = {**plain.__globals__, **inspect.getclosurevars(plain).nonlocals}
-    for name in set(plain.__code__.co_names) | set(plain.__code__.co_freevars):
-        value = reached.get(name)
-        if value is math or value is np:
-            used |= {f"{name}.{c[0]}" for c in attribute_chains(plain.__code__, name) if c}
-        elif isinstance(value, types.BuiltinFunctionType | np.ufunc):
-            if any(value is getattr(m, f) for m in (math, np) for f in SLOW):
-                used.add(f"math.{value.__name__}")
-    slow = sorted(u for u in used if u.partition(".")[2] in SLOW)
-    if slow:
-        better = ", ".join(f"sm.{s.partition('.')[2]}" for s in slow)
-        warnings.warn(
-            f"{plain.__name__} calls {', '.join(slow)}, which the compiler cannot vectorise: the "
-            f"same values from {better} make an exact draw 10 times faster or more.",
-            SlowMathWarning,
-            stacklevel=3,
-        )

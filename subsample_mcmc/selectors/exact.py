@@ -28,6 +28,16 @@ class Exact(Selector):
         """None is needed."""
         return (np.zeros(1),)
 
+    def resize(self) -> Any:
+        """Sizes per arm."""
+        return resize
+
+
+@jit(inner=True)
+def resize(params, scratch, rows):
+    for arm in range(len(params[0])):
+        params[0][arm] = rows
+
 
 _made: dict[Sources, Any] = {}
 

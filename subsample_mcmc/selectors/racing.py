@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.draws import make_rows
+from subsample_mcmc.jit import jit
 from subsample_mcmc.rules.bnormal import b_normal
 from subsample_mcmc.rules.normal import Normal
 from subsample_mcmc.rules.race import Rule, Shape, make_race
@@ -84,6 +85,18 @@ class Racing(Selector):
         """One set of rows if the arms share them, else one per arm."""
         sizes = shape.sizes[:1] if shape.shared else shape.sizes
         return Scratch(make_race(shape.sizes), make_rows(sizes), self.rule.memory(shape))
+
+    def resize(self) -> Any:
+        """Fewer rows, shared by the arms, than the scratch was made for."""
+        return resize
+
+
+@jit(inner=True)
+def resize(params, scratch, rows):
+    for arm in range(len(scratch.race.arms)):
+        scratch.race.arms[arm].rows = rows
+    scratch.rows.part[0].rows = rows
+    scratch.rows.part[0].words = (rows + 63) // 64
 
 
 def expected_pulls(

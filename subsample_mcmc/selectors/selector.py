@@ -40,6 +40,13 @@ class Selector:
         """Arrays that `choose` writes in place, allocated once per population."""
         raise TypeError(f"{type(self).__name__} must define scratch(): see selectors/selector.py.")
 
+    def resize(self) -> Any:
+        """Return resize(params, scratch, rows), compiled: the next decision is about fewer rows."""
+        raise TypeError(
+            f"{type(self).__name__}() cannot serve sites that touch different numbers of data; use "
+            "sm.Racing() or sm.Exact()."
+        )
+
 
 @jit(inner=True)
 def touch_nothing(context, rows):

@@ -1,0 +1,1 @@
+"""How a chain moves: kernels, and how they are composed."""

@@ -1,0 +1,76 @@
+"""What kernels learn in warm-up: a step size that meets a target acceptance, and scales.
+
+Adaptation runs only while chain.now says so; afterwards the step is the average of the second
+half of what was tried. All of it lives in arrays that are part of a checkpoint.
+"""
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+
+WINDOW = 100  # steps before the first new set of scales; each window is twice the one before
+LOG_STEP, AVERAGE, STEPS, WEIGHT, SEEN, END = range(6)
+
+
+class Tuning(NamedTuple):
+    """A kernel's step size and scales per free coordinate."""
+
+    target: float  # acceptance; 0: never adapt
+    scaled: int  # 1: learn one scale per coordinate, too
+    step: np.ndarray  # (6,) log step, its average, steps, weight, values seen, end of window
+    scales: np.ndarray  # (d,) in use
+    mean: np.ndarray  # (d,) of the window under way
+    square: np.ndarray
+
+
+def make_tuning(run, step: float, scales, length: int, target: float, scaled: bool) -> Tuning:
+    """Start values, registered with the chain's checkpoint."""
+    first = np.zeros(6)
+    first[LOG_STEP] = first[AVERAGE] = log(step)
+    first[END] = WINDOW
+    return Tuning(
+        target, int(scaled and length > 1), run.keep("step", first),
+        run.keep("scales", np.broadcast_to(np.asarray(scales, float), (length,)).copy()),
+        run.keep("mean", np.zeros(length)), run.keep("square", np.zeros(length)),
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def step_size(tuning, now):
+    """The step in use: the one being tried in warm-up, then the average."""
+    return exp(tuning.step[LOG_STEP] if now.warm == 1 else tuning.step[AVERAGE])
+
+
+@jit(inner=True)
+def learn(tuning, now, u, accepted):
+    """Move the log step towards the target (Robbins-Monro), and the scales window by window."""
+    if now.warm == 0 or tuning.target == 0.0:
+        return
+    step = tuning.step
+    step[STEPS] += 1.0
+    step[LOG_STEP] += (accepted - tuning.target) * 2.0 / (step[STEPS] + 10.0) ** 0.6
+    # An average that forgets the beginning: weight k of the k-th.
+    step[WEIGHT] += step[STEPS]
+    step[AVERAGE] += (step[LOG_STEP] - step[AVERAGE]) * step[STEPS] / step[WEIGHT]
+    if tuning.scaled == 0:
+        return
+    step[SEEN] += 1.0
+    for j in range(len(u)):
+        change = u[j] - tuning.mean[j]
+        tuning.mean[j] += change / step[SEEN]
+        tuning.square[j] += change * (u[j] - tuning.mean[j])
+    if step[SEEN] < step[END]:
+        return
+    shrink = 0.0  # keep the geometric mean of step times scales: the step stays sensible
+    for j in range(len(u)):
+        variance = tuning.square[j] / step[SEEN]
+        new = variance**0.5 if variance > 1e-300 else tuning.scales[j]
+        shrink += log(new / tuning.scales[j]) / len(u)
+        tuning.scales[j] = new
+        tuning.mean[j] = tuning.square[j] = 0.0
+    step[LOG_STEP] -= shrink
+    step[AVERAGE], step[WEIGHT], step[STEPS], step[SEEN] = step[LOG_STEP], 0.0, 0.0, 0.0
+    step[END] *= 2.0

@@ -1,0 +1,228 @@
+"""Kernels of kernels: in turn, one of several, several times, or only if.
+
+Each leaves fixed what its parts leave fixed. A composition hands every part its own tools and the
+chain, so that warm-up, errors and random streams reach all of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.kernel import BAD_PREDICATE, Kernel, Leaf, worst
+from subsample_mcmc.userfunction import plain
+
+
+def compiled_or_not(inner: bool):
+    """The decorator of compositions: compiled ones of compiled parts, else plain Python."""
+    return jit(inner=True) if inner else lambda function: function
+
+
+class Composite(Kernel):
+    """A kernel made of others."""
+
+    parts: tuple[Kernel, ...]
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """The weakest of its parts."""
+        return worst(part.guarantee for part in self.parts)
+
+    def leaves(self) -> Iterator[Leaf]:
+        for part in self.parts:
+            yield from part.leaves()
+
+    def bind(self, model, run) -> tuple:
+        return tuple(part.bind(model, run) for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Cycle(Composite):
+    """One step of each part, in order."""
+
+    parts: tuple[Kernel, ...]
+
+    def text(self) -> str:
+        return " >> ".join(part.text() for part in self.parts)
+
+    def build(self, model, inner: bool) -> Any:
+        return in_turn([part.build(model, inner) for part in self.parts], 0, inner)
+
+
+def in_turn(steps, at: int, inner: bool):
+    """step() that runs steps[at:] on tools[at:], folded so that each part meets its tools only."""
+    first, wrap = steps[at], compiled_or_not(inner)
+    if at == len(steps) - 1:
+
+        @wrap
+        def last(chain, tools):
+            first(chain, tools[at])
+
+        return last
+    rest = in_turn(steps, at + 1, inner)
+
+    @wrap
+    def step(chain, tools):
+        first(chain, tools[at])
+        if chain.now[0].code == 0:
+            rest(chain, tools)
+
+    return step
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Composite):
+    """One part, drawn with given probabilities."""
+
+    parts: tuple[Kernel, ...]
+    weights: tuple[float, ...]
+
+    def text(self) -> str:
+        pairs = zip(self.parts, self.weights, strict=True)
+        return "mixture(" + ", ".join(f"({p.text()}, {w:g})" for p, w in pairs) + ")"
+
+    def build(self, model, inner: bool) -> Any:
+        steps = [part.build(model, inner) for part in self.parts]
+        choose, wrap = one_of(steps, 0, inner), compiled_or_not(inner)
+
+        @wrap
+        def step(chain, tools):
+            choose(chain, tools[0], tools[1], chain.rng.random())
+
+        return step
+
+    def bind(self, model, run) -> tuple:
+        return super().bind(model, run), np.cumsum(self.weights) / sum(self.weights)
+
+
+def one_of(steps, at: int, inner: bool):
+    """step() that runs the first part from `at` whose cumulative weight exceeds u."""
+    first, wrap = steps[at], compiled_or_not(inner)
+    if at == len(steps) - 1:
+
+        @wrap
+        def last(chain, tools, weights, u):
+            first(chain, tools[at])
+
+        return last
+    rest = one_of(steps, at + 1, inner)
+
+    @wrap
+    def step(chain, tools, weights, u):
+        if u < weights[at]:
+            first(chain, tools[at])
+        else:
+            rest(chain, tools, weights, u)
+
+    return step
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Composite):
+    """Several steps of one kernel."""
+
+    part: Kernel
+    times: int
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
+        return (self.part,)
+
+    def text(self) -> str:
+        return f"repeat({self.part.text()}, {self.times})"
+
+    def build(self, model, inner: bool) -> Any:
+        once, wrap = self.part.build(model, inner), compiled_or_not(inner)
+
+        @wrap
+        def step(chain, tools):
+            for _ in range(tools[1]):
+                once(chain, tools[0])
+                if chain.now[0].code != 0:
+                    return
+
+        return step
+
+    def bind(self, model, run) -> tuple:
+        return self.part.bind(model, run), self.times
+
+
+@dataclass(frozen=True, eq=False)
+class When(Composite):
+    """A kernel that runs only where a predicate of the state holds."""
+
+    predicate: Any
+    part: Kernel
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
+        return (self.part,)
+
+    def text(self) -> str:
+        return f"when({getattr(self.predicate, '__name__', 'predicate')}, {self.part.text()})"
+
+    def build(self, model, inner: bool) -> Any:
+        once, wrap = self.part.build(model, inner), compiled_or_not(inner)
+        predicate = jit(self.predicate, flags=FLAGS, user=True, inner=inner)
+
+        # A kernel that can leave the set it runs on would never come back to it.
+        @wrap
+        def step(chain, tools):
+            if predicate(tools[1]):
+                once(chain, tools[0])
+                if chain.now[0].code == 0 and not predicate(tools[1]):
+                    chain.now[0].code, chain.now[0].kernel = BAD_PREDICATE, tools[2]
+
+        return step
+
+    def bind(self, model, run) -> tuple:
+        leaf = run.leaf
+        return self.part.bind(model, run), model.state(run.ints, run.floats), leaf
+
+
+def cycle(*kernels: Kernel) -> Kernel:
+    """Kernels in turn; the same as first >> second."""
+    parts: list[Kernel] = []
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"cycle({kernel!r}): give kernels such as sm.Gibbs('k').")
+        parts.extend(kernel.parts if isinstance(kernel, Cycle) else (kernel,))
+    if not parts:
+        raise ValueError("cycle(): give at least one kernel.")
+    return parts[0] if len(parts) == 1 else Cycle(tuple(parts))
+
+
+def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
+    """One kernel a step, drawn with the given weights: mixture((k1, .8), (k2, .2))."""
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Kernel)):
+            raise TypeError(f"mixture({pair!r}): give pairs (kernel, weight).")
+        if not 0.0 < pair[1] < np.inf:
+            raise ValueError(f"mixture: weight {pair[1]!r} must be positive and finite.")
+    if not pairs:
+        raise ValueError("mixture(): give at least one pair (kernel, weight).")
+    total = float(sum(weight for _, weight in pairs))
+    return Mixture(tuple(k for k, _ in pairs), tuple(float(w) / total for _, w in pairs))
+
+
+def repeat(kernel: Kernel, times: int) -> Kernel:
+    """A kernel several times in a row."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"repeat({kernel!r}): give a kernel such as sm.Gibbs('k').")
+    if int(times) != times or times < 1:
+        raise ValueError(f"repeat(times={times!r}): give a whole number, at least 1.")
+    return Repeat(kernel, int(times))
+
+
+def when(predicate, kernel: Kernel) -> Kernel:
+    """A kernel only where predicate(state) holds, which the kernel must not change.
+
+    That it does not is checked at every step: a kernel that could leave the set it runs on would
+    not leave the posterior fixed.
+    """
+    plain(predicate, "predicate", "predicate(state) -> bool")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"when(..., {kernel!r}): give a kernel such as sm.Gibbs('k').")
+    return When(predicate, kernel)

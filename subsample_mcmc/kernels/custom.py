@@ -1,0 +1,138 @@
+"""A user's own kernel: a function of (rng, state, data) that updates its blocks in place."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, compiles, jit
+from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, Leaf
+from subsample_mcmc.userfunction import plain
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Leaf):
+    """See sm.kernel."""
+
+    function: Any
+    blocks: tuple[str, ...]
+    stats: tuple[str, ...]
+    guarantee: str = "exact"
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return self.blocks
+
+    @property
+    def label(self) -> str:
+        return self.function.__name__
+
+    @property
+    def columns(self):  # type: ignore[override]
+        """A count of steps, and what the user declared."""
+        return (("steps", "i8"), *((name, "f8") for name in self.stats))
+
+    def text(self) -> str:
+        return f"{self.function.__name__}({', '.join(self.blocks)})"
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds who vouches for the guarantee, and whether it compiles."""
+        told = super().facts(model) | {"kind": "user's kernel", "note": "as its author says"}
+        if model is not None and (reason := self.obstacle(model)):
+            told["note"] += f"; the chain's loop runs in Python: {reason}"
+        return told
+
+    def obstacle(self, model) -> str:
+        """Why the function cannot be compiled; empty if it can."""
+        state, _ = writable(model, model.ints.copy(), model.floats.copy(), self.blocks)
+        return compiles(self.function, (np.random.default_rng(0), state, model.data), FLAGS)
+
+    def build(self, model, inner: bool) -> Any:
+        """The compiled step, or the plain one."""
+        function = (
+            jit(self.function, flags=FLAGS, user=True, inner=inner)
+            if not self.obstacle(model)
+            else self.function
+        )
+        wrap = jit(inner=True) if inner else lambda f: f
+        count = len(self.stats)
+        if count == 0:
+
+            @wrap
+            def silent(chain, tools):
+                tools[2][0] += 1
+                function(chain.rng, tools[0], tools[1])
+
+            return checked(silent, wrap)
+
+        @wrap
+        def telling(chain, tools):
+            tools[2][0] += 1
+            told = function(chain.rng, tools[0], tools[1])
+            for i in range(count):
+                tools[3][i] = told[i]
+
+        return checked(telling, wrap)
+
+    def bind(self, model, run) -> tuple:
+        """Its state, writable where declared, and its statistics."""
+        state, parts = writable(model, run.ints, run.floats, self.blocks)
+        leaf = run.leaf
+        words = run.next_words(1 + len(self.stats))
+        limits = np.array([model.variables[name].support for name in self.blocks], dtype=np.int64)
+        ints = tuple(p for p in parts if p.dtype == np.int64) or (np.zeros(0, dtype=np.int64),)
+        floats = tuple(p for p in parts if p.dtype == float) or (np.zeros(0),)
+        bounds = limits[limits > 0] if np.any(limits > 0) else np.zeros(1, dtype=np.int64)
+        return (state, model.data, words, words[1:].view(float), ints, floats, bounds, leaf)
+
+
+def checked(step, wrap):
+    """A step that stops the chain when it leaves a number that is none, or a value off support."""
+
+    @wrap
+    def careful(chain, tools):
+        step(chain, tools)
+        good = True
+        for k in range(len(tools[4])):
+            for value in tools[4][k]:
+                good = good and 0 <= value < tools[6][k]
+        for part in tools[5]:
+            for value in part:
+                good = good and np.isfinite(value)
+        if not good:
+            chain.now[0].code, chain.now[0].kernel = BAD_PROPOSAL, tools[7]
+
+    return careful
+
+
+def writable(model, ints, floats, blocks) -> tuple[Any, list[np.ndarray]]:
+    """The state with its own blocks open to writing, all others read-only; and those blocks flat."""
+    state, parts = model.state(ints, floats), []
+    for name in blocks:
+        block = model.variables[name].block
+        whole = ints if block.discrete else floats
+        flat = whole[block.start : block.start + block.length]
+        parts.append(flat)
+        state = state._replace(**{name: flat.reshape(block.shape or (1,))})
+    return state, parts
+
+
+def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom]:
+    """Decorate mine(rng, state, data), which updates the blocks in `writes` in place.
+
+    rng is a numpy Generator; other blocks are read-only. It returns None, or one number for each
+    name in `stats`. It is compiled; if it cannot be, the chain's loop runs in Python, with the
+    same draws. guarantee: what you know it leaves fixed ("exact", "unadjusted", ...); nothing
+    here can check that for you, except running it against sm.Exact() on a small model.
+    """
+    names = (writes,) if isinstance(writes, str) else tuple(writes)
+    told = (stats,) if isinstance(stats, str) else tuple(stats)
+
+    def decorate(function) -> Custom:
+        plain(function, "kernel", "mine(rng, state, data)")
+        return Custom(function, names, told, guarantee)
+
+    if not names or callable(writes):
+        raise TypeError('kernel(writes=...): name the blocks it updates: @sm.kernel(writes="mu").')
+    return decorate

@@ -1,0 +1,199 @@
+"""Gibbs: draw each site of a discrete block from its conditional, by racing or exactly."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.kernel import Leaf, tally_of
+from subsample_mcmc.kernels.sites import (
+    FIXED,
+    RANDOM,
+    WEIGHTED,
+    cumulative_site,
+    local_decider,
+    nothing_to_resize,
+    one_site,
+    sweep,
+)
+from subsample_mcmc.kernels.trial import Judge, decider, make_judge, make_trial
+from subsample_mcmc.selectors.exact import Exact
+from subsample_mcmc.selectors.racing import Racing
+from subsample_mcmc.selectors.selector import Selector
+
+MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
+
+
+class Tools(NamedTuple):
+    """What a Gibbs step works with."""
+
+    judge: Judge
+    indptr: np.ndarray  # which part of the indices a site touches
+    scan: int
+    weights: np.ndarray  # cumulative, for the weighted scan
+    temperatures: np.ndarray  # by iteration; the last one holds
+
+
+@dataclass(frozen=True, eq=False)
+class Gibbs(Leaf):
+    """Draw every site of a discrete block from its conditional distribution.
+
+    selector: how a draw is decided; default Racing(). Sites that see too few data for a race are
+        summed exactly in one loop, whatever the selector: describe(model) says so.
+    scan: "fixed" order, "random" (as many updates, sites drawn uniformly), or an array of one
+        weight per site.
+    log_prior(state, data, site, arm) -> float: the prior of one site's value given the rest, up
+        to a constant; without it the model's log_prior is evaluated at every arm.
+    temperature: a number, or an array by iteration of the chain (its last value holds): draws
+        from the conditional to the power 1/temperature, for annealing.
+    cumulative: for an ordered support, such as a change point: the promise that the values a and
+        a + 1 give all data but datum number a the same log likelihood. Then all K values cost 2 K
+        evaluations instead of K N. Checked on a sample when the chain is built.
+    """
+
+    block: str
+    selector: Selector = field(default_factory=Racing)
+    scan: Any = "fixed"
+    log_prior: Any = None
+    temperature: Any = 1.0
+    cumulative: bool = False
+
+    def __post_init__(self):
+        if self.selector is None:
+            object.__setattr__(self, "selector", Racing())
+        if not isinstance(self.selector, Selector):
+            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        heat = np.asarray(self.temperature, dtype=float)
+        if heat.ndim > 1 or heat.size == 0 or not np.all((heat > 0.0) & (heat < np.inf)):
+            raise ValueError(
+                f"temperature={self.temperature!r}: give a positive number, or an array of them "
+                "by iteration."
+            )
+        if isinstance(self.scan, str) and self.scan not in ("fixed", "random"):
+            raise ValueError(f'scan={self.scan!r}: it must be "fixed", "random" or weights.')
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.block,)
+
+    def text(self) -> str:
+        return f"Gibbs({self.block!r})"
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per draw of a site."""
+        return "exact" if self.cumulative else self.selector.guarantee
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds arms, rows per decision, and which path was chosen."""
+        told = super().facts(model)
+        if model is None:
+            return told
+        variable = model.variables[self.block]
+        told["arms"], told["rows"] = variable.support, self.rows(model)
+        if self.cumulative:
+            told["selector"], told["note"] = "Exact()", "cumulative sums over an ordered support"
+        elif self.local(model):
+            told |= {"guarantee": "exact", "selector": "Exact()", "asymptotic_normal": False}
+            told["note"] = f"at most {told['rows']} data per site: summed exactly in one loop"
+        return told
+
+    def rows(self, model) -> int:
+        """The most data that a site's draw is about."""
+        touches = model.variables[self.block].touches
+        return model.size if touches is None else int(np.diff(touches[0]).max())
+
+    def local(self, model) -> bool:
+        """Is every site's draw summed directly: it sees too few data, or nothing races."""
+        if isinstance(self.selector, Racing):
+            return self.rows(model) < 2 * (self.selector.batch or self.selector.rule.batch)
+        return isinstance(self.selector, Exact)
+
+    def check(self, model) -> None:
+        """Refuse continuous blocks, bad weights, and priors that would cost sites squared."""
+        variable = model.variables[self.block]
+        sites = variable.block.length
+        if not variable.block.discrete:
+            raise ValueError(
+                f"Gibbs({self.block!r}): the block is continuous; use sm.Metropolis or "
+                "sm.Langevin, or give it as integers with a support."
+            )
+        if sites > MANY and self.log_prior is None and variable.touches is None:
+            raise ValueError(
+                f"block {self.block!r} has {sites} sites, and each draw would read all "
+                f"{model.size} data and the prior of the whole state: declare which data a site "
+                "touches (Model(touches=...)), or a local Gibbs(log_prior=...)."
+            )
+        if not isinstance(self.scan, str):
+            weights = np.asarray(self.scan, dtype=float)
+            if weights.shape != (sites,) or not np.all((weights > 0.0) & (weights < np.inf)):
+                raise ValueError(
+                    f"scan has shape {weights.shape}: give one positive weight for each of "
+                    f"{sites} sites."
+                )
+        if self.cumulative:
+            check_cumulative(self, model)
+
+    def build(self, model, inner: bool) -> Any:
+        """The compiled sweep."""
+        touched = model.variables[self.block].touches is not None
+        prior = model.compiled[2]
+        if self.log_prior is not None:
+            prior = jit(self.log_prior, flags=FLAGS, user=True, inner=True)
+        if self.cumulative:
+            return sweep(cumulative_site(model, prior, self.log_prior is not None), inner)
+        if self.local(model):
+            decide, resize = local_decider(model, touched), nothing_to_resize
+        else:
+            decide = decider(model, self.selector, touched)
+            resize = self.selector.resize() if touched else nothing_to_resize
+        return sweep(one_site(decide, resize, prior, self.log_prior is not None, touched), inner)
+
+    def bind(self, model, run) -> Tools:
+        """Tools of one chain."""
+        variable = model.variables[self.block]
+        indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
+        trial = make_trial(model, run, variable.block, self.rows(model), None, indices)
+        direct = self.cumulative or self.local(model)
+        selector = Exact() if direct else self.selector
+        tally = tally_of(run.next_words(len(self.columns)))
+        judge = make_judge(model, run, trial, selector, variable.support, tally)
+        kind, weights = FIXED, np.zeros(1)
+        if not isinstance(self.scan, str):
+            kind, weights = WEIGHTED, np.cumsum(np.asarray(self.scan, dtype=float))
+            weights /= weights[-1]
+        elif self.scan == "random":
+            kind = RANDOM
+        heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
+        return Tools(judge, indptr, kind, weights, heat)
+
+
+def check_cumulative(kernel: Gibbs, model) -> None:
+    """Refuse a support whose neighbours differ in more than one datum, by looking at a sample."""
+    variable = model.variables[kernel.block]
+    if variable.support - 1 > model.size:
+        raise ValueError(
+            f"Gibbs({kernel.block!r}, cumulative=True): {variable.support} values need at least "
+            f"{variable.support - 1} data, one between each two; there are {model.size}."
+        )
+    rng = np.random.default_rng(0)  # the same sample every time
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    for _ in range(64):
+        arm = int(rng.integers(max(variable.support - 1, 1)))
+        n = int(np.clip(arm + rng.integers(-3, 4), 0, model.size - 1))
+        n = n if rng.random() < 0.5 else int(rng.integers(model.size))
+        site = variable.block.start + int(rng.integers(variable.block.length))
+        kept, found = ints[site], []
+        for value in (arm, min(arm + 1, variable.support - 1)):
+            ints[site] = value
+            made = () if model.prepare is None else (model.prepare(state, model.data),)
+            found.append(float(model.log_likelihood(state, model.data, n, *made)))
+        ints[site] = kept
+        if n != arm and found[0] != found[1]:
+            raise ValueError(
+                f"Gibbs({kernel.block!r}, cumulative=True): going from value {arm} to {arm + 1} "
+                f"changes datum {n} from {found[0]:.6g} to {found[1]:.6g}, but only datum {arm} "
+                "may change. Shift the support, or leave cumulative out."
+            )

@@ -1,0 +1,196 @@
+"""What a kernel is: a frozen spec, a compiled step, and the arrays a chain gives it.
+
+    build(model, inner)   the compiled step(chain, tools); functions are compile-time
+    bind(model, run)      the tools: numbers and arrays of one chain, nested as the kernels are
+    writes                names of the blocks it may change
+
+A step changes its blocks in place, counts what it did in its tally, and reports an error by a
+code in chain.now, which Python turns into an exception.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.layout import TALLY, Column
+from subsample_mcmc.model import Model
+
+NOW = np.dtype(
+    [
+        ("iteration", np.int64),  # steps of the chain so far, warm-up included
+        ("warm", np.int64),  # 1 in warm-up: the only time at which kernels adapt
+        ("audit", float),  # share of decisions to make again, exactly
+        ("code", np.int64),  # 0, or what went wrong ...
+        ("kernel", np.int64),  # ... in which leaf
+        ("arm", np.int64),
+        ("row", np.int64),
+    ],
+    align=True,
+)
+# Codes beside those of rules/race.py.
+BAD_PRIOR, BAD_PREDICATE, BAD_PROPOSAL = -10, -11, -12
+
+GUARANTEES = ("exact", "bounded", "asymptotic", "unadjusted", "none")  # best to worst
+
+
+class Chain(NamedTuple):
+    """What all kernels of a chain share."""
+
+    rng: Any  # numpy Generator: Gumbels, uniforms, proposals
+    rows: np.ndarray  # uint64 (1,): the stream that mini-batches come from
+    audits: np.ndarray  # uint64 (1,): the stream that decides which decisions are audited
+    now: np.recarray  # (1,) of NOW
+
+
+@dataclass
+class Run:
+    """The arrays of one chain, while kernels take their tools from it."""
+
+    ints: np.ndarray
+    floats: np.ndarray
+    words: np.ndarray  # statistics of the draw under way
+    kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
+    leaf: int = 0  # the leaf that is bound next
+    word: int = 0
+
+    def keep(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Make an array part of the checkpoint: what a kernel has learnt."""
+        self.kept[f"{self.leaf}.{name}"] = array
+        return array
+
+    def next_words(self, count: int) -> np.ndarray:
+        """The statistics' place of the leaf being bound; moves on to the next leaf."""
+        start, self.word = self.word, self.word + count
+        self.leaf += 1
+        return self.words[start : self.word]
+
+
+class Kernel:
+    """A move that leaves the posterior fixed, exactly or as its guarantee says."""
+
+    guarantee: str = "exact"
+
+    def leaves(self) -> "Iterator[Leaf]":
+        """The kernels that move something, in the order in which they are bound."""
+        raise TypeError(f"{type(self).__name__} must define leaves().")
+
+    def build(self, model: Model, inner: bool) -> Any:
+        """step(chain, tools), compiled; inner=False: callable from Python."""
+        raise TypeError(f"{type(self).__name__} must define build(): see kernels/kernel.py.")
+
+    def bind(self, model: Model, run: Run) -> tuple:
+        """The tools of one chain."""
+        raise TypeError(f"{type(self).__name__} must define bind(): see kernels/kernel.py.")
+
+    def text(self) -> str:
+        """The structure, in one line."""
+        return repr(self)
+
+    def __rshift__(self, other: "Kernel") -> "Kernel":
+        from subsample_mcmc.kernels.compose import cycle  # compose builds on this module
+
+        return cycle(self, other)
+
+    def describe(self, model: Model | None = None) -> str:
+        """Blocks, selectors and guarantees, one kernel a line."""
+        lines = [self.text()]
+        for label, leaf in labelled(self):
+            told = leaf.facts(model)
+            lines.append(
+                f"  {label}: {told['kind']} moves {', '.join(told['writes'])}; "
+                f"{told['selector'] or 'no decision'}; guarantee: {told['guarantee']}"
+                + (f" ({told['note']})" if told["note"] else "")
+            )
+        return "\n".join(lines)
+
+
+class Leaf(Kernel):
+    """A kernel that moves blocks itself."""
+
+    columns: ClassVar[tuple[tuple[str, str], ...]] = tuple(
+        (name, TALLY[name].str[1:]) for name in TALLY.names or ()
+    )
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        raise TypeError(f"{type(self).__name__} must define writes.")
+
+    @property
+    def label(self) -> str:
+        """What statistics are filed under; made unique by `labelled`."""
+        return "_".join(self.writes)
+
+    def leaves(self) -> "Iterator[Leaf]":
+        yield self
+
+    def check(self, model: Model) -> None:
+        """Refuse a model this kernel cannot serve."""
+
+    def facts(self, model: Model | None = None) -> dict[str, Any]:
+        """What describe() and report() say about it."""
+        selector = getattr(self, "selector", None)
+        rule = getattr(selector, "rule", None)
+        return {
+            "kind": type(self).__name__,
+            "writes": list(self.writes),
+            "guarantee": self.guarantee,
+            "selector": repr(selector) if selector is not None else "",
+            "delta": getattr(selector, "delta", None),
+            "rows": model.size if model else 0,
+            "arms": None,
+            "asymptotic_normal": getattr(rule, "guarantee", "") == "asymptotic",
+            "note": "",
+        }
+
+
+def labelled(kernel: Kernel) -> list[tuple[str, Leaf]]:
+    """Leaves with unique labels: a second kernel of block mu is "mu_2"."""
+    found: list[tuple[str, Leaf]] = []
+    taken: dict[str, int] = {}
+    for leaf in kernel.leaves():
+        taken[leaf.label] = taken.get(leaf.label, 0) + 1
+        count = taken[leaf.label]
+        found.append((leaf.label if count == 1 else f"{leaf.label}_{count}", leaf))
+    return found
+
+
+def columns_of(kernel: Kernel) -> tuple[Column, ...]:
+    """Where each leaf's statistics stand in a draw's row of words."""
+    found: list[Column] = []
+    for label, leaf in labelled(kernel):
+        for name, kind in leaf.columns:
+            found.append(Column(label, name, kind, len(found)))
+    return tuple(found)
+
+
+def worst(guarantees) -> str:
+    """The weakest of several guarantees."""
+    return max(guarantees, key=GUARANTEES.index, default="exact")
+
+
+def check(kernel: Kernel, model: Model) -> None:
+    """Refuse a composition that leaves a block unmoved or moves what is not there."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel={kernel!r}: give a kernel such as sm.Gibbs('k').")
+    moved: set[str] = set()
+    for label, leaf in labelled(kernel):
+        missing = [name for name in leaf.writes if name not in model.variables]
+        if missing:
+            raise ValueError(
+                f"kernel {label} moves {missing[0]!r}, which is no block of {model.names}."
+            )
+        leaf.check(model)
+        moved |= set(leaf.writes)
+    still = [name for name in model.names if name not in moved]
+    if still:
+        raise ValueError(
+            f"no kernel moves block {still[0]!r}: add one (sm.Gibbs for discrete blocks, "
+            "sm.Metropolis for continuous ones), or make it data or a constant."
+        )
+
+
+def tally_of(words: np.ndarray) -> np.recarray:
+    """A leaf's statistics as a record that its step counts in."""
+    return words[: len(TALLY.names or ())].view(TALLY).view(np.recarray)

@@ -1,0 +1,250 @@
+"""Metropolis-Hastings as a decision between two arms, with one uniform as the threshold.
+
+Accept y when log u < sum_n (l_n(y) - l_n(x)) + log prior(y)/prior(x) + log q(x|y)/q(y|x): the
+current state is arm 0 with offset log u + log prior(x), the proposal is arm 1 with the rest.
+"""
+
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.constraints import SIMPLEX, to_block, to_free
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, Leaf, tally_of
+from subsample_mcmc.kernels.proposals import Numbers, proposal_of
+from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
+from subsample_mcmc.selectors.racing import Racing
+from subsample_mcmc.selectors.selector import Selector, not_a_sum
+from subsample_mcmc.userfunction import plain
+
+
+class Coordinates(NamedTuple):
+    """A block's constraint as numbers, and room for two points."""
+
+    kind: int
+    low: float
+    high: float
+    u: np.ndarray  # free coordinates of the current value
+    v: np.ndarray  # and of the proposal
+
+
+def coordinates(variable) -> Coordinates:
+    """The coordinates of one continuous block."""
+    given = variable.constraint
+    free = given.free_length(variable.block.length)
+    return Coordinates(given.kind, given.low, given.high, np.zeros(free), np.zeros(free))
+
+
+class Tools(NamedTuple):
+    """What a Metropolis step works with."""
+
+    judge: Judge
+    coordinates: Coordinates
+    tuning: Tuning
+    numbers: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Metropolis(Leaf):
+    """Propose a new value of a continuous block, and accept it by a race of two arms.
+
+    scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
+        adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it.
+    proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
+        proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
+        It works on the block itself, not on free coordinates.
+    selector: how the decision is made; default Racing().
+    surrogate: see sm.delayed.
+    """
+
+    block: str
+    scale: Any = 0.1
+    proposal: Any = None
+    selector: Selector = field(default_factory=Racing)
+    adapt: bool = True
+    surrogate: Any = None
+
+    def __post_init__(self):
+        if self.selector is None:
+            object.__setattr__(self, "selector", Racing())
+        if not isinstance(self.selector, Selector):
+            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        scale = np.asarray(self.scale, dtype=float)
+        if scale.ndim > 1 or not np.all((scale > 0.0) & (scale < np.inf)):
+            raise ValueError(f"scale={self.scale!r}: give a positive number, or one a coordinate.")
+        object.__setattr__(self, "proposal", proposal_of(self.proposal))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.block,)
+
+    def text(self) -> str:
+        return f"Metropolis({self.block!r})"
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per decision."""
+        return self.selector.guarantee
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds the two arms."""
+        return super().facts(model) | {"arms": 2}
+
+    def check(self, model) -> None:
+        """Refuse discrete blocks and scales of the wrong length."""
+        variable = model.variables[self.block]
+        if variable.block.discrete:
+            raise ValueError(
+                f"Metropolis({self.block!r}): the block is discrete; use sm.Gibbs({self.block!r})."
+            )
+        free = variable.constraint.free_length(variable.block.length)
+        if np.ndim(self.scale) and np.shape(self.scale) != (free,):
+            raise ValueError(
+                f"scale has shape {np.shape(self.scale)}: block {self.block!r} has {free} free "
+                "coordinates."
+            )
+        self.proposal.numbers(free)
+
+    def build(self, model, inner: bool) -> Any:
+        """The compiled step."""
+        decide = decider(model, self.selector, touched=False)
+        surrogate = self.surrogate
+        if surrogate is not None:
+            surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
+        own = not self.proposal.free
+        return metropolis_step(
+            decide, model.compiled[2], self.proposal.build(), own, surrogate, inner
+        )
+
+    def bind(self, model, run) -> Tools:
+        """Tools of one chain."""
+        variable = model.variables[self.block]
+        block, own = variable.block, coordinates(variable)
+        free = len(own.u)
+        trial = make_trial(model, run, block, model.size, np.zeros((2, block.length)))
+        adapts = self.adapt and self.proposal.adapts
+        one = np.ndim(self.scale) == 0
+        tuning = make_tuning(
+            run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
+            (0.44 if free == 1 else 0.234) if adapts else 0.0, scaled=one,
+        )  # fmt: skip
+        tally = tally_of(run.next_words(len(self.columns)))
+        judge = make_judge(model, run, trial, self.selector, 2, tally)
+        return Tools(judge, own, tuning, self.proposal.numbers(free))
+
+
+def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: bool):
+    """step(chain, tools) for one proposal and one way to decide."""
+    settle = two_arms(decide, prior, surrogate)
+
+    @jit(inner=inner)
+    def step(chain, tools):
+        judge, to, tuning, now = tools.judge, tools.coordinates, tools.tuning, chain.now[0]
+        trial, tally = judge.trial, judge.tally[0]
+        start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
+        tally.steps += 1
+        for j in range(len(x)):
+            x[j] = trial.floats[start + j]
+            y[j] = x[j]
+        here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
+        if own_coordinates:
+            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, x, y)
+            if not inside(to, y):
+                there = -np.inf
+        else:
+            to_free(to.kind, to.low, to.high, x, to.u)
+            here = to_block(to.kind, to.low, to.high, to.u, y)
+            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, x, y)
+            there = to_block(to.kind, to.low, to.high, to.v, y)
+        accepted = settle(chain, judge, ratio + there - here)
+        tally.scale = step_size(tuning, now)
+        learn(tuning, now, to.u, accepted)
+
+    return step
+
+
+@jit(inner=True)
+def inside(to, y):
+    """Does a proposal made on the block itself lie in its set."""
+    total = 0.0
+    for j in range(len(y)):
+        if not to.low < y[j] < to.high:
+            return False
+        total += y[j]
+    return to.kind != SIMPLEX or abs(total - 1.0) < 1e-8
+
+
+def two_arms(decide, prior, surrogate):
+    """settle(chain, judge, ratio) -> 1.0 if the proposal, candidate 1, was accepted, else 0.0.
+
+    ratio: log of everything but prior and likelihood; -inf rejects at once.
+    """
+
+    @jit(inner=True)
+    def priors(chain, judge, ratio):
+        """Offsets without the threshold; False if one is not a number."""
+        trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
+        offsets[0], offsets[1] = prior(trial.state), -np.inf
+        if ratio > -np.inf:
+            place(trial, 1)
+            offsets[1] = prior(trial.state) + ratio
+            place(trial, 0)
+        if ratio != ratio or ratio == np.inf:
+            fail(now, trial, BAD_PROPOSAL, 1, -1)
+            return False
+        if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
+            fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
+            return False
+        return True
+
+    @jit(inner=True)
+    def settle(chain, judge, ratio):
+        threshold = log(1.0 - chain.rng.random())
+        if not priors(chain, judge, ratio):
+            return 0.0
+        judge.offsets[0] += threshold
+        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
+
+    if surrogate is None:
+        return settle
+
+    @jit(inner=True)
+    def settle_in_two(chain, judge, ratio):
+        """Delayed acceptance (Christen & Fox 2005): two reversible tests, two uniforms.
+
+        The first takes a deterministic stand-in for the log likelihood and reads no data; what
+        passes is decided on the rest.
+        """
+        trial, offsets = judge.trial, judge.offsets
+        threshold, second = log(1.0 - chain.rng.random()), log(1.0 - chain.rng.random())
+        if not priors(chain, judge, ratio):
+            return 0.0
+        gain = -surrogate(trial.state)
+        place(trial, 1)
+        gain += surrogate(trial.state)
+        place(trial, 0)
+        if not threshold < offsets[1] - offsets[0] + gain:
+            return 0.0
+        offsets[0], offsets[1] = second, -gain
+        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
+
+    return settle_in_two
+
+
+def delayed(kernel, surrogate):
+    """Delayed acceptance: screen proposals by a surrogate that reads no data.
+
+    surrogate(state) -> float: a deterministic approximation of the whole log likelihood. Most
+    bad proposals end there; those that pass are decided by the kernel's selector. Exact with an
+    Exact selector; with a raced one the promise is that of the race.
+    """
+    if not hasattr(kernel, "surrogate"):
+        raise TypeError(
+            f"delayed({kernel!r}, ...): give a kernel that accepts or rejects, sm.Metropolis or "
+            "sm.Langevin."
+        )
+    plain(surrogate, "surrogate", "surrogate(state) -> float")
+    return replace(kernel, surrogate=surrogate)

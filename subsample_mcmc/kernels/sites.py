@@ -1,0 +1,168 @@
+"""The compiled half of Gibbs: one draw of one site, in three ways, and a sweep over sites."""
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.kernel import BAD_PRIOR
+from subsample_mcmc.kernels.trial import fail, gumbel, model_sources, place
+from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE
+from subsample_mcmc.selectors.selector import not_a_sum
+
+FIXED, RANDOM, WEIGHTED = range(3)
+
+
+@jit(inner=True)
+def nothing_to_resize(params, scratch, rows):
+    """Every decision is about all data."""
+
+
+def fill_offsets(prior, local_prior):
+    """fill(chain, tools, site): log prior plus Gumbel of every arm; False if one is not a number."""
+    if local_prior:
+
+        @jit(inner=True)
+        def of_arm(trial, site, arm):
+            return prior(trial.state, trial.data, site, arm)
+    else:
+
+        @jit(inner=True)
+        def of_arm(trial, site, arm):
+            place(trial, arm)
+            return prior(trial.state)
+
+    @jit(inner=True)
+    def fill(chain, tools, site):
+        trial, offsets, now = tools.judge.trial, tools.judge.offsets, chain.now[0]
+        # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
+        heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
+        for arm in range(len(offsets)):
+            value = of_arm(trial, site, arm)
+            if not_a_sum(value):
+                fail(now, trial, BAD_PRIOR, arm, -1)
+                return False
+            offsets[arm] = value + heat * gumbel(chain.rng)
+        return True
+
+    return fill
+
+
+def one_site(decide, resize, prior, local_prior: bool, touched: bool):
+    """at_site(chain, tools, site): one draw of one site."""
+    fill = fill_offsets(prior, local_prior)
+
+    @jit(inner=True)
+    def at_site(chain, tools, site):
+        trial = tools.judge.trial
+        target = trial.target[0]
+        target.site = site
+        current = trial.ints[target.start + site]
+        if touched:
+            target.first = tools.indptr[site]
+            target.rows = tools.indptr[site + 1] - target.first
+            resize(tools.judge.params, tools.judge.scratch, target.rows)
+        if not fill(chain, tools, site):
+            place(trial, current)
+            return
+        decide(chain, tools.judge, current)
+
+    return at_site
+
+
+def local_decider(model, touched: bool):
+    """decide() for few data: sums and an argmax, without a selector between."""
+    total = model_sources(model, touched).total
+
+    @jit(inner=True)
+    def decide(chain, judge, current):
+        trial, tally = judge.trial, judge.tally[0]
+        rows = trial.target[0].rows
+        best, highest = -1, -np.inf
+        for arm in range(len(judge.offsets)):
+            if judge.offsets[arm] == -np.inf:
+                continue
+            value = total(trial, arm, rows)
+            tally.pulls += rows
+            if not_a_sum(value):
+                fail(chain.now[0], trial, NOT_FINITE, arm, -1)
+                place(trial, current)
+                return -1
+            if judge.offsets[arm] + value > highest:
+                best, highest = arm, judge.offsets[arm] + value
+        if best < 0:
+            fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
+            place(trial, current)
+            return -1
+        tally.decisions += 1
+        tally.exact += 1
+        tally.everything += rows * len(judge.offsets)
+        tally.accepted += 1 if best != current else 0
+        place(trial, best)
+        return best
+
+    return decide
+
+
+def cumulative_site(model, prior, local_prior: bool):
+    """at_site() for an ordered support: arm a + 1 differs from arm a in datum a alone."""
+    fill = fill_offsets(prior, local_prior)
+    rewards = model_sources(model, False).rewards
+
+    @jit(inner=True)
+    def at_site(chain, tools, site):
+        judge = tools.judge
+        trial, tally = judge.trial, judge.tally[0]
+        target = trial.target[0]
+        target.site = site
+        current = trial.ints[target.start + site]
+        if not fill(chain, tools, site):
+            place(trial, current)
+            return
+        row, before, after = judge.sample[:1], judge.values[0, :1], judge.values[1, :1]
+        best, highest, relative = 0, judge.offsets[0], 0.0
+        for arm in range(1, len(judge.offsets)):
+            row[0] = arm - 1
+            rewards(trial, arm - 1, row, before)
+            rewards(trial, arm, row, after)
+            relative += after[0] - before[0]
+            if not_a_sum(relative) or relative == -np.inf:
+                fail(chain.now[0], trial, NOT_FINITE, arm, arm - 1)
+                place(trial, current)
+                return
+            if judge.offsets[arm] + relative > highest:
+                best, highest = arm, judge.offsets[arm] + relative
+        tally.decisions += 1
+        tally.exact += 1
+        tally.pulls += 2 * (len(judge.offsets) - 1)
+        tally.everything += len(judge.offsets) * target.rows
+        tally.accepted += 1 if best != current else 0
+        place(trial, best)
+
+    return at_site
+
+
+def sweep(at_site, inner: bool):
+    """step(chain, tools): every site once, or as many sites drawn at random."""
+
+    @jit(inner=inner)
+    def step(chain, tools):
+        trial = tools.judge.trial
+        tools.judge.tally[0].steps += 1
+        sites = trial.target[0].length
+        for k in range(sites):
+            site = k
+            if tools.scan == RANDOM:
+                site = min(int(chain.rng.random() * sites), sites - 1)
+            elif tools.scan == WEIGHTED:
+                u, low, high = chain.rng.random(), 0, sites - 1
+                while low < high:
+                    middle = (low + high) // 2
+                    if tools.weights[middle] > u:
+                        high = middle
+                    else:
+                        low = middle + 1
+                site = low
+            at_site(chain, tools, site)
+            if chain.now[0].code != 0:
+                return
+
+    return step

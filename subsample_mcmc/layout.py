@@ -1,0 +1,108 @@
+"""What one draw of a chain is: named blocks in two flat arrays, and counts in a row of words.
+
+A chain keeps its state in one int64 and one float64 array; blocks are views of them. So the
+compiled loop, the store and the trace see three plain arrays per draw, whatever the model: the
+integers, the floats, and the words, 8 bytes each, that kernels write statistics into.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# What a kernel counts in one draw. Counts are summed over the steps that one draw takes (thinning,
+# repeat, mixture); `scale` is the last value. A kernel that makes no decisions leaves zeros.
+TALLY = np.dtype(
+    [
+        ("steps", np.int64),  # times the kernel ran
+        ("decisions", np.int64),
+        ("pulls", np.int64),  # rewards read by decisions
+        ("everything", np.int64),  # rewards that exact decisions would have read
+        ("rounds", np.int64),
+        ("accepted", np.int64),  # decisions that changed the state
+        ("early", np.int64),  # decisions in which an arm was dropped before all rows were read
+        ("alone", np.int64),  # how decisions ended (rules/race.py): one arm was possible ...
+        ("exact", np.int64),  # ... read exactly from the start ...
+        ("raced", np.int64),  # ... one arm was left ...
+        ("exhausted", np.int64),  # ... all rows were read ...
+        ("retreated", np.int64),  # ... or the survivors were streamed
+        ("audited", np.int64),  # decisions made a second time, exactly
+        ("wrong", np.int64),  # audited decisions whose arm is not the exact one
+        ("regret", np.float64),  # nats lost by wrong decisions
+        ("margin", np.float64),  # sum over audited decisions: nats between the best two arms
+        ("skewness", np.float64),  # sum over audited decisions: |skewness| between the best two
+        ("gradients", np.int64),  # rewards, or gradients of one, read for a proposal
+        ("capped", np.int64),  # slices given up after too many tests
+        ("scale", np.float64),  # the step size in use
+    ]
+)
+
+
+class Block(NamedTuple):
+    """One named block of the state."""
+
+    name: str
+    discrete: bool  # in the integers, else in the floats
+    shape: tuple[int, ...]  # of a draw; () for a block given as a number
+    start: int  # where it begins in its flat array
+
+    @property
+    def length(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+class Column(NamedTuple):
+    """One statistic of one kernel."""
+
+    kernel: str
+    field: str
+    kind: str  # "i8" or "f8"
+    word: int  # which word of the row
+
+
+class Layout(NamedTuple):
+    """All blocks and all statistics of a run."""
+
+    blocks: tuple[Block, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def ints(self) -> int:
+        return sum(block.length for block in self.blocks if block.discrete)
+
+    @property
+    def floats(self) -> int:
+        return sum(block.length for block in self.blocks if not block.discrete)
+
+    @property
+    def words(self) -> int:
+        return 1 + max((column.word for column in self.columns), default=-1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, for a header."""
+        return {
+            "blocks": [list(b) for b in self.blocks],
+            "columns": [list(c) for c in self.columns],
+        }
+
+    @classmethod
+    def from_json(cls, text: dict[str, Any]) -> "Layout":
+        """The inverse of to_json."""
+        blocks = [Block(n, d, tuple(shape), start) for n, d, shape, start in text["blocks"]]
+        return cls(tuple(blocks), tuple(Column(*c) for c in text["columns"]))
+
+    def draws(self, ints: np.ndarray, floats: np.ndarray) -> dict[str, np.ndarray]:
+        """Blocks by name, from arrays (..., ints) and (..., floats); views, no copies."""
+        found = {}
+        for block in self.blocks:
+            flat = ints if block.discrete else floats
+            part = flat[..., block.start : block.start + block.length]
+            found[block.name] = part.reshape(*flat.shape[:-1], *block.shape)
+        return found
+
+    def stats(self, words: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+        """Statistics by kernel and field, from an array (..., words)."""
+        found: dict[str, dict[str, np.ndarray]] = {}
+        for column in self.columns:
+            values = np.ascontiguousarray(words[..., column.word]).view(column.kind)
+            found.setdefault(column.kernel, {})[column.field] = values
+        return found

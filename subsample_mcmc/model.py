@@ -1,0 +1,292 @@
+"""What a user writes: the log likelihood of one datum, data, and a state of named blocks."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.constraints import Constraint, real
+from subsample_mcmc.digest import content
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.layout import Block
+from subsample_mcmc.population import BIG, LARGEST, prepared, read_only, whole
+from subsample_mcmc.records import record
+from subsample_mcmc.userfunction import number, plain, try_once, warn_of_slow_math
+
+HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One block of a model: where it stands, and what values it may take."""
+
+    block: Block
+    support: int  # values 0 .. support - 1 of a discrete block; 0 for a continuous one
+    constraint: Constraint
+    touches: tuple[np.ndarray, np.ndarray] | None  # CSR: which data depend on each site
+
+
+class Model:
+    """A target density: prior(state) * prod_n exp(log_likelihood(state, data, n)).
+
+    log_likelihood(state, data, n) -> float: ONE datum, plain Python, compiled; n is its index.
+        With prepare: log_likelihood(state, data, n, prepared).
+    data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
+        read by field, data.y[n]. Not copied.
+    state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
+        floats continuous; a number becomes an array of length 1.
+    log_prior(state) -> float; default 0.
+    support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
+    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
+    touches: {"z": (indptr, indices)}: the data that depend on site z[i] are
+        indices[indptr[i]:indptr[i + 1]]; default: all. None of the others may change with z[i].
+    prepare(state, data) -> tuple: what all data share (log(sigma), a softmax), computed once per
+        arm and mini-batch instead of once per datum.
+    """
+
+    def __init__(
+        self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
+        touches=None, prepare=None,
+    ):  # fmt: skip
+        if not isinstance(data, dict) and not hasattr(data, "_fields"):
+            raise TypeError(
+                f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
+                '{"y": y}, so that log_likelihood can read data.y[n].'
+            )
+        self.data = prepared(data)
+        self.size = common_length(self.data)
+        self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
+        if not isinstance(state, dict) or not state:
+            raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
+        self.names = tuple(state)
+        self.record = record(*self.names)
+        self.variables = variables(
+            state, support or {}, constraints or {}, touches or {}, self.size
+        )
+        self.blocks = tuple(v.block for v in self.variables.values())
+        self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
+        self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
+        self.set_state(self.ints, self.floats, state)
+        for array in (self.ints, self.floats):
+            array.flags.writeable = False
+        self.try_functions()
+
+    def __repr__(self) -> str:
+        name = getattr(self.log_likelihood, "__name__", "log_likelihood")
+        blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
+        return f"Model({name}, N={self.size}, blocks: {blocks})"
+
+    def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
+        """The blocks of two flat arrays as users read them: a record of read-only views."""
+        views = []
+        for block in self.blocks:
+            flat = ints if block.discrete else floats
+            part = flat[block.start : block.start + block.length]
+            views.append(read_only(part.reshape(block.shape or (1,))))
+        return self.record(*views)
+
+    def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
+        """Write blocks given by name into two flat arrays, checking them."""
+        unknown = sorted(set(values) - set(self.names))
+        if unknown:
+            raise ValueError(f"block {unknown[0]!r} is not in the state, which has {self.names}.")
+        for name, value in values.items():
+            variable = self.variables[name]
+            block, given = variable.block, np.asarray(value)
+            if given.shape not in (block.shape, block.shape or (1,)):
+                raise ValueError(
+                    f"state {name} has shape {given.shape}: the model's block has shape "
+                    f"{block.shape}."
+                )
+            if block.discrete and given.dtype.kind not in "biu":
+                raise TypeError(f"state {name} has dtype {given.dtype}: block {name} is discrete.")
+            if not block.discrete:
+                given = given.astype(float)
+                if not np.all(np.isfinite(given)):
+                    raise ValueError(f"state {name}={given}: every value must be finite.")
+                variable.constraint.check(name, given.ravel())
+            elif not np.all((given >= 0) & (given < variable.support)):
+                raise ValueError(
+                    f"state {name} has values {given.min()} .. {given.max()}: its support is "
+                    f"0 .. {variable.support - 1}."
+                )
+            flat = ints if block.discrete else floats
+            flat[block.start : block.start + block.length] = given.ravel()
+
+    def try_functions(self) -> None:
+        """Call what the user gave once uncompiled, on the first and the last datum."""
+        state = self.state(self.ints, self.floats)
+        made: tuple = ()
+        if self.prepare is not None:
+            result = plain(self.prepare, "prepare", "prepare(state, data) -> tuple")(
+                state, self.data
+            )
+            if not isinstance(result, tuple):
+                raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
+            made = (result,)
+        names = ("state", "data", "n", "prepared")
+        for n in sorted({0, self.size - 1}):
+            arguments = dict(zip(names, (state, self.data, n, *made), strict=False))
+            value = try_once(self.log_likelihood, "log_likelihood", arguments)
+            if value is not None and not value < np.inf:
+                raise RewardError(
+                    f"log_likelihood is {value} at datum {n} of the initial state {self.show()}: "
+                    "it must be finite, or -inf where the state is impossible."
+                )
+        warn_of_slow_math(self.log_likelihood)
+        if self.log_prior is not None:
+            prior = plain(self.log_prior, "log_prior", "log_prior(state) -> float")
+            with np.errstate(all="ignore"):
+                value = number(prior(state), "log_prior(state)")
+            if not -np.inf < value < np.inf:
+                raise ValueError(
+                    f"log_prior is {value} at the initial state {self.show()}: start where the "
+                    "prior is positive."
+                )
+
+    def show(self, ints=None, floats=None, most: int = 6) -> str:
+        """The state in words, long blocks abridged."""
+        given = self.state(
+            self.ints if ints is None else ints, self.floats if floats is None else floats
+        )
+        parts = []
+        for block, values in zip(self.blocks, given, strict=True):
+            flat = [f"{v:.6g}" for v in values.ravel()[:most]]
+            more = ", ..." if values.size > most else ""
+            shown = flat[0] if block.shape == () else f"[{', '.join(flat)}{more}]"
+            parts.append(f"{block.name}={shown}")
+        return ", ".join(parts)
+
+    @cached_property
+    def compiled(self) -> tuple[Any, Any, Any]:
+        """(log_likelihood, prepare or None, log_prior), compiled; shared by all kernels."""
+        user = {"flags": FLAGS, "user": True, "inner": "always"}
+        made = None if self.prepare is None else jit(self.prepare, **user)
+        return jit(self.log_likelihood, **user), made, jit(self.log_prior or flat, **user)
+
+    @cached_property
+    def large(self) -> tuple:
+        """Data arrays too big for the cache, for selectors that touch them ahead."""
+        return tuple(
+            (field, array.ndim == 2)
+            for field, array in enumerate(self.data)
+            if np.ndim(array) in (1, 2) and array.nbytes > BIG
+        )
+
+    def fingerprints(self) -> dict[str, str]:
+        """A hash of each part by name: what must be equal for a run to be resumed."""
+        found = {"log_likelihood": content(self.log_likelihood)}
+        for name in ("log_prior", "prepare"):
+            if getattr(self, name) is not None:
+                found[name] = content(getattr(self, name))
+        for name, value in zip(self.data._fields, self.data, strict=True):
+            found[f"data {name}"] = array_hash(np.asarray(value))
+        for name, v in self.variables.items():
+            text = f"{v.block} {v.support} {v.constraint}"
+            for part in v.touches or ():
+                text += array_hash(part)
+            found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
+        return found
+
+
+def flat(state):
+    """The prior of a model that was given none."""
+    return 0.0
+
+
+def array_hash(array: np.ndarray) -> str:
+    """A hash of an array's content; beyond a gigabyte, of evenly spaced parts of it."""
+    made = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    flat_view = (
+        array.reshape(-1) if array.flags.c_contiguous else np.ascontiguousarray(array).ravel()
+    )
+    if array.nbytes <= HASHED:
+        made.update(flat_view.data if flat_view.size else b"")
+    else:
+        step = flat_view.size // 1024
+        for i in range(1024):
+            made.update(flat_view[i * step : i * step + HASHED // 1024 // array.itemsize].data)
+    return made.hexdigest()
+
+
+def common_length(data) -> int:
+    """N, the length that all data arrays share."""
+    lengths = {n: len(v) for n, v in zip(data._fields, data, strict=True) if np.ndim(v)}
+    if not lengths or min(lengths.values()) == 0:
+        raise ValueError(f"data has {lengths or 'no array'}: give arrays with at least one datum.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"data arrays have lengths {lengths}: they must share their first axis, one entry per "
+            "datum (a table of another length is a block of the state, or a global of "
+            "log_likelihood)."
+        )
+    size = next(iter(lengths.values()))
+    if size > LARGEST:
+        raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
+    return size
+
+
+def variables(state, support, constraints, touches, size) -> dict[str, Variable]:
+    """The blocks in order, with what was declared for each; refuses declarations of no block."""
+    for given, name in ((support, "support"), (constraints, "constraints"), (touches, "touches")):
+        unknown = sorted(set(given) - set(state))
+        if unknown:
+            raise ValueError(f"{name} names {unknown[0]!r}, which is no block of {tuple(state)}.")
+    made, at = {}, {True: 0, False: 0}
+    for name, value in state.items():
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf" or array.size == 0:
+            raise TypeError(
+                f"state {name}={value!r}: give integers (discrete) or floats (continuous), at "
+                "least one."
+            )
+        discrete = array.dtype.kind in "biu"
+        if discrete and name not in support:
+            raise ValueError(
+                f"block {name} is discrete but has no support: pass support={{{name!r}: K}} for "
+                f"the values 0 .. K-1, or give it as a float if it is continuous."
+            )
+        if (discrete and name in constraints) or (
+            not discrete and (name in support or name in touches)
+        ):
+            wrong = "constraints" if discrete else "support or touches"
+            raise ValueError(
+                f"block {name} is {'discrete' if discrete else 'continuous'}: {wrong} do not apply."
+            )
+        shape = array.shape
+        block = Block(name, discrete, shape, at[discrete])
+        at[discrete] += block.length
+        values = (
+            whole(support[name], f"support[{name!r}]", "the number of values, at least 1")
+            if discrete
+            else 0
+        )
+        constraint = constraints.get(name, real)
+        if not isinstance(constraint, Constraint):
+            raise TypeError(
+                f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, high) "
+                "or sm.simplex."
+            )
+        csr = touched(name, touches[name], block.length, size) if name in touches else None
+        made[name] = Variable(block, values, constraint, csr)
+    return made
+
+
+def touched(name, given, sites, size) -> tuple[np.ndarray, np.ndarray]:
+    """A CSR table (indptr, indices) of which data depend on each site, checked."""
+    try:
+        indptr, indices = (np.ascontiguousarray(part, dtype=np.int64) for part in given)
+    except (TypeError, ValueError):
+        raise TypeError(f"touches[{name!r}]: give (indptr, indices), two integer arrays.") from None
+    if (
+        indptr.shape != (sites + 1,) or indptr[0] != 0 or np.any(np.diff(indptr) < 0)
+        or indptr[-1] != len(indices) or np.any((indices < 0) | (indices >= size))
+    ):  # fmt: skip
+        raise ValueError(
+            f"touches[{name!r}]: indptr must be {sites + 1} non-decreasing numbers from 0 to "
+            f"len(indices)={len(indices)}, and indices lie in 0 .. {size - 1}."
+        )
+    return read_only(indptr), read_only(indices)

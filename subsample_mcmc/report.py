@@ -1,0 +1,299 @@
+"""What a run cost, how often its decisions were wrong, and what to do about it: the report.
+
+Audits re-make decisions, chosen at random, exactly and with the same random numbers. k wrong ones
+of n give the one-sided 95% bound e of Clopper & Pearson (1934) on the error rate per decision. A
+draw that takes d decisions differs from an exact one with probability at most d e (errors add),
+and the error of the stationary law is at most that times a mixing constant which no run can
+bound. The report multiplies by the integrated autocorrelation time instead: an indicative
+scale, not a bound.
+"""
+
+import html
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.layout import TALLY
+
+CONFIDENCE = 0.95  # of each side of the interval of an error rate
+ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
+SKEWED = 3.0  # |skewness| of a difference beyond which the normal tail is far off (lognormal: 6)
+RACE_FAILED = 0.9  # share of races that ended with all rows read: racing saves nothing ...
+FEW_ROWS = 5000  # ... which is for want of rows below a few mini-batches of each size
+NEARLY_ALL = 0.7  # share of rewards read beyond which a plain exact pass is as fast
+ACCEPTANCE = (0.02, 0.98)  # outside, a random walk's step is wrong by orders of magnitude
+CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice sampler's
+VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
+FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
+FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
+
+# What the table shows, in order: title, key of the row, format.
+_LINES = (
+    ("guarantee", "guarantee", "text"),
+    ("delta", "delta", "number"),
+    ("steps", "steps", "count"),
+    ("decisions per draw", "decisions_per_draw", "number"),
+    ("accepted", "accepted", "share"),
+    ("data read", "read", "share"),
+    ("rewards read per draw", "pulls_per_draw", "number"),
+    ("ended: one arm possible", "alone", "share"),
+    ("ended: exact from the start", "exact", "share"),
+    ("ended: one arm left", "raced", "share"),
+    ("ended: all rows read", "exhausted", "share"),
+    ("ended: survivors streamed", "retreated", "share"),
+    ("audited", "audited", "count"),
+    ("wrong", "wrong", "count"),
+    ("error per decision <= (95%)", "error_upper", "number"),
+    ("error per draw <= (95%)", "error_per_draw", "number"),
+    ("nats lost per wrong one", "regret_wrong", "number"),
+    ("nats lost per audited one", "regret_audited", "number"),
+    ("|skewness| of differences", "skewness", "number"),
+    ("ESS (bulk, worst site)", "ess", "number"),
+    ("IAT in draws", "iat", "number"),
+    ("bias scale, NOT a bound", "bias_scale", "number"),
+    ("ESS per million rewards", "ess_per_million", "number"),
+    ("ESS per second", "ess_per_second", "number"),
+)
+
+
+def clopper_pearson(wrong: int, audited: int) -> tuple[float, float]:
+    """Lower and upper 95% bounds (one-sided each) on an error rate; (nan, nan) without audits."""
+    from scipy.stats import beta
+
+    if audited == 0:
+        return np.nan, np.nan
+    right = audited - wrong
+    lower = beta.ppf(1 - CONFIDENCE, wrong, right + 1) if wrong else 0.0
+    upper = beta.ppf(CONFIDENCE, wrong + 1, right) if right else 1.0
+    return float(lower), float(upper)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else np.nan
+
+
+def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
+    """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
+    total = {f: stats[f].sum().item() if f in stats else 0 for f in TALLY.names or ()}
+    decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
+    lower, upper = clopper_pearson(wrong, audited)
+    per_draw, iat = _ratio(decisions, draws), _ratio(draws, ess)
+    sweep = min(1.0, upper * per_draw) if audited else np.nan
+    return {
+        "kernel": kernel["label"],
+        **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
+        "asymptotic_normal": bool(kernel.get("asymptotic_normal")),
+        "note": kernel.get("note") or "",
+        "steps": total["steps"],
+        "decisions": decisions,
+        "decisions_per_draw": per_draw,
+        "accepted": _ratio(total["accepted"], decisions),
+        "read": _ratio(total["pulls"], total["everything"]),
+        "pulls_per_draw": _ratio(total["pulls"], draws),
+        "early": _ratio(total["early"], decisions),
+        **{
+            end: _ratio(total[end], decisions)
+            for end in ("alone", "exact", "raced", "exhausted", "retreated")
+        },
+        "capped": _ratio(total["capped"], total["steps"]),
+        "audited": audited,
+        "wrong": wrong,
+        "error": _ratio(wrong, audited),
+        "error_lower": lower,
+        "error_upper": upper,
+        "error_per_draw": sweep,
+        "regret_wrong": _ratio(total["regret"], wrong),
+        "regret_audited": _ratio(total["regret"], audited),
+        "margin": _ratio(total["margin"], audited),
+        "skewness": _ratio(total["skewness"], audited),
+        "ess": ess,
+        "iat": iat,
+        # Antithetic chains have an IAT below 1, yet no chain forgets an error before making it.
+        "bias_scale": sweep * float(np.maximum(1.0, iat)),
+        # Gradients read data like rewards do: a proposal must not look free.
+        "ess_per_million": 1e6 * _ratio(ess, total["pulls"] + total["gradients"]),
+        "ess_per_second": _ratio(ess, seconds),
+    }
+
+
+def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
+    """What is wrong with one kernel's row: what was seen, and what to do."""
+    from scipy.stats import binom
+
+    delta, audited, wrong, read = row["delta"], row["audited"], row["wrong"], row["read"]
+    exact, proved = row["guarantee"] == "exact", row["guarantee"] == "bounded"
+    racing = row["decisions"] and not exact and not (row["selector"] or "Exact").startswith("Exact")
+    seen = f"{wrong:,} of {audited:,} audited decisions were wrong"
+    if exact and wrong:
+        yield (
+            f"{seen} in an exact kernel, by {row['regret_wrong']:.2g} nats. Unless these are "
+            "ties within rounding, report a bug."
+        )
+    elif delta is not None and wrong and binom.sf(wrong - 1, audited, delta) < ALARM:
+        bounds = f"95% bounds {row['error_lower']:.2g} and {row['error_upper']:.2g}"
+        use = "Check the declared range" if proved else "Use a smaller delta, Betting with a range"
+        yield (
+            f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
+            "or sm.Exact()."
+        )
+    if row["asymptotic_normal"] and row["skewness"] > SKEWED:
+        yield (
+            f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
+            f"{SKEWED:g}, where a normal approximation fails in the tail. Use sm.Betting with "
+            "a range, add a control variate, or audit more decisions."
+        )
+    failed = row["exact"] + row["exhausted"] + row["retreated"]
+    if racing and failed > RACE_FAILED and (row["rows"] or 0) < FEW_ROWS:
+        yield (
+            f"{failed:.0%} of decisions read all rows of the arms left ({read:.0%} of all "
+            f"rewards): {row['rows']} data are too few to race. sm.Exact() does the same work "
+            "without a risk."
+        )
+    elif racing and read > NEARLY_ALL:
+        yield (
+            f"decisions read {read:.0%} of all rewards, so racing saves little. Add a control "
+            "variate (control=sm.Taylor(fit)), or use sm.Exact(), which is faster."
+        )
+    if row["guarantee"] == "asymptotic" and not audit and row["early"] > 0:
+        yield (
+            "it is asymptotic and no decision was audited, so nothing tells how often it "
+            "errs. Use sm.sample(..., audit=0.01)."
+        )
+    if row["guarantee"] == "unadjusted":
+        yield (
+            "it is unadjusted: its bias is not controlled, and depends on the step size. Use "
+            "correct=True, or halve the step until the estimates stay."
+        )
+    low, high = ACCEPTANCE
+    if row["kind"] in {"Metropolis", "Langevin"} and (rate := row["accepted"]) == rate:
+        if not low <= rate <= high:
+            change = "Lower" if rate < low else "Raise"
+            yield (
+                f"{rate:.2%} of proposals were accepted. {change} its scale or step, or take a "
+                "longer warmup."
+            )
+    if row["capped"] > CAPPED:
+        yield (
+            f"{row['capped']:.1%} of steps gave up a slice after too many tests. Set its width "
+            "nearer to the posterior's, or allow more tests."
+        )
+    limit = VISIBLE / np.sqrt(row["ess"])
+    if not exact and row["bias_scale"] > limit:
+        # Without errors, n audits bound the rate by -log(1 - CONFIDENCE) / n.
+        each = row["decisions_per_draw"] * max(row["iat"], 1.0)
+        needed = -np.log(1 - CONFIDENCE) * each / limit
+        if row["error"] * each > limit:
+            advice = "Use a smaller delta, or sm.Exact()."
+        elif needed < row["decisions"]:
+            advice = f"That is for want of audits: take about {needed:,.0f}."
+        else:
+            advice = "That is for want of audits: take more draws, audit all, or use sm.Exact()."
+        yield (
+            f"{seen}, so a draw may differ with probability {row['error_per_draw']:.2g}: a "
+            f"bias scale of {row['bias_scale']:.2g}, above {limit:.2g}, a tenth of the Monte "
+            f"Carlo error. {advice}"
+        )
+
+
+def block_warnings(block: Any, chains: int) -> Iterator[str]:
+    """What is wrong with one block's draws."""
+    if not block.finite:
+        yield "it has draws that are not finite: check the log likelihood and the constraints."
+    if block.sites and not block.moved:
+        yield (
+            "it never moved in any chain. One value may have all the mass; if not, its kernel "
+            "cannot leave it: propose other moves, or start the chains elsewhere."
+        )
+    if block.ess < FEW_EFFECTIVE * chains:
+        yield (
+            f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE} per chain: estimates and the "
+            "IAT here are unreliable. Take more draws."
+        )
+
+
+class Report:
+    """Costs, guarantees and audited errors of a run: a table to read, `rows` for programs.
+
+    `rows` holds a dict per kernel, `warnings` what to worry about, `notes` what to know.
+    Shares are of the kernel's decisions; the module's docstring says how errors add up.
+    """
+
+    def __init__(self, trace: Any):
+        meta, (chains, draws) = trace.meta, trace.shape
+        kernels, seconds = meta["kernels"], float(np.sum(trace.seconds))
+        written = {name for kernel in kernels for name in kernel["writes"]}
+        blocks = {name: trace.mixing(name) for name in trace.draws if name in written}
+        self.title = f"{trace!r}, {seconds:.3g} s"
+        self.rows: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+        self.notes: list[str] = []
+        if draws < FEW_DRAWS:
+            wanted = f"ESS and IAT need {FEW_DRAWS} or more to mean anything."
+            self.warnings.append(f"{draws} draws per chain: {wanted} Take more draws.")
+        for kernel in kernels:
+            known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
+            worst = min((ess for ess in known if ess == ess), default=np.nan)
+            stats = trace.stats.get(kernel["label"], {})
+            row = measure(kernel, stats, worst, chains * draws, seconds)
+            self.rows.append(row)
+            found = kernel_warnings(row, meta.get("audit") or 0.0)
+            self.warnings += [f"{row['kernel']}: {text}" for text in found]
+            if row["guarantee"] == "none":
+                self.notes.append(f"{row['kernel']}: your own kernel; nothing here checks it.")
+            if row["note"]:
+                self.notes.append(f"{row['kernel']}: {row['note']}")
+        for name, block in blocks.items():
+            self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
+            if block.looked < block.sites:
+                few = f"{block.looked} of {block.sites:,} sites, evenly spaced"
+                self.notes.append(f"{name}: its ESS is the worst of {few}.")
+            if block.moved and block.stuck:
+                self.notes.append(f"{name}: its ESS leaves out {block.stuck} that never moved.")
+
+    def to_frame(self):
+        """A pandas table with one row per kernel."""
+        import pandas
+
+        return pandas.DataFrame(self.rows).set_index("kernel") if self.rows else pandas.DataFrame()
+
+    def _cells(self) -> list[list[str]]:
+        table = [["", *(row["kernel"] for row in self.rows)]]
+        for title, key, kind in _LINES:
+            cells = [_show(row[key], kind) for row in self.rows]
+            if any(cell != "-" for cell in cells):
+                table.append([title, *cells])
+        return table
+
+    def __str__(self) -> str:
+        lines, table = [self.title, ""], self._cells() if self.rows else [[]]
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+        start = 1
+        while start < len(widths):  # as many kernels side by side as fit a terminal
+            stop = start + 1
+            while stop < len(widths) and sum(widths[start : stop + 1]) + widths[0] < 98 - stop:
+                stop += 1
+            for line in table:
+                cells = [line[i].rjust(widths[i]) for i in range(start, stop)]
+                lines.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
+            lines, start = [*lines, ""], stop
+        for title, items in (("Warnings", self.warnings), ("Notes", self.notes)):
+            wrapped = [textwrap.fill(f"- {i}", 98, subsequent_indent="  ") for i in items]
+            lines += [title, *wrapped, ""] if items else []
+        return "\n".join(lines).rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _show(value: Any, kind: str) -> str:
+    if value is None or (kind != "text" and np.isnan(value)):
+        return "-"
+    if kind == "share":
+        return f"{100 * value:.3g}%"
+    if kind == "count" or (kind == "number" and value >= 1e3):
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if kind == "number" else str(value)

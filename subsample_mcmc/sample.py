@@ -1,0 +1,194 @@
+"""Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc import fingerprint
+from subsample_mcmc import store as files
+from subsample_mcmc.chain import Program
+from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
+from subsample_mcmc.model import Model
+from subsample_mcmc.population import whole
+from subsample_mcmc.team import Member, Plan, Team
+from subsample_mcmc.trace import Trace
+
+
+def sample(
+    model: Model, kernel: Kernel, draws: int = 1000, warmup: int = 1000, chains: int = 4,
+    seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
+    progress: bool = True, thin: int = 1, start=None, cores: int | None = None,
+    parallel: str | None = None,
+) -> Trace:  # fmt: skip
+    """Draws from the posterior of a model, made by a kernel: a Trace.
+
+    warmup: steps before the first draw, in which kernels adapt; they are not kept.
+    seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
+        their own: their draws do not depend on how many there are, nor on cores.
+    audit: share of decisions that are made again, exactly, under the same random numbers; the
+        report turns them into an error rate. Draws are the same with and without.
+    store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory; it
+        can be read while the run goes on (sm.load), and resumed after a crash (sm.resume).
+    thin: steps of the kernel per draw.
+    start: initial states, a list of dicts, one per chain, or start(rng) -> dict; blocks that are
+        left out start as in the model.
+    cores: chains that run at a time; default all cores. parallel: None runs them in threads; the
+        name of a joblib backend ("loky", "dask", "ray") runs them there.
+    Ctrl-C ends the run with what there is.
+    """
+    draws, thin = whole(draws, "draws", "how many, at least 1"), whole(thin, "thin", "at least 1")
+    chains = whole(chains, "chains", "how many, at least 1")
+    if int(warmup) != warmup or warmup < 0:
+        raise ValueError(f"warmup={warmup!r}: give a number of steps, 0 or more.")
+    if not 0.0 <= audit <= 1.0:
+        raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
+    program = Program(model, kernel)
+    entropy, key = root_of(seed)
+    plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
+    plan.start = starts(model, start, chains, plan)
+    meta = described(program, plan, chains)
+    if store is not None:
+        meta["fingerprints"] = fingerprint.of_run(model, kernel)
+    members = [Member(i) for i in range(chains)]
+    return carried_out(program, plan, members, meta, store, progress, cores, parallel)
+
+
+def resume(
+    path: str | os.PathLike, model: Model, kernel: Kernel, draws: int | None = None,
+    progress: bool = True, cores: int | None = None, parallel: str | None = None,
+) -> Trace:  # fmt: skip
+    """Go on with a stored run until it is complete, bit for bit as if it had not stopped.
+
+    The model and the kernel are given again, and checked against the stored run: a change of
+    functions, data, kernels or versions is refused with its name. draws: the new total per chain,
+    to go further than was asked for.
+    """
+    found = files.peek(path)
+    meta = found.meta
+    program = Program(model, kernel)
+    fingerprint.refuse_changes(meta["fingerprints"], fingerprint.of_run(model, kernel), path)
+    total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
+    if total < max(found.draws):
+        raise ValueError(
+            f"draws={total}: {path} has {max(found.draws)} draws already; give a larger total, or "
+            "read it with sm.load."
+        )
+    meta = meta | {"draws": total}
+    plan = Plan(
+        total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
+        tuple(meta["seed_key"]),
+    )  # fmt: skip
+    if meta["start"] is not None:
+        plan.start = [{k: np.array(v) for k, v in one.items()} for one in meta["start"]]
+    members = []
+    for i, (drawn, saved) in enumerate(zip(found.draws, found.checkpoints, strict=True)):
+        steps = min(int(saved["counters"][0]), plan.warmup) + drawn if saved is not None else 0
+        members.append(Member(i, found.seconds[i], steps, drawn, checkpoint=saved))
+    if found.finished and total == min(found.draws):
+        return load(path)
+    journal = files.reopen(path, meta)
+    return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
+
+
+def load(path: str | os.PathLike) -> Trace:
+    """The draws of a stored run, also of one that is still going on."""
+    found = files.read(path)
+    return Trace(found.meta, found.chains)
+
+
+def carried_out(
+    program, plan, members, meta, path, progress, cores, parallel, journal=None
+) -> Trace:
+    """Run the chains and hand back what they made, whatever happened on the way."""
+    cores = whole(cores or os.cpu_count() or 1, "cores", "how many, at least 1")
+    if path is not None and journal is None:
+        journal = files.Journal.create(path, meta)  # before compiling: a bad path shows at once
+    try:
+        program.compile()
+
+        def keep(member: Member) -> None:
+            assert journal is not None
+            chunk = member.taken()
+            journal.append(
+                member.number, chunk.ints, chunk.floats, chunk.words, member.checkpoint,
+                member.seconds,
+            )  # fmt: skip
+
+        team = Team(program, plan, members, keep if journal is not None else None, bool(progress))
+        team.run(min(cores, len(members)), parallel)
+    finally:
+        if journal is not None:
+            journal.close()
+    if path is not None:
+        complete = all(m.drawn == plan.draws for m in members)
+        if complete:
+            files.finish(path)
+        trace = load(path)
+    else:
+        trace = Trace(meta, [data_of(program, member) for member in members])
+    trace.interrupted = team.interrupted
+    for error in (m.error for m in members if m.error is not None):
+        error.add_note(
+            f"{trace.shape[1]} draws of each chain were made before"
+            + (f" and are stored in {path}" if path is not None else "")
+            + "; they are this exception's .trace."
+        )
+        error.trace = trace  # type: ignore[attr-defined]
+        raise error
+    return trace
+
+
+def data_of(program: Program, member: Member) -> files.ChainData:
+    """What a chain drew, in memory."""
+    if not member.chunks:
+        layout = program.layout
+        empty = np.zeros((0, layout.ints), dtype=np.int64), np.zeros((0, layout.floats))
+        words = np.zeros((0, layout.words), dtype=np.int64)
+        return files.ChainData(*empty, words, member.checkpoint, member.seconds)
+    chunk = member.taken()
+    return files.ChainData(*chunk, member.checkpoint, member.seconds)
+
+
+def root_of(seed) -> tuple[int, tuple[int, ...]]:
+    """The entropy that all streams of a run come from."""
+    if isinstance(seed, np.random.Generator):
+        words = seed.integers(2**32, size=4)
+        return sum(int(w) << 32 * i for i, w in enumerate(words)), ()
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    entropy = root.entropy
+    if not isinstance(entropy, int):  # a list of words, as SeedSequence takes it
+        entropy = int.from_bytes(root.generate_state(4, np.uint32).tobytes(), "little")
+        return entropy, ()
+    return entropy, tuple(int(k) for k in root.spawn_key)
+
+
+def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
+    """Initial states, one per chain, checked."""
+    if start is None:
+        return None
+    if callable(start):
+        key = (*plan.key, 2**32 - 1)  # a stream that no chain has
+        rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
+        start = [start(rng) for _ in range(chains)]
+    if len(start) != chains:
+        raise ValueError(f"start has {len(start)} states for {chains} chains: give one for each.")
+    for one in start:
+        model.set_state(model.ints.copy(), model.floats.copy(), one)
+    return [{name: np.asarray(value) for name, value in one.items()} for one in start]
+
+
+def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
+    """What a trace says about how it was made."""
+    from subsample_mcmc import __version__  # the vocabulary imports this module
+
+    model, kernel = program.model, program.kernel
+    kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
+    begin = plan.start and [{k: np.asarray(v).tolist() for k, v in s.items()} for s in plan.start]
+    return {
+        "version": __version__, "seed": str(plan.entropy), "seed_key": list(plan.key),
+        "chains": chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
+        "audit": plan.audit, "start": begin, "layout": program.layout.to_json(),
+        "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
+        "describe": kernel.describe(model), "compiled": program.compiled,
+    }  # fmt: skip

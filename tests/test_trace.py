@@ -1,0 +1,278 @@
+"""The result object: draws and counts by name, and its views for ArviZ, pandas and matplotlib."""
+
+import sys
+from collections import namedtuple
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from subsample_mcmc.layout import TALLY, Block, Column, Layout
+from subsample_mcmc.trace import Trace
+
+ENDS = ("alone", "exact", "raced", "exhausted", "retreated")
+
+
+def layout_of(blocks, stats):
+    described, at = [], {True: 0, False: 0}
+    for name, values in blocks.items():
+        discrete = values.dtype.kind == "i"
+        described.append(Block(name, discrete, values.shape[2:], at[discrete]))
+        at[discrete] += described[-1].length
+    columns = []
+    for kernel, counts in stats.items():
+        for field in TALLY.names:
+            kind = TALLY[field].str[1:]
+            columns.append(Column(kernel, field, kind, len(columns)))
+        for field in [f for f in counts if f not in TALLY.names]:
+            columns.append(Column(kernel, field, "f8", len(columns)))
+    return Layout(tuple(described), tuple(columns))
+
+
+def made(blocks, stats, kernels=None, **meta):
+    """A trace of these draws, (chains, draws, ...), and these counts; the rest is plausible."""
+    layout = layout_of(blocks, stats)
+    chains, draws = next(iter(blocks.values())).shape[:2]
+    words = np.zeros((chains, draws, layout.words), dtype=np.int64)
+    for kernel, field, kind, word in layout.columns:
+        values = np.zeros((chains, draws), dtype=kind)
+        values[...] = stats[kernel].get(field, 0)
+        words[..., word] = values.view(np.int64)
+    parts = []
+    for discrete, kind in ((True, np.int64), (False, np.float64)):
+        flat = [np.zeros((chains, draws, 0))]
+        for block, values in zip(layout.blocks, blocks.values(), strict=True):
+            if block.discrete == discrete:
+                flat.append(values.reshape(chains, draws, block.length))
+        parts.append(np.concatenate(flat, axis=2).astype(kind))
+    described = [
+        {
+            "label": label, "kind": "Gibbs", "writes": list(blocks), "guarantee": "asymptotic",
+            "selector": "Racing(delta=0.05)", "delta": 0.05, "rows": 100_000, "arms": 2,
+            "asymptotic_normal": True, "note": "",
+        } | (kernels or {}).get(label, {})
+        for label in stats
+    ]  # fmt: skip
+    meta = {
+        "version": "0.1.0", "seed": 2**100, "chains": chains, "draws": draws, "warmup": 10,
+        "thin": 1, "audit": 0.01, "layout": layout.to_json(), "guarantee": "asymptotic",
+        "describe": "Gibbs('k') >> Metropolis('w')", "kernels": described,
+    } | meta  # fmt: skip
+    ints, floats = parts
+    records = [
+        SimpleNamespace(ints=ints[c], floats=floats[c], words=words[c], seconds=1.0 + c)
+        for c in range(chains)
+    ]
+    return Trace(meta, records)
+
+
+@pytest.fixture
+def blocks(rng):
+    return {
+        "theta": rng.normal(size=(4, 200)),
+        "k": rng.integers(0, 3, size=(4, 200)),
+        "w": rng.normal(size=(4, 200, 2, 3)),
+    }
+
+
+@pytest.fixture
+def trace(blocks):
+    racing = {
+        "steps": 1, "decisions": 2, "pulls": 50, "everything": 400, "rounds": 3, "accepted": 1,
+        "early": 1, "raced": 1, "retreated": 1, "audited": 1, "regret": 0.25, "scale": 0.5,
+    }  # fmt: skip
+    walk = {"steps": 3, "accepted": 1, "temperature": 1.5}
+    return made(blocks, {"Gibbs('k')": racing, "walk, 2 steps": walk})
+
+
+def test_draws_and_stats_are_what_chains_recorded(trace, blocks):
+    assert trace.shape == (4, 200)
+    assert list(trace.draws) == ["theta", "k", "w"]
+    for name, values in blocks.items():
+        np.testing.assert_array_equal(trace.draws[name], values)
+    assert trace.draws["k"].dtype == np.int64
+    assert (trace.stats["Gibbs('k')"]["pulls"] == 50).all()
+    assert (trace.stats["Gibbs('k')"]["regret"] == 0.25).all()
+    assert (trace.stats["walk, 2 steps"]["temperature"] == 1.5).all()
+    np.testing.assert_array_equal(trace.seconds, [1.0, 2.0, 3.0, 4.0])
+
+
+def test_ragged_chains_are_cut_to_the_shortest(trace, blocks):
+    def chain(c, draws):
+        flat = blocks["w"][c, :draws].reshape(draws, 6)
+        floats = np.column_stack([blocks["theta"][c, :draws], flat])
+        words = np.arange(draws)[:, None] + np.zeros(trace.layout.words, dtype=np.int64)
+        ints = blocks["k"][c, :draws, None]
+        return SimpleNamespace(ints=ints, floats=floats, words=words, seconds=1.0)
+
+    cut = Trace(trace.meta, [chain(0, 200), chain(1, 120), chain(2, 150)])
+    assert cut.shape == (3, 120)
+    np.testing.assert_array_equal(cut.draws["w"], blocks["w"][:3, :120])
+    np.testing.assert_array_equal(cut.stats["Gibbs('k')"]["steps"][2], np.arange(120))
+
+
+def test_no_chains_and_no_draws(blocks):
+    empty = made({k: v[:, :0] for k, v in blocks.items()}, {"g": {}})
+    assert empty.draws["w"].shape == (4, 0, 2, 3)
+    assert len(empty.to_frame()) == 0
+    with pytest.raises(ValueError, match=r"no chains .* Sample first"):
+        Trace(empty.meta, [])
+
+
+def test_repr_says_what_it_is(trace, blocks):
+    assert repr(trace) == (
+        "Trace(4 chains x 200 draws; theta scalar, k scalar, w (2, 3); 12.5% of the data read; "
+        "guarantee: asymptotic)"
+    )
+    one = made({"theta": blocks["theta"][:1]}, {"g": {}}, guarantee="exact")
+    assert repr(one) == "Trace(1 chain x 200 draws; theta scalar; guarantee: exact)"
+
+
+def test_frame_has_a_row_per_chain_and_draw(trace, blocks):
+    frame = trace.to_frame()
+    sites = [f"w[{i},{j}]" for i in range(2) for j in range(3)]
+    assert list(frame) == ["chain", "draw", "theta", "k", *sites]
+    assert len(frame) == 800
+    row = frame[(frame.chain == 2) & (frame.draw == 17)].iloc[0]
+    assert row["theta"] == blocks["theta"][2, 17]
+    assert row["k"] == blocks["k"][2, 17]
+    assert row["w[1,2]"] == blocks["w"][2, 17, 1, 2]
+
+
+# ------------------------------------------------------------------------------------- arviz
+def test_arviz_gets_draws_counts_and_attributes(trace, blocks):
+    data = trace.to_arviz()
+    assert data.posterior["w"].dims == ("chain", "draw", "w_dim_0", "w_dim_1")
+    assert data.posterior["theta"].dims == ("chain", "draw")
+    for name, values in blocks.items():
+        np.testing.assert_array_equal(data.posterior[name].values, values)
+    sampler = ("steps", "accepted", "gradients", "capped", "scale")
+    labels = list(trace.stats)
+    assert set(data.sample_stats.data_vars) == {
+        *(f"{label}_{field}" for label in labels for field in sampler),
+        "walk, 2 steps_temperature",
+    }
+    others = set(TALLY.names) - set(sampler)
+    assert set(data["decisions"].data_vars) == {f"{k}_{f}" for k in labels for f in others}
+    assert (data.sample_stats["Gibbs('k')_scale"].values == 0.5).all()
+    assert (data["decisions"]["Gibbs('k')_pulls"].values == 50).all()
+    for attrs in (data.attrs, data.posterior.attrs):
+        assert attrs["version"] == "0.1.0"
+        assert attrs["seed"] == str(2**100)
+        assert attrs["kernels"] == "Gibbs('k') >> Metropolis('w')"
+        assert attrs["guarantee"] == "asymptotic"
+        assert attrs["inference_library"] == "subsample_mcmc"
+        assert attrs["sampling_time"] == 4.0
+    assert "observed_data" not in dir(data)
+
+
+@pytest.mark.parametrize("kind", [dict, "named tuple"])
+def test_arviz_gets_observed_data(trace, rng, kind):
+    y, x = rng.normal(size=50), rng.normal(size=(50, 2))
+    observed = {"y": y, "x": x} if kind is dict else namedtuple("Data", "y x")(y, x)
+    data = trace.to_arviz(observed=observed).observed_data
+    np.testing.assert_array_equal(data["y"].values, y)
+    assert data["x"].dims == ("x_dim_0", "x_dim_1")
+
+
+def test_arviz_refuses_observed_data_without_names(trace):
+    with pytest.raises(TypeError, match=r"observed=True is a bool; it must be a dict"):
+        trace.to_arviz(observed=True)
+
+
+def test_arviz_computes_and_plots(trace):
+    import arviz as az
+
+    data = trace.to_arviz()
+    table = az.summary(data)
+    assert list(table.index)[:2] == ["theta", "k"] and len(table) == 8
+    assert float(az.rhat(data.posterior)["theta"]) < 1.1
+    assert float(az.ess(data.posterior)["theta"]) > 100
+
+
+def test_arviz_file_keeps_every_group(trace, tmp_path):
+    import arviz as az
+
+    data = trace.to_arviz(observed={"y": np.arange(3.0)})
+    data.to_netcdf(str(tmp_path / "run.nc"))
+    back = az.from_netcdf(str(tmp_path / "run.nc"))
+    assert (back["decisions"]["Gibbs('k')_pulls"].values == 50).all()
+    assert back["posterior"].attrs["seed"] == str(2**100)
+    assert back["observed_data"]["y"].shape == (3,)
+
+
+def test_names_that_netcdf_or_each_other_would_break(blocks):
+    stats = {"a/b": {}, "c": {"d_e": 1.0}, "c_d": {"e": 2.0}}
+    data = made({"theta": blocks["theta"]}, stats).to_arviz()
+    assert "a|b_pulls" in data["decisions"]
+    assert float(data.sample_stats["c_d_e"].values[0, 0]) == 1.0
+    assert float(data.sample_stats["c_d_e_"].values[0, 0]) == 2.0
+
+
+# ------------------------------------------------------------------------------------ mixing
+def test_mixing_of_independent_and_of_slow_draws(rng):
+    noise = rng.normal(size=(4, 1000, 3))
+    slow = noise.copy()
+    for t in range(1, 1000):  # IAT (1 + .9) / (1 - .9) = 19
+        slow[:, t, 1] = 0.9 * slow[:, t - 1, 1] + noise[:, t, 1]
+    trace = made({"good": noise, "slow": slow}, {"g": {}})
+    assert 3000 < trace.mixing("good").ess < 5000
+    assert 100 < trace.mixing("slow").ess < 450
+    assert trace.mixing("slow")[1:] == (3, 3, 0, True, True)
+
+
+def test_mixing_of_what_never_moves(rng):
+    stuck = np.arange(4)[:, None] + np.zeros((4, 200), dtype=int)
+    partly = rng.integers(0, 2, size=(4, 200, 3))
+    partly[..., 1] = 1
+    bad = rng.normal(size=(4, 200))
+    bad[0, 3] = np.nan
+    trace = made({"stuck": stuck, "partly": partly, "bad": bad}, {"g": {}})
+    assert np.isnan(trace.mixing("stuck").ess) and not trace.mixing("stuck").moved
+    assert trace.mixing("partly").stuck == 1 and trace.mixing("partly").ess > 300
+    assert np.isnan(trace.mixing("bad").ess) and not trace.mixing("bad").finite
+
+
+def test_mixing_of_a_wide_block_looks_at_some_sites(rng):
+    trace = made({"wide": rng.normal(size=(1, 20, 1000)), "none": np.zeros((1, 20, 0))}, {"g": {}})
+    assert trace.mixing("wide")[1:3] == (1000, 200)
+    assert trace.mixing("none")[1:3] == (0, 0)
+
+
+# -------------------------------------------------------------------------------------- plot
+def test_cost_is_plotted(trace):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    left, right = trace.plot_cost()
+    (line,) = left.get_lines()  # the kernel without decisions has no line
+    assert line.get_label() == "Gibbs('k')"
+    np.testing.assert_allclose(line.get_ydata(), 0.125)
+    assert [text.get_text() for text in right.get_yticklabels()] == ["Gibbs('k')"]
+    assert sum(bar.get_width() for bar in right.patches) == pytest.approx(1.0)
+    left.figure.canvas.draw()
+    own = pyplot.subplots(1, 2)[1]
+    assert trace.plot_cost(own) is own
+    pyplot.close("all")
+
+
+def test_cost_is_a_moving_share_with_gaps(blocks):
+    pytest.importorskip("matplotlib")
+    pulls = np.tile(np.repeat([10, 0], 100), (4, 1))
+    everything = np.tile(np.repeat([100, 0], 100), (4, 1))
+    pulls[:, 50:100], pulls[:, :2] = 20, 0
+    counts = {"decisions": 1, "raced": 1, "pulls": pulls, "everything": everything}
+    left, _ = made({"theta": blocks["theta"]}, {"g": counts}).plot_cost()
+    share = left.get_lines()[0].get_ydata()  # windows of 200 / 50 draws
+    np.testing.assert_allclose(share[[0, 3, 10, 50, 51, 53]], [0, 0.05, 0.1, 0.125, 0.15, 0.2])
+    np.testing.assert_allclose(share[102], 0.2)
+    assert np.isnan(share[103:]).all()
+    left.figure.canvas.draw()
+    left, _ = made({"theta": blocks["theta"]}, {"g": counts | {"pulls": 0}}).plot_cost()
+    left.figure.canvas.draw()  # nothing read, as when one arm is always alone
+
+
+def test_cost_refuses_what_it_cannot_plot(trace, blocks, monkeypatch):
+    with pytest.raises(ValueError, match=r"\['g'\] made no decisions in 200 draws"):
+        made(blocks, {"g": {}}).plot_cost()
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'subsample-mcmc\[plots\]'"):
+        trace.plot_cost()
