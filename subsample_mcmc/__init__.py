@@ -26,8 +26,7 @@ from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.lilucb import LilUCB
 from subsample_mcmc.selectors.racing import Racing, expected_pulls
 from subsample_mcmc.trace import Trace
-
-__version__ = "0.1.0"
+from subsample_mcmc.version import __version__ as __version__
 
 __all__ = [
     "BernsteinSerfling",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message
-from subsample_mcmc.jit import DISABLED, NUMBA_ERRORS, jit
+from subsample_mcmc.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.kernel import (
     BAD_PREDICATE,
@@ -24,6 +24,7 @@ from subsample_mcmc.kernels.kernel import (
     columns_of,
     labelled,
 )
+from subsample_mcmc.kernels.trial import Judge
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
 from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
@@ -93,8 +94,6 @@ class Program:
         """Which of the user's functions does not compile."""
         model = self.model
         state = model.state(model.ints.copy(), model.floats.copy())
-        from subsample_mcmc.jit import FLAGS, compiles
-
         made = () if model.prepare is None else (model.prepare(state, model.data),)
         arguments = (state, model.data, np.int64(0), *made)
         suspects = [(model.log_likelihood, arguments)]
@@ -228,11 +227,13 @@ class Walker:
                 f"{where}: every arm is impossible, the current value included; {state}. Start "
                 "where likelihood and prior are positive."
             )
+        if row < 0:  # an exact sum does not say which of its terms it was
+            row = self.first_bad(int(now.kernel), arm, code)
         datum = f" at datum {row}" if row >= 0 else ""
         if code == NOT_FINITE:
             return RewardError(
-                f"{where}: log_likelihood is nan or +inf{datum} for {candidate(leaf, arm)}; {state}. "
-                "It must be finite, or -inf where the state is impossible."
+                f"{where}: log_likelihood is nan or +inf{datum} for {candidate(leaf, arm)}; "
+                f"{state}. It must be finite, or -inf where the state is impossible."
             )
         if code == OUT_OF_SPREAD:
             return SpreadError(
@@ -241,6 +242,42 @@ class Walker:
                 "sm.Normal(), which needs none."
             )
         return RuntimeError(f"{where}: unknown error {code}; {state}.")
+
+    def first_bad(self, leaf: int, arm: int, code: int) -> int:
+        """The first datum whose log likelihood cannot be added, found by a scan; -1 if none is."""
+        model = self.program.model
+        judge = next((j for j in judges(self.tools) if j.trial.target[0].leaf == leaf), None)
+        if judge is None:
+            return -1
+        trial, target = judge.trial, judge.trial.target[0]
+        where, value = (
+            (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
+        )
+        first = int(target.start + max(target.site, 0))
+        last = first + (1 if target.site >= 0 else int(target.length))
+        kept = where[first:last].copy()
+        where[first:last] = value
+        try:
+            with np.errstate(all="ignore"):
+                made = () if model.prepare is None else (model.prepare(trial.state, model.data),)
+                for n in range(model.size):
+                    found = model.log_likelihood(trial.state, model.data, n, *made)
+                    if not found < np.inf if code == NOT_FINITE else found == -np.inf:
+                        return n
+        except ArithmeticError:  # plain Python raises where compiled code goes on
+            return -1
+        finally:
+            where[first:last] = kept
+        return -1
+
+
+def judges(tools):
+    """The decisions' tools among nested tools, in the order of the leaves."""
+    if isinstance(tools, Judge):
+        yield tools
+    elif isinstance(tools, tuple):
+        for part in tools:
+            yield from judges(part)
 
 
 def candidate(leaf, arm: int) -> str:

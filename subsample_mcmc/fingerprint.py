@@ -1,27 +1,26 @@
-"""What must be equal for a run to be resumed, each part by name, so that a refusal can say which."""
+"""What must be equal for a run to be resumed, part by part, so that a refusal can name it."""
 
 import hashlib
 import sys
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from subsample_mcmc.digest import content
+from subsample_mcmc.jit import NUMBA
 from subsample_mcmc.kernels.kernel import Kernel, labelled
 from subsample_mcmc.model import Model, array_hash
+from subsample_mcmc.version import __version__
 
 
 def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
     """Hashes of functions, data, blocks and kernels; versions as they are."""
-    from subsample_mcmc import __version__  # the vocabulary imports this module
-
     found = {
         "version of subsample_mcmc": __version__,
         "version of Python": ".".join(map(str, sys.version_info[:2])),
         "version of numpy": np.__version__,
-        "version of numba": numba.__version__,
+        "version of numba": NUMBA,
     }
     found |= model.fingerprints()
     found["composition of kernels"] = kernel.text()

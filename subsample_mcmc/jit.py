@@ -29,6 +29,7 @@ from subsample_mcmc.jitcache import cache_directory, read, write
 CONTRACT = frozenset({"contract"})
 # Reductions and user functions: free to reorder, never to assume that nan and inf do not occur.
 FLAGS = frozenset({"reassoc", "contract", "nsz"})
+NUMBA = numba.__version__
 DISABLED = bool(numba.config.DISABLE_JIT)
 NUMBA_ERRORS = (numba.core.errors.NumbaError,)
 

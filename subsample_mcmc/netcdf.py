@@ -90,28 +90,30 @@ def empty(layout: Layout, draws: int) -> Rows:
 
 
 def variables(layout: Layout) -> list[Variable]:
-    """Every variable of a file; refuses names that netCDF cannot tell apart."""
-    found = []
+    """Every variable of a file, under the names that Trace.to_arviz gives them."""
+    found: list[Variable] = []
+    taken = {("posterior", "chain"), ("posterior", "draw")}
     for name, discrete, shape, start in layout.blocks:
         array, kind = ("ints", "<i8") if discrete else ("floats", "<f8")
-        found.append(Variable("posterior", name, array, start, shape, kind))
+        block = Variable("posterior", name.replace("/", "|"), array, start, shape, kind)
+        names = {("posterior", n) for n in (block.name, *block.dimensions[2:])}
+        if names & taken:
+            raise StoreError(
+                f"Block {name!r} cannot be stored: netCDF uses each name once, also `chain`, "
+                "`draw` and `<block>_dim_<axis>`, its names of dimensions. Rename the block."
+            )
+        taken |= names
+        found.append(block)
     for kernel, field, kind, word in layout.columns:
         group = "decisions" if field in DECISIONS else "sample_stats"
-        found.append(Variable(group, f"{kernel}_{field}", "words", word, (), f"<{kind}"))
+        name = f"{kernel}_{field}".replace("/", "|")  # netCDF takes a slash for a group
+        while (group, name) in taken:  # kernels "a" and "a_b" with fields "b_c" and "c"
+            name += "_"
+        taken.add((group, name))
+        found.append(Variable(group, name, "words", word, (), f"<{kind}"))
     # Words that no statistic names are kept too: what is read back is all that was stored.
     for word in sorted(set(range(layout.words)) - {column.word for column in layout.columns}):
         found.append(Variable(OURS, f"word_{word}", "words", word, (), "<i8"))
-    taken: set[tuple[str, str]] = set()
-    for variable in found:
-        names = {variable.name, *variable.dimensions[2:]}
-        clash = {n for n in names if (variable.group, n) in taken or n in {"chain", "draw"}}
-        if clash or "/" in variable.name or not variable.name.strip():
-            raise StoreError(
-                f"{variable.name!r} cannot be stored in /{variable.group}: a netCDF name has no "
-                "slash and is used once, also as `chain`, `draw` and the `<block>_dim_<axis>` of "
-                "dimensions. Rename the block or the kernel."
-            )
-        taken |= {(variable.group, n) for n in names}
     # A block without elements has no values to store, and netCDF takes length 0 for unlimited.
     return [variable for variable in found if variable.length]
 

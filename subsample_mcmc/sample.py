@@ -13,6 +13,7 @@ from subsample_mcmc.model import Model
 from subsample_mcmc.population import whole
 from subsample_mcmc.team import Member, Plan, Team
 from subsample_mcmc.trace import Trace
+from subsample_mcmc.version import __version__
 
 
 def sample(
@@ -48,8 +49,7 @@ def sample(
     plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
     plan.start = starts(model, start, chains, plan)
     meta = described(program, plan, chains)
-    if store is not None:
-        meta["fingerprints"] = fingerprint.of_run(model, kernel)
+    meta["fingerprints"] = fingerprint.of_run(model, kernel)
     members = [Member(i) for i in range(chains)]
     return carried_out(program, plan, members, meta, store, progress, cores, parallel)
 
@@ -180,8 +180,6 @@ def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
 
 def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
     """What a trace says about how it was made."""
-    from subsample_mcmc import __version__  # the vocabulary imports this module
-
     model, kernel = program.model, program.kernel
     kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
     begin = plan.start and [{k: np.asarray(v).tolist() for k, v in s.items()} for s in plan.start]

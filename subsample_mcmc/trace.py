@@ -1,10 +1,12 @@
 """What `sample` returns: the draws by name, what every kernel counted, and ways to look at both."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc import store
 from subsample_mcmc.layout import TALLY, Layout
 from subsample_mcmc.report import Report
 
@@ -48,6 +50,10 @@ class Trace:
             np.stack([np.asarray(getattr(chain, part))[:length] for chain in chains])
             for part in ("ints", "floats", "words")
         )
+        self._arrays = (ints, floats, words)
+        whole = all(len(chain.words) == length for chain in chains)
+        self._checkpoints = [getattr(c, "checkpoint", None) if whole else None for c in chains]
+        self.interrupted = False  # ended by Ctrl-C
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
@@ -64,6 +70,14 @@ class Trace:
         share = f"; {100 * read / whole:.3g}% of the data read" if whole else ""
         count = f"{chains} chain{'s' * (chains != 1)} x {draws:,} draws"
         return f"Trace({count}; {shown}{share}; guarantee: {self.meta['guarantee']})"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
+        meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
+        with store.Journal.create(path, meta) as journal:
+            for i, parts in enumerate(zip(*self._arrays, strict=True)):
+                journal.append(i, *parts, self._checkpoints[i] or {}, float(self.seconds[i]))
+        store.finish(path)
 
     def report(self) -> Report:
         """What the run cost, what it guarantees, how audited decisions fared, and warnings."""

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "subsample_mcmc"
 # A unit is a module or a sub-package of subsample_mcmc; it may import units of lower levels only.
 # Inside a sub-package, modules may import each other.
 LEVELS = (
-    {"errors", "records", "bytecode", "jitcache"},
+    {"errors", "records", "bytecode", "jitcache", "version"},
     {"digest"},
     {"jit"},
     {"draws", "fastmath"},

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import h5netcdf
@@ -157,12 +158,13 @@ def test_arrays_that_are_read_belong_to_the_reader(twin):
 
 
 @pytest.mark.parametrize("without", ["ints", "floats", "words", "everything"])
-def test_layouts_may_lack_a_kind(path, rng, without):
+def test_layouts_may_lack_a_kind_and_blocks_their_elements(path, rng, without):
     blocks = [
         b
         for b in LAYOUT.blocks
         if without not in {"everything", "ints" if b.discrete else "floats"}
     ]
+    blocks.append(Block("empty", False, (2, 0), 0))
     columns = () if without in {"words", "everything"} else LAYOUT.columns
     twin = Twin(path, rng, Layout(tuple(blocks), columns)).fill()
     twin.check()
@@ -211,7 +213,7 @@ def test_a_wrong_byte_anywhere_in_the_last_frame_is_noticed(twin):
 
 
 @pytest.mark.parametrize("part", ["head", "rows", "checkpoint"])
-def test_damage_before_whole_frames_is_not_taken_for_a_torn_tail(twin, part, monkeypatch):
+def test_damage_before_whole_frames_is_not_taken_for_a_torn_tail(twin, part):
     """Cutting it off would throw good draws away."""
     twin.fill((4,))
     begin = twin.path.stat().st_size
@@ -222,14 +224,27 @@ def test_damage_before_whole_frames_is_not_taken_for_a_torn_tail(twin, part, mon
     data = bytearray(twin.path.read_bytes())
     data[begin + offset[part]] ^= 1
     twin.path.write_bytes(data)
-    for piece in 2**22, 100:  # the mark of the next frame may lie across two pieces
-        monkeypatch.setattr(frames, "PIECE", piece)
-        for function in store.read, store.Journal.open, store.finish:
-            with pytest.raises(StoreError, match=f"damaged at byte {begin}.*truncate -s {begin}"):
-                function(twin.path)
+    for function in store.read, store.Journal.open, store.finish:
+        with pytest.raises(StoreError, match=f"damaged at byte {begin}.*truncate -s {begin}"):
+            function(twin.path)
     assert twin.path.stat().st_size == size
     os.truncate(twin.path, begin)
     assert store.peek(twin.path).draws == [4, 4]
+
+
+def test_the_search_for_whole_frames_misses_none(twin, monkeypatch):
+    """A frame may lie across two pieces of the file that are searched one by one."""
+    size = twin.path.stat().st_size
+    twin.append(0, 1)
+    twin.append(1, 1)
+    twin.journal.close()
+    data = bytearray(twin.path.read_bytes())
+    data[size + 20] ^= 1
+    twin.path.write_bytes(data)
+    for piece in range(100, 150):
+        monkeypatch.setattr(frames, "PIECE", piece)
+        with pytest.raises(StoreError, match="damaged"):
+            store.peek(twin.path)
 
 
 def test_frames_of_two_writers_are_noticed(twin):
@@ -298,19 +313,43 @@ def test_a_header_that_cannot_be_written_leaves_no_file(path):
     assert not path.exists()
 
 
-def test_names_that_netcdf_cannot_hold_are_refused_before_sampling(path):
+def test_a_disk_that_is_full_from_the_start_leaves_no_file(path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        store.Journal.create(path, header())
+    assert not path.exists()
+
+
+def test_blocks_that_netcdf_cannot_tell_apart_are_refused_before_sampling(path):
     for blocks in (
         (Block("draw", True, (1,), 0),),
-        (Block("a/b", True, (1,), 0),),
+        (Block("chain", False, (), 0),),
+        (Block("a/b", True, (1,), 0), Block("a|b", True, (1,), 1)),
         (Block("x", True, (1,), 0), Block("x_dim_0", True, (1,), 1)),
         (Block("x_dim_0", True, (), 0), Block("x", True, (1,), 1)),
     ):
         with pytest.raises(StoreError, match="Rename"):
             store.Journal.create(path, header(Layout(blocks, ())))
-    columns = (Column("a", "b_steps", "i8", 0), Column("a_b", "steps", "i8", 1))
-    with pytest.raises(StoreError, match=r"'a_b_steps'.*Rename"):
-        store.Journal.create(path, header(Layout((), columns)))
     assert not path.exists()
+
+
+def test_names_with_slashes_and_of_similar_statistics(path, rng):
+    columns = [("a", "b_steps"), ("a_b", "steps"), ("gibbs(z)/2", "x"), ("draw", "y")]
+    layout = Layout(
+        (Block("group/z", True, (2,), 0),),
+        tuple(Column(kernel, field, "i8", i) for i, (kernel, field) in enumerate(columns)),
+    )
+    twin = Twin(path, rng, layout).fill()
+    twin.journal.close()
+    store.finish(path)
+    found = twin.check(finished=True)
+    with h5netcdf.File(path) as file:
+        assert same(file["posterior"]["group|z"][1], found.chains[1].ints)
+        names = {"a_b_steps", "a_b_steps_", "gibbs(z)|2_x", "draw_y", "chain", "draw"}
+        assert set(file["sample_stats"].variables) == names
 
 
 def test_arrays_of_another_layout_are_refused(twin, rng):
@@ -397,7 +436,14 @@ def test_a_file_that_was_replaced_before_the_lock_is_refused(twin, monkeypatch):
     twin.check(finished=True)
 
 
-def test_threads_append_together(path, rng):
+def test_threads_append_together(path, monkeypatch):
+    write = os.write
+
+    def slow(fd, data):
+        time.sleep(1e-4)  # lets another thread run between two parts of a frame
+        return write(fd, data[: max(1, len(data) // 2)] if len(data) > 100 else data)
+
+    monkeypatch.setattr(os, "write", slow)
     with store.Journal.create(path, header(draws=40)) as journal:
 
         def work(chain):
@@ -540,6 +586,33 @@ def test_finish_refuses_an_incomplete_run(twin):
     store.finish(twin.path)  # nothing left to do
     twin.check(finished=True)
     assert sorted(os.listdir(twin.path.parent)) == [twin.path.name]
+
+
+def test_nobody_appends_while_a_run_is_finished(twin, monkeypatch):
+    twin.fill().journal.close()
+    write = netcdf.write
+
+    def meanwhile(path, run):
+        with pytest.raises(StoreError, match="is being written"):
+            store.Journal.open(twin.path)
+        write(path, run)
+
+    monkeypatch.setattr(netcdf, "write", meanwhile)
+    store.finish(twin.path)
+    twin.check(finished=True)
+
+
+@pytest.mark.parametrize(("draws", "chunk"), [(1, 2**18), (DRAWS, 2**18), (DRAWS, 1), (40, 200)])
+def test_the_space_that_is_reserved_suffices(path, rng, monkeypatch, draws, chunk):
+    """HDF5 crashes the process when the disk is full, so it must not need more."""
+    monkeypatch.setattr(netcdf, "CHUNK", chunk)
+    twin = Twin(path, rng, draws=draws, note="x" * 100_000).fill((draws,))
+    twin.journal.close()
+    with frames.opened(path) as run:
+        reserved = netcdf.space(run)
+    store.finish(path)
+    twin.check(finished=True)
+    assert reserved / 3 < path.stat().st_size + 200_000 and path.stat().st_size < reserved
 
 
 def test_a_run_of_no_draws(path, rng):

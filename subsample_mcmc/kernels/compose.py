@@ -195,7 +195,7 @@ def cycle(*kernels: Kernel) -> Kernel:
 
 
 def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
-    """One kernel a step, drawn with the given weights: mixture((k1, .8), (k2, .2))."""
+    """One of several kernels a step, drawn by weight, as in mixture((k1, .8), (k2, .2))."""
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Kernel)):
             raise TypeError(f"mixture({pair!r}): give pairs (kernel, weight).")

@@ -107,7 +107,7 @@ def checked(step, wrap):
 
 
 def writable(model, ints, floats, blocks) -> tuple[Any, list[np.ndarray]]:
-    """The state with its own blocks open to writing, all others read-only; and those blocks flat."""
+    """The state with only these blocks open to writing; and these blocks, flat."""
     state, parts = model.state(ints, floats), []
     for name in blocks:
         block = model.variables[name].block

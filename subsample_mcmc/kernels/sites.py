@@ -17,7 +17,7 @@ def nothing_to_resize(params, scratch, rows):
 
 
 def fill_offsets(prior, local_prior):
-    """fill(chain, tools, site): log prior plus Gumbel of every arm; False if one is not a number."""
+    """fill(chain, tools, site) -> bool: log prior plus Gumbel of every arm, all numbers."""
     if local_prior:
 
         @jit(inner=True)

@@ -287,7 +287,7 @@ def gumbel(rng):
 
 @jit(inner=True)
 def fill_normal(rng, out):
-    """Standard normals (Marsaglia's polar method): rng.standard_normal costs a second to compile."""
+    """Standard normals, by Marsaglia's polar method: numba's own cost a second to compile."""
     i = 0
     while i < len(out):
         a, b = 2.0 * rng.random() - 1.0, 2.0 * rng.random() - 1.0

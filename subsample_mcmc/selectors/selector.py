@@ -41,7 +41,7 @@ class Selector:
         raise TypeError(f"{type(self).__name__} must define scratch(): see selectors/selector.py.")
 
     def resize(self) -> Any:
-        """Return resize(params, scratch, rows), compiled: the next decision is about fewer rows."""
+        """The compiled function (params, scratch, rows) that changes how many rows there are."""
         raise TypeError(
             f"{type(self).__name__}() cannot serve sites that touch different numbers of data; use "
             "sm.Racing() or sm.Exact()."
