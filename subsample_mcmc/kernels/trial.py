@@ -256,7 +256,10 @@ def decider(model, selector: Selector, touched: bool) -> Any:
         elif made.ended == RETREATED:
             tally.retreated += 1
         else:
-            fail(now, trial, made.ended, made.bad_arm, made.bad_row)
+            row = made.bad_row
+            if touched and row >= 0:
+                row = trial.indices[trial.target[0].first + row]
+            fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
         if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
