@@ -1,5 +1,6 @@
 """MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk."""
 
+from subsample_mcmc.audit import audit
 from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.decide import Choice, Draws, choose, draw
 from subsample_mcmc.errors import (
@@ -13,10 +14,13 @@ from subsample_mcmc.fastmath import exp, log, log1p
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import Population
+from subsample_mcmc.rules.austerity import Confidence, TTest
 from subsample_mcmc.rules.betting import Betting
 from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
 from subsample_mcmc.rules.normal import Normal
@@ -33,9 +37,11 @@ __all__ = [
     "Betting",
     "Choice",
     "CompileError",
+    "Confidence",
     "Draws",
     "Exact",
     "Gibbs",
+    "Langevin",
     "LilUCB",
     "Metropolis",
     "Model",
@@ -43,10 +49,13 @@ __all__ = [
     "Population",
     "Racing",
     "RewardError",
+    "Slice",
     "SlowMathWarning",
     "SpreadError",
     "StoreError",
+    "TTest",
     "Trace",
+    "audit",
     "b_normal",
     "b_normal_table",
     "choose",

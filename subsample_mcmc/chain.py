@@ -220,7 +220,7 @@ class Walker:
         if code == BAD_PROPOSAL:
             return ValueError(
                 f"{where}: it left a value that is nan, infinite or off its support, or a proposal "
-                f"density that is nan; {state}."
+                f"density or a surrogate is not a number; {state}."
             )
         if code == ALL_IMPOSSIBLE:
             return RewardError(

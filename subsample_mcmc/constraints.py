@@ -5,7 +5,7 @@ positive scale, a probability or a simplex needs no thought in the proposal.
 """
 
 from dataclasses import dataclass
-from math import exp, inf, log, log1p
+from math import exp, expm1, inf, log, log1p
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def to_free(kind, low, high, x, u):
         elif kind == LOG:
             u[j] = log(x[j])
         elif kind == SOFTPLUS:
-            u[j] = x[j] if x[j] > 36.0 else x[j] + log(1.0 - exp(-x[j]))
+            u[j] = x[j] if x[j] > 36.0 else x[j] + log(-expm1(-x[j]))
         elif kind == CUBEROOT:
             u[j] = x[j] ** (1.0 / 3.0)
         elif kind == INTERVAL:
@@ -120,12 +120,8 @@ def to_block(kind, low, high, u, x):
             jacobian += log(3.0 * v * v) if v > 0.0 else -np.inf
         else:
             # From the nearer end: x - low and high - x both keep their digits.
-            share = 1.0 / (1.0 + exp(-abs(v)))
-            x[j] = (
-                high - (high - low) * (1.0 - share)
-                if v > 0.0
-                else low + (high - low) * (1.0 - share)
-            )
+            part = (high - low) * (exp(-abs(v)) / (1.0 + exp(-abs(v))))
+            x[j] = high - part if v > 0.0 else low + part
             jacobian += log(high - low) - abs(v) - 2.0 * log1p(exp(-abs(v)))
         if not low < x[j] < high:
             jacobian = -np.inf

@@ -2,16 +2,20 @@
 
 import hashlib
 import sys
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.digest import content
 from subsample_mcmc.jit import NUMBA
-from subsample_mcmc.kernels.kernel import Kernel, labelled
+from subsample_mcmc.kernels.kernel import Kernel, Leaf, labelled
 from subsample_mcmc.model import Model, array_hash
 from subsample_mcmc.version import __version__
+
+INITIAL = "initial state"
 
 
 def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
@@ -23,30 +27,62 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
         "version of numba": NUMBA,
     }
     found |= model.fingerprints()
+    found[INITIAL] = array_hash(model.ints) + array_hash(model.floats)
     found["composition of kernels"] = kernel.text()
+    joints = spelled(kernel, inside=False)  # to the last digit, and to the code of predicates
+    found["weights or predicates of kernels"] = hashlib.sha256(joints.encode()).hexdigest()
     for label, leaf in labelled(kernel):
         found[f"kernel {label}"] = hashlib.sha256(spelled(leaf).encode()).hexdigest()
     return found
 
 
-def spelled(value: Any) -> str:
-    """A text that is equal for equal specs: functions by content, arrays by value."""
+def spelled(value: Any, inside: bool = True) -> str:
+    """A text that is equal for equal specs: functions by content, arrays by value.
+
+    inside: also what kernels that move something say, not only how they are composed.
+    """
+    if isinstance(value, Leaf) and not inside:
+        return value.text()
     if is_dataclass(value) and not isinstance(value, type):
-        parts = (f"{f.name}={spelled(getattr(value, f.name))}" for f in fields(value))
-        return f"{type(value).__qualname__}({', '.join(parts)})"
+        parts = [f"{f.name}={spelled(getattr(value, f.name), inside)}" for f in fields(value)]
+        return f"{type(value).__qualname__}({', '.join(parts + own_code(type(value)))})"
     if isinstance(value, np.ndarray):
         return array_hash(value)
+    if isinstance(value, np.generic):
+        return repr(value.item())
     if isinstance(value, tuple | list):
-        return f"({', '.join(spelled(item) for item in value)})"
+        return f"({', '.join(spelled(item, inside) for item in value)})"
     if hasattr(value, "__code__") or hasattr(value, "py_func"):
         return content(value)
     return repr(value)
 
 
-def refuse_changes(stored: dict[str, str], today: dict[str, str], path) -> None:
-    """Raise if anything that the draws depend on is not what it was."""
+def own_code(kind: type) -> list[str]:
+    """Methods and numbers of a class that is a user's own: a rule, a selector, a kernel."""
+    found = []
+    for base in kind.__mro__:
+        if base is object or base.__module__.partition(".")[0] == __package__:
+            continue
+        for name, value in sorted(vars(base).items()):
+            function = getattr(value, "fget", getattr(value, "__func__", value))
+            if name.startswith("__"):
+                continue
+            if isinstance(function, FunctionType):
+                with suppress(NameError):  # a name that only type checkers know
+                    found.append(f"{name}={content(function)}")
+            elif isinstance(value, bool | int | float | str):
+                found.append(f"{name}={value!r}")
+    return found
+
+
+def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: bool) -> None:
+    """Raise if anything that the draws depend on is not what it was.
+
+    begun: all chains have left the model's initial state, which may then be another.
+    """
     changed = [name for name, value in stored.items() if today.get(name, value) != value]
     changed += sorted(set(stored) ^ set(today))
+    changed = [name for name in changed if not (begun and name == INITIAL)]
     if not changed:
         return
     shown = [

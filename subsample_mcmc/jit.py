@@ -196,7 +196,7 @@ def numba_options(flags, disjoint, inner, user) -> dict[str, Any]:
     undocumented = {
         "_nrt": bool(user),
         "no_cpython_wrapper": inner in (True, "always"),
-        "no_cfunc_wrapper": bool(inner),
+        "no_cfunc_wrapper": True,
         "forceinline": inner in ("always", "public"),
     }
     wanted = {name: value for name, value in undocumented.items() if name in KNOWN}

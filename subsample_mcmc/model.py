@@ -12,7 +12,7 @@ from subsample_mcmc.digest import content
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.layout import Block
-from subsample_mcmc.population import BIG, LARGEST, prepared, read_only, whole
+from subsample_mcmc.population import BIG, LARGEST, prepared, read_only, touched, whole
 from subsample_mcmc.records import record
 from subsample_mcmc.userfunction import number, plain, try_once, warn_of_slow_math
 
@@ -61,6 +61,9 @@ class Model:
         self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
+        first = {name: np.array(value) for name, value in state.items()}
+        options = (log_prior, support, constraints, touches, prepare)
+        self.given = (log_likelihood, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(
@@ -78,6 +81,9 @@ class Model:
         name = getattr(self.log_likelihood, "__name__", "log_likelihood")
         blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
         return f"Model({name}, N={self.size}, blocks: {blocks})"
+
+    def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
+        return type(self), self.given
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
         """The blocks of two flat arrays as users read them: a record of read-only views."""
@@ -273,20 +279,3 @@ def variables(state, support, constraints, touches, size) -> dict[str, Variable]
         csr = touched(name, touches[name], block.length, size) if name in touches else None
         made[name] = Variable(block, values, constraint, csr)
     return made
-
-
-def touched(name, given, sites, size) -> tuple[np.ndarray, np.ndarray]:
-    """A CSR table (indptr, indices) of which data depend on each site, checked."""
-    try:
-        indptr, indices = (np.ascontiguousarray(part, dtype=np.int64) for part in given)
-    except (TypeError, ValueError):
-        raise TypeError(f"touches[{name!r}]: give (indptr, indices), two integer arrays.") from None
-    if (
-        indptr.shape != (sites + 1,) or indptr[0] != 0 or np.any(np.diff(indptr) < 0)
-        or indptr[-1] != len(indices) or np.any((indices < 0) | (indices >= size))
-    ):  # fmt: skip
-        raise ValueError(
-            f"touches[{name!r}]: indptr must be {sites + 1} non-decreasing numbers from 0 to "
-            f"len(indices)={len(indices)}, and indices lie in 0 .. {size - 1}."
-        )
-    return read_only(indptr), read_only(indices)

@@ -1,6 +1,7 @@
 """Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import numpy as np
 from subsample_mcmc import fingerprint
 from subsample_mcmc import store as files
 from subsample_mcmc.chain import Program
+from subsample_mcmc.errors import StoreError
 from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import whole
-from subsample_mcmc.team import Member, Plan, Team
+from subsample_mcmc.team import Member, Plan, Team, joblib_with
 from subsample_mcmc.trace import Trace
 from subsample_mcmc.version import __version__
 
@@ -44,6 +46,7 @@ def sample(
         raise ValueError(f"warmup={warmup!r}: give a number of steps, 0 or more.")
     if not 0.0 <= audit <= 1.0:
         raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
+    cores = workers(cores, parallel)
     program = Program(model, kernel)
     entropy, key = root_of(seed)
     plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
@@ -64,15 +67,28 @@ def resume(
     functions, data, kernels or versions is refused with its name. draws: the new total per chain,
     to go further than was asked for.
     """
+    cores = workers(cores, parallel)
     found = files.peek(path)
     meta = found.meta
     program = Program(model, kernel)
-    fingerprint.refuse_changes(meta["fingerprints"], fingerprint.of_run(model, kernel), path)
+    begun = all(saved is not None for saved in found.checkpoints)
+    today = fingerprint.of_run(model, kernel)
+    fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
     total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
     if total < max(found.draws):
         raise ValueError(
             f"draws={total}: {path} has {max(found.draws)} draws already; give a larger total, or "
             "read it with sm.load."
+        )
+    if found.finished and total == min(found.draws):
+        return load(path)
+    if any(
+        drawn and not saved for drawn, saved in zip(found.draws, found.checkpoints, strict=True)
+    ):
+        raise ValueError(
+            f"{path} holds draws, but not where each chain stood after them: it was saved from a "
+            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
+            "can always be resumed."
         )
     meta = meta | {"draws": total}
     plan = Plan(
@@ -85,9 +101,10 @@ def resume(
     for i, (drawn, saved) in enumerate(zip(found.draws, found.checkpoints, strict=True)):
         steps = min(int(saved["counters"][0]), plan.warmup) + drawn if saved is not None else 0
         members.append(Member(i, found.seconds[i], steps, drawn, checkpoint=saved))
-    if found.finished and total == min(found.draws):
-        return load(path)
     journal = files.reopen(path, meta)
+    if list(journal.draws) != found.draws:
+        journal.close()
+        raise StoreError(f"{path} was gone on with by another process: call sm.resume again.")
     return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
 
 
@@ -101,11 +118,16 @@ def carried_out(
     program, plan, members, meta, path, progress, cores, parallel, journal=None
 ) -> Trace:
     """Run the chains and hand back what they made, whatever happened on the way."""
-    cores = whole(cores or os.cpu_count() or 1, "cores", "how many, at least 1")
-    if path is not None and journal is None:
+    new = path is not None and journal is None
+    if new:
         journal = files.Journal.create(path, meta)  # before compiling: a bad path shows at once
     try:
-        program.compile()
+        try:
+            program.compile()
+        except BaseException:  # a mistake in a function, or Ctrl-C: the path is free again
+            if new:
+                Path(path).unlink(missing_ok=True)
+            raise
 
         def keep(member: Member) -> None:
             assert journal is not None
@@ -139,6 +161,13 @@ def carried_out(
     return trace
 
 
+def workers(cores: int | None, parallel: str | None) -> int:
+    """How many chains run at a time; refuses what cannot run them before anything is done."""
+    if parallel is not None:
+        joblib_with(parallel)
+    return whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+
+
 def data_of(program: Program, member: Member) -> files.ChainData:
     """What a chain drew, in memory."""
     if not member.chunks:
@@ -157,10 +186,10 @@ def root_of(seed) -> tuple[int, tuple[int, ...]]:
         return sum(int(w) << 32 * i for i, w in enumerate(words)), ()
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     entropy = root.entropy
-    if not isinstance(entropy, int):  # a list of words, as SeedSequence takes it
+    if not isinstance(entropy, int | np.integer):  # a list of words, as SeedSequence takes it
         entropy = int.from_bytes(root.generate_state(4, np.uint32).tobytes(), "little")
         return entropy, ()
-    return entropy, tuple(int(k) for k in root.spawn_key)
+    return int(entropy), tuple(int(k) for k in root.spawn_key)
 
 
 def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
@@ -171,6 +200,8 @@ def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
         key = (*plan.key, 2**32 - 1)  # a stream that no chain has
         rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
         start = [start(rng) for _ in range(chains)]
+    if isinstance(start, dict):
+        raise TypeError("start is one dict: give a list of them, one per chain, or start(rng).")
     if len(start) != chains:
         raise ValueError(f"start has {len(start)} states for {chains} chains: give one for each.")
     for one in start:

@@ -4,8 +4,10 @@ A chain does not know the others, and its draws do not depend on the sizes of it
 are the same on one core and on many, in threads and in processes.
 """
 
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -17,9 +19,10 @@ from subsample_mcmc.chain import Chunk, Program, Walker
 from subsample_mcmc.progress import Bars
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
-FLUSH_SECONDS = 1.0  # of work between two appends to a store ...
-FLUSH_BYTES = 1 << 24  # ... or this much
-TASK_SECONDS = 5.0  # of work in one task of a joblib backend
+TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
+TURN_BYTES = 1 << 24  # ... or this much
+TASK_SECONDS = 5.0  # of work in one task of a joblib backend ...
+TASK_BYTES = 1 << 28  # ... or this much, which it sends back
 LOOK_SECONDS = 0.1  # between two updates of the bars
 
 
@@ -68,11 +71,12 @@ class Member:
 def pieces(walker: Walker, plan: Plan, until: float | None = None) -> Iterator[tuple[Chunk, float]]:
     """Warm up and draw, a tenth of a second at a time; stops early once `until` has passed."""
     size = 1
+    room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
     while walker.drawn < plan.draws and walker.error is None:
         warm = walker.iteration < plan.warmup
         # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
         left = plan.warmup - walker.iteration if warm else plan.draws - walker.drawn
-        count, then = min(size, left), time.monotonic()
+        count, then = min(size, left, room), time.monotonic()
         chunk = walker.advance(count, 1 if warm else plan.thin, warm)
         spent = time.monotonic() - then
         yield chunk, spent
@@ -83,18 +87,29 @@ def pieces(walker: Walker, plan: Plan, until: float | None = None) -> Iterator[t
             return
 
 
-def words_of(program: Program, words: np.ndarray) -> str:
-    """Acceptance and share of the data read, for the bar."""
-    accepted = decisions = pulls = whole = 0
-    for column in program.layout.columns:
-        if column.field in ("accepted", "decisions", "pulls", "everything"):
-            value = int(words[column.word])
-            accepted += value if column.field == "accepted" else 0
-            decisions += value if column.field == "decisions" else 0
-            pulls += value if column.field == "pulls" else 0
-            whole += value if column.field == "everything" else 0
+def words_of(walker: Walker, chunk: Chunk) -> str:
+    """Acceptance and share of the data read in a chunk, for the bar; in warm-up, last step."""
+    rows = chunk.words if len(chunk.words) else walker.words[None]
+    counts = dict.fromkeys(("accepted", "decisions", "pulls", "everything"), 0)
+    for column in walker.program.layout.columns:
+        if column.field in counts and column.kind == "i8":  # what users count is f8
+            counts[column.field] += int(rows[:, column.word].sum())
+    accepted, decisions, pulls, whole = counts.values()
     told = f"accepted {accepted / decisions:.2f}" if decisions else ""
     return told + (f", read {pulls / whole:.1%}" if whole else "")
+
+
+def joblib_with(backend: str) -> Any:
+    """The joblib module, if it is there and knows the backend."""
+    try:
+        import joblib
+    except ImportError:
+        raise ImportError(
+            f"parallel={backend!r} needs joblib: pip install joblib; without it chains run in "
+            "threads (parallel=None)."
+        ) from None
+    with joblib.parallel_config(backend=backend):
+        return joblib
 
 
 class Team:
@@ -127,11 +142,14 @@ class Team:
 
     # ------------------------------------------------------------------------------- threads
     def in_threads(self, cores: int, bars: Bars) -> None:
-        """One thread a chain, at most `cores` at a time; compiled steps hold no lock."""
+        """At most `cores` threads take the chains in turns; compiled steps hold no lock.
+
+        So an early end finds all of them about equally far, also if they are more than cores.
+        """
+        turns = deque(self.walk(member) for member in self.members if not self.over(member))
         pool = ThreadPoolExecutor(max_workers=cores, thread_name_prefix="chain")
-        futures = [pool.submit(self.walk, member) for member in self.members]
         try:
-            left = set(futures)
+            left = {pool.submit(self.work, turns) for _ in range(min(cores, len(turns)))}
             while left:
                 done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
                 self.look(bars)
@@ -143,21 +161,33 @@ class Team:
             self.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def walk(self, member: Member) -> None:
-        """One chain from where it stands to its end."""
-        if self.stop.is_set():
-            return
+    def over(self, member: Member) -> bool:
+        """Has a chain all its draws."""
+        return member.drawn >= self.plan.draws
+
+    def work(self, turns: deque[Iterator[bool]]) -> None:
+        """Give waiting chains a turn until none waits: the others are then in other hands."""
+        while not self.stop.is_set():
+            try:
+                walk = turns.popleft()
+            except IndexError:
+                return
+            if next(walk, False):
+                turns.append(walk)
+
+    def walk(self, member: Member) -> Iterator[bool]:
+        """One chain from where it stands to its end; yields after each turn, with all handed on."""
         walker = self.plan.walker(self.program, member.number, member.checkpoint)
-        flushed, bytes_held = time.monotonic(), 0
+        began, held = time.monotonic(), 0
         for chunk, spent in pieces(walker, self.plan):
             self.collect(member, walker, chunk, spent)
-            bytes_held += sum(part.nbytes for part in chunk)
-            late = time.monotonic() - flushed > FLUSH_SECONDS or bytes_held > FLUSH_BYTES
-            if self.keep is not None and late:
-                self.hand_on(member, walker)
-                flushed, bytes_held = time.monotonic(), 0
+            held += sum(part.nbytes for part in chunk)
             if self.stop.is_set():
                 break
+            if time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES:
+                self.hand_on(member, walker)
+                yield True
+                began, held = time.monotonic(), 0
         member.error = walker.error
         if walker.error is not None:
             self.stop.set()
@@ -168,7 +198,7 @@ class Team:
         member.chunks.append(chunk)
         member.drawn = walker.drawn
         member.steps = min(walker.iteration, self.plan.warmup) + walker.drawn
-        member.told = words_of(self.program, walker.words)
+        member.told = words_of(walker, chunk)
 
     def hand_on(self, member: Member, walker: Walker) -> None:
         """Give what was drawn, and the state after it, to the store."""
@@ -179,19 +209,14 @@ class Team:
     # --------------------------------------------------------------------------------- tasks
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
-        try:
-            import joblib
-        except ImportError:
-            raise ImportError(
-                f"parallel={backend!r} needs joblib: pip install joblib; without it chains run in "
-                "threads (parallel=None)."
-            ) from None
+        joblib = joblib_with(backend)
         model, kernel, plan = self.program.model, self.program.kernel, self.plan
+        name = os.urandom(16)
         try:
             with joblib.parallel_config(backend=backend, n_jobs=cores):
-                while waiting := [m for m in self.members if m.drawn < plan.draws]:
+                while waiting := [m for m in self.members if not self.over(m)]:
                     tasks = [
-                        joblib.delayed(task)(model, kernel, plan, m.number, m.checkpoint)
+                        joblib.delayed(task)(name, model, kernel, plan, m.number, m.checkpoint)
                         for m in waiting
                     ]
                     for member, result in zip(waiting, joblib.Parallel()(tasks), strict=True):
@@ -208,23 +233,26 @@ class Team:
             self.interrupted = True
 
 
-_programs: dict[Any, Program] = {}
+_programs: dict[bytes, Program] = {}
 
 
-def task(model, kernel, plan: Plan, number: int, saved) -> tuple:
-    """Some seconds of one chain, in whatever process this is."""
-    from subsample_mcmc.fingerprint import of_run
+def task(run: bytes, model, kernel, plan: Plan, number: int, saved) -> tuple:
+    """Some seconds of one chain, in whatever process this is.
 
-    key = tuple(of_run(model, kernel).items())
-    if key not in _programs:
+    run: its name. Processes outlive runs, and another run may have another model.
+    """
+    if run not in _programs:
         _programs.clear()
-        _programs[key] = Program(model, kernel)
-    program = _programs[key]
+        _programs[run] = Program(model, kernel)
+    program = _programs[run]
     walker = plan.walker(program, number, saved)
-    chunks, spent = [], 0.0
+    chunks, spent, held = [], 0.0, 0
     for chunk, seconds in pieces(walker, plan, until=time.monotonic() + TASK_SECONDS):
         chunks.append(chunk)
         spent += seconds
+        held += sum(part.nbytes for part in chunk)
+        if held > TASK_BYTES:
+            break
     steps = min(walker.iteration, plan.warmup) + walker.drawn
-    told = words_of(program, walker.words)
+    told = words_of(walker, chunks[-1])
     return chunks, spent, steps, walker.drawn, told, walker.checkpoint(), walker.error

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.jit import FLAGS, compiles, jit
-from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, Leaf
+from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
 from subsample_mcmc.userfunction import plain
 
 
@@ -56,8 +56,7 @@ class Custom(Leaf):
             else self.function
         )
         wrap = jit(inner=True) if inner else lambda f: f
-        count = len(self.stats)
-        if count == 0:
+        if not self.stats:
 
             @wrap
             def silent(chain, tools):
@@ -66,14 +65,34 @@ class Custom(Leaf):
 
             return checked(silent, wrap)
 
+        note = single(wrap) if self.told(model) == () else several(len(self.stats) - 1, wrap)
+
         @wrap
         def telling(chain, tools):
             tools[2][0] += 1
-            told = function(chain.rng, tools[0], tools[1])
-            for i in range(count):
-                tools[3][i] = told[i]
+            note(function(chain.rng, tools[0], tools[1]), tools[3])
 
         return checked(telling, wrap)
+
+    def check(self, model) -> None:
+        """Refuse a function that does not return its statistics."""
+        if self.stats:
+            self.told(model)
+
+    def told(self, model) -> tuple[int, ...]:
+        """The shape of what the function returns, seen by calling it once on a copy."""
+        state, _ = writable(model, model.ints.copy(), model.floats.copy(), self.blocks)
+        with np.errstate(all="ignore"):
+            told = plain(self.function, "kernel", "mine(rng, state, data)")(
+                np.random.default_rng(0), state, model.data
+            )
+        shape, count = np.shape(told), len(self.stats)
+        if told is None or not (shape == (count,) or (shape == () and count == 1)):
+            raise TypeError(
+                f"kernel {self.label} returned {told!r}: it must return one number for each of "
+                f"stats={self.stats}."
+            )
+        return shape
 
     def bind(self, model, run) -> tuple:
         """Its state, writable where declared, and its statistics."""
@@ -85,6 +104,35 @@ class Custom(Leaf):
         floats = tuple(p for p in parts if p.dtype == float) or (np.zeros(0),)
         bounds = limits[limits > 0] if np.any(limits > 0) else np.zeros(1, dtype=np.int64)
         return (state, model.data, words, words[1:].view(float), ints, floats, bounds, leaf)
+
+
+def single(wrap):
+    """note(told, words) of one number."""
+
+    @wrap
+    def note(told, words):
+        words[0] = told
+
+    return note
+
+
+def several(at: int, wrap):
+    """note(told, words) of numbers 0 .. at, which need not be of one type."""
+    before = several(at - 1, wrap) if at > 0 else None
+    if before is None:
+
+        @wrap
+        def first(told, words):
+            words[at] = told[at]
+
+        return first
+
+    @wrap
+    def note(told, words):
+        before(told, words)
+        words[at] = told[at]
+
+    return note
 
 
 def checked(step, wrap):
@@ -126,6 +174,10 @@ def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom
     same draws. guarantee: what you know it leaves fixed ("exact", "unadjusted", ...); nothing
     here can check that for you, except running it against sm.Exact() on a small model.
     """
+    if callable(writes) or not writes:
+        raise TypeError('kernel(writes=...): name the blocks it updates: @sm.kernel(writes="mu").')
+    if guarantee not in GUARANTEES:
+        raise ValueError(f"kernel(guarantee={guarantee!r}): it must be one of {GUARANTEES}.")
     names = (writes,) if isinstance(writes, str) else tuple(writes)
     told = (stats,) if isinstance(stats, str) else tuple(stats)
 
@@ -133,6 +185,4 @@ def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom
         plain(function, "kernel", "mine(rng, state, data)")
         return Custom(function, names, told, guarantee)
 
-    if not names or callable(writes):
-        raise TypeError('kernel(writes=...): name the blocks it updates: @sm.kernel(writes="mu").')
     return decorate

@@ -21,6 +21,7 @@ from subsample_mcmc.kernels.trial import Judge, decider, make_judge, make_trial
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
+from subsample_mcmc.userfunction import plain
 
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
 
@@ -70,6 +71,8 @@ class Gibbs(Leaf):
                 f"temperature={self.temperature!r}: give a positive number, or an array of them "
                 "by iteration."
             )
+        if self.log_prior is not None:
+            plain(self.log_prior, "log_prior", "log_prior(state, data, site, arm) -> float")
         if isinstance(self.scan, str) and self.scan not in ("fixed", "random"):
             raise ValueError(f'scan={self.scan!r}: it must be "fixed", "random" or weights.')
 

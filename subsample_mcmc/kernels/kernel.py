@@ -148,11 +148,14 @@ class Leaf(Kernel):
 def labelled(kernel: Kernel) -> list[tuple[str, Leaf]]:
     """Leaves with unique labels: a second kernel of block mu is "mu_2"."""
     found: list[tuple[str, Leaf]] = []
-    taken: dict[str, int] = {}
+    taken: set[str] = set()
     for leaf in kernel.leaves():
-        taken[leaf.label] = taken.get(leaf.label, 0) + 1
-        count = taken[leaf.label]
-        found.append((leaf.label if count == 1 else f"{leaf.label}_{count}", leaf))
+        label, count = leaf.label, 1
+        while label in taken:
+            count += 1
+            label = f"{leaf.label}_{count}"
+        taken.add(label)
+        found.append((label, leaf))
     return found
 
 

@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, Leaf, tally_of
 from subsample_mcmc.kernels.proposals import Numbers, proposal_of
 from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
+from subsample_mcmc.population import read_only
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector, not_a_sum
 from subsample_mcmc.userfunction import plain
@@ -45,6 +46,7 @@ class Tools(NamedTuple):
     coordinates: Coordinates
     tuning: Tuning
     numbers: Numbers
+    current: np.ndarray  # the block as it is, read-only: what a user's proposal sees
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +135,8 @@ class Metropolis(Leaf):
         )  # fmt: skip
         tally = tally_of(run.next_words(len(self.columns)))
         judge = make_judge(model, run, trial, self.selector, 2, tally)
-        return Tools(judge, own, tuning, self.proposal.numbers(free))
+        current = read_only(run.floats[block.start : block.start + block.length])
+        return Tools(judge, own, tuning, self.proposal.numbers(free), current)
 
 
 def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: bool):
@@ -151,7 +154,8 @@ def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, in
             y[j] = x[j]
         here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
         if own_coordinates:
-            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, x, y)
+            current = tools.current
+            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, current, y)
             if not inside(to, y):
                 there = -np.inf
         else:
@@ -222,10 +226,15 @@ def two_arms(decide, prior, surrogate):
         threshold, second = log(1.0 - chain.rng.random()), log(1.0 - chain.rng.random())
         if not priors(chain, judge, ratio):
             return 0.0
+        if offsets[1] == -np.inf:  # outside: no place for a surrogate
+            return 0.0
         gain = -surrogate(trial.state)
         place(trial, 1)
         gain += surrogate(trial.state)
         place(trial, 0)
+        if not_a_sum(gain):
+            fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
+            return 0.0
         if not threshold < offsets[1] - offsets[0] + gain:
             return 0.0
         offsets[0], offsets[1] = second, -gain

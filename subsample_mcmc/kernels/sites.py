@@ -130,6 +130,10 @@ def cumulative_site(model, prior, local_prior: bool):
                 return
             if judge.offsets[arm] + relative > highest:
                 best, highest = arm, judge.offsets[arm] + relative
+        if highest == -np.inf:
+            fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
+            place(trial, current)
+            return
         tally.decisions += 1
         tally.exact += 1
         tally.pulls += 2 * (len(judge.offsets) - 1)

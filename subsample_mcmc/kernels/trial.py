@@ -223,14 +223,14 @@ def decider(model, selector: Selector, touched: bool) -> Any:
             elif value > runner:
                 second, runner = arm, value
         tally.audited += 1
-        if second < 0 or runner == -np.inf:
-            return
-        tally.margin += first - runner
-        tally.skewness += skewness_between(judge, best, second)
         # The same numbers added in another order: within rounding of the best is the best.
         if best != chosen and first - score > 1e-9 * abs(first):
             tally.wrong += 1
             tally.regret += first - score
+        if second < 0 or runner == -np.inf:
+            return
+        tally.margin += first - runner
+        tally.skewness += skewness_between(judge, best, second)
 
     @jit(inner=True)
     def decide(chain, judge, current):

@@ -60,6 +60,8 @@ def next_look(race, params, target):
         return params.batch
     if params.anytime:
         return target + max(params.batch, target >> 4)
+    if params.growth == 1.0:
+        return target + params.batch
     return max(target + 1, int(ceil(target * params.growth)))
 
 

@@ -27,7 +27,8 @@ class Racing(Selector):
     rule: Normal() (default), BernsteinSerfling(spread=...), Betting(spread=...), or your own.
     delta: chance of a wrong arm per decision that the rule may spend.
     batch: rows before the first look; None takes the rule's own.
-    growth: each look reads this many times the rows of the one before (2 = the paper's).
+    growth: each look reads this many times the rows of the one before (2 = the paper's); 1.0
+        means `batch` more rows each time, for rules made for that (TTest, Confidence).
         Rules that are valid at every row (Betting) look more often.
     retreat: stream the surviving arms exactly when that is cheaper than racing on; a decision
         then costs at most about 1.1 times the exact one. With few rows this is decided
@@ -48,11 +49,20 @@ class Racing(Selector):
             )
         if self.batch is not None and (int(self.batch) != self.batch or self.batch < 2):
             raise ValueError(f"batch={self.batch!r}: give a whole number of rows, at least 2.")
-        if not 1.01 <= self.growth <= 16.0:
-            raise ValueError(f"growth={self.growth!r}: give a factor between 1.01 and 16.")
+        if not (self.growth == 1.0 or 1.01 <= self.growth <= 16.0):
+            raise ValueError(
+                f"growth={self.growth!r}: give a factor between 1.01 and 16, or 1.0 for looks of "
+                "equal distance."
+            )
         if not isinstance(self.rule, Rule):
             raise TypeError(
                 f"rule={self.rule!r}: give a rule such as sm.Normal() or sm.Betting(spread=1.0)."
+            )
+        if self.growth == 1.0 and not (self.rule.anytime or getattr(self.rule, "linear", False)):
+            raise ValueError(
+                f"growth=1.0: {type(self.rule).__name__} spends delta over looks at growing "
+                "numbers of rows; give a factor between 1.01 and 16, or a rule for looks of equal "
+                "distance, TTest() or Confidence(spread=...)."
             )
 
     @property

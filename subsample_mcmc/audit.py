@@ -1,0 +1,57 @@
+"""How often a selector errs on a model's own decisions: `audit`, on demand."""
+
+from dataclasses import replace
+from typing import Any
+
+from subsample_mcmc.kernels.compose import Composite, Cycle, Mixture, Repeat, When, cycle
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.kernel import Kernel
+from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.model import Model
+from subsample_mcmc.report import Report
+from subsample_mcmc.sample import sample
+from subsample_mcmc.selectors.selector import Selector
+from subsample_mcmc.trace import Trace
+
+
+def audit(
+    model: Model, selector: Selector, kernel: Kernel | None = None, steps: int = 1000,
+    trace: Trace | None = None, warmup: int = 200, seed=None, progress: bool = False,
+) -> Report:  # fmt: skip
+    """Make every decision of a short run twice, by a selector and exactly: a Report of the errors.
+
+    The exact decision sums all data under the same Gumbels and uniforms; it never uses the race's
+    own sums. kernel: whose decisions, with its selectors replaced; default a Gibbs or Metropolis
+    kernel for every block. trace: start where it ended, else in the model's initial state.
+    """
+    if not isinstance(selector, Selector):
+        raise TypeError(f"selector={selector!r}: give a selector such as sm.Racing(delta=0.01).")
+    judged = with_selector(kernel, selector) if kernel is not None else usual(model, selector)
+    start = None
+    if trace is not None:
+        start = [{name: values[0, -1] for name, values in trace.draws.items()}]
+    made = sample(
+        model, judged, draws=steps, warmup=warmup, chains=1, seed=seed, audit=1.0, start=start,
+        progress=progress,
+    )  # fmt: skip
+    return made.report()
+
+
+def usual(model: Model, selector: Selector) -> Kernel:
+    """A kernel for every block."""
+    parts: list[Kernel] = [
+        Gibbs(name, selector) if v.block.discrete else Metropolis(name, selector=selector)
+        for name, v in model.variables.items()
+    ]
+    return cycle(*parts)
+
+
+def with_selector(kernel: Any, selector: Selector) -> Kernel:
+    """The same kernel, deciding by another selector wherever it decides."""
+    if isinstance(kernel, Cycle | Mixture):
+        return replace(kernel, parts=tuple(with_selector(p, selector) for p in kernel.parts))
+    if isinstance(kernel, Repeat | When):
+        return replace(kernel, part=with_selector(kernel.part, selector))
+    if isinstance(kernel, Composite) or not hasattr(kernel, "selector"):
+        return kernel
+    return replace(kernel, selector=selector)

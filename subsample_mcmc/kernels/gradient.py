@@ -1,0 +1,300 @@
+"""The gradient of the log target in free coordinates, estimated from one mini-batch.
+
+g_S(u) = d/du [log prior + log |dx/du| + (N/m) sum over n in S of l_n(x(u))]
+
+It only says where to propose. Whatever function of u and S it is, a corrected kernel stays exact
+as long as S is drawn independently of u: so differences are good enough, and a component may be 0
+where a difference is not finite, at the edge of the support.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.constraints import SIMPLEX, to_block, to_free
+from subsample_mcmc.draws import CHUNK, Rows, make_rows, put_back, take
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.adapt import step_size
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL
+from subsample_mcmc.kernels.trial import MASK, Trial, make_trial, model_sources, nothing, place
+from subsample_mcmc.rules.race import NOT_FINITE
+from subsample_mcmc.selectors.selector import not_a_sum
+from subsample_mcmc.userfunction import plain, try_once
+
+STEP = 6e-6  # of a central difference: the cube root of the rounding error balances both errors
+CHECKED = 50  # coordinates in which a user's gradient is checked
+
+
+class Slope(NamedTuple):
+    """What a gradient is computed with."""
+
+    probe: Trial  # with candidates of its own: the two ends of a difference
+    rows: Rows
+    batch: np.ndarray  # S
+    cost: int  # rewards, or gradients of one datum, that one gradient reads
+    up: np.ndarray  # (CHUNK,) rewards at either end
+    down: np.ndarray
+    point: np.ndarray  # free coordinates of an end
+    sums: np.ndarray  # of the user's gradients, by component of the block
+    one: np.ndarray  # the gradient of one datum
+    shaped: np.ndarray  # the same memory, in the block's shape
+    bad: np.ndarray  # (1,) the datum to blame, or -1
+
+
+def make_slope(model, run, variable, batch: int, own: bool) -> Slope:
+    """Arrays for one block; own: the gradient is the user's."""
+    block = variable.block
+    free = variable.constraint.free_length(block.length)
+    probe = make_trial(model, run, block, model.size, np.zeros((2, block.length)))
+    rows, one = make_rows((model.size,)), np.zeros(block.length)
+    return Slope(
+        probe, rows, np.arange(batch, dtype=rows.kept.dtype), batch * (1 if own else 2 * free),
+        np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), np.zeros(block.length), one,
+        one.reshape(block.shape or (1,)), np.full(1, -1),
+    )  # fmt: skip
+
+
+class Push(NamedTuple):
+    """The noise of a proposal, and the gradients at both ends."""
+
+    full: int  # 1: L is `factor`; 0: L is the diagonal of the tuning's scales
+    factor: np.ndarray
+    decay: float
+    noise: np.ndarray  # z
+    lean: np.ndarray  # z plus h^1/2 / 2 L' g
+    here: np.ndarray  # g_S(u)
+    there: np.ndarray  # g_S(v)
+
+
+@jit(inner=True)
+def draw_batch(tools, stream):
+    """Draw S anew, without replacement; all data need no drawing."""
+    rows, batch, first = tools.rows, tools.batch, 0
+    if len(batch) == tools.probe.target[0].rows:
+        return
+    while first < len(batch):
+        count = min(CHUNK, len(batch) - first)
+        start = take(rows, stream, 0, count)
+        for i in range(count):
+            batch[first + i] = rows.kept[start + i]
+        first += count
+    put_back(rows)
+
+
+def slope_of(model, gradient):
+    """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
+
+    Leaves one of its own points in the state: the caller places what belongs there.
+    """
+    prior = model.compiled[2]
+    begin, along = differences(model) if gradient is None else given_gradient(model, gradient)
+
+    @jit(inner=True)
+    def slope(tools, to, u, g):
+        probe, point = tools.probe, tools.point
+        weight = probe.target[0].rows / len(tools.batch)
+        tools.bad[0] = -1
+        code = begin(tools, to, u)
+        for j in range(len(u)):
+            point[j] = u[j]
+        for j in range(len(u)):
+            g[j] = 0.0
+            width = STEP * max(1.0, abs(u[j]))
+            high, low = u[j] + width, u[j] - width  # as rounded: the width is high - low
+            point[j] = high
+            change = to_block(to.kind, to.low, to.high, point, probe.candidates[0])
+            point[j] = low
+            change -= to_block(to.kind, to.low, to.high, point, probe.candidates[1])
+            point[j] = u[j]
+            if not abs(change) < np.inf:
+                continue  # neither prior nor data are asked off the support
+            place(probe, 0)
+            above = prior(probe.state)
+            place(probe, 1)
+            below = prior(probe.state)
+            if not_a_sum(above) or not_a_sum(below):
+                code = BAD_PRIOR
+                continue
+            change += above - below
+            if not abs(change) < np.inf:
+                continue
+            change = (change + weight * along(tools)) / (high - low)
+            if change != change:
+                code = NOT_FINITE
+            elif abs(change) < np.inf:
+                g[j] = change
+        return code
+
+    return slope
+
+
+def differences(model):
+    """(begin, along) from rewards at both ends: along() is sum over S of l_n(up) - l_n(down).
+
+    nan says that a reward is none; -inf, that one is impossible.
+    """
+    rewards = model_sources(model, touched=False).rewards
+
+    @jit(inner=True)
+    def begin(tools, to, u):
+        return 0
+
+    @jit(flags=FLAGS, inner=True)
+    def difference(up, down, count):
+        total = 0.0
+        for i in range(np.uint64(count)):
+            total += up[i] - down[i]  # datum by datum: the sums would cancel
+        return total
+
+    @jit(inner=True)
+    def along(tools):
+        total, first = 0.0, 0
+        while first < len(tools.batch):
+            count = min(CHUNK, len(tools.batch) - first)
+            rows = tools.batch[first : first + count]
+            rewards(tools.probe, 0, rows, tools.up[:count])
+            rewards(tools.probe, 1, rows, tools.down[:count])
+            change = difference(tools.up, tools.down, count)
+            if not abs(change) < np.inf:
+                for i in range(count):
+                    if not_a_sum(tools.up[i]) or not_a_sum(tools.down[i]):
+                        tools.bad[0] = rows[i]
+                        return np.nan
+                return -np.inf
+            total += change
+            first += count
+        return total
+
+    return begin, along
+
+
+def given_gradient(model, gradient):
+    """(begin, along) from the user's gradient with respect to the block: the chain rule.
+
+    begin() sums it over S; along() multiplies by x(up) - x(down), which is dx/du for any
+    constraint.
+    """
+    prepare, of_datum = model.compiled[1], jit(gradient, flags=FLAGS, user=True, inner=True)
+    if prepare is None:
+        prepare, one = nothing, of_datum
+
+        @jit(flags=FLAGS, inner=True)
+        def of_datum(state, data, n, made, out):
+            one(state, data, n, out)
+
+    @jit(flags=FLAGS, inner=True)
+    def add_up(state, data, made, rows, out, shaped, sums):
+        for i in range(len(rows)):
+            for k in range(len(out)):
+                out[k] = 0.0  # so that a gradient may also add, or leave zeros out
+            of_datum(state, data, np.int64(rows[i]) & MASK, made, shaped)
+            for k in range(len(out)):
+                sums[k] += out[k]
+
+    @jit(inner=True)
+    def begin(tools, to, u):
+        probe, sums = tools.probe, tools.sums
+        for k in range(len(sums)):
+            sums[k] = 0.0
+        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
+        place(probe, 0)
+        made = prepare(probe.state, probe.data)
+        add_up(probe.state, probe.data, made, tools.batch, tools.one, tools.shaped, sums)
+        code = 0
+        for k in range(len(sums)):
+            if not abs(sums[k]) < np.inf:
+                sums[k], code = 0.0, BAD_PROPOSAL
+        return code
+
+    @jit(inner=True)
+    def along(tools):
+        total, ends = 0.0, tools.probe.candidates
+        for k in range(len(tools.sums)):
+            total += tools.sums[k] * (ends[0, k] - ends[1, k])
+        return total
+
+    return begin, along
+
+
+@jit(inner=True)
+def lean(push, tuning, g, root):
+    """Add h^1/2 / 2 L' g to push.lean."""
+    for i in range(len(g)):
+        value = tuning.scales[i] * g[i] if push.full == 0 else 0.0
+        for k in range(i, len(g) if push.full == 1 else i):
+            value += push.factor[k, i] * g[k]
+        push.lean[i] += 0.5 * root * value
+
+
+@jit(inner=True)
+def go(push, tuning, u, root, v):
+    """v = u + h^1/2 L (z + h^1/2 / 2 L' g_S(u))."""
+    for i in range(len(u)):
+        push.lean[i] = push.noise[i]
+    lean(push, tuning, push.here, root)
+    for i in range(len(u)):
+        value = tuning.scales[i] * push.lean[i] if push.full == 0 else 0.0
+        for k in range(i + 1 if push.full == 1 else 0):
+            value += push.factor[i, k] * push.lean[k]
+        v[i] = u[i] + root * value
+
+
+@jit(inner=True)
+def root_of(tools, now):
+    """h^1/2, the step in use."""
+    return step_size(tools.tuning, now) * (1.0 + now.iteration) ** (-0.5 * tools.push.decay)
+
+
+# ------------------------------------------------------------------- is the user's gradient right
+def check_gradient(model, name: str, gradient) -> None:
+    """Refuse a gradient that differs from central differences of log_likelihood.
+
+    Uncompiled, at the initial state, on four data and at most CHECKED coordinates.
+    """
+    names = ("state", "data", "n") if model.prepare is None else ("state", "data", "n", "prepared")
+    called = plain(gradient, "gradient", f"gradient({', '.join(names)}, out)")
+    block, given = model.variables[name].block, model.variables[name].constraint
+    floats = model.floats.copy()
+    state = model.state(model.ints.copy(), floats)
+    part = floats[block.start : block.start + block.length]
+    u = np.zeros(given.free_length(block.length))
+    block_at, free_at = (getattr(f, "py_func", f) for f in (to_block, to_free))
+    free_at(given.kind, given.low, given.high, part.copy(), u)
+
+    def at(point, n) -> dict[str, Any]:
+        """Arguments of the user's functions, with the block at free coordinates `point`."""
+        block_at(given.kind, given.low, given.high, point, part)
+        made = () if model.prepare is None else (model.prepare(state, model.data),)
+        return dict(zip(names, (state, model.data, n, *made), strict=True))
+
+    for n in sorted({i * (model.size - 1) // 3 for i in range(4)}):
+        out = np.zeros(block.shape or (1,))
+        with np.errstate(all="ignore"):
+            result = called(*at(u, n).values(), out)
+        if result is not None:
+            raise TypeError(
+                f"gradient(..., n={n}, out) returned {result!r}: it must write the derivatives "
+                f"with respect to {name} into out, and return nothing."
+            )
+        for j in np.unique(np.linspace(0, len(u) - 1, CHECKED).astype(int)):
+            ends = []
+            for sign in (STEP, -STEP):
+                point = u.copy()
+                point[j] += sign * max(1.0, abs(u[j]))
+                value = try_once(model.log_likelihood, "log_likelihood", at(point, n))
+                ends.append((np.nan if value is None else value, point[j], part.copy()))
+            (above, high, x), (below, low, y) = ends
+            slopes, seen = (x - y) / (high - low), (above - below) / (high - low)
+            own = float(out.ravel() @ slopes)
+            allowed = 1e-4 * max(abs(own), abs(seen)) + 1e-7 * (1.0 + abs(above))
+            if not np.isfinite(seen) or abs(own - seen) <= allowed:
+                continue
+            where, scale = f"{name}[{j}]", slopes[j]
+            if given.kind == SIMPLEX or scale == 0.0:
+                where, scale = f"free coordinate {j} of {name}", 1.0
+            raise ValueError(
+                f"gradient says that the log likelihood of datum {n} has derivative "
+                f"{own / scale:.6g} with respect to {where} at the initial state; central "
+                f"differences of log_likelihood say {seen / scale:.6g}. Correct it, or leave it "
+                "out: differences need no gradient."
+            )

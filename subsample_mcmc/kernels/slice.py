@@ -1,0 +1,245 @@
+"""Slice sampling, one free coordinate at a time, each test "is this point in the slice" a decision.
+
+Neal (2003, Ann. Statist. 31(3)): draw a level y = u pi(x); find a bracket around x by stepping out
+(Fig. 3); draw points in it until one has pi > y, shrinking the bracket to each that has not
+(Fig. 5). pi is the posterior in free coordinates, so the test "log pi(v) > log pi(x) + log u" has
+two arms: the current point, arm 0, with log u added to its prior, and v, arm 1.
+
+Both limits keep pi fixed. That on stepping out, because it is split at random between the sides:
+then every point of a bracket is as likely to have led to it. That on shrinking, because a move
+made at the k-th test is as likely as its reverse at the k-th test; what is left over stays.
+"""
+
+from dataclasses import dataclass, field
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.constraints import to_block, to_free
+from subsample_mcmc.draws import WEYL
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, Leaf, tally_of, worst
+from subsample_mcmc.kernels.metropolis import Coordinates, coordinates
+from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
+from subsample_mcmc.population import whole
+from subsample_mcmc.selectors.racing import Racing
+from subsample_mcmc.selectors.selector import Selector, not_a_sum
+
+# Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
+# deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
+SHARE = 2.0 / 3.0
+# Divides by WEYL modulo 2^64: how many rows a stream has given since it stood elsewhere.
+UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
+
+
+class Tools(NamedTuple):
+    """What a slice step works with."""
+
+    judge: Judge
+    coordinates: Coordinates
+    widths: np.ndarray  # (d,) of the first bracket, per free coordinate
+    seen: np.ndarray  # (d,) brackets learnt from
+    most: int
+    adapts: int
+    frozen: int
+    order: np.ndarray  # (2,) where a slice's rows start in the stream, and how far tests have read
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(Leaf):
+    """Draw each free coordinate of a continuous block, in turn, uniformly from a random slice.
+
+    Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
+    dear as a Metropolis decision on two arms. `accepted` counts coordinates that moved.
+
+    width: of the first bracket in free coordinates, one number or one per coordinate. Warm-up
+        adapts it to the brackets found; adapt=False keeps it.
+    selector: how a test is decided; default Racing(). Its promise is per test, on rows of its own.
+    most: limit on stepping out (times the width) and on tests while shrinking; a slice in which
+        no point was found stays where it is and is counted as capped.
+    frozen: all tests of one slice read the same rows in the same order (DuBois et al. 2014). Then
+        tests seldom contradict each other, but a misleading order misleads them all, and points
+        are chosen knowing it: no bound on a single test survives, hence at best "asymptotic".
+    """
+
+    block: str
+    width: Any = 1.0
+    selector: Selector = field(default_factory=Racing)
+    most: int = 50
+    frozen: bool = False
+    adapt: bool = True
+
+    def __post_init__(self):
+        if self.selector is None:
+            object.__setattr__(self, "selector", Racing())
+        if not isinstance(self.selector, Selector):
+            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        width = np.asarray(self.width, dtype=float)
+        if width.ndim > 1 or width.size == 0 or not np.all((width > 0.0) & (width < np.inf)):
+            raise ValueError(f"width={self.width!r}: give a positive number, or one a coordinate.")
+        whole(self.most, "most", "how often a bracket may grow or shrink, at least 1")
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.block,)
+
+    def text(self) -> str:
+        return f"Slice({self.block!r})"
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per test; frozen rows keep no bound."""
+        promised = self.selector.guarantee
+        return worst((promised, "asymptotic")) if self.frozen and promised != "exact" else promised
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds the two arms, and that errors are shared where they are."""
+        told = super().facts(model) | {"arms": 2}
+        if self.frozen and self.guarantee != "exact":
+            told["note"] = "frozen rows: the tests of one slice err together"
+        return told
+
+    def check(self, model) -> None:
+        """Refuse discrete blocks and widths of the wrong length."""
+        variable = model.variables[self.block]
+        if variable.block.discrete:
+            raise ValueError(
+                f"Slice({self.block!r}): the block is discrete; use sm.Gibbs({self.block!r})."
+            )
+        free = variable.constraint.free_length(variable.block.length)
+        if np.ndim(self.width) and np.shape(self.width) != (free,):
+            raise ValueError(
+                f"width has shape {np.shape(self.width)}: block {self.block!r} has {free} free "
+                "coordinates."
+            )
+
+    def build(self, model, inner: bool) -> Any:
+        """The compiled step."""
+        decide = decider(model, self.selector, touched=False)
+        return slice_step(decide, model.compiled[2], inner)
+
+    def bind(self, model, run) -> Tools:
+        """Tools of one chain."""
+        variable = model.variables[self.block]
+        own = coordinates(variable)
+        free = len(own.u)
+        trial = make_trial(
+            model, run, variable.block, model.size, np.zeros((2, variable.block.length))
+        )
+        widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
+        seen = run.keep("seen", np.zeros(free))
+        tally = tally_of(run.next_words(len(self.columns)))
+        judge = make_judge(model, run, trial, self.selector, 2, tally)
+        return Tools(
+            judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
+            np.zeros(2, dtype=np.uint64),
+        )  # fmt: skip
+
+
+@jit(inner=True)
+def learn(tools, j, bracket):
+    """Move the width of coordinate j towards a share of the brackets: the k-th has weight k."""
+    if bracket > 0.0:  # else the bracket shrank to nothing around a point with no neighbours
+        tools.seen[j] += 1.0
+        tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
+
+
+def slice_step(decide, prior, inner: bool):
+    """step(chain, tools) for one way to decide."""
+
+    @jit(inner=True)
+    def test(chain, tools, level, j, at):
+        """1 if the point with coordinate j at `at` is in the slice, 0 if not, -1 after an error."""
+        judge, to = tools.judge, tools.coordinates
+        trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
+        if chain.now[0].code != 0:
+            return -1
+        to.v[j] = at
+        there = to_block(to.kind, to.low, to.high, to.v, trial.candidates[1])
+        offsets[0], offsets[1] = level, -np.inf
+        if there > -np.inf:
+            place(trial, 1)
+            offsets[1] = prior(trial.state) + there
+            place(trial, 0)
+        if not_a_sum(offsets[1]):
+            fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
+            return -1
+        if tools.frozen == 1:
+            chain.rows[0] = tools.order[0]
+        moved = tally.accepted
+        won = decide(chain, judge, 0)
+        # A point in the slice has won a test; the chain has not moved there yet.
+        tally.accepted = moved
+        place(trial, 0)
+        if tools.frozen == 1:
+            read = (chain.rows[0] - tools.order[0]) * UNWEYL
+            tools.order[1] = max(tools.order[1], read)
+        return won
+
+    @jit(inner=True)
+    def step_out(chain, tools, level, j, end, step, times):
+        """Move one end of the bracket out of the slice, at most so many times; return it."""
+        while times > 0 and test(chain, tools, level, j, end) == 1:
+            end += step
+            times -= 1
+        return end
+
+    @jit(inner=True)
+    def move(chain, tools, level, j, low, high):
+        """Draw points from the shrinking bracket until one is in the slice; its final width."""
+        u, tally = tools.coordinates.u[j], tools.judge.tally[0]
+        for _ in range(tools.most):
+            at = low + (high - low) * chain.rng.random()
+            won = test(chain, tools, level, j, at)
+            if won == 1:
+                tally.accepted += 1
+            if won != 0:
+                return high - low
+            if at < u:
+                low = at
+            else:
+                high = at
+        tally.capped += 1
+        return high - low
+
+    @jit(inner=inner)
+    def step(chain, tools):
+        judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
+        trial, tally = judge.trial, judge.tally[0]
+        start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
+        tally.steps += 1
+        for i in range(len(x)):
+            x[i] = trial.floats[start + i]
+        to_free(to.kind, to.low, to.high, x, to.u)
+        height = prior(trial.state) + to_block(to.kind, to.low, to.high, to.u, y)
+        if not_a_sum(height):
+            fail(now, trial, BAD_PRIOR, 0, -1)
+            return
+        for i in range(len(to.u)):
+            to.v[i] = to.u[i]
+        tally.scale = 0.0
+        for j in range(len(to.u)):
+            u, width, tested = to.u[j], tools.widths[j], tally.accepted
+            tools.order[0], tools.order[1] = chain.rows[0], np.uint64(0)
+            level = height + log(1.0 - rng.random())
+            low = u - width * rng.random()
+            left = min(int(rng.random() * (tools.most + 1)), tools.most)
+            high = step_out(chain, tools, level, j, low + width, width, tools.most - left)
+            low = step_out(chain, tools, level, j, low, -width, left)
+            bracket = move(chain, tools, level, j, low, high)
+            if now.code != 0:
+                return
+            if tools.frozen == 1:  # past every row that a test has seen
+                chain.rows[0] = tools.order[0] + tools.order[1] * WEYL
+            if tally.accepted > tested:
+                height, to.u[j] = judge.offsets[1], to.v[j]
+                for i in range(len(x)):
+                    x[i] = y[i]
+                place(trial, 0)
+            to.v[j] = to.u[j]
+            tally.scale += width / len(to.u)
+            if now.warm == 1 and tools.adapts == 1:
+                learn(tools, j, bracket)
+
+    return step
