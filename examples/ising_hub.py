@@ -45,12 +45,11 @@ for strength in (0.01, 0.03, 0.1, 0.3, 1.0):
     support = {"hub": COLOURS, "leaf": COLOURS}
     model = sm.Model(log_likelihood, data, start[0], support=support, touches=touches)
     trace = sm.sample(
-        model, kernel, draws=50, warmup=0, start=start, audit=1.0, seed=2, progress=False
+        model, kernel, draws=100, warmup=0, start=start, audit=1.0, seed=2, progress=False
     )
     hub, stats = trace.draws["hub"], {k: v.sum() for k, v in trace.stats["hub"].items()}
     print(f"{strength:8}{stats['pulls'] / stats['everything']:13.1%}", end="")
     print(f"{stats['wrong']:10.0f} of {stats['audited']:.0f}", end="")
     print(f"{stats['accepted'] / stats['decisions']:21.1%}", end="")
     print(f"{(trace.draws['leaf'] == hub[..., None]).mean():29.1%}")
-if __name__ == "__main__":
-    print("\n" + kernel.describe(model))
+print("\n" + kernel.describe(model))

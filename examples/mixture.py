@@ -12,8 +12,7 @@ import numpy as np
 
 import subsample_mcmc as sm
 
-TRUE = {"w": [0.5, 0.3, 0.2], "mu": [-2.0, 1.0, 4.0], "sigma": [0.8, 1.0, 0.6]}
-SIZE = 1_000
+SIZE, TRUE = 1_000, {"w": [0.5, 0.3, 0.2], "mu": [-2.0, 1.0, 4.0], "sigma": [0.8, 1.0, 0.6]}
 
 
 def labelled(state, data, n):
@@ -34,31 +33,28 @@ def log_prior(state):
     return -0.02 * np.sum(state.mu**2) - 0.5 * np.sum(np.log(state.sigma) ** 2)
 
 
-def label_prior(state, data, site, arm):
-    return 0.0  # it is in the likelihood
-
-
 rng = np.random.default_rng(1)
 z = rng.choice(3, size=SIZE, p=TRUE["w"])
 data = {"y": rng.normal(np.array(TRUE["mu"])[z], np.array(TRUE["sigma"])[z])}
 start = {"w": np.full(3, 1 / 3), "mu": np.array([-3.0, 0.0, 3.0]), "sigma": np.ones(3)}
 limits = {"sigma": sm.positive, "w": sm.simplex}
 touches = {"z": (np.arange(SIZE + 1), np.arange(SIZE))}
-labels = start | {"z": np.zeros(SIZE, dtype=int)}
-model = sm.Model(labelled, data, labels, log_prior, {"z": 3}, limits, touches)
+labels = {"z": np.zeros(SIZE, dtype=int)}
+model = sm.Model(labelled, data, start | labels, log_prior, {"z": 3}, limits, touches)
 without = sm.Model(summed_out, data, start, log_prior, constraints=limits)
 mu, sigma, w = (sm.Metropolis(name, selector=sm.Exact()) for name in ("mu", "sigma", "w"))
 moves = sm.repeat(mu >> sigma >> w, 3)
 options = {"draws": 4000, "chains": 2, "seed": 2, "progress": False}
-first = sm.sample(model, sm.Gibbs("z", log_prior=label_prior) >> moves, **options)
+gibbs = sm.Gibbs("z", log_prior=lambda state, data, site, arm: 0.0)  # it is in the likelihood
+first = sm.sample(model, gibbs >> moves, **options)
 second = sm.sample(without, moves, **options)
 
 print("            truth      with labels   ESS       summed out   ESS")
 for name, truth in TRUE.items():
-    ess = [trace.mixing(name).ess for trace in (first, second)]
     for k, value in enumerate(truth):
-        a, b = first.draws[name][..., k], second.draws[name][..., k]
-        print(f"{name + f'[{k}]':10}{value:7.2f}{a.mean():11.3f} ± {a.std():.3f}{ess[0]:6.0f}", end="")
-        print(f"{b.mean():11.3f} ± {b.std():.3f}{ess[1]:6.0f}")
-print(f"\nlabels drawn as simulated: {(first.draws['z'] == z).mean():.1%}")
-print(f"rewards read by a sweep, per label: {first.stats['z']['pulls'].mean() / SIZE:.0f}")
+        print(f"{name}[{k}]".ljust(10) + f"{value:7.2f}", end="")
+        for trace in (first, second):
+            found, ess = trace.draws[name][..., k], trace.mixing(name).ess
+            print(f"{found.mean():11.3f} ± {found.std():.3f}{ess:6.0f}", end="")
+        print()
+print(f"\nrewards read by a sweep, per label: {first.stats['z']['pulls'].mean() / SIZE:.0f}")

@@ -101,6 +101,7 @@ class Program:
             suspects.insert(0, (model.prepare, (state, model.data)))
         if model.log_prior is not None:
             suspects.append((model.log_prior, (state,)))
+        suspects += self.kernel.suspects(model, state)
         for function, given in suspects:
             if reason := compiles(function, given, FLAGS):
                 return reason

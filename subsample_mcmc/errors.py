@@ -36,6 +36,8 @@ def compile_message(error: Exception, function) -> str:
     boilerplate = ("Failed in nopython", "During:", "File ", "There are", "- Resolution", "def ")
     reasons = [s.strip() for s in text.splitlines() if s.strip()]
     reason = next((r for r in reasons if not r.startswith(boilerplate)), type(error).__name__)
+    if "Cannot modify readonly array" in text:
+        reason = "it writes into an array that it may only read"
     return (
         f"{function.__name__} cannot be compiled: {reason[:200]}\n"
         f"  {Path(code.co_filename).name}, line {line}: {source}\n"

@@ -211,8 +211,8 @@ def compiles(function, arguments, flags=frozenset()) -> str:
         return ""
     try:
         jit(function, flags=flags, user=True).compile(tuple(numba.typeof(a) for a in arguments))
-    except (*NUMBA_ERRORS, CompileError) as error:
-        return compile_message(error, function).splitlines()[0]
+    except (*NUMBA_ERRORS, TypeError) as error:  # CompileError is one
+        return compile_message(error, function)
     return ""
 
 

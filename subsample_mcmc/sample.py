@@ -213,6 +213,8 @@ def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
     """What a trace says about how it was made."""
     model, kernel = program.model, program.kernel
     kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
+    for told in kernels:
+        told.update({k: v.item() for k, v in told.items() if isinstance(v, np.generic)})
     begin = plan.start and [{k: np.asarray(v).tolist() for k, v in s.items()} for s in plan.start]
     return {
         "version": __version__, "seed": str(plan.entropy), "seed_key": list(plan.key),

@@ -24,6 +24,7 @@ TURN_BYTES = 1 << 24  # ... or this much
 TASK_SECONDS = 5.0  # of work in one task of a joblib backend ...
 TASK_BYTES = 1 << 28  # ... or this much, which it sends back
 LOOK_SECONDS = 0.1  # between two updates of the bars
+COUNTS = ("accepted", "decisions", "pulls", "everything")  # that the bars show
 
 
 @dataclass
@@ -60,7 +61,14 @@ class Member:
     chunks: list[Chunk] = field(default_factory=list)
     checkpoint: dict[str, np.ndarray] | None = None
     error: Exception | None = None
-    told: str = ""
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+
+    @property
+    def told(self) -> str:
+        """Acceptance and share of the data read, for the bar."""
+        accepted, decisions, pulls, whole = self.counts
+        told = f"accepted {accepted / decisions:.2f}" if decisions else ""
+        return told + (f", read {pulls / whole:.1%}" if whole else "")
 
     def taken(self) -> Chunk:
         """All chunks as one; the member starts collecting anew."""
@@ -87,16 +95,13 @@ def pieces(walker: Walker, plan: Plan, until: float | None = None) -> Iterator[t
             return
 
 
-def words_of(walker: Walker, chunk: Chunk) -> str:
-    """Acceptance and share of the data read in a chunk, for the bar; in warm-up, last step."""
-    rows = chunk.words if len(chunk.words) else walker.words[None]
-    counts = dict.fromkeys(("accepted", "decisions", "pulls", "everything"), 0)
+def counted(walker: Walker, chunk: Chunk) -> np.ndarray:
+    """COUNTS, summed over a chunk's draws; of the last step, in warm-up."""
+    rows, found = chunk.words if len(chunk.words) else walker.words[None], np.zeros(4, np.int64)
     for column in walker.program.layout.columns:
-        if column.field in counts and column.kind == "i8":  # what users count is f8
-            counts[column.field] += int(rows[:, column.word].sum())
-    accepted, decisions, pulls, whole = counts.values()
-    told = f"accepted {accepted / decisions:.2f}" if decisions else ""
-    return told + (f", read {pulls / whole:.1%}" if whole else "")
+        if column.field in COUNTS and column.kind == "i8":  # what users count is f8
+            found[COUNTS.index(column.field)] += rows[:, column.word].sum()
+    return found
 
 
 def joblib_with(backend: str) -> Any:
@@ -198,7 +203,7 @@ class Team:
         member.chunks.append(chunk)
         member.drawn = walker.drawn
         member.steps = min(walker.iteration, self.plan.warmup) + walker.drawn
-        member.told = words_of(walker, chunk)
+        member.counts += counted(walker, chunk)
 
     def hand_on(self, member: Member, walker: Walker) -> None:
         """Give what was drawn, and the state after it, to the store."""
@@ -220,10 +225,13 @@ class Team:
                         for m in waiting
                     ]
                     for member, result in zip(waiting, joblib.Parallel()(tasks), strict=True):
-                        chunks, spent, steps, drawn, told, member.checkpoint, member.error = result
+                        chunks, spent, steps, drawn, counts, member.checkpoint, member.error = (
+                            result
+                        )
                         member.chunks += chunks
                         member.seconds += spent
-                        member.steps, member.drawn, member.told = steps, drawn, told
+                        member.steps, member.drawn = steps, drawn
+                        member.counts += counts
                         if self.keep is not None:
                             self.keep(member)
                     self.look(bars)
@@ -254,5 +262,5 @@ def task(run: bytes, model, kernel, plan: Plan, number: int, saved) -> tuple:
         if held > TASK_BYTES:
             break
     steps = min(walker.iteration, plan.warmup) + walker.drawn
-    told = words_of(walker, chunks[-1])
-    return chunks, spent, steps, walker.drawn, told, walker.checkpoint(), walker.error
+    counts = sum(counted(walker, chunk) for chunk in chunks)
+    return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), walker.error

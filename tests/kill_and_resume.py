@@ -23,9 +23,9 @@ from subsample_mcmc.errors import StoreError
 from tests import runs
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = {"draws": 4000, "warmup": 60_000, "thin": 40, "chains": 4, "seed": 7, "audit": 0.01}
+SIZES = {"draws": 2000, "warmup": 30_000, "thin": 40, "chains": 4, "seed": 7, "audit": 0.01}
 # Where to kill, and within how many seconds from there.
-PHASES = {"begin": 0.5, "warming": 1.0, "drawing": 1.5, "converting": 1.5}
+PHASES = {"begin": 0.5, "warming": 0.6, "drawing": 1.2, "converting": 1.5}
 MOST = 4  # kills in a round
 
 

@@ -58,10 +58,11 @@ def idle(rng, state, data):
     """For chains that are not reset."""
 
 
-def table_model(table, touches=None) -> sm.Model:
+def table_model(table, touches=None, index=None) -> sm.Model:
     """A model of x and z with the reward table[n, x, z0, z1]."""
     size, first, second, _ = table.shape
-    data = {"table": table, "index": np.arange(size), "first": first, "second": second}
+    index = np.arange(size) if index is None else index
+    data = {"table": table, "index": index, "first": first, "second": second}
     return sm.Model(
         table_likelihood, data, {"x": 0, "z": [0, 0], "clock": 0}, table_prior,
         support={"x": first, "z": second, "clock": first * second * second},

@@ -1,6 +1,8 @@
 """One tiny model and its kernel, shared by the tests that run chains: compiled once."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 
@@ -15,18 +17,23 @@ def offset(k):
 
 
 def log_likelihood(state, data, n):
+    if n == data.bad and state.theta[0] > data.limit:
+        return np.nan
     z = data.y[n] - state.theta[0] - state.theta[1] * data.x[n] - offset(state.k[0])
     return -0.5 * z * z
 
 
 def log_prior(state):
+    if state.theta[1] > 50.0:
+        return np.nan
     return -0.5 * (state.theta[0] * state.theta[0] + state.theta[1] * state.theta[1])
 
 
-def data():
+def data(limit=np.inf, bad=17):
+    """Beyond the limit, the likelihood of one datum is nan."""
     rng = np.random.default_rng(20)
     x = rng.normal(size=N)
-    return {"y": 0.5 + 0.2 * x + rng.normal(size=N), "x": x}
+    return {"y": 0.5 + 0.2 * x + rng.normal(size=N), "x": x, "limit": limit, "bad": bad}
 
 
 def model(**changes):
@@ -38,16 +45,24 @@ def model(**changes):
     return sm.Model(**(given | changes))
 
 
-def kernel(delta=0.05, scale=0.1):
-    """Racing for the discrete block, an exact decision for the adapted one."""
-    racing = sm.Racing(delta=delta, batch=16, retreat=False)
-    return sm.Gibbs("k", racing) >> sm.Metropolis("theta", scale, selector=sm.Exact())
+RACING = sm.Racing(batch=16, retreat=False)  # reads on where it would not pay, on so few data
+
+
+def kernel(first=RACING, second=None, scale=0.1):
+    """A raced discrete block, and an adapted one whose decisions are exact."""
+    return sm.Gibbs("k", first) >> sm.Metropolis("theta", scale, selector=second or sm.Exact())
 
 
 def run(draws=60, warmup=40, chains=2, seed=1, **more):
     """A run of the model, quiet unless told."""
     spec = {"model": model(), "kernel": kernel(), "progress": False} | more
     return sm.sample(draws=draws, warmup=warmup, chains=chains, seed=seed, **spec)
+
+
+def resumed(path, draws=None, **more):
+    """Go on with a run of the model."""
+    spec = {"model": model(), "kernel": kernel(), "progress": False} | more
+    return sm.resume(path, draws=draws, **spec)
 
 
 def same(a, b, head=None):
@@ -68,6 +83,18 @@ def same_states(a, b):
         if any(one[k].tobytes() != other[k].tobytes() for k in one):
             return False
     return True
+
+
+def environment():
+    """For a process that shall find the package and the tests."""
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def writable(folder):
+    """Can a file be made there."""
+    return os.access(folder, os.W_OK)
 
 
 def plain(meta):

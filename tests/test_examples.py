@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +30,11 @@ def start(name, *options):
     return subprocess.Popen(
         [sys.executable, str(Path("examples") / name), *options],
         cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONWARNINGS": "ignore::FutureWarning",  # arviz 0.x announces its own, once a day
+        },
         # A test run started in the background ignores SIGINT, and its children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
@@ -69,6 +74,82 @@ def test_own_rule_keeps_its_promise_and_reads_less_than_everything():
         "HoeffdingSerfling", "BernsteinSerfling", "Betting", "Normal",
     ], printed  # fmt: skip
     assert all(float(error) <= 0.05 and float(share) < 30.0 for *_, error, share in table), printed
+
+
+@pytest.mark.slow
+def test_mixture_finds_the_posterior_that_it_has_without_labels():
+    printed = finished(start("mixture.py"))
+    rows = re.findall(
+        r"^\w+\[\d\] +([-\d.]+) +([-\d.]+) ± ([\d.]+) +(\d+) +([-\d.]+) ± ([\d.]+) +(\d+)$",
+        printed, re.M,
+    )  # fmt: skip
+    assert len(rows) == 9, printed
+    for row in rows:
+        truth, mean, sd, ess, other, other_sd, other_ess = map(float, row)
+        error = math.hypot(sd / ess**0.5, other_sd / other_ess**0.5)
+        assert ess > 50 and abs(mean - other) < 5.0 * error, printed
+        assert abs(mean - truth) < 4.0 * sd and 0.7 < sd / other_sd < 1.4, printed
+    assert "rewards read by a sweep, per label: 3\n" in printed
+
+
+@pytest.mark.slow
+def test_change_point_finds_the_enumerated_posterior():
+    printed = finished(start("change_point.py"))
+    found = re.findall(r"(cumulative sum|race) +([\d,]+) +([\d.]+)% .* ([\d.]+)$", printed, re.M)
+    assert [row[0] for row in found] == ["cumulative sum", "race"], printed
+    # 2,000 draws are at .07 of a distribution that is spread over some 60 positions.
+    assert all(float(distance) < 0.15 for *_, distance in found), printed
+    assert found[0][1] == "40,000" and float(found[1][2]) < 80.0, printed
+
+
+@pytest.mark.slow
+def test_ising_hub_is_decided_from_few_edges_where_it_is_strong():
+    printed = finished(start("ising_hub.py"))
+    rows = re.findall(r"^ +([\d.]+) +([\d.]+)% +(\d+) of (\d+) +([\d.]+)% +[\d.]+%$", printed, re.M)
+    strength, read, wrong, audited, changes = np.array(rows, dtype=float).T
+    assert list(strength) == [0.01, 0.03, 0.1, 0.3, 1.0] and set(audited) == {400.0}, printed
+    assert np.all(wrong <= 0.04 * audited), printed  # delta is .01
+    assert read[0] > 90.0 and read[-1] < 5.0 and changes[0] > 50.0 and changes[-1] == 0.0, printed
+    assert "leaf: Gibbs moves leaf; Exact(); guarantee: exact (at most 3 data per site" in printed
+
+
+@pytest.mark.slow
+def test_tall_logistic_reads_little_far_from_the_mode_only():
+    printed = finished(start("tall_logistic.py"))
+    table = re.findall(r"^(far away|mode) +([\d.]+) +([\d.]+)% +([\d.]+)%", printed, re.M)
+    read = {(place, float(step)): float(share) for place, step, _, share in table}
+    assert len(read) == 8 and read["far away", 1.0] < 15.0 and read["mode", 1.0] > 90.0, printed
+    assert read["mode", 100.0] < 15.0, printed
+    rows = re.findall(r"^beta\[\d\] +\S+ +(\S+), (\S+) +(\S+), (\S+)$", printed, re.M)
+    assert len(rows) == 3, printed
+    for mode, sd, mean, found in np.array(rows, dtype=float):
+        assert abs(mean - mode) < 0.5 * sd and 0.7 < found / sd < 1.4, printed
+
+
+@pytest.mark.slow
+def test_own_kernel_agrees_with_metropolis_and_mixes_better():
+    printed = finished(start("own_kernel.py"))
+    rows = re.findall(r"^(?:own kernel|Metropolis) +(.*)$", printed, re.M)
+    own, walk = ([float(v.replace(",", "")) for v in row.split()] for row in rows)
+    for k in (0, 3):  # mean, sd and ESS of mu, then of sigma
+        error = math.hypot(own[k + 1] / own[k + 2] ** 0.5, walk[k + 1] / walk[k + 2] ** 0.5)
+        assert abs(own[k] - walk[k]) < 5.0 * error + 0.001, printed  # printed to .001
+        assert abs(own[k + 1] - walk[k + 1]) < 0.1 * walk[k + 1], printed
+    assert own[2] > 2.0 * walk[2] and own[6] == walk[6] / 2.0 == 4_000.0, printed
+    moved, expected = map(float, re.findall(r"([\d.]+) sd; .*: ([\d.]+)", printed)[0])
+    assert abs(moved - expected) < 0.05, printed
+
+
+@pytest.mark.slow
+def test_arviz_reads_what_was_sampled():
+    printed = finished(start("arviz_in_five_lines.py"))
+    rows = re.findall(
+        r"truth ([\d.]+), mean ([\d.]+), rhat ([\d.]+), ESS (\d+), as (.*)$", printed, re.M
+    )
+    assert len(rows) == 2, printed
+    for truth, mean, rhat, ess, same in rows:
+        assert abs(float(mean) - float(truth)) < 0.2 and same == "in the file: True", printed
+        assert float(rhat) < 1.02 and float(ess) > 500.0, printed
 
 
 @pytest.mark.slow

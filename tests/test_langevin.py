@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.chain import Chunk, Program, Walker, loop_over
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels import langevin
 from subsample_mcmc.kernels.gradient import draw_batch
@@ -17,35 +17,38 @@ def walker(model, kernel, seed=0, **options):
     return Walker(Program(model, kernel), np.random.SeedSequence(seed), **options)
 
 
+def values_of(model, made):
+    views = model.state(made.ints, made.floats)
+    return {name: view.flatten() for name, view in zip(model.names, views, strict=True)}
+
+
 # ---------------------------------------------------------------------- every kind of constraint
-def likelihood(state, data, n):
+def shared(state, data):
+    return 1.0 / state.s[0], math.log(state.s[0]), state.w
+
+
+def likelihood(state, data, n, made):
     mean = 0.0
     for j in range(3):
         mean += state.a[j] * data.x[n, j]
-    r = (data.y[n] - mean) / state.s[0]
-    value = -0.5 * r * r - sm.log(state.s[0]) + sm.log(state.w[data.k[n]])
+    r = (data.y[n] - mean) * made[0]
+    value = -0.5 * r * r - made[1] + sm.log(made[2][data.k[n] // 2, data.k[n] % 2])
     value += sm.log(state.t[0]) - state.t[0] * data.e[n]
     value += 2.0 * sm.log(state.c[0]) - state.c[0] * data.e[n]
     return value - 0.5 * (data.y[n] - state.p[0]) ** 2 + data.e[n] * state.p[1]
 
 
 def log_prior(state):
-    value = -2.0 * state.s[0] + 1.5 * math.log(state.w[0]) - state.t[0] ** 2 - state.c[0]
+    value = -2.0 * state.s[0] + 1.5 * math.log(state.w[0, 0]) - state.t[0] ** 2 - state.c[0]
     for j in range(3):
         value -= 0.5 * state.a[j] ** 2
     return value + state.p[0] - state.p[1] ** 2
 
 
-def gradient_of_a(state, data, n, out):
-    mean = 0.0
-    for j in range(3):
-        mean += state.a[j] * data.x[n, j]
-    for j in range(3):
-        out[j] = (data.y[n] - mean) / state.s[0] ** 2 * data.x[n, j]
-
-
-def gradient_of_w(state, data, n, out):
-    out[data.k[n]] = 1.0 / state.w[data.k[n]]
+def gradient_of_w(state, data, n, made, out):
+    """Other components are left alone: out is zero on entry."""
+    i, j = data.k[n] // 2, data.k[n] % 2
+    out[i, j] += 1.0 / made[2][i, j]
 
 
 def everything():
@@ -56,13 +59,13 @@ def everything():
     }  # fmt: skip
     state = {
         "a": np.array([0.1, -0.2, 0.3]), "s": 1.2, "t": 0.8, "c": 0.9, "p": np.array([0.5, -0.3]),
-        "w": np.array([0.1, 0.2, 0.3, 0.4]),
+        "w": np.array([[0.1, 0.2], [0.3, 0.4]]),
     }  # fmt: skip
     constraints = {
         "s": sm.positive, "t": sm.positive("softplus"), "c": sm.positive("cuberoot"),
         "p": sm.interval(-1.0, 2.0), "w": sm.simplex,
     }  # fmt: skip
-    return sm.Model(likelihood, data, state, log_prior=log_prior, constraints=constraints)
+    return sm.Model(likelihood, data, state, log_prior, None, constraints, prepare=shared)
 
 
 def slopes(name, state, data, rows, weight):
@@ -118,32 +121,30 @@ def test_gradients_proposals_and_their_densities():
         sm.Langevin("c", step=0.02, precondition=[[0.5]], **options),
         sm.Langevin("p", step=0.1, precondition=[1.5, 0.5], **options),
         sm.Langevin("w", step=0.1, precondition=mixing, **options),
-        sm.Langevin("a", step=0.04, gradient=gradient_of_a, **options),
         sm.Langevin("w", step=0.1, gradient=gradient_of_w, **options),
     ]
-    chain, moved = walker(model, sm.cycle(*parts), seed=3), np.zeros(len(parts))
-    names = model.names
+    made, moved = walker(model, sm.cycle(*parts), seed=3), np.zeros(len(parts))
+    out = Chunk(np.zeros((0, 0), dtype=int), np.zeros((0, 0)), np.zeros((0, 0), dtype=int))
+    # Each step in a loop of its own: they share machine code, as a cycle's copies would not.
+    loops = [loop_over(part.build(model, True), True) for part in parts]
     for _ in range(40):
-        state = dict(
-            zip(names, (v.copy() for v in model.state(chain.ints, chain.floats)), strict=True)
-        )
-        chain.advance(1)
-        assert chain.error is None
-        for i, (part, tools) in enumerate(zip(parts, chain.tools, strict=True)):
+        for i, (part, tools) in enumerate(zip(parts, made.tools, strict=True)):
             block, push, tally = part.block, tools.push, tools.judge.tally[0]
-            x, y = (tools.judge.trial.candidates[arm].copy() for arm in (0, 1))
+            state = values_of(model, made)
+            loops[i](made.chain, tools, made.ints, made.floats, made.words, out, 0, 1, 1, False)
+            assert made.chain.now[0].code == 0
+            x, y = tools.judge.trial.candidates
             np.testing.assert_array_equal(x, state[block])
-            rows = tools.slope.batch
+            rows, h = tools.slope.batch, tally.scale
             assert len(set(rows.tolist())) == 7
-            assert tally.gradients == 2 * tools.slope.cost
-            assert tools.slope.cost == 7 * (1 if part.own else 2 * len(tools.coordinates.u))
-            h = tally.scale
+            assert tally.gradients == 14 * (1 if part.own else 2 * len(push.noise))
             np.testing.assert_allclose(h, part.step)
-            ends = []
-            for at in (x, y):
-                slope = slopes(block, state | {block: at}, model.data, rows, 30 / 7)
-                ends.append(in_coordinates(block, at, slope))
-            (g, here), (back, there) = ends
+            (g, here), (back, there) = (
+                in_coordinates(
+                    block, at, slopes(block, state | {block: at}, model.data, rows, 30 / 7)
+                )
+                for at in (x, y)
+            )
             np.testing.assert_allclose(push.here, g, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(push.there, back, rtol=1e-6, atol=1e-6)
             M = np.eye(len(g)) if part.precondition is None else part.precondition
@@ -155,7 +156,12 @@ def test_gradients_proposals_and_their_densities():
             ratio = stats.multivariate_normal.logpdf(u, v + h / 2 * M @ back, h * M)
             ratio -= stats.multivariate_normal.logpdf(v, u + h / 2 * M @ g, h * M)
             arms = [
-                model.record(**{k: np.atleast_1d(z) for k, z in (state | {block: at}).items()})
+                model.record(
+                    **{
+                        name: value.reshape(model.variables[name].block.shape or (1,))
+                        for name, value in (state | {block: at}).items()
+                    }
+                )
                 for at in (x, y)
             ]
             offsets, priors = tools.judge.offsets, [log_prior(arm) for arm in arms]
@@ -163,48 +169,16 @@ def test_gradients_proposals_and_their_densities():
                 offsets[1] - priors[1], ratio + there - here, rtol=1e-5, atol=1e-5
             )
             assert offsets[0] < priors[0]  # the threshold: log of a uniform
-            sums = [sum(likelihood(arm, model.data, n) for n in range(30)) for arm in arms]
+            sums = [
+                sum(likelihood(arm, model.data, n, shared(arm, model.data)) for n in range(30))
+                for arm in arms
+            ]
+            assert not tools.slope.rows.bits.any()  # put back
             assert tally.accepted == (offsets[1] + sums[1] > offsets[0] + sums[0])
             moved[i] += tally.accepted
-            if tally.accepted:
-                state[block] = y
-        for name, value in zip(names, model.state(chain.ints, chain.floats), strict=True):
-            np.testing.assert_array_equal(state[name], value)
+            state[block] = y if tally.accepted else x
+            np.testing.assert_equal(values_of(model, made), state)
     assert np.all((moved > 0) & (moved < 40))
-
-
-def prepared_likelihood(state, data, n, made):
-    return -0.5 * (data.y[n] - made[0]) ** 2
-
-
-def squares(state, data):
-    return (state.m[0, 0] + state.m[0, 1] ** 2,)
-
-
-def gradient_of_m(state, data, n, made, out):
-    r = data.y[n] - made[0]
-    out[0, 0] += r
-    out[0, 1] += 2 * r * state.m[0, 1]
-
-
-def test_full_gradient_with_prepare_and_a_shaped_block():
-    """batch = N reads every datum; a gradient may add, and sees the block's shape."""
-    y = np.random.default_rng(0).normal(size=1500)  # more than one call of `take` reads
-    model = sm.Model(
-        prepared_likelihood, {"y": y}, {"m": np.array([[0.2, 0.5]])}, prepare=squares
-    )  # fmt: skip
-    options = {"step": 1e-3, "selector": sm.Exact(), "adapt": False}
-    kernel = sm.Langevin("m", batch=1500, **options) >> sm.Langevin(
-        "m", gradient=gradient_of_m, batch=1400, **options
-    )
-    chain = walker(model, kernel)
-    chain.advance(3)
-    for tools, weight in zip(chain.tools, (1.0, 1500 / 1400), strict=True):
-        rows, (a, b) = tools.slope.batch, tools.coordinates.u
-        assert len(np.unique(rows)) == len(rows)
-        r = weight * np.sum(y[rows] - a - b * b)
-        np.testing.assert_allclose(tools.push.here, [r, 2 * b * r], rtol=1e-6)
-        assert not tools.slope.rows.bits.any()  # put back
 
 
 # -------------------------------------------------------------------------------- what is fixed
@@ -239,22 +213,23 @@ def joint(size=40):
     )
 
 
-def leaves_the_joint_law_fixed(kernel, repeats, draws, seed):
+def leaves_the_joint_law_fixed(kernel, repeats, draws, seed, size=40, early=0.0):
     """The smallest p-value (Bonferroni) that (theta', y) has the law of (theta, y).
 
     Each draw: theta from the prior, y given theta, then a few steps from theta to theta'. Draws
     are independent, so tests need no autocorrelations; differences between theta' and theta at
     the same y are small, which makes them sharp (Geweke 2004, doi:10.1198/016214504000001132).
     """
-    model = joint()
+    model = joint(size)
     made = walker(model, fresh >> sm.repeat(kernel, repeats), seed=seed)
-    x, found, accepted, steps = model.data.x, [], 0, 0
+    x, found, accepted, stopped, steps = model.data.x, [], 0, 0, 0
     while sum(len(f[0]) for f in found) < draws:
-        chunk = made.advance(20_000)
+        chunk = made.advance(800_000 // size)
         assert made.error is None
         blocks = made.program.layout.draws(chunk.ints, chunk.floats)
         tally = made.program.layout.stats(chunk.words)["theta"]
         accepted, steps = accepted + tally["accepted"].sum(), steps + tally["steps"].sum()
+        stopped += tally["early"].sum()
         sides = []
         for theta in (blocks["theta"], blocks["start"]):
             eta, scores = theta @ x.T, blocks["y"] @ x
@@ -265,7 +240,8 @@ def leaves_the_joint_law_fixed(kernel, repeats, draws, seed):
                 )
             )
         found.append(sides)
-    assert 0.2 < accepted / steps < 0.9  # else there is little to test
+    # Else there is little to test.
+    assert 0.2 < accepted / steps < 0.9 and stopped >= early * steps
     after, before = (np.concatenate(side) for side in zip(*found, strict=True))
     change = after - before
     z = np.abs(change.mean(axis=0)) / (change.std(axis=0) / np.sqrt(len(change)))
@@ -279,24 +255,38 @@ def steps_of(selector, **options):
     return sm.Langevin("theta", **(settings | options))
 
 
+def pilot(state):
+    """A rough log likelihood that reads no data."""
+    return -(state.theta[0] ** 2) - 2.0 * state.theta[1] ** 2
+
+
 def test_leaves_the_posterior_fixed():
     kernel = steps_of(sm.Exact())
     assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=100_000, seed=1) > 1e-6
 
 
-def redrawn(slope):
-    """A mutant: S anew for the way back."""
-    ratio = langevin_ratio(slope)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["scales", "matrix", "full", "delayed"])
+def test_leaves_the_posterior_fixed_in_other_ways(kind):
+    kernel = {
+        "scales": steps_of(sm.Exact(), precondition=[0.7, 1.5]),
+        "matrix": steps_of(sm.Exact(), precondition=[[1.0, -0.6], [-0.6, 0.8]]),
+        "full": steps_of(sm.Exact(), batch=40, step=1.0),
+        "delayed": sm.delayed(steps_of(sm.Exact()), pilot),
+    }[kind]
+    assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=200_000, seed=2) > 1e-6
 
-    @jit(inner=True)
-    def wrong(chain, tools):
-        draw_batch(tools.slope, chain.rows)
-        return ratio(chain, tools)
 
-    return wrong
+@pytest.mark.slow
+def test_leaves_the_posterior_fixed_when_raced():
+    """A fifth of the decisions end early; each may err with probability 1e-6."""
+    betting = sm.Racing(sm.Betting(spread=4.01), delta=1e-6, batch=8, retreat=False)
+    kernel = steps_of(betting, step=0.25, batch=200)
+    p = leaves_the_joint_law_fixed(kernel, 3, draws=60_000, seed=4, size=400, early=0.2)
+    assert p > 1e-6
 
 
-langevin_ratio = langevin.ratio_of
+true_ratio = langevin.ratio_of
 
 
 def ignored(slope):
@@ -304,8 +294,262 @@ def ignored(slope):
     return langevin.no_ratio
 
 
-@pytest.mark.parametrize("mutant", [redrawn, ignored])
-def test_mutants_do_not(mutant, monkeypatch):
+def one_ended(slope):
+    """A mutant: the way back with the gradient from the start."""
+
+    @jit(inner=True)
+    def at_start(tools, to, u, g):
+        return slope(tools, to, to.u, g)
+
+    return true_ratio(at_start)
+
+
+def redrawn(slope):
+    """Not a mutant: S anew for the way back. (S, S') and (S', S) have the same law."""
+    ratio = true_ratio(slope)
+
+    @jit(inner=True)
+    def other(chain, tools):
+        draw_batch(tools.slope, chain.rows)
+        return ratio(chain, tools)
+
+    return other
+
+
+@pytest.mark.parametrize("mutant", [ignored, pytest.param(one_ended, marks=pytest.mark.slow)])
+def test_the_test_of_it_sees_mutants(mutant, monkeypatch):
     monkeypatch.setattr(langevin, "ratio_of", mutant)
     kernel = steps_of(sm.Exact())
     assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=100_000, seed=1) < 1e-12
+
+
+@pytest.mark.slow
+def test_a_second_batch_for_the_way_back_would_be_exact(monkeypatch):
+    monkeypatch.setattr(langevin, "ratio_of", redrawn)
+    kernel = steps_of(sm.Exact())
+    assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=400_000, seed=3) > 1e-6
+
+
+# ------------------------------------------------------------------------------- plain SGLD
+def edgy(state, data, n):
+    t = state.theta[0]
+    if data.mode == 1 and t < 0.0:
+        return -np.inf
+    if data.mode == 2 and t > 0.0:
+        return np.nan
+    return -0.5 * (data.y[n] - t) ** 2
+
+
+def edgy_prior(state):
+    if state.theta[0] < -1.0:
+        return -np.inf
+    return np.nan if state.theta[0] > 50.0 else 0.0
+
+
+def slope_of_edgy(state, data, n, out):
+    out[0] = data.y[n] - state.theta[0]
+    if data.mode == 3 and state.theta[0] > 0.1:
+        out[0] = np.nan
+
+
+def edge(mode=0, start=0.0, size=100, mean=0.0):
+    y = np.random.default_rng(8).normal(size=size)
+    data = {"y": y - y.mean() + mean, "mode": mode}
+    return sm.Model(edgy, data, {"theta": start}, log_prior=edgy_prior)
+
+
+def sgld(step, **options):
+    return sm.Langevin("theta", step=step, correct=False, **({"batch": 10} | options))
+
+
+def test_sgld_refuses_what_is_off_the_support():
+    """With steps that shrink as they say."""
+    made = walker(edge(), sgld(0.5, batch=1, decay=0.3))
+    chunk = made.advance(300)
+    tally = made.program.layout.stats(chunk.words)["theta"]
+    theta = np.concatenate([[0.0], chunk.floats[:, 0]])
+    assert np.all(theta >= -1.0)
+    np.testing.assert_array_equal(tally["accepted"], np.diff(theta) != 0.0)
+    assert 0 < tally["accepted"].sum() < 300 and np.all(tally["steps"] == 1)
+    assert not tally["decisions"].any() and not tally["pulls"].any()
+    assert np.all(tally["gradients"] == 2)
+    np.testing.assert_allclose(tally["scale"], 0.5 * (1.0 + np.arange(300)) ** -0.3)
+    assert np.isclose(made.tools.tuning.step[0], 0.5 * np.log(0.5))  # nothing was learnt
+
+
+@pytest.mark.slow
+def test_sgld_is_biased_as_theory_says_and_the_correction_is_not():
+    """A normal mean: theta' = a theta + noise, so the inflated variance is known."""
+    size, batch, draws = 100, 10, 400_000
+    model, h = edge(size=size), 0.5 / size
+    a = 1.0 - h * size / 2.0
+    of_mean = model.data.y.var() / batch * (size - batch) / (size - 1)
+    noise = h + (h * size / 2.0) ** 2 * of_mean
+    variance = noise / (1.0 - a * a)
+    biased = walker(model, sgld(h)).advance(draws).floats[:, 0]
+    error = np.sqrt(2.0 / draws * (1.0 + a * a) / (1.0 - a * a))
+    measured, wide = biased.var() / variance, 5.0 * error
+    assert abs(measured - 1.0) < wide
+    # The interval excludes the posterior's variance, 1/N: SGLD's is inflated 2.4-fold.
+    assert measured * variance * (1.0 - wide) > 2.0 / size
+    made = walker(model, sm.Langevin("theta", batch=batch, selector=sm.Exact()))
+    made.advance(2000, warm=True)
+    exact = made.advance(draws).floats[:, 0]
+    parts = (exact**2).reshape(200, -1).mean(axis=1) * size
+    assert stats.ttest_1samp(parts, 1.0).pvalue > 1e-6
+    low, high = parts.mean() + np.array([-5.0, 5.0]) * parts.std() / np.sqrt(200)
+    assert low < 1.0 < high < 1.2
+
+
+# ---------------------------------------------------------------------------- edges and mistakes
+def test_the_edge_of_the_support_is_no_error():
+    """A difference that reaches over it counts as 0, and the chain goes on."""
+    made = walker(
+        edge(mode=1, start=1e-7, mean=0.05),
+        sm.Langevin("theta", step=1e-3, batch=10, adapt=False, selector=sm.Exact()),
+    )
+    chunk = made.advance(1)
+    assert made.error is None and made.tools.push.here[0] == 0.0
+    chunk = made.advance(500)
+    assert made.error is None and np.all(chunk.floats >= 0.0) and len(np.unique(chunk.floats)) > 50
+
+
+def test_numbers_that_are_none_stop_the_chain():
+    options = {"batch": 10, "adapt": False, "selector": sm.Exact()}
+    made = walker(edge(mode=2, start=-1e-7), sm.Langevin("theta", step=1e-3, **options))
+    made.advance(5)
+    assert isinstance(made.error, sm.RewardError)
+    assert "at datum" in str(made.error) and "the current theta" in str(made.error)
+    assert made.floats[0] == -1e-7
+    made = walker(edge(start=49.9, mean=60.0), sgld(1.0))
+    made.advance(50)
+    assert isinstance(made.error, sm.RewardError) and "prior is nan" in str(made.error)
+
+
+@pytest.mark.slow
+def test_a_gradient_that_is_none_stops_the_chain_where_it_stands():
+    """On the way back only it is no reason to stop; from there it is."""
+    own = sm.Langevin("theta", 1e-2, slope_of_edgy, batch=10, adapt=False, selector=sm.Exact())
+    made = walker(edge(mode=3), own)
+    chunk = made.advance(500)
+    assert isinstance(made.error, ValueError) and "is nan" in str(made.error)
+    assert chunk.floats[-1, 0] > 0.1 and np.all(chunk.floats[:-1, 0] <= 0.1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ({"step": 0.0}, ValueError, 'step=0.0: give a positive number, or "auto"'),
+        ({"step": "fast"}, ValueError, "step='fast': give a positive number"),
+        ({"batch": 0}, ValueError, "batch=0: give a whole number of rows, at least 1"),
+        ({"batch": 2.5}, ValueError, "batch=2.5: give a whole number"),
+        ({"gradient": "autodiff"}, TypeError, "'autodiff' is not a Python function: give \"minib"),
+        ({"selector": 3}, TypeError, "selector=3: give a selector"),
+        ({"decay": 0.5}, ValueError, "decay=0.5: give a power.*only with correct=False"),
+        ({"correct": False}, ValueError, "correct=False decides nothing: give a number as step"),
+        ({"correct": False, "step": 0.1, "selector": sm.Exact()}, ValueError, "neither a sel"),
+        ({"batch": 101}, ValueError, "batch=101 exceeds the model's 100 data"),
+        ({"precondition": 2.0}, ValueError, r"shape \(\): give 1 positive scales, or a symm"),
+        ({"precondition": [0.0]}, ValueError, "positive scales"),
+        ({"precondition": [[-1.0]]}, ValueError, "positive definite matrix"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(spec, error, words):
+    with pytest.raises(error, match=words):
+        Program(edge(), sm.Langevin("theta", **({"batch": 10} | spec)))
+
+
+def test_discrete_blocks_are_refused():
+    with pytest.raises(ValueError, match=r"the block is discrete; use sm\.Gibbs"):
+        Program(joint(), fresh >> sm.Langevin("y", batch=4))
+
+
+def test_a_wrong_gradient_is_refused():
+    def wrong(state, data, n, out):
+        out[0] = state.theta[0] - data.y[n]
+
+    def returns(state, data, n, out):
+        return data.y[n] - state.theta[0]
+
+    def wrong_share(state, data, n, made, out):
+        out[data.k[n] // 2, data.k[n] % 2] = 1.0 / state.w[data.k[n] // 2, data.k[n] % 2] ** 2
+
+    Program(edge(), sm.Langevin("theta", gradient=slope_of_edgy, batch=4))
+    model = edge(start=0.5)
+    slope = model.data.y[0] - 0.5
+    words = rf"datum 0 has derivative {-slope:.6g} with respect to theta\[0\].*say {slope:.6g}\. C"
+    with pytest.raises(ValueError, match=words):
+        Program(model, sm.Langevin("theta", gradient=wrong, batch=4))
+    with pytest.raises(TypeError, match="must write the derivatives with respect to theta"):
+        Program(model, sm.Langevin("theta", gradient=returns, batch=4))
+    others = sm.cycle(*(sm.Metropolis(name) for name in "astcp"))
+    with pytest.raises(ValueError, match="with respect to free coordinate 0 of w"):
+        Program(everything(), others >> sm.Langevin("w", gradient=wrong_share, batch=4))
+
+
+def test_what_it_says_of_itself():
+    model = edge()
+    raced = sm.Langevin("theta", batch=10)
+    told = raced.facts(model)
+    assert told["guarantee"] == "asymptotic" and told["arms"] == 2 and told["delta"] == 0.05
+    assert told["note"] == "gradient by central differences, batch 10"
+    assert sm.Langevin("theta", selector=sm.Exact()).guarantee == "exact"
+    unadjusted = sgld(0.01, gradient=slope_of_edgy, decay=0.55)
+    assert "no decision; guarantee: unadjusted (your gradient, batch 10; plain SGLD, nothing" in (
+        unadjusted.describe(model)
+    )
+    assert "steps 0.01 (1 + t)^-0.55, t iterations before)" in unadjusted.describe(model)
+    assert (raced >> unadjusted).guarantee == "unadjusted"
+
+
+# ------------------------------------------------------------------------- warm-up and restarts
+def line(state, data, n):
+    r = data.y[n] - state.theta[0] - state.theta[1] * data.x[n]
+    return -0.5 * r * r
+
+
+def lines(size=300):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=size)
+    return sm.Model(line, {"x": x, "y": x + rng.normal(size=size)}, {"theta": np.zeros(2)})
+
+
+RACING = sm.Racing(batch=8, retreat=False)
+
+
+@pytest.mark.plain
+def test_restored_bit_for_bit_and_the_same_with_audit():
+    """Everything learnt is in the checkpoint, whose chain goes on in another walker."""
+    model = lines(60)
+    kernel = sm.Langevin("theta", batch=16, selector=RACING)
+    one = walker(model, kernel, seed=1)
+    one.advance(110, warm=True)  # past the first window of scales
+    saved = one.checkpoint()
+    one.advance(20, warm=True)
+    after = one.advance(30)
+    assert np.ptp(one.tools.tuning.scales) > 0.0
+    other = walker(model, kernel, seed=2, audit=1.0)
+    other.restore(saved)
+    other.advance(20, warm=True)
+    again = other.advance(30)
+    np.testing.assert_array_equal(after.floats, again.floats)
+    assert len(np.unique(after.floats[:, 0])) > 10
+    tally = other.program.layout.stats(again.words)
+    assert np.all(tally["theta"]["audited"] == 1)
+    for name, array in one.checkpoint().items():
+        if name != "audits":
+            np.testing.assert_array_equal(array, other.checkpoint()[name])
+
+
+@pytest.mark.parametrize(("step", "batch"), [("auto", 1500), (9.0, 1400)])
+def test_warm_up_finds_the_step(step, batch):
+    """From 1/N and from far off, to an acceptance of 0.574; batches longer than `take` draws."""
+    made = walker(lines(1500), sm.Langevin("theta", step, batch=batch, selector=RACING))
+    first = 1.0 / 1500 if step == "auto" else step
+    np.testing.assert_allclose(made.tools.tuning.step[0], 0.5 * np.log(first))
+    made.advance(600, warm=True)
+    assert len(np.unique(made.tools.slope.batch)) == batch
+    chunk = made.advance(600)
+    tally = made.program.layout.stats(chunk.words)["theta"]
+    assert 0.4 < tally["accepted"].mean() < 0.75
+    assert np.ptp(tally["scale"]) == 0.0

@@ -34,6 +34,10 @@ class Composite(Kernel):
         for part in self.parts:
             yield from part.leaves()
 
+    def suspects(self, model, state) -> Iterator[tuple[Any, tuple]]:
+        for part in self.parts:
+            yield from part.suspects(model, state)
+
     def bind(self, model, run) -> tuple:
         return tuple(part.bind(model, run) for part in self.parts)
 
@@ -163,6 +167,10 @@ class When(Composite):
     def text(self) -> str:
         return f"when({getattr(self.predicate, '__name__', 'predicate')}, {self.part.text()})"
 
+    def suspects(self, model, state) -> Iterator[tuple[Any, tuple]]:
+        yield self.predicate, (state,)
+        yield from super().suspects(model, state)
+
     def build(self, model, inner: bool) -> Any:
         once, wrap = self.part.build(model, inner), compiled_or_not(inner)
         predicate = jit(self.predicate, flags=FLAGS, user=True, inner=inner)
@@ -195,7 +203,7 @@ def cycle(*kernels: Kernel) -> Kernel:
 
 
 def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
-    """One of several kernels a step, drawn by weight, as in mixture((k1, .8), (k2, .2))."""
+    """One of several kernels a step: pairs (kernel, weight)."""
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Kernel)):
             raise TypeError(f"mixture({pair!r}): give pairs (kernel, weight).")

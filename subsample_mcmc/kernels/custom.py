@@ -40,7 +40,7 @@ class Custom(Leaf):
         """Adds who vouches for the guarantee, and whether it compiles."""
         told = super().facts(model) | {"kind": "user's kernel", "note": "as its author says"}
         if model is not None and (reason := self.obstacle(model)):
-            told["note"] += f"; the chain's loop runs in Python: {reason}"
+            told["note"] += f"; the chain's loop runs in Python: {reason.splitlines()[0]}"
         return told
 
     def obstacle(self, model) -> str:

@@ -102,6 +102,11 @@ class Gibbs(Leaf):
             told["note"] = f"at most {told['rows']} data per site: summed exactly in one loop"
         return told
 
+    def suspects(self, model, state):
+        """Its own prior."""
+        if self.log_prior is not None:
+            yield self.log_prior, (state, model.data, np.int64(0), np.int64(0))
+
     def rows(self, model) -> int:
         """The most data that a site's draw is about."""
         touches = model.variables[self.block].touches

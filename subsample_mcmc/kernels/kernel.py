@@ -84,6 +84,10 @@ class Kernel:
         """The tools of one chain."""
         raise TypeError(f"{type(self).__name__} must define bind(): see kernels/kernel.py.")
 
+    def suspects(self, model: Model, state) -> Iterator[tuple[Any, tuple]]:
+        """The user's functions in it, with arguments: who is to blame if it does not compile."""
+        yield from ()
+
     def text(self) -> str:
         """The structure, in one line."""
         return repr(self)

@@ -3,8 +3,8 @@
 v = u + (h/2) M g_S(u) + h^1/2 L z in free coordinates, M = L L', z standard normal. The mini-batch
 S is drawn for this step, independently of the state, and serves the mean of the proposal and of
 the way back. So given S the step is Metropolis-Hastings with a density that is known, and leaves
-the posterior fixed for every S. With S anew for the way back it would not. (Welling & Teh 2011;
-corrected by a race: Chen & Ghahramani 2016; acceptance: Roberts & Rosenthal 1998.)
+the posterior fixed whatever S is. (Welling & Teh 2011; corrected by a race: Chen & Ghahramani
+2016; acceptance: Roberts & Rosenthal 1998.)
 """
 
 from contextlib import suppress

@@ -95,6 +95,17 @@ class Metropolis(Leaf):
         """Adds the two arms."""
         return super().facts(model) | {"arms": 2}
 
+    def suspects(self, model, state):
+        """Its surrogate, and the functions of a proposal of the user's own."""
+        if self.surrogate is not None:
+            yield self.surrogate, (state,)
+        if not self.proposal.free:
+            out = np.zeros(model.variables[self.block].block.length)
+            current = read_only(out)
+            yield self.proposal.draw, (np.random.default_rng(0), current, out)
+            if self.proposal.log_density is not None:
+                yield self.proposal.log_density, (out, current)
+
     def check(self, model) -> None:
         """Refuse discrete blocks and scales of the wrong length."""
         variable = model.variables[self.block]

@@ -82,6 +82,7 @@ def local_decider(model, touched: bool):
                 continue
             value = total(trial, arm, rows)
             tally.pulls += rows
+            tally.everything += rows
             if not_a_sum(value):
                 fail(chain.now[0], trial, NOT_FINITE, arm, -1)
                 place(trial, current)
@@ -94,7 +95,6 @@ def local_decider(model, touched: bool):
             return -1
         tally.decisions += 1
         tally.exact += 1
-        tally.everything += rows * len(judge.offsets)
         tally.accepted += 1 if best != current else 0
         place(trial, best)
         return best

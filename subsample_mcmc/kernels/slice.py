@@ -59,8 +59,10 @@ class Slice(Leaf):
     most: limit on stepping out (times the width) and on tests while shrinking; a slice in which
         no point was found stays where it is and is counted as capped.
     frozen: all tests of one slice read the same rows in the same order (DuBois et al. 2014). Then
-        tests seldom contradict each other, but a misleading order misleads them all, and points
-        are chosen knowing it: no bound on a single test survives, hence at best "asymptotic".
+        they seldom contradict each other, and a misleading order leads all of them astray: with
+        Normal at delta .05 and .01, a posterior's sd came out 2.1 and 1.24 times too large, with
+        fresh rows 1.12 and 1.006. Points are chosen knowing the order, so no bound on a single
+        test survives: at best "asymptotic".
     """
 
     block: str

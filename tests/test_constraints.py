@@ -1,0 +1,160 @@
+"""Constraints: coordinates and their inverse, the Jacobian by differences, edges, refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import subsample_mcmc as sm
+from subsample_mcmc.constraints import real, to_block, to_free
+from subsample_mcmc.jit import jit
+
+SETS = {
+    "real": real,
+    "log": sm.positive,
+    "softplus": sm.positive("softplus"),
+    "cuberoot": sm.positive("cuberoot"),
+    "interval": sm.interval(-2.0, 5.0),
+    "unit": sm.interval(0.0, 1.0),
+    "simplex": sm.simplex,
+}
+pytestmark = pytest.mark.plain
+
+
+@jit
+def free_of(kind, low, high, x, u):
+    to_free(kind, low, high, x, u)
+
+
+@jit
+def block_of(kind, low, high, u, x):
+    return to_block(kind, low, high, u, x)
+
+
+def block(name, u):
+    """(x, log |dx/du|) at free coordinates u."""
+    given_set, u = SETS[name], np.atleast_1d(np.asarray(u, dtype=float))
+    x = np.full(len(u) + (name == "simplex"), np.nan)
+    with np.errstate(all="ignore"):
+        jacobian = block_of(given_set.kind, given_set.low, given_set.high, u, x)
+    return x, jacobian
+
+
+def free(name, x):
+    given_set, x = SETS[name], np.asarray(x, dtype=float)
+    u = np.full(given_set.free_length(len(x)), np.nan)
+    free_of(given_set.kind, given_set.low, given_set.high, x, u)
+    return u
+
+
+def points(name):
+    """Three free coordinates from where the map is far from its edges."""
+    least, most = {"cuberoot": (0.05, 12.0), "simplex": (-3.0, 3.0)}.get(name, (-12.0, 12.0))
+    return st.lists(st.floats(least, most), min_size=3, max_size=3).map(np.array)
+
+
+@pytest.mark.parametrize("name", SETS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_there_and_back(name, data):
+    u = data.draw(points(name))
+    x, jacobian = block(name, u)
+    SETS[name].check("x", x)  # inside its set
+    assert np.isfinite(jacobian)
+    # x keeps 16 digits, so near an edge of the set u keeps those of the distance to it.
+    np.testing.assert_allclose(free(name, x), u, rtol=1e-9, atol=1e-9)
+    again, _ = block(name, free(name, x))
+    np.testing.assert_allclose(again, x, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_jacobian_is_the_derivative(name, data):
+    u = data.draw(points(name))
+    _, jacobian = block(name, u)
+    free_length = len(u)
+    matrix = np.zeros((free_length, free_length))
+    for j in range(free_length):
+        step = 1e-4 * np.eye(free_length)[j]
+        # Five points: the error is of order step^4.
+        near = block(name, u + step)[0] - block(name, u - step)[0]
+        far = block(name, u + 2.0 * step)[0] - block(name, u - 2.0 * step)[0]
+        matrix[:, j] = ((8.0 * near - far) / 12e-4)[:free_length]
+    sign, determinant = np.linalg.slogdet(matrix)
+    # Differences of x near 1 lose what x is rounded to: 1e-16 over the smallest derivative.
+    lost = 1e-11 / np.exp(np.log(np.abs(np.diag(matrix)) + 1e-300).min())
+    assert sign == 1.0
+    assert abs(determinant - jacobian) < 1e-7 + 100.0 * lost
+
+
+@pytest.mark.parametrize("name", ["log", "softplus", "unit", "simplex"])
+@pytest.mark.parametrize("v", [-20.0, -40.0, -300.0, -700.0])
+def test_far_out_all_digits_are_kept(name, v):
+    """A posterior with much mass near zero must not lose its way back, or stick there."""
+    x, jacobian = block(name, [v])
+    assert 0.0 < x[0] < 1e-8
+    assert jacobian == pytest.approx(v, abs=1e-7)
+    assert free(name, x) == pytest.approx(v, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "v"),
+    [
+        ("log", 800.0), ("log", -800.0), ("softplus", -800.0), ("cuberoot", -0.1),
+        ("cuberoot", 0.0), ("cuberoot", 1e-120), ("interval", 100.0), ("interval", -100.0),
+        ("unit", 50.0), ("unit", -800.0), ("simplex", 800.0), ("simplex", -800.0),
+    ],
+)  # fmt: skip
+def test_what_rounds_to_the_edge_is_outside(name, v):
+    assert block(name, [v])[1] == -np.inf
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_one_coordinate_outside_is_outside(name):
+    edge = {"real": np.nan, "cuberoot": -1.0}.get(name, -800.0)
+    _, jacobian = block(name, [1.0, edge, 1.0])
+    assert jacobian == (0.0 if name == "real" else -np.inf)
+
+
+@pytest.mark.parametrize("name", ["log", "softplus", "cuberoot", "interval", "unit", "simplex"])
+def test_a_nan_is_outside(name):
+    assert not block(name, [np.nan])[1] > -np.inf
+
+
+def test_the_sets_are_told_apart():
+    assert sm.positive("log").kind == sm.positive.kind
+    assert sm.positive("softplus")("cuberoot").kind == sm.positive("cuberoot").kind
+    assert len({c.kind for c in SETS.values()}) == 6
+    assert sm.simplex.free_length(4) == 3
+    assert sm.interval(0.0, 1.0).free_length(4) == 4
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: sm.interval(1.0, 1.0), r"interval\(1.0, 1.0\)"),
+        (lambda: sm.interval(2, 1), r"interval\(2, 1\)"),
+        (lambda: sm.interval(0.0, np.inf), r"interval\(0.0, inf\)"),
+        (lambda: sm.interval(np.nan, 1.0), r"interval\(nan, 1.0\)"),
+        (lambda: sm.positive("sqrt"), r"positive\('sqrt'\)"),
+        (lambda: sm.simplex("log"), r"simplex\('log'\)"),
+        (lambda: sm.interval(0, 1)("log"), r"interval\(0, 1\)\('log'\)"),
+    ],
+)
+def test_wrong_sets_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("log", [1.0, 0.0]), ("softplus", [-1.0]), ("cuberoot", [0.0]), ("interval", [5.0]),
+        ("interval", [-2.0]), ("unit", [0.5, 1.5]), ("simplex", [1.0]), ("simplex", [0.5, 0.6]),
+        ("simplex", [1.0, 0.0]), ("simplex", [1.5, -0.5]),
+    ],
+)  # fmt: skip
+def test_wrong_starts_are_refused(name, values):
+    with pytest.raises(ValueError, match=r"state w=\["):
+        SETS[name].check("w", np.array(values))
