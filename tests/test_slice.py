@@ -25,7 +25,7 @@ from tests.models import (
     walker,
 )
 
-COUNT = 20 if DISABLED else 6000
+COUNT = 20 if DISABLED else 10_000
 
 
 def exact(width=1.0, **more):

@@ -29,11 +29,11 @@ from subsample_mcmc.kernels.gradient import (
 )
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, Leaf, tally_of
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, two_arms
+from subsample_mcmc.kernels.noise import fill_normal
 from subsample_mcmc.kernels.trial import (
     Judge,
     decider,
     fail,
-    fill_normal,
     make_judge,
     make_trial,
     place,

@@ -12,7 +12,7 @@ import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.adapt import step_size
-from subsample_mcmc.kernels.trial import fill_normal
+from subsample_mcmc.kernels.noise import fill_normal
 from subsample_mcmc.userfunction import plain
 
 

@@ -5,7 +5,6 @@ an arm is either a value of one discrete site or a row of candidate values for a
 It is tried by writing it into the state; the chosen one is written last.
 """
 
-from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,26 +277,3 @@ def decider(model, selector: Selector, touched: bool) -> Any:
 def fail(now, trial, code, arm, row):
     """Stop the chain: what went wrong, and where."""
     now.code, now.kernel, now.arm, now.row = code, trial.target[0].leaf, arm, row
-
-
-# ------------------------------------------------------------------------------ random numbers
-@jit(inner=True)
-def gumbel(rng):
-    """A standard Gumbel variable. The floor is met once in 2^53 draws."""
-    exponential = -log(1.0 - rng.random())
-    return -log(max(exponential, 1e-17))
-
-
-@jit(inner=True)
-def fill_normal(rng, out):
-    """Standard normals, by Marsaglia's polar method: numba's own cost a second to compile."""
-    i = 0
-    while i < len(out):
-        a, b = 2.0 * rng.random() - 1.0, 2.0 * rng.random() - 1.0
-        s = a * a + b * b
-        if 0.0 < s < 1.0:
-            factor = sqrt(-2.0 * log(s) / s)
-            out[i] = a * factor
-            if i + 1 < len(out):
-                out[i + 1] = b * factor
-            i += 2
