@@ -59,18 +59,42 @@ def transitions(before, after, states):
     return counts.reshape(states, states)
 
 
+def first_transitions(codes, states, each):
+    """The first `each` steps out of every state of a chain: independent draws from its rows.
+
+    A chain may be thought to read each row's draws from a pile of its own; the first of every
+    pile are independent, whatever the order in which they were read.
+    """
+    order = np.argsort(codes[:-1], kind="stable")
+    before = codes[order]
+    place = np.arange(len(order)) - np.searchsorted(before, before)
+    order = order[place < each]
+    return transitions(codes[order], codes[order + 1], states)
+
+
 # ------------------------------------------------------------------------------------- claims
 def rows_equal(counts, matrix, alarm=ALARM):
-    """Fail if the counts in some cell contradict its probability (exact binomial tests)."""
+    """Fail if independent rows of counts contradict a transition matrix.
+
+    Cell by cell with exact binomial tests, and all rows together by their relative entropy: n
+    D(observed, p) has the moment generating function of a Gamma(k - 1) variable or less (Agrawal
+    2020, IEEE Trans. Inf. Theory 66(10)), so the sum exceeds t with probability at most
+    exp(df - t) (t / df)^df.
+    """
     n = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)
     assert n.min() > 0
-    share = alarm / counts.size / 2
+    share = alarm / counts.size / 4
     chance = np.minimum(stats.binom.sf(counts - 1, n, matrix), stats.binom.cdf(counts, n, matrix))
     worst = np.unravel_index(np.argmin(chance), chance.shape)
     assert chance[worst] >= share, (
         f"cell {worst}: {counts[worst]} of {n[worst]}, expected {matrix[worst]:.5g}; "
         f"chance {chance[worst]:.1e} < {share:.1e}"
     )
+    df = np.count_nonzero(matrix) - len(matrix)
+    seen = counts > 0
+    entropy = float((counts[seen] * np.log(counts[seen] / n[seen] / matrix[seen])).sum())
+    bound = 1.0 if entropy <= df else np.exp(df - entropy + df * np.log(entropy / df))
+    assert bound >= alarm / 2, f"{entropy:.1f} nats from what is expected: chance {bound:.1e}"
 
 
 def rows_within(counts, matrix, delta, alarm=ALARM):

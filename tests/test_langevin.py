@@ -10,7 +10,6 @@ import subsample_mcmc as sm
 from subsample_mcmc.chain import Chunk, Program, Walker, loop_over
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels import langevin
-from subsample_mcmc.kernels.gradient import draw_batch
 
 
 def walker(model, kernel, seed=0, **options):
@@ -289,31 +288,19 @@ def test_leaves_the_posterior_fixed_when_raced():
 true_ratio = langevin.ratio_of
 
 
-def ignored(slope):
+def ignored(slope, again):
     """A mutant: as if proposals were symmetric."""
     return langevin.no_ratio
 
 
-def one_ended(slope):
+def one_ended(slope, again):
     """A mutant: the way back with the gradient from the start."""
 
     @jit(inner=True)
     def at_start(tools, to, u, g):
         return slope(tools, to, to.u, g)
 
-    return true_ratio(at_start)
-
-
-def redrawn(slope):
-    """Not a mutant: S anew for the way back. (S, S') and (S', S) have the same law."""
-    ratio = true_ratio(slope)
-
-    @jit(inner=True)
-    def other(chain, tools):
-        draw_batch(tools.slope, chain.rows)
-        return ratio(chain, tools)
-
-    return other
+    return true_ratio(at_start, again)
 
 
 @pytest.mark.parametrize("mutant", [ignored, pytest.param(one_ended, marks=pytest.mark.slow)])
@@ -324,9 +311,9 @@ def test_the_test_of_it_sees_mutants(mutant, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_second_batch_for_the_way_back_would_be_exact(monkeypatch):
-    monkeypatch.setattr(langevin, "ratio_of", redrawn)
-    kernel = steps_of(sm.Exact())
+def test_a_second_batch_for_the_way_back_is_exact_too():
+    """(S, S') and (S', S) have the same law."""
+    kernel = steps_of(sm.Exact(), backward="fresh")
     assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=400_000, seed=3) > 1e-6
 
 
@@ -401,6 +388,31 @@ def test_sgld_is_biased_as_theory_says_and_the_correction_is_not():
     assert low < 1.0 < high < 1.2
 
 
+@pytest.mark.slow
+def test_a_reference_point_takes_the_noise_of_the_batch_away():
+    """A normal mean: gradients differ from those at the reference by the same for every datum."""
+    size, batch, draws = 100, 10, 200_000
+    model, h = edge(size=size), 0.5 / size
+    a = 1.0 - h * size / 2.0
+    cv = walker(model, sgld(h, control=0.3)).advance(draws).floats[:, 0]
+    wide = 5.0 * np.sqrt(2.0 / draws * (1.0 + a * a) / (1.0 - a * a))
+    assert abs(cv.var() / (h / (1.0 - a * a)) - 1.0) < wide  # as with full gradients
+    made = walker(model, sm.Langevin("theta", batch=batch, selector=sm.Exact(), control=0.3))
+    made.advance(2000, warm=True)
+    exact = made.advance(draws).floats[:, 0]
+    parts = (exact**2).reshape(200, -1).mean(axis=1) * size
+    assert stats.ttest_1samp(parts, 1.0).pvalue > 1e-6
+
+
+def test_a_reference_point_that_would_go_stale_or_is_off_the_support_is_refused():
+    with pytest.raises(ValueError, match="would be stale"):
+        Program(joint(), sm.Langevin("theta", batch=4, control=np.zeros(2)) >> fresh)
+    with pytest.raises(ValueError, match="control has shape"):
+        Program(edge(), sm.Langevin("theta", batch=4, control=np.zeros(2)))
+    told = sm.Langevin("theta", batch=4, control=0.1, correct=False, step=1e-3).describe(edge())
+    assert "SGLD-CV" in told and "unadjusted" in told
+
+
 # ---------------------------------------------------------------------------- edges and mistakes
 def test_the_edge_of_the_support_is_no_error():
     """A difference that reaches over it counts as 0, and the chain goes on."""
@@ -444,6 +456,7 @@ def test_a_gradient_that_is_none_stops_the_chain_where_it_stands():
         ({"batch": 0}, ValueError, "batch=0: give a whole number of rows, at least 1"),
         ({"batch": 2.5}, ValueError, "batch=2.5: give a whole number"),
         ({"gradient": "autodiff"}, TypeError, "'autodiff' is not a Python function: give \"minib"),
+        ({"backward": "new"}, ValueError, 'backward=.new.: it must be "same" or "fresh"'),
         ({"selector": 3}, TypeError, "selector=3: give a selector"),
         ({"decay": 0.5}, ValueError, "decay=0.5: give a power.*only with correct=False"),
         ({"correct": False}, ValueError, "correct=False decides nothing: give a number as step"),

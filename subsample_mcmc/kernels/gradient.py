@@ -14,7 +14,6 @@ import numpy as np
 from subsample_mcmc.constraints import SIMPLEX, to_block, to_free
 from subsample_mcmc.draws import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.kernels.adapt import step_size
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.kernels.trial import MASK, Trial, make_trial, model_sources, nothing, place
 from subsample_mcmc.rules.race import NOT_FINITE
@@ -39,6 +38,9 @@ class Slope(NamedTuple):
     one: np.ndarray  # the gradient of one datum
     shaped: np.ndarray  # the same memory, in the block's shape
     bad: np.ndarray  # (1,) the datum to blame, or -1
+    anchor: np.ndarray  # a reference point in free coordinates (reference.py), if there is one
+    known: np.ndarray  # the gradient there, over all data
+    spare: np.ndarray
 
 
 def make_slope(model, run, variable, batch: int, own: bool) -> Slope:
@@ -50,20 +52,9 @@ def make_slope(model, run, variable, batch: int, own: bool) -> Slope:
     return Slope(
         probe, rows, np.arange(batch, dtype=rows.kept.dtype), batch * (1 if own else 2 * free),
         np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), np.zeros(block.length), one,
-        one.reshape(block.shape or (1,)), np.full(1, -1),
+        one.reshape(block.shape or (1,)), np.full(1, -1), np.zeros(free), np.zeros(free),
+        np.zeros(free),
     )  # fmt: skip
-
-
-class Push(NamedTuple):
-    """The noise of a proposal, and the gradients at both ends."""
-
-    full: int  # 1: L is `factor`; 0: L is the diagonal of the tuning's scales
-    factor: np.ndarray
-    decay: float
-    noise: np.ndarray  # z
-    lean: np.ndarray  # z plus h^1/2 / 2 L' g
-    here: np.ndarray  # g_S(u)
-    there: np.ndarray  # g_S(v)
 
 
 @jit(inner=True)
@@ -214,35 +205,6 @@ def given_gradient(model, gradient):
         return total
 
     return begin, along
-
-
-@jit(inner=True)
-def lean(push, tuning, g, root):
-    """Add h^1/2 / 2 L' g to push.lean."""
-    for i in range(len(g)):
-        value = tuning.scales[i] * g[i] if push.full == 0 else 0.0
-        for k in range(i, len(g) if push.full == 1 else i):
-            value += push.factor[k, i] * g[k]
-        push.lean[i] += 0.5 * root * value
-
-
-@jit(inner=True)
-def go(push, tuning, u, root, v):
-    """v = u + h^1/2 L (z + h^1/2 / 2 L' g_S(u))."""
-    for i in range(len(u)):
-        push.lean[i] = push.noise[i]
-    lean(push, tuning, push.here, root)
-    for i in range(len(u)):
-        value = tuning.scales[i] * push.lean[i] if push.full == 0 else 0.0
-        for k in range(i + 1 if push.full == 1 else 0):
-            value += push.factor[i, k] * push.lean[k]
-        v[i] = u[i] + root * value
-
-
-@jit(inner=True)
-def root_of(tools, now):
-    """h^1/2, the step in use."""
-    return step_size(tools.tuning, now) * (1.0 + now.iteration) ** (-0.5 * tools.push.decay)
 
 
 # ------------------------------------------------------------------- is the user's gradient right

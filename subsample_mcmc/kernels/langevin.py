@@ -2,45 +2,44 @@
 
 v = u + (h/2) M g_S(u) + h^1/2 L z in free coordinates, M = L L', z standard normal. The mini-batch
 S is drawn for this step, independently of the state, and serves the mean of the proposal and of
-the way back. So given S the step is Metropolis-Hastings with a density that is known, and leaves
-the posterior fixed whatever S is. (Welling & Teh 2011; corrected by a race: Chen & Ghahramani
-2016; acceptance: Roberts & Rosenthal 1998.)
+the way back (or that one has a mini-batch of its own). So given S the step is Metropolis-Hastings
+with a density that is known, and leaves the posterior fixed whatever S is. (Welling & Teh 2011;
+corrected by a race: Chen & Ghahramani 2016; acceptance: Roberts & Rosenthal 1998.)
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import to_block, to_free
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning
+from subsample_mcmc.kernels.adapt import Tuning, make_tuning
 from subsample_mcmc.kernels.gradient import (
-    Push,
     Slope,
     check_gradient,
-    draw_batch,
-    go,
-    lean,
     make_slope,
-    root_of,
     slope_of,
 )
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, Leaf, tally_of
+from subsample_mcmc.kernels.kernel import Leaf, tally_of
+from subsample_mcmc.kernels.langevin_step import (
+    Push,
+    go_there,
+    langevin_step,
+    no_ratio,
+    ratio_of,
+    scales_of,
+)
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, two_arms
-from subsample_mcmc.kernels.noise import fill_normal
+from subsample_mcmc.kernels.reference import anchor, anchored, reference_of
 from subsample_mcmc.kernels.trial import (
     Judge,
     decider,
-    fail,
     make_judge,
     make_trial,
-    place,
 )
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing
-from subsample_mcmc.selectors.selector import Selector, not_a_sum
+from subsample_mcmc.selectors.selector import Selector
 from subsample_mcmc.userfunction import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
@@ -74,6 +73,12 @@ class Langevin(Leaf):
     correct=False: plain SGLD: no decision, and a bias that nobody knows. Proposals off the
         support are refused. Steps are h (1 + t)^-decay, t the chain's iterations before,
         warm-up included; where they decrease, weight draws by the statistic `scale`, the step.
+    backward: the mini-batch of the way back, "same" as forward or "fresh". Both are exact: (S, S')
+        and (S', S) are equally likely. A fresh one mixes better (ESS 102 against 9 with 10% of
+        20,000 data): the same one adds its noise twice.
+    control: a reference point of the block, such as a posterior mode, whose gradient over all data
+        is computed once: the mini-batch then estimates only the difference to it (SGLD-CV). The
+        block must be the model's only one. With correct=False a bias remains, of the order of h.
     surrogate: see sm.delayed.
     """
 
@@ -86,6 +91,8 @@ class Langevin(Leaf):
     correct: bool = True
     adapt: bool = True
     decay: float = 0.0
+    backward: str = "same"
+    control: Any = None
     surrogate: Any = None
 
     def __post_init__(self):
@@ -112,13 +119,19 @@ class Langevin(Leaf):
         """The user's gradient, or None."""
         return None if self.gradient == "minibatch" else self.gradient
 
+    @property
+    def controlled(self) -> bool:
+        """Is there a reference point."""
+        return self.control is not None
+
     def facts(self, model=None) -> dict[str, Any]:
         """Adds which gradient is used, and the steps of plain SGLD."""
         kind = "your gradient" if self.own else "gradient by central differences"
-        note = f"{kind}, batch {self.batch}"
+        note = f"{kind}, batch {self.batch}" + (", control variate" if self.controlled else "")
         if not self.correct:
             fall = f" (1 + t)^-{self.decay:g}, t iterations before" if self.decay else ""
-            note += f"; plain SGLD, nothing corrects it, steps {self.step:g}{fall}"
+            name = "SGLD-CV" if self.controlled else "plain SGLD"
+            note += f"; {name}, nothing corrects it, steps {self.step:g}{fall}"
         return super().facts(model) | {"arms": 2 if self.correct else None, "note": note}
 
     def check(self, model) -> None:
@@ -133,19 +146,28 @@ class Langevin(Leaf):
                 f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
             )
         scales_of(self.precondition, variable.constraint.free_length(variable.block.length))
+        if self.controlled and len(model.names) > 1:
+            raise ValueError(
+                f"Langevin({self.block!r}, control=...): the gradient at the reference point "
+                f"changes with the other blocks of {model.names}, and would be stale. Leave "
+                "control out, or make the model one block."
+            )
+        reference_of(self.control, variable)
         if self.own is not None:
             check_gradient(model, self.block, self.own)
 
     def build(self, model, inner: bool) -> Any:
         """The compiled step."""
         slope, prior = slope_of(model, self.own), model.compiled[2]
+        slope = anchored(slope) if self.controlled else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, prior, go_there, inner)
         surrogate = self.surrogate
         if surrogate is not None:
             surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
         settle = two_arms(decider(model, self.selector, touched=False), prior, surrogate)
-        return langevin_step(slope, ratio_of(slope), prior, settle, inner)
+        ratio = ratio_of(slope, self.backward == "fresh")
+        return langevin_step(slope, ratio, prior, settle, inner)
 
     def bind(self, model, run) -> Tools:
         """Tools of one chain."""
@@ -154,6 +176,10 @@ class Langevin(Leaf):
         free, given = len(to.u), self.precondition
         trial = make_trial(model, run, block, model.size, np.zeros((2, block.length)))
         slope = make_slope(model, run, variable, int(self.batch), self.own is not None)
+        if (point := reference_of(self.control, variable)) is not None:
+            full = make_slope(model, run, variable, model.size, self.own is not None)
+            anchor(slope_of(model, self.own), slope, full, to, point, run.floats)
+            slope = slope._replace(cost=2 * slope.cost)
         scales, factor = scales_of(given, free)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size
         target = OPTIMAL if self.adapt and self.correct else 0.0
@@ -174,6 +200,8 @@ def refuse(spec: Langevin) -> None:
         raise ValueError(f"batch={spec.batch!r}: give a whole number of rows, at least 1.")
     if spec.gradient != "minibatch":
         plain(spec.gradient, "gradient", '"minibatch" or gradient(state, data, n, out)')
+    if spec.backward not in ("same", "fresh"):
+        raise ValueError(f'backward={spec.backward!r}: it must be "same" or "fresh".')
     if spec.selector is not None and not isinstance(spec.selector, Selector):
         raise TypeError(f"selector={spec.selector!r}: give a selector such as sm.Exact().")
     if not 0.0 <= spec.decay < np.inf or (spec.decay and spec.correct):
@@ -186,113 +214,3 @@ def refuse(spec: Langevin) -> None:
             'correct=False decides nothing: give a number as step, such as 0.1 / N ("auto" adapts '
             "to decisions), and neither a selector nor a surrogate; or use correct=True."
         )
-
-
-def scales_of(given, free: int) -> tuple[np.ndarray, np.ndarray]:
-    """(scales, lower factor) of a preconditioner, checked."""
-    ones, unused = np.ones(free), np.zeros((1, 1))
-    if given is None:
-        return ones, unused
-    if given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
-        return given, unused
-    if given.shape == (free, free) and np.all(np.isfinite(given)) and np.allclose(given, given.T):
-        with suppress(np.linalg.LinAlgError):
-            return ones, np.ascontiguousarray(np.linalg.cholesky(given))
-    raise ValueError(
-        f"precondition has shape {given.shape}: give {free} positive scales, or a symmetric, "
-        f"positive definite matrix of shape {(free, free)}, for the block's {free} free "
-        "coordinates."
-    )
-
-
-# ---------------------------------------------------------------------------------- compiled half
-def launcher(slope):
-    """launch(chain, tools) -> log |dy/dv| - log |dx/du|: a proposal in to.v and candidate 1.
-
-    -inf: off the support. The state is as it was; after an error a code is set.
-    """
-
-    @jit(inner=True)
-    def launch(chain, tools):
-        trial, to, push = tools.judge.trial, tools.coordinates, tools.push
-        now, tally, start = chain.now[0], tools.judge.tally[0], trial.target[0].start
-        x, y = trial.candidates[0], trial.candidates[1]
-        for j in range(len(x)):
-            x[j] = trial.floats[start + j]
-        to_free(to.kind, to.low, to.high, x, to.u)
-        here = to_block(to.kind, to.low, to.high, to.u, y)
-        draw_batch(tools.slope, chain.rows)
-        code = slope(tools.slope, to, to.u, push.here)
-        place(trial, 0)
-        if code != 0:
-            fail(now, trial, code, 0, tools.slope.bad[0])
-            return -np.inf
-        fill_normal(chain.rng, push.noise)
-        root = root_of(tools, now)
-        go(push, tools.tuning, to.u, root, to.v)
-        tally.steps += 1
-        tally.gradients += tools.slope.cost
-        tally.scale = root * root
-        return to_block(to.kind, to.low, to.high, to.v, y) - here
-
-    return launch
-
-
-def ratio_of(slope):
-    """ratio(chain, tools) -> log q(u | v, S) - log q(v | u, S).
-
-    The way back needs z' = -(z + h^1/2 / 2 L' (g_S(u) + g_S(v))): solve its definition for z'.
-    """
-
-    @jit(inner=True)
-    def ratio(chain, tools):
-        push, to, root = tools.push, tools.coordinates, root_of(tools, chain.now[0])
-        # A gradient that is no number counts as 0 here, which leaves the step exact; from there
-        # the chain would stop with an error, so it hides nothing.
-        slope(tools.slope, to, to.v, push.there)
-        tools.judge.tally[0].gradients += tools.slope.cost
-        lean(push, tools.tuning, push.there, root)
-        value = 0.0
-        for i in range(len(push.noise)):
-            value += 0.5 * (push.noise[i] * push.noise[i] - push.lean[i] * push.lean[i])
-        return value if value == value else -np.inf  # overflow: there is no way back
-
-    return ratio
-
-
-@jit(inner=True)
-def no_ratio(chain, tools):
-    """For plain SGLD, which looks at nothing but its own way."""
-    return 0.0
-
-
-@jit(inner=True)
-def go_there(chain, judge, ratio):
-    """The decision of plain SGLD: yes, unless it is off the support."""
-    if ratio > -np.inf:
-        place(judge.trial, 1)
-        judge.tally[0].accepted += 1
-    return 0.0
-
-
-def langevin_step(slope, ratio, prior, settle, inner: bool):
-    """step(chain, tools): a proposal, its ratio, and what settles it."""
-    launch = launcher(slope)
-
-    @jit(inner=inner)
-    def step(chain, tools):
-        trial, now = tools.judge.trial, chain.now[0]
-        change = launch(chain, tools)
-        if change > -np.inf:
-            place(trial, 1)
-            value = prior(trial.state)
-            if not_a_sum(value):
-                fail(now, trial, BAD_PRIOR, 1, -1)
-            # Where the prior is zero all is said, and data must not be asked.
-            change = change + ratio(chain, tools) if value > -np.inf else -np.inf
-            place(trial, 0)
-        if now.code == 0:
-            accepted = settle(chain, tools.judge, change)
-            learn(tools.tuning, now, tools.coordinates.u, accepted)
-
-    return step
