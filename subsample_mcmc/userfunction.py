@@ -50,9 +50,11 @@ def _shown(name, value) -> str:
 def number(value, shown: str) -> float:
     """`value` as a float, or an error that says what was returned."""
     if isinstance(value, np.ndarray) and value.ndim:
+        advice = " for datum n. Drop the sum over data: the race does it." if "n=" in shown else "."
+        if value.shape == (1,) and "state" in shown:
+            advice = ". Blocks are arrays, also those of one number: read state.mu[0], not state.mu."
         raise TypeError(
-            f"{shown} returned an array of shape {value.shape}; it must return one float"
-            + (" for datum n. Drop the sum over data: the race does it." if "n=" in shown else ".")
+            f"{shown} returned an array of shape {value.shape}; it must return one float{advice}"
         )
     if isinstance(value, complex) or not isinstance(
         value, bool | int | float | np.number | np.ndarray

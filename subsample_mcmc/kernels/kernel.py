@@ -180,7 +180,12 @@ def worst(guarantees) -> str:
 def check(kernel: Kernel, model: Model) -> None:
     """Refuse a composition that leaves a block unmoved or moves what is not there."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel={kernel!r}: give a kernel such as sm.Gibbs('k').")
+        several = isinstance(kernel, list | tuple) and all(isinstance(k, Kernel) for k in kernel)
+        raise TypeError(
+            f"kernel={type(kernel).__name__}: "
+            + ("combine kernels with k1 >> k2 or sm.cycle(k1, k2)." if several else
+               "give a kernel such as sm.Gibbs('k').")
+        )
     moved: set[str] = set()
     for label, leaf in labelled(kernel):
         missing = [name for name in leaf.writes if name not in model.variables]

@@ -30,16 +30,17 @@ class Racing(Selector):
     growth: each look reads this many times the rows of the one before (2 = the paper's); 1.0
         means `batch` more rows each time, for rules made for that (TTest, Confidence).
         Rules that are valid at every row (Betting) look more often.
-    retreat: stream the surviving arms exactly when that is cheaper than racing on; a decision
-        then costs at most about 1.1 times the exact one. With few rows this is decided
-        before the first batch.
+    retreat: stream the surviving arms exactly when that is cheaper than racing on. True: a decision
+        costs at most about 1.1 times the exact one, in the worst case; with few rows this is
+        decided before the first batch. A number r allows about 1.1 + r, for races that pay after
+        some percent of the rows; False races to the end.
     """
 
     rule: Rule = field(default_factory=Normal)
     delta: float = 0.05
     batch: int | None = None
     growth: float = 2.0
-    retreat: bool = True
+    retreat: bool | float = True
 
     def __post_init__(self):
         if not 0.0 < self.delta < 1.0:
@@ -53,6 +54,11 @@ class Racing(Selector):
             raise ValueError(
                 f"growth={self.growth!r}: give a factor between 1.01 and 16, or 1.0 for looks of "
                 "equal distance."
+            )
+        if not (isinstance(self.retreat, bool) or 0.0 < self.retreat < np.inf):
+            raise ValueError(
+                f"retreat={self.retreat!r}: give True, False, or a positive number, the share of an "
+                "exact decision that a race may waste."
             )
         if not isinstance(self.rule, Rule):
             raise TypeError(
@@ -88,7 +94,8 @@ class Racing(Selector):
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
             int(self.rule.compares_pairs), int(self.rule.declares_range),
-            cost + self.rule.cost if self.retreat else 0.0, PATIENCE, rule,
+            cost + self.rule.cost if self.retreat else 0.0,
+            PATIENCE + (0.0 if isinstance(self.retreat, bool) else float(self.retreat)), rule,
         )  # fmt: skip
 
     def scratch(self, shape: Shape) -> Any:
