@@ -153,11 +153,21 @@ class Walker:
         )  # fmt: skip
         now = self.chain.now
         now["warm"] = int(warm)
-        with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
-            reached = self.program.loop(
-                self.chain, self.tools, self.ints, self.floats, self.words, out, 0, draws, thin,
-                not warm,
-            )  # fmt: skip
+        begun = self.iteration
+        try:
+            with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
+                reached = self.program.loop(
+                    self.chain, self.tools, self.ints, self.floats, self.words, out, 0, draws,
+                    thin, not warm,
+                )  # fmt: skip
+        except Exception as error:
+            if self.program.compiled or not draws:
+                raise
+            # A user's kernel, in a loop that runs in Python: as with any other failing step.
+            error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
+            reached, self.error = (self.iteration - begun) // thin, error
+            self.restore(before)
+            return self.advance(reached, thin, warm)
         if int(now[0].code) != 0:
             self.error = self.explanation()
             self.restore(before)

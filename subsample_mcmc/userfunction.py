@@ -52,7 +52,7 @@ def number(value, shown: str) -> float:
     if isinstance(value, np.ndarray) and value.ndim:
         advice = " for datum n. Drop the sum over data: the race does it." if "n=" in shown else "."
         if value.shape == (1,) and "state" in shown:
-            advice = ". Blocks are arrays, also those of one number: read state.mu[0], not state.mu."
+            advice = ". Blocks are arrays, even of one number: read state.mu[0], not state.mu."
         raise TypeError(
             f"{shown} returned an array of shape {value.shape}; it must return one float{advice}"
         )

@@ -203,6 +203,10 @@ COMPOSITIONS = {
         (fixed(proposal=sm.pcn([0.0, 0.0], np.eye(2), 0.5)), 1.0),
         (Z >> sm.repeat(sm.when(at_zero, WALK), 3), 1.0),
     ),
+    "gradients, walks, slices and labels": sm.mixture(
+        (sm.Langevin("theta", 0.3, batch=3, selector=sm.Exact(), adapt=False), 1.0),
+        (WALK, 1.0), (sm.Slice("theta", selector=sm.Exact()), 1.0), (Z, 1.0),
+    ),
 }  # fmt: skip
 
 

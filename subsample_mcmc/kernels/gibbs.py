@@ -142,6 +142,8 @@ class Gibbs(Leaf):
                 )
         if self.cumulative:
             check_cumulative(self, model)
+        if variable.touches is not None:
+            check_touches(self.block, model)
 
     def build(self, model, inner: bool) -> Any:
         """The compiled sweep."""
@@ -175,6 +177,35 @@ class Gibbs(Leaf):
             kind = RANDOM
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         return Tools(judge, indptr, kind, weights, heat)
+
+
+def check_touches(name: str, model) -> None:
+    """Refuse a table of touches that leaves out data which depend on a site, by a sample."""
+    variable = model.variables[name]
+    indptr, indices = variable.touches
+    rng = np.random.default_rng(0)  # the same sample every time
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    made = () if model.prepare is None else (model.prepare(state, model.data),)
+    for _ in range(64):
+        site, n = int(rng.integers(variable.block.length)), int(rng.integers(model.size))
+        if n in indices[indptr[site] : indptr[site + 1]]:
+            continue
+        place, found = variable.block.start + site, []
+        kept = ints[place]
+        for value in (0, variable.support - 1):
+            ints[place] = value
+            if model.prepare is not None:
+                made = (model.prepare(state, model.data),)
+            with np.errstate(all="ignore"):
+                found.append(float(model.log_likelihood(state, model.data, n, *made)))
+        ints[place] = kept
+        if found[0] != found[1] and not np.isnan(found).all():
+            raise ValueError(
+                f"touches[{name!r}]: {name}[{site}] is said not to touch datum {n}, but the log "
+                f"likelihood of that datum is {found[0]:.6g} at value 0 and {found[1]:.6g} at "
+                f"value {variable.support - 1}. Add it to the table."
+            )
 
 
 def check_cumulative(kernel: Gibbs, model) -> None:

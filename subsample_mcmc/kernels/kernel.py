@@ -181,11 +181,8 @@ def check(kernel: Kernel, model: Model) -> None:
     """Refuse a composition that leaves a block unmoved or moves what is not there."""
     if not isinstance(kernel, Kernel):
         several = isinstance(kernel, list | tuple) and all(isinstance(k, Kernel) for k in kernel)
-        raise TypeError(
-            f"kernel={type(kernel).__name__}: "
-            + ("combine kernels with k1 >> k2 or sm.cycle(k1, k2)." if several else
-               "give a kernel such as sm.Gibbs('k').")
-        )
+        advice = "combine several with k1 >> k2" if several else "give one such as sm.Gibbs('k')"
+        raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {advice}.")
     moved: set[str] = set()
     for label, leaf in labelled(kernel):
         missing = [name for name in leaf.writes if name not in model.variables]

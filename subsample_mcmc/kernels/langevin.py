@@ -134,6 +134,15 @@ class Langevin(Leaf):
             note += f"; {name}, nothing corrects it, steps {self.step:g}{fall}"
         return super().facts(model) | {"arms": 2 if self.correct else None, "note": note}
 
+    def suspects(self, model, state):
+        """Its gradient and its surrogate."""
+        if self.surrogate is not None:
+            yield self.surrogate, (state,)
+        if self.own is not None:
+            made = () if model.prepare is None else (model.prepare(state, model.data),)
+            out = np.zeros(model.variables[self.block].block.shape or (1,))
+            yield self.own, (state, model.data, np.int64(0), *made, out)
+
     def check(self, model) -> None:
         """Refuse discrete blocks, batches beyond N, wrong shapes and wrong gradients."""
         variable = model.variables[self.block]

@@ -223,7 +223,7 @@ def decider(model, selector: Selector, touched: bool) -> Any:
                 second, runner = arm, value
         tally.audited += 1
         # The same numbers added in another order: within rounding of the best is the best.
-        if best != chosen and first - score > 1e-9 * abs(first):
+        if best != chosen and first - score > 1e-11 * abs(first):
             tally.wrong += 1
             tally.regret += first - score
         if second < 0 or runner == -np.inf:

@@ -131,6 +131,7 @@ class Rule:
     batch: ClassVar[int] = 64  # rows before the first look
     anytime: ClassVar[bool] = False  # valid at every row: look often, looks cost nothing
     declares_range: ClassVar[bool] = False  # needs a known range of rewards
+    linear: ClassVar[bool] = False  # serves the linear schedule, growth=1.0
     cost: ClassVar[float] = 0.0  # of observing a reward, in rewards streamed by an exact decision
 
     @property

@@ -57,14 +57,14 @@ class Racing(Selector):
             )
         if not (isinstance(self.retreat, bool) or 0.0 < self.retreat < np.inf):
             raise ValueError(
-                f"retreat={self.retreat!r}: give True, False, or a positive number, the share of an "
-                "exact decision that a race may waste."
+                f"retreat={self.retreat!r}: give True, False, or a positive number, the share of "
+                "an exact decision that a race may waste."
             )
         if not isinstance(self.rule, Rule):
             raise TypeError(
                 f"rule={self.rule!r}: give a rule such as sm.Normal() or sm.Betting(spread=1.0)."
             )
-        if self.growth == 1.0 and not (self.rule.anytime or getattr(self.rule, "linear", False)):
+        if self.growth == 1.0 and not (self.rule.anytime or self.rule.linear):
             raise ValueError(
                 f"growth=1.0: {type(self.rule).__name__} spends delta over looks at growing "
                 "numbers of rows; give a factor between 1.01 and 16, or a rule for looks of equal "
