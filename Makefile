@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo test slow lint format types bench build clean python
+.PHONY: help demo test slow lint format types bench bench-chains build clean python
 .DELETE_ON_ERROR:
 
 help:
@@ -24,7 +24,7 @@ help:
 	@echo 'make slow    the slow tests'
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
-	@echo 'make bench   benchmarks, as a table'
+	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
 	@echo 'make build   the wheel, in dist/'
 	@echo 'make clean   remove the environment and everything built'
 
@@ -50,6 +50,9 @@ types: $(MADE)-dev
 
 bench: $(MADE)-plots
 	$(BIN)/python -m tests.benchmarks.draws $(ARGS)
+
+bench-chains: $(MADE)-plots
+	$(BIN)/python -m tests.benchmarks.chains $(ARGS)
 
 build: $(MADE)-dev
 	$(BIN)/python -m build --wheel
