@@ -52,6 +52,6 @@ def with_selector(kernel: Any, selector: Selector) -> Kernel:
         return replace(kernel, parts=tuple(with_selector(p, selector) for p in kernel.parts))
     if isinstance(kernel, Repeat | When):
         return replace(kernel, part=with_selector(kernel.part, selector))
-    if isinstance(kernel, Composite) or not hasattr(kernel, "selector"):
+    if isinstance(kernel, Composite) or getattr(kernel, "selector", None) is None:
         return kernel
     return replace(kernel, selector=selector)

@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message
-from subsample_mcmc.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.blame import explanation
+from subsample_mcmc.errors import CompileError
+from subsample_mcmc.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.kernel import (
-    BAD_PREDICATE,
-    BAD_PRIOR,
-    BAD_PROPOSAL,
     NOW,
     Chain,
     Kernel,
@@ -24,10 +22,8 @@ from subsample_mcmc.kernels.kernel import (
     columns_of,
     labelled,
 )
-from subsample_mcmc.kernels.trial import Judge
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
-from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
 
 
 class Chunk(NamedTuple):
@@ -85,31 +81,27 @@ class Program:
 
     def compile(self) -> None:
         """Compile before any work starts, so that a mistake in a user function shows by itself."""
+        if not self.compiled and (reason := self.blamed()):
+            raise CompileError(reason)  # in a Python loop, steps compile when they are first run
         try:
             Walker(self, np.random.SeedSequence(0)).advance(0)
         except NUMBA_ERRORS as error:
-            raise CompileError(self.blamed(error)) from error
+            told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
+            raise CompileError(self.blamed() or told) from error
 
-    def blamed(self, error) -> str:
-        """Which of the user's functions does not compile."""
+    def blamed(self) -> str:
+        """Which of the user's functions does not compile, and why; empty if all do."""
         model = self.model
         state = model.state(model.ints.copy(), model.floats.copy())
         made = () if model.prepare is None else (model.prepare(state, model.data),)
-        arguments = (state, model.data, np.int64(0), *made)
-        suspects = [(model.log_likelihood, arguments)]
+        suspects = [(model.log_likelihood, (state, model.data, np.int64(0), *made))]
         if model.prepare is not None:
             suspects.insert(0, (model.prepare, (state, model.data)))
         if model.log_prior is not None:
             suspects.append((model.log_prior, (state,)))
         suspects += self.kernel.suspects(model, state)
-        for function, given in suspects:
-            if reason := compiles(function, given, FLAGS):
-                return reason
-        return (
-            compile_message(error, model.log_likelihood)
-            if DISABLED
-            else (f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}")
-        )
+        reasons = (compiles(function, given, FLAGS) for function, given in suspects)
+        return next((reason for reason in reasons if reason), "")
 
 
 class Walker:
@@ -131,9 +123,13 @@ class Walker:
             np.random.Generator(self.bits), rows.generate_state(1, np.uint64),
             audits.generate_state(1, np.uint64), now,
         )  # fmt: skip
-        self.run = Run(self.ints, self.floats, self.words)
-        self.tools = program.kernel.bind(model, self.run)
+        self.take_tools()
         self.drawn = 0  # draws kept
+
+    def take_tools(self) -> None:
+        """The kernels' arrays, as new."""
+        self.run = Run(self.ints, self.floats, self.words)
+        self.tools = self.program.kernel.bind(self.program.model, self.run)
 
     @property
     def iteration(self) -> int:
@@ -160,16 +156,16 @@ class Walker:
                     self.chain, self.tools, self.ints, self.floats, self.words, out, 0, draws,
                     thin, not warm,
                 )  # fmt: skip
-        except Exception as error:
-            if self.program.compiled or not draws:
+        except Exception as error:  # raised by a user's function
+            if not draws:
                 raise
-            # A user's kernel, in a loop that runs in Python: as with any other failing step.
             error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
             reached, self.error = (self.iteration - begun) // thin, error
+            self.take_tools()  # a race that was left in the middle may have left anything
             self.restore(before)
             return self.advance(reached, thin, warm)
         if int(now[0].code) != 0:
-            self.error = self.explanation()
+            self.error = explanation(self)
             self.restore(before)
             now["code"] = 0
             return self.advance(reached, thin, warm)
@@ -208,92 +204,3 @@ class Walker:
         )
         for name, array in self.run.kept.items():
             array[...] = saved[f"kernel {name}"]
-
-    # ---------------------------------------------------------------------------------- errors
-    def explanation(self) -> Exception:
-        """Why the chain broke, with kernel, arm, datum and state."""
-        now, model = self.chain.now[0], self.program.model
-        label, leaf = labelled(self.program.kernel)[int(now.kernel)]
-        arm, row, code = int(now.arm), int(now.row), int(now.code)
-        where = f"chain {self.number}, iteration {self.iteration}, kernel {label}"
-        state = f"the state was {model.show(self.ints, self.floats)}"
-        if code == BAD_PRIOR:
-            return RewardError(
-                f"{where}: the log prior is nan or +inf at {candidate(leaf, arm)}; {state}. It "
-                "must be a number, or -inf where the prior is zero."
-            )
-        if code == BAD_PREDICATE:
-            return RuntimeError(
-                f"{where}: the predicate of when() no longer holds after its kernel ran; {state}. "
-                "The kernel must not change what the predicate reads, or the posterior is not "
-                "left fixed."
-            )
-        if code == BAD_PROPOSAL:
-            return ValueError(
-                f"{where}: it left a value that is nan, infinite or off its support, or a proposal "
-                f"density or a surrogate is not a number; {state}."
-            )
-        if code == ALL_IMPOSSIBLE:
-            return RewardError(
-                f"{where}: every arm is impossible, the current value included; {state}. Start "
-                "where likelihood and prior are positive."
-            )
-        if row < 0:  # an exact sum does not say which of its terms it was
-            row = self.first_bad(int(now.kernel), arm, code)
-        datum = f" at datum {row}" if row >= 0 else ""
-        if code == NOT_FINITE:
-            return RewardError(
-                f"{where}: log_likelihood is nan or +inf{datum} for {candidate(leaf, arm)}; "
-                f"{state}. It must be finite, or -inf where the state is impossible."
-            )
-        if code == OUT_OF_SPREAD:
-            return SpreadError(
-                f"{where}: a reward of {candidate(leaf, arm)}{datum} breaks the range declared in "
-                f"{getattr(leaf, 'selector', None)!r}; {state}. Declare a wider one, or use "
-                "sm.Normal(), which needs none."
-            )
-        return RuntimeError(f"{where}: unknown error {code}; {state}.")
-
-    def first_bad(self, leaf: int, arm: int, code: int) -> int:
-        """The first datum whose log likelihood cannot be added, found by a scan; -1 if none is."""
-        model = self.program.model
-        judge = next((j for j in judges(self.tools) if j.trial.target[0].leaf == leaf), None)
-        if judge is None:
-            return -1
-        trial, target = judge.trial, judge.trial.target[0]
-        where, value = (
-            (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
-        )
-        first = int(target.start + max(target.site, 0))
-        last = first + (1 if target.site >= 0 else int(target.length))
-        kept = where[first:last].copy()
-        where[first:last] = value
-        try:
-            with np.errstate(all="ignore"):
-                made = () if model.prepare is None else (model.prepare(trial.state, model.data),)
-                for n in range(model.size):
-                    found = model.log_likelihood(trial.state, model.data, n, *made)
-                    if not found < np.inf if code == NOT_FINITE else found == -np.inf:
-                        return n
-        except ArithmeticError:  # plain Python raises where compiled code goes on
-            return -1
-        finally:
-            where[first:last] = kept
-        return -1
-
-
-def judges(tools):
-    """The decisions' tools among nested tools, in the order of the leaves."""
-    if isinstance(tools, Judge):
-        yield tools
-    elif isinstance(tools, tuple):
-        for part in tools:
-            yield from judges(part)
-
-
-def candidate(leaf, arm: int) -> str:
-    """What an arm is, in words."""
-    block = leaf.writes[0]
-    if type(leaf).__name__ == "Gibbs":
-        return f"{block}={arm}"
-    return f"the current {block}" if arm == 0 else f"a proposal for {block}"

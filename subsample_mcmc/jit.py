@@ -4,8 +4,7 @@
 under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
 when another file changes, and can link two closures of one factory to the wrong function; a key
 of contents, which is also part of the symbol's name, does none of these.
-
-If numba moves the private names used here, `jit` compiles with what is left.
+If numba moves the private names used here, it compiles with what is left.
 """
 
 import hashlib
@@ -31,17 +30,13 @@ CONTRACT = frozenset({"contract"})
 FLAGS = frozenset({"reassoc", "contract", "nsz"})
 NUMBA = numba.__version__
 DISABLED = bool(numba.config.DISABLE_JIT)
-NUMBA_ERRORS = (numba.core.errors.NumbaError,)
+NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
 try:
     from numba.core import caching, codegen, compiler, options
 
     class Draft(codegen.JITCodeLibrary):
-        """Code of an inner function: optimised and translated once, together with its callers.
-
-        numba does both for every function on the way up, each time for all that it calls: three
-        quarters of the time to a first draw.
-        """
+        """Code of an inner function: optimised and translated once, with its outermost caller."""
 
         def _optimize_final_module(self):
             return
@@ -58,7 +53,7 @@ try:
             return self
 
         def set_env(self, name, environment):
-            """Environments serve Python objects, which inner functions do not touch."""
+            """Set by Outer, in the module that the function ends up in."""
 
         def serialize_using_object_code(self):
             return self.serialize_using_bitcode()
@@ -71,6 +66,15 @@ try:
             self._finalize_final_module()
             return self
 
+    class Outer(compiler.Compiler):
+        """Compiles what Python calls; gives what it calls the environment that print needs."""
+
+        def compile_extra(self, func):
+            made = super().compile_extra(func)
+            for env in getattr(made, "_find_referenced_environments", list)():
+                made.library.codegen.set_env(env.env_name, env)
+            return made
+
     class Disjoint(compiler.Compiler):
         """Compiles a function whose array arguments never overlap (4x on mini-batches)."""
 
@@ -82,14 +86,13 @@ try:
     class Inner(compiler.Compiler):
         """Compiles what only compiled functions call."""
 
-        def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-            library = Draft(targetctx.codegen(), "inner")
-            super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+        def __init__(self, typingctx, targetctx, library, *rest):
+            super().__init__(typingctx, targetctx, Draft(targetctx.codegen(), "inner"), *rest)
 
-    class InnerDisjoint(Inner, Disjoint):
-        """Both."""
-
-    COMPILERS: Any = {(1, 1): InnerDisjoint, (1, 0): Inner, (0, 1): Disjoint}
+    COMPILERS: Any = {
+        (where, apart): type(where.__name__, (where, Disjoint) if apart else (where,), {})
+        for where in (Inner, Outer) for apart in (True, False)
+    }  # fmt: skip
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher
     KNOWN: Any = vars(options.DefaultOptions)
@@ -200,8 +203,10 @@ def numba_options(flags, disjoint, inner, user) -> dict[str, Any]:
         "forceinline": inner in ("always", "public"),
     }
     wanted = {name: value for name, value in undocumented.items() if name in KNOWN}
-    if (chosen := COMPILERS.get((inner in (True, "always"), bool(disjoint)))) is not None:
-        wanted["pipeline_class"] = chosen
+    if COMPILERS:
+        wanted["pipeline_class"] = COMPILERS[
+            Inner if inner in (True, "always") else Outer, disjoint
+        ]
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 
 
@@ -291,5 +296,5 @@ class ContentCache(CACHE_BASE or object):
         return str(cache_directory())
 
     def enable(self): ...
-    def disable(self): ...
-    def flush(self): ...
+
+    disable = flush = enable

@@ -143,7 +143,7 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         yield (
             f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
             f"{SKEWED:g}, where a normal approximation fails in the tail. Use sm.Betting with "
-            "a range, add a control variate, or audit more decisions."
+            "a range, or audit more decisions."
         )
     failed = row["exact"] + row["exhausted"] + row["retreated"]
     if racing and failed > RACE_FAILED and (row["rows"] or 0) < FEW_ROWS:
@@ -154,8 +154,8 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         )
     elif racing and read > NEARLY_ALL:
         yield (
-            f"decisions read {read:.0%} of all rewards, so racing saves little. Add a control "
-            "variate (control=sm.Taylor(fit)), or use sm.Exact(), which is faster."
+            f"decisions read {read:.0%} of all rewards, so racing saves little. Use "
+            "sm.Exact(), which is faster, screen proposals with sm.delayed, or make larger moves."
         )
     if row["guarantee"] == "asymptotic" and not audit and row["early"] > 0:
         yield (

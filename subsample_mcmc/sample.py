@@ -31,8 +31,9 @@ def sample(
         their own: their draws do not depend on how many there are, nor on cores.
     audit: share of decisions that are made again, exactly, under the same random numbers; the
         report turns them into an error rate. Draws are the same with and without.
-    store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory; it
-        can be read while the run goes on (sm.load), and resumed after a crash (sm.resume).
+    store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
+        Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
+        after a crash (sm.resume).
     thin: steps of the kernel per draw.
     start: initial states, a list of dicts, one per chain, or start(rng) -> dict; blocks that are
         left out start as in the model.

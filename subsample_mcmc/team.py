@@ -43,6 +43,7 @@ class Plan:
         """A chain at its start, or at a checkpoint."""
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*self.key, chain))
         walker = Walker(program, seed, self.audit, chain)
+        walker.chain.now["warmup"] = self.warmup
         if saved is not None:
             walker.restore(saved)
         elif self.start is not None:
@@ -249,10 +250,11 @@ def task(run: bytes, model, kernel, plan: Plan, number: int, saved) -> tuple:
 
     run: its name. Processes outlive runs, and another run may have another model.
     """
-    if run not in _programs:
+    program = _programs.get(run)
+    if program is None:
+        program = Program(model, kernel)
         _programs.clear()
-        _programs[run] = Program(model, kernel)
-    program = _programs[run]
+        _programs[run] = program
     walker = plan.walker(program, number, saved)
     chunks, spent, held = [], 0.0, 0
     for chunk, seconds in pieces(walker, plan, until=time.monotonic() + TASK_SECONDS):

@@ -11,6 +11,7 @@ import numpy as np
 
 from subsample_mcmc.jit import jit
 
+SETTLED = 0.8  # share of warm-up after which scales stay as they are
 WINDOW = 100  # steps before the first new set of scales; each window is twice the one before
 LOG_STEP, AVERAGE, STEPS, WEIGHT, SEEN, END = range(6)
 
@@ -62,7 +63,9 @@ def learn(tuning, now, u, accepted):
         change = u[j] - tuning.mean[j]
         tuning.mean[j] += change / step[SEEN]
         tuning.square[j] += change * (u[j] - tuning.mean[j])
-    if step[SEEN] < step[END]:
+    # The step needs time to fit new scales: none at the end of warm-up.
+    late = now.warmup > 0 and now.iteration > SETTLED * now.warmup
+    if step[SEEN] < step[END] or late:
         return
     shrink = 0.0  # keep the geometric mean of step times scales: the step stays sensible
     for j in range(len(u)):

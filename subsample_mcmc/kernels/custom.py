@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.constraints import SIMPLEX
+from subsample_mcmc.errors import CompileError
 from subsample_mcmc.jit import FLAGS, compiles, jit
 from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
 from subsample_mcmc.userfunction import plain
@@ -44,9 +46,15 @@ class Custom(Leaf):
         return told
 
     def obstacle(self, model) -> str:
-        """Why the function cannot be compiled; empty if it can."""
+        """Why the function cannot be compiled; empty if it can. Refuses undeclared writes."""
         state, _ = writable(model, model.ints.copy(), model.floats.copy(), self.blocks)
-        return compiles(self.function, (np.random.default_rng(0), state, model.data), FLAGS)
+        reason = compiles(self.function, (np.random.default_rng(0), state, model.data), FLAGS)
+        if "may only read" in reason:
+            raise CompileError(
+                f"{reason}\nThe kernel declares writes={self.blocks}: only these may change. "
+                "Declare the other one too, or leave it alone."
+            )
+        return reason
 
     def build(self, model, inner: bool) -> Any:
         """The compiled step, or the plain one."""
@@ -55,7 +63,8 @@ class Custom(Leaf):
             if not self.obstacle(model)
             else self.function
         )
-        wrap = jit(inner=True) if inner else lambda f: f
+        # user=True: what the function allocates and returns is counted, and released.
+        wrap = jit(inner=True, user=True) if inner else lambda f: f
         if not self.stats:
 
             @wrap
@@ -103,7 +112,10 @@ class Custom(Leaf):
         ints = tuple(p for p in parts if p.dtype == np.int64) or (np.zeros(0, dtype=np.int64),)
         floats = tuple(p for p in parts if p.dtype == float) or (np.zeros(0),)
         bounds = limits[limits > 0] if np.any(limits > 0) else np.zeros(1, dtype=np.int64)
-        return (state, model.data, words, words[1:].view(float), ints, floats, bounds, leaf)
+        sets = [v.constraint for v in (model.variables[n] for n in self.blocks) if not v.support]
+        edges = np.array([(s.low, s.high, s.kind == SIMPLEX) for s in sets] or [(0, 0, 0)], float)
+        told = words[1:].view(float)
+        return (state, model.data, words, told, ints, floats, bounds, leaf, edges)
 
 
 def single(wrap):
@@ -136,7 +148,7 @@ def several(at: int, wrap):
 
 
 def checked(step, wrap):
-    """A step that stops the chain when it leaves a number that is none, or a value off support."""
+    """A step that stops the chain when it leaves a block outside its support or constraint."""
 
     @wrap
     def careful(chain, tools):
@@ -145,9 +157,12 @@ def checked(step, wrap):
         for k in range(len(tools[4])):
             for value in tools[4][k]:
                 good = good and 0 <= value < tools[6][k]
-        for part in tools[5]:
-            for value in part:
-                good = good and np.isfinite(value)
+        for k in range(len(tools[5])):
+            total, low, high = 0.0, tools[8][k, 0], tools[8][k, 1]
+            for value in tools[5][k]:
+                good = good and low < value < high
+                total += value
+            good = good and (tools[8][k, 2] == 0.0 or abs(total - 1.0) < 1e-8)
         if not good:
             chain.now[0].code, chain.now[0].kernel = BAD_PROPOSAL, tools[7]
 

@@ -96,9 +96,11 @@ class Gibbs(Leaf):
         variable = model.variables[self.block]
         told["arms"], told["rows"] = variable.support, self.rows(model)
         if self.cumulative:
-            told["selector"], told["note"] = "Exact()", "cumulative sums over an ordered support"
+            told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}
+            told["note"] = "cumulative sums over an ordered support"
         elif self.local(model):
-            told |= {"guarantee": "exact", "selector": "Exact()", "asymptotic_normal": False}
+            told |= {"guarantee": "exact", "selector": "Exact()", "delta": None}
+            told["asymptotic_normal"] = False
             told["note"] = f"at most {told['rows']} data per site: summed exactly in one loop"
         return told
 

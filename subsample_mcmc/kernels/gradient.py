@@ -182,7 +182,7 @@ def given_gradient(model, gradient):
             for k in range(len(out)):
                 sums[k] += out[k]
 
-    @jit(inner=True)
+    @jit(inner=True, user=prepare is not nothing)  # counts what prepare allocates
     def begin(tools, to, u):
         probe, sums = tools.probe, tools.sums
         for k in range(len(sums)):

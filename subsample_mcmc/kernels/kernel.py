@@ -20,6 +20,7 @@ from subsample_mcmc.model import Model
 NOW = np.dtype(
     [
         ("iteration", np.int64),  # steps of the chain so far, warm-up included
+        ("warmup", np.int64),  # iterations of it in all; 0: not known
         ("warm", np.int64),  # 1 in warm-up: the only time at which kernels adapt
         ("audit", float),  # share of decisions to make again, exactly
         ("code", np.int64),  # 0, or what went wrong ...

@@ -119,19 +119,31 @@ def cumulative_site(model, prior, local_prior: bool):
             place(trial, current)
             return
         row, before, after = judge.sample[:1], judge.values[0, :1], judge.values[1, :1]
-        best, highest, relative = 0, judge.offsets[0], 0.0
+        # -inf terms are counted, not added: later arms may lose them again. `bad` is relative to
+        # arm 0, which has `first_bad` of them.
+        best, highest, relative, bad, least, first_bad = 0, judge.offsets[0], 0.0, 0, 0, 0
         for arm in range(1, len(judge.offsets)):
             row[0] = arm - 1
             rewards(trial, arm - 1, row, before)
             rewards(trial, arm, row, after)
-            relative += after[0] - before[0]
-            if not_a_sum(relative) or relative == -np.inf:
-                fail(chain.now[0], trial, NOT_FINITE, arm, arm - 1)
+            if not_a_sum(before[0]) or not_a_sum(after[0]):
+                at = arm - 1 if not_a_sum(before[0]) else arm
+                fail(chain.now[0], trial, NOT_FINITE, at, arm - 1)
                 place(trial, current)
                 return
-            if judge.offsets[arm] + relative > highest:
-                best, highest = arm, judge.offsets[arm] + relative
-        if highest == -np.inf:
+            if before[0] == -np.inf:
+                first_bad += 1
+                bad -= 1
+            else:
+                relative -= before[0]
+            if after[0] == -np.inf:
+                bad += 1
+            else:
+                relative += after[0]
+            score = judge.offsets[arm] + relative
+            if score > -np.inf and (bad < least or (bad == least and score > highest)):
+                best, highest, least = arm, score, bad
+        if highest == -np.inf or first_bad + least > 0:
             fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
             place(trial, current)
             return

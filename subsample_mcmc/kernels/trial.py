@@ -11,8 +11,14 @@ import numpy as np
 
 from subsample_mcmc.draws import WEYL, hashed
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.rules.race import ALONE, EXACT, EXHAUSTED, RACED, RETREATED, Shape
-from subsample_mcmc.selectors.selector import Selector, Sources, sources_of, touch_nothing
+from subsample_mcmc.rules.race import ALONE, EXACT, EXHAUSTED, NOT_FINITE, RACED, RETREATED, Shape
+from subsample_mcmc.selectors.selector import (
+    Selector,
+    Sources,
+    not_a_sum,
+    sources_of,
+    touch_nothing,
+)
 
 TARGET = np.dtype(
     [
@@ -146,13 +152,16 @@ def model_sources(model, touched: bool) -> Sources:
                 value += one(state, data, np.int64(i) & MASK, made)
             return value
 
-    @jit(inner=True)
+    # What prepare allocates must be counted, or it is never released.
+    counts = prepare is not nothing
+
+    @jit(inner=True, user=counts)
     def rewards(trial, arm, rows, out):
         place(trial, arm)
         made, first = prepare(trial.state, trial.data), trial.target[0].first
         batch(trial.state, trial.data, trial.indices, first, made, rows, out)
 
-    @jit(inner=True)
+    @jit(inner=True, user=counts)
     def total(trial, arm, size):
         place(trial, arm)
         made, first = prepare(trial.state, trial.data), trial.target[0].first
@@ -208,13 +217,15 @@ def decider(model, selector: Selector, touched: bool) -> Any:
 
     @jit(inner=True)
     def reconsider(judge, chosen):
-        """Decide again, exactly, under the same offsets: was the arm right, what did it lose."""
+        """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
         trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
         best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
                 continue
             value = offsets[arm] + total(trial, arm, trial.target[0].rows)
+            if not_a_sum(value):
+                return arm
             if arm == chosen:
                 score = value
             if value > first:
@@ -226,10 +237,10 @@ def decider(model, selector: Selector, touched: bool) -> Any:
         if best != chosen and first - score > 1e-11 * abs(first):
             tally.wrong += 1
             tally.regret += first - score
-        if second < 0 or runner == -np.inf:
-            return
-        tally.margin += first - runner
-        tally.skewness += skewness_between(judge, best, second)
+        if second >= 0 and runner > -np.inf:
+            tally.margin += first - runner
+            tally.skewness += skewness_between(judge, best, second)
+        return -1
 
     @jit(inner=True)
     def decide(chain, judge, current):
@@ -264,7 +275,11 @@ def decider(model, selector: Selector, touched: bool) -> Any:
         if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
             chain.audits[0] += WEYL
             if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
-                reconsider(judge, made.arm)
+                none = reconsider(judge, made.arm)
+                if none >= 0:  # a race may not have read the datum that is no number
+                    fail(now, trial, NOT_FINITE, none, -1)
+                    place(trial, current)
+                    return -1
         tally.accepted += 1 if made.arm != current else 0
         place(trial, made.arm)
         return made.arm
