@@ -191,7 +191,7 @@ def test_too_few_data_to_race(report):
 def test_races_that_read_nearly_everything(report):
     counts = counted(audited=8000) | {"pulls": 1500}
     (warning,) = report(counts).warnings
-    assert "decisions read 75% of all rewards" in warning and "control" in warning
+    assert "decisions read 75% of all rewards" in warning and "sm.delayed" in warning
     assert report(counts | {"pulls": 1300}).warnings == []
     assert report(counts, {"selector": "Exact()"}).warnings == []
 
