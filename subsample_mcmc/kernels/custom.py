@@ -186,8 +186,8 @@ def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom
 
     rng is a numpy Generator; other blocks are read-only. It returns None, or one number for each
     name in `stats`. It is compiled; if it cannot be, the chain's loop runs in Python, with the
-    same draws up to rounding. guarantee: what you know it leaves fixed ("exact", "unadjusted", ...); nothing
-    here can check that for you, except running it against sm.Exact() on a small model.
+    same draws up to rounding. guarantee: what you know it leaves fixed ("exact", "unadjusted",
+    ...); nothing here can check that for you, except a small model whose posterior you know.
     """
     if callable(writes) or not writes:
         raise TypeError('kernel(writes=...): name the blocks it updates: @sm.kernel(writes="mu").')
