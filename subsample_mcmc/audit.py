@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from subsample_mcmc.kernels.compose import Composite, Cycle, Mixture, Repeat, When, cycle
+from subsample_mcmc.kernels.compose import Cycle, Mixture, Single, cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Kernel
 from subsample_mcmc.kernels.metropolis import Metropolis
@@ -50,8 +50,8 @@ def with_selector(kernel: Any, selector: Selector) -> Kernel:
     """The same kernel, deciding by another selector wherever it decides."""
     if isinstance(kernel, Cycle | Mixture):
         return replace(kernel, parts=tuple(with_selector(p, selector) for p in kernel.parts))
-    if isinstance(kernel, Repeat | When):
-        return replace(kernel, part=with_selector(kernel.part, selector))
-    if isinstance(kernel, Composite) or getattr(kernel, "selector", None) is None:
+    if isinstance(kernel, Single):
+        return replace(kernel, part=with_selector(kernel.part, selector))  # type: ignore[type-var]
+    if getattr(kernel, "selector", None) is None:
         return kernel
     return replace(kernel, selector=selector)

@@ -19,7 +19,7 @@ def explanation(walker: Any) -> Exception:
     state = f"the state was {model.show(walker.ints, walker.floats)}"
     if code == BAD_PRIOR:
         return RewardError(
-            f"{where}: the log prior is nan or +inf at {candidate(leaf, arm)}; {state}. It "
+            f"{where}: the log prior is nan or +inf at {candidate(model, leaf, arm)}; {state}. It "
             "must be a number, or -inf where the prior is zero."
         )
     if code == BAD_PREDICATE:
@@ -43,13 +43,13 @@ def explanation(walker: Any) -> Exception:
     datum = f" at datum {row}" if row >= 0 else ""
     if code == NOT_FINITE:
         return RewardError(
-            f"{where}: log_likelihood is nan or +inf{datum} for {candidate(leaf, arm)}; "
+            f"{where}: log_likelihood is nan or +inf{datum} for {candidate(model, leaf, arm)}; "
             f"{state}. It must be finite, or -inf where the state is impossible."
         )
     if code == OUT_OF_SPREAD:
         return SpreadError(
-            f"{where}: a reward of {candidate(leaf, arm)}{datum} breaks the range declared in "
-            f"{getattr(leaf, 'selector', None)!r}; {state}. Declare a wider one, or use "
+            f"{where}: a reward of {candidate(model, leaf, arm)}{datum} breaks the range declared "
+            f"in {getattr(leaf, 'selector', None)!r}; {state}. Declare a wider one, or use "
             "sm.Normal(), which needs none."
         )
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
@@ -69,7 +69,7 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int) -> int:
     where[first:last] = value
     try:
         with np.errstate(all="ignore"):
-            made = () if model.prepare is None else (model.prepare(trial.state, model.data),)
+            made = model.extra(trial.state)
             for n in range(model.size):
                 found = model.log_likelihood(trial.state, model.data, n, *made)
                 if not found < np.inf if code == NOT_FINITE else found == -np.inf:
@@ -90,9 +90,9 @@ def judges(tools):
             yield from judges(part)
 
 
-def candidate(leaf, arm: int) -> str:
+def candidate(model, leaf, arm: int) -> str:
     """What an arm is, in words."""
     block = leaf.writes[0]
-    if type(leaf).__name__ == "Gibbs":
+    if model.variables[block].block.discrete:
         return f"{block}={arm}"
     return f"the current {block}" if arm == 0 else f"a proposal for {block}"

@@ -20,7 +20,6 @@ from subsample_mcmc.kernels.kernel import (
     Run,
     check,
     columns_of,
-    labelled,
 )
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
@@ -74,7 +73,6 @@ class Program:
         check(kernel, model)
         self.model, self.kernel = model, kernel
         self.layout = Layout(model.blocks, columns_of(kernel))
-        self.labels = [label for label, _ in labelled(kernel)]
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         self.loop = loop_over(kernel.build(model, inner=self.compiled), self.compiled)
@@ -93,8 +91,8 @@ class Program:
         """Which of the user's functions does not compile, and why; empty if all do."""
         model = self.model
         state = model.state(model.ints.copy(), model.floats.copy())
-        made = () if model.prepare is None else (model.prepare(state, model.data),)
-        suspects = [(model.log_likelihood, (state, model.data, np.int64(0), *made))]
+        given = (state, model.data, np.int64(0), *model.extra(state))
+        suspects = [(model.log_likelihood, given)]
         if model.prepare is not None:
             suspects.insert(0, (model.prepare, (state, model.data)))
         if model.log_prior is not None:

@@ -65,6 +65,17 @@ def interval(low: float, high: float) -> Constraint:
 
 
 @jit(inner=True)
+def inside(kind, low, high, x):
+    """Do these values lie in the set."""
+    total = 0.0
+    for j in range(len(x)):
+        if not low < x[j] < high:
+            return False
+        total += x[j]
+    return kind != SIMPLEX or abs(total - 1.0) < 1e-8
+
+
+@jit(inner=True)
 def to_free(kind, low, high, x, u):
     """Write the free coordinates of a block into u."""
     last = len(x) - 1

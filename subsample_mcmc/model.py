@@ -95,6 +95,10 @@ class Model:
             views.append(read_only(part.reshape(block.shape or (1,))))
         return self.record(*views)
 
+    def extra(self, state) -> tuple:
+        """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
+        return () if self.prepare is None else (self.prepare(state, self.data),)
+
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))

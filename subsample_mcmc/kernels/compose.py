@@ -42,6 +42,16 @@ class Composite(Kernel):
         return tuple(part.bind(model, run) for part in self.parts)
 
 
+class Single(Composite):
+    """A kernel made of one other: field `part`."""
+
+    part: Kernel
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
+        return (self.part,)
+
+
 @dataclass(frozen=True, eq=False)
 class Cycle(Composite):
     """One step of each part, in order."""
@@ -124,15 +134,11 @@ def one_of(steps, at: int, inner: bool):
 
 
 @dataclass(frozen=True, eq=False)
-class Repeat(Composite):
+class Repeat(Single):
     """Several steps of one kernel."""
 
     part: Kernel
     times: int
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
-        return (self.part,)
 
     def text(self) -> str:
         return f"repeat({self.part.text()}, {self.times})"
@@ -154,15 +160,11 @@ class Repeat(Composite):
 
 
 @dataclass(frozen=True, eq=False)
-class When(Composite):
+class When(Single):
     """A kernel that runs only where a predicate of the state holds."""
 
     predicate: Any
     part: Kernel
-
-    @property
-    def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
-        return (self.part,)
 
     def text(self) -> str:
         return f"when({getattr(self.predicate, '__name__', 'predicate')}, {self.part.text()})"

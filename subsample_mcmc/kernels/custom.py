@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.constraints import SIMPLEX
+from subsample_mcmc.constraints import inside
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.jit import FLAGS, compiles, jit
 from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
@@ -72,7 +72,7 @@ class Custom(Leaf):
                 tools[2][0] += 1
                 function(chain.rng, tools[0], tools[1])
 
-            return checked(silent, wrap)
+            return checked(silent, inner, wrap)
 
         note = single(wrap) if self.told(model) == () else several(len(self.stats) - 1, wrap)
 
@@ -81,7 +81,7 @@ class Custom(Leaf):
             tools[2][0] += 1
             note(function(chain.rng, tools[0], tools[1]), tools[3])
 
-        return checked(telling, wrap)
+        return checked(telling, inner, wrap)
 
     def check(self, model) -> None:
         """Refuse a function that does not return its statistics."""
@@ -113,7 +113,7 @@ class Custom(Leaf):
         floats = tuple(p for p in parts if p.dtype == float) or (np.zeros(0),)
         bounds = limits[limits > 0] if np.any(limits > 0) else np.zeros(1, dtype=np.int64)
         sets = [v.constraint for v in (model.variables[n] for n in self.blocks) if not v.support]
-        edges = np.array([(s.low, s.high, s.kind == SIMPLEX) for s in sets] or [(0, 0, 0)], float)
+        edges = np.array([(s.kind, s.low, s.high) for s in sets] or [(0, 0, 0)], float)
         told = words[1:].view(float)
         return (state, model.data, words, told, ints, floats, bounds, leaf, edges)
 
@@ -147,8 +147,9 @@ def several(at: int, wrap):
     return note
 
 
-def checked(step, wrap):
+def checked(step, inner: bool, wrap):
     """A step that stops the chain when it leaves a block outside its support or constraint."""
+    within = inside if inner else getattr(inside, "py_func", inside)
 
     @wrap
     def careful(chain, tools):
@@ -158,11 +159,8 @@ def checked(step, wrap):
             for value in tools[4][k]:
                 good = good and 0 <= value < tools[6][k]
         for k in range(len(tools[5])):
-            total, low, high = 0.0, tools[8][k, 0], tools[8][k, 1]
-            for value in tools[5][k]:
-                good = good and low < value < high
-                total += value
-            good = good and (tools[8][k, 2] == 0.0 or abs(total - 1.0) < 1e-8)
+            edges = tools[8][k]
+            good = good and within(edges[0], edges[1], edges[2], tools[5][k])
         if not good:
             chain.now[0].code, chain.now[0].kernel = BAD_PROPOSAL, tools[7]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.kernels.kernel import Leaf, tally_of
+from subsample_mcmc.kernels.kernel import OneBlock, tally_of
 from subsample_mcmc.kernels.sites import (
     FIXED,
     RANDOM,
@@ -37,7 +37,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Gibbs(Leaf):
+class Gibbs(OneBlock):
     """Draw every site of a discrete block from its conditional distribution.
 
     selector: how a draw is decided; default Racing(). Sites that see too few data for a race are
@@ -61,10 +61,7 @@ class Gibbs(Leaf):
     cumulative: bool = False
 
     def __post_init__(self):
-        if self.selector is None:
-            object.__setattr__(self, "selector", Racing())
-        if not isinstance(self.selector, Selector):
-            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        self.take_selector()
         heat = np.asarray(self.temperature, dtype=float)
         if heat.ndim > 1 or heat.size == 0 or not np.all((heat > 0.0) & (heat < np.inf)):
             raise ValueError(
@@ -75,13 +72,6 @@ class Gibbs(Leaf):
             plain(self.log_prior, "log_prior", "log_prior(state, data, site, arm) -> float")
         if isinstance(self.scan, str) and self.scan not in ("fixed", "random"):
             raise ValueError(f'scan={self.scan!r}: it must be "fixed", "random" or weights.')
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.block,)
-
-    def text(self) -> str:
-        return f"Gibbs({self.block!r})"
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -181,6 +171,17 @@ class Gibbs(Leaf):
         return Tools(judge, indptr, kind, weights, heat)
 
 
+def tried(model, state, ints, place: int, values, n: int) -> list[float]:
+    """The log likelihood of datum n with each of these values at one place of the integers."""
+    kept, found = ints[place], []
+    for value in values:
+        ints[place] = value
+        with np.errstate(all="ignore"):
+            found.append(float(model.log_likelihood(state, model.data, n, *model.extra(state))))
+    ints[place] = kept
+    return found
+
+
 def check_touches(name: str, model) -> None:
     """Refuse a table of touches that leaves out data which depend on a site, by a sample."""
     variable = model.variables[name]
@@ -188,20 +189,12 @@ def check_touches(name: str, model) -> None:
     rng = np.random.default_rng(0)  # the same sample every time
     ints, floats = model.ints.copy(), model.floats.copy()
     state = model.state(ints, floats)
-    made = () if model.prepare is None else (model.prepare(state, model.data),)
     for _ in range(64):
         site, n = int(rng.integers(variable.block.length)), int(rng.integers(model.size))
         if n in indices[indptr[site] : indptr[site + 1]]:
             continue
-        place, found = variable.block.start + site, []
-        kept = ints[place]
-        for value in (0, variable.support - 1):
-            ints[place] = value
-            if model.prepare is not None:
-                made = (model.prepare(state, model.data),)
-            with np.errstate(all="ignore"):
-                found.append(float(model.log_likelihood(state, model.data, n, *made)))
-        ints[place] = kept
+        place = variable.block.start + site
+        found = tried(model, state, ints, place, (0, variable.support - 1), n)
         if found[0] != found[1] and not np.isnan(found).all():
             raise ValueError(
                 f"touches[{name!r}]: {name}[{site}] is said not to touch datum {n}, but the log "
@@ -226,12 +219,7 @@ def check_cumulative(kernel: Gibbs, model) -> None:
         n = int(np.clip(arm + rng.integers(-3, 4), 0, model.size - 1))
         n = n if rng.random() < 0.5 else int(rng.integers(model.size))
         site = variable.block.start + int(rng.integers(variable.block.length))
-        kept, found = ints[site], []
-        for value in (arm, min(arm + 1, variable.support - 1)):
-            ints[site] = value
-            made = () if model.prepare is None else (model.prepare(state, model.data),)
-            found.append(float(model.log_likelihood(state, model.data, n, *made)))
-        ints[site] = kept
+        found = tried(model, state, ints, site, (arm, min(arm + 1, variable.support - 1)), n)
         if n != arm and found[0] != found[1]:
             raise ValueError(
                 f"Gibbs({kernel.block!r}, cumulative=True): going from value {arm} to {arm + 1} "

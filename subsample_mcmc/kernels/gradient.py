@@ -226,8 +226,7 @@ def check_gradient(model, name: str, gradient) -> None:
     def at(point, n) -> dict[str, Any]:
         """Arguments of the user's functions, with the block at free coordinates `point`."""
         block_at(given.kind, given.low, given.high, point, part)
-        made = () if model.prepare is None else (model.prepare(state, model.data),)
-        return dict(zip(names, (state, model.data, n, *made), strict=True))
+        return dict(zip(names, (state, model.data, n, *model.extra(state)), strict=True))
 
     for n in sorted({i * (model.size - 1) // 3 for i in range(4)}):
         out = np.zeros(block.shape or (1,))

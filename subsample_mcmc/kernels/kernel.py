@@ -15,7 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.layout import TALLY, Column
-from subsample_mcmc.model import Model
+from subsample_mcmc.model import Model, Variable
+from subsample_mcmc.selectors.racing import Racing
+from subsample_mcmc.selectors.selector import Selector
 
 NOW = np.dtype(
     [
@@ -148,6 +150,42 @@ class Leaf(Kernel):
             "asymptotic_normal": getattr(rule, "guarantee", "") == "asymptotic",
             "note": "",
         }
+
+
+class OneBlock(Leaf):
+    """A leaf that moves one block and decides by a selector: fields `block` and `selector`."""
+
+    block: str
+    selector: Any
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.block,)
+
+    def text(self) -> str:
+        return f"{type(self).__name__}({self.block!r})"
+
+    def take_selector(self) -> None:
+        """Racing() where None was given; refuses what is no selector."""
+        if self.selector is None:
+            object.__setattr__(self, "selector", Racing())
+        if not isinstance(self.selector, Selector):
+            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+
+    def continuous(self, model: Model) -> Variable:
+        """Its variable; refuses a discrete one."""
+        variable = model.variables[self.block]
+        if variable.block.discrete:
+            raise ValueError(f"{self.text()}: the block is discrete; use sm.Gibbs({self.block!r}).")
+        return variable
+
+    def one_or_each(self, name: str, given, free: int) -> None:
+        """Refuse numbers that are neither one nor one for each free coordinate."""
+        if np.ndim(given) and np.shape(given) != (free,):
+            raise ValueError(
+                f"{name} has shape {np.shape(given)}: block {self.block!r} has {free} free "
+                "coordinates."
+            )
 
 
 def labelled(kernel: Kernel) -> list[tuple[str, Leaf]]:

@@ -20,7 +20,7 @@ from subsample_mcmc.kernels.gradient import (
     make_slope,
     slope_of,
 )
-from subsample_mcmc.kernels.kernel import Leaf, tally_of
+from subsample_mcmc.kernels.kernel import OneBlock, tally_of
 from subsample_mcmc.kernels.langevin_step import (
     Push,
     go_there,
@@ -38,7 +38,6 @@ from subsample_mcmc.kernels.trial import (
     make_trial,
 )
 from subsample_mcmc.selectors.exact import Exact
-from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
 from subsample_mcmc.userfunction import plain
 
@@ -56,7 +55,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin(Leaf):
+class Langevin(OneBlock):
     """Propose along the gradient of a mini-batch (SGLD), and accept by a race of two arms.
 
     step: h of v = u + h/2 M g(u) + (h M)^1/2 z in free coordinates. "auto" starts from 1/N, or
@@ -96,18 +95,11 @@ class Langevin(Leaf):
     surrogate: Any = None
 
     def __post_init__(self):
+        if self.correct or self.selector is not None:
+            self.take_selector()
         refuse(self)
-        if self.correct and self.selector is None:
-            object.__setattr__(self, "selector", Racing())
         if self.precondition is not None:
             object.__setattr__(self, "precondition", np.array(self.precondition, dtype=float))
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.block,)
-
-    def text(self) -> str:
-        return f"Langevin({self.block!r})"
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -139,17 +131,12 @@ class Langevin(Leaf):
         if self.surrogate is not None:
             yield self.surrogate, (state,)
         if self.own is not None:
-            made = () if model.prepare is None else (model.prepare(state, model.data),)
             out = np.zeros(model.variables[self.block].block.shape or (1,))
-            yield self.own, (state, model.data, np.int64(0), *made, out)
+            yield self.own, (state, model.data, np.int64(0), *model.extra(state), out)
 
     def check(self, model) -> None:
         """Refuse discrete blocks, batches beyond N, wrong shapes and wrong gradients."""
-        variable = model.variables[self.block]
-        if variable.block.discrete:
-            raise ValueError(
-                f"Langevin({self.block!r}): the block is discrete; use sm.Gibbs({self.block!r})."
-            )
+        variable = self.continuous(model)
         if self.batch > model.size:
             raise ValueError(
                 f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
@@ -211,8 +198,6 @@ def refuse(spec: Langevin) -> None:
         plain(spec.gradient, "gradient", '"minibatch" or gradient(state, data, n, out)')
     if spec.backward not in ("same", "fresh"):
         raise ValueError(f'backward={spec.backward!r}: it must be "same" or "fresh".')
-    if spec.selector is not None and not isinstance(spec.selector, Selector):
-        raise TypeError(f"selector={spec.selector!r}: give a selector such as sm.Exact().")
     if not 0.0 <= spec.decay < np.inf or (spec.decay and spec.correct):
         raise ValueError(
             f"decay={spec.decay!r}: give a power, 0 (constant steps) or more, and only with "

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import SIMPLEX, to_block, to_free
+from subsample_mcmc.constraints import inside, to_block, to_free
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, Leaf, tally_of
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock, tally_of
 from subsample_mcmc.kernels.proposals import Numbers, proposal_of
 from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
 from subsample_mcmc.population import read_only
@@ -50,7 +50,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Metropolis(Leaf):
+class Metropolis(OneBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
@@ -70,21 +70,11 @@ class Metropolis(Leaf):
     surrogate: Any = None
 
     def __post_init__(self):
-        if self.selector is None:
-            object.__setattr__(self, "selector", Racing())
-        if not isinstance(self.selector, Selector):
-            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        self.take_selector()
         scale = np.asarray(self.scale, dtype=float)
         if scale.ndim > 1 or not np.all((scale > 0.0) & (scale < np.inf)):
             raise ValueError(f"scale={self.scale!r}: give a positive number, or one a coordinate.")
         object.__setattr__(self, "proposal", proposal_of(self.proposal))
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.block,)
-
-    def text(self) -> str:
-        return f"Metropolis({self.block!r})"
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -108,17 +98,9 @@ class Metropolis(Leaf):
 
     def check(self, model) -> None:
         """Refuse discrete blocks and scales of the wrong length."""
-        variable = model.variables[self.block]
-        if variable.block.discrete:
-            raise ValueError(
-                f"Metropolis({self.block!r}): the block is discrete; use sm.Gibbs({self.block!r})."
-            )
+        variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
-        if np.ndim(self.scale) and np.shape(self.scale) != (free,):
-            raise ValueError(
-                f"scale has shape {np.shape(self.scale)}: block {self.block!r} has {free} free "
-                "coordinates."
-            )
+        self.one_or_each("scale", self.scale, free)
         self.proposal.numbers(free)
 
     def build(self, model, inner: bool) -> Any:
@@ -167,7 +149,7 @@ def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, in
         if own_coordinates:
             current = tools.current
             ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, current, y)
-            if not inside(to, y):
+            if not inside(to.kind, to.low, to.high, y):
                 there = -np.inf
         else:
             to_free(to.kind, to.low, to.high, x, to.u)
@@ -179,17 +161,6 @@ def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, in
         learn(tuning, now, to.u, accepted)
 
     return step
-
-
-@jit(inner=True)
-def inside(to, y):
-    """Does a proposal made on the block itself lie in its set."""
-    total = 0.0
-    for j in range(len(y)):
-        if not to.low < y[j] < to.high:
-            return False
-        total += y[j]
-    return to.kind != SIMPLEX or abs(total - 1.0) < 1e-8
 
 
 def two_arms(decide, prior, surrogate):

@@ -19,7 +19,7 @@ import numpy as np
 from subsample_mcmc.constraints import to_block, to_free
 from subsample_mcmc.draws import WEYL
 from subsample_mcmc.jit import jit
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, Leaf, tally_of, worst
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates
 from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
 from subsample_mcmc.population import whole
@@ -47,7 +47,7 @@ class Tools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Slice(Leaf):
+class Slice(OneBlock):
     """Draw each free coordinate of a continuous block, in turn, uniformly from a random slice.
 
     Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
@@ -73,21 +73,11 @@ class Slice(Leaf):
     adapt: bool = True
 
     def __post_init__(self):
-        if self.selector is None:
-            object.__setattr__(self, "selector", Racing())
-        if not isinstance(self.selector, Selector):
-            raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+        self.take_selector()
         width = np.asarray(self.width, dtype=float)
         if width.ndim > 1 or width.size == 0 or not np.all((width > 0.0) & (width < np.inf)):
             raise ValueError(f"width={self.width!r}: give a positive number, or one a coordinate.")
         whole(self.most, "most", "how often a bracket may grow or shrink, at least 1")
-
-    @property
-    def writes(self) -> tuple[str, ...]:
-        return (self.block,)
-
-    def text(self) -> str:
-        return f"Slice({self.block!r})"
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -104,17 +94,9 @@ class Slice(Leaf):
 
     def check(self, model) -> None:
         """Refuse discrete blocks and widths of the wrong length."""
-        variable = model.variables[self.block]
-        if variable.block.discrete:
-            raise ValueError(
-                f"Slice({self.block!r}): the block is discrete; use sm.Gibbs({self.block!r})."
-            )
+        variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
-        if np.ndim(self.width) and np.shape(self.width) != (free,):
-            raise ValueError(
-                f"width has shape {np.shape(self.width)}: block {self.block!r} has {free} free "
-                "coordinates."
-            )
+        self.one_or_each("width", self.width, free)
 
     def build(self, model, inner: bool) -> Any:
         """The compiled step."""
