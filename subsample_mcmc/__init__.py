@@ -2,6 +2,7 @@
 
 from subsample_mcmc.audit import audit
 from subsample_mcmc.constraints import interval, positive, simplex
+from subsample_mcmc.control.taylor import Taylor
 from subsample_mcmc.decide import Choice, Draws, choose, draw
 from subsample_mcmc.errors import (
     CompileError,
@@ -20,6 +21,7 @@ from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import Population
+from subsample_mcmc.predictors import Predictors
 from subsample_mcmc.rules.austerity import Confidence, TTest
 from subsample_mcmc.rules.betting import Betting
 from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
@@ -47,6 +49,7 @@ __all__ = [
     "Model",
     "Normal",
     "Population",
+    "Predictors",
     "Racing",
     "RewardError",
     "Slice",
@@ -54,6 +57,7 @@ __all__ = [
     "SpreadError",
     "StoreError",
     "TTest",
+    "Taylor",
     "Trace",
     "audit",
     "b_normal",

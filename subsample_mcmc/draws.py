@@ -32,6 +32,7 @@ PART = np.dtype(
         ("words", np.int64),  # how many words they fill
         ("first_kept", np.int64),  # where its part of `kept` starts
         ("room", np.int64),  # how long that is
+        ("barred", np.int64),  # rows that are never drawn
         ("drawn", np.int64),  # rows drawn so far
         ("used", np.int64),  # entries of `kept` in use
         ("wiped", np.int64),  # 1: `kept` does not list every drawn row, clear all bits instead
@@ -45,22 +46,31 @@ class Rows(NamedTuple):
     """Which rows of each population have been drawn in the decision under way."""
 
     bits: np.ndarray  # uint64, one bit per row, set while drawn
+    bars: np.ndarray  # the bits of rows that are never drawn; empty if there are none
     kept: np.ndarray  # rows drawn, in order; the slices `take` points at live here
     targets: np.ndarray  # int64 (CHUNK,), candidates before rejection
     part: np.recarray  # one PART per population
 
 
-def make_rows(sizes) -> Rows:
-    """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows)."""
+def make_rows(sizes, barred=()) -> Rows:
+    """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows).
+
+    barred: rows beside them that are never drawn; the one population is what is left.
+    """
     part = np.zeros(len(sizes), dtype=PART).view(np.recarray)
-    part["rows"] = sizes
+    part["barred"] = len(barred)
+    part["rows"] = np.asarray(sizes) + len(barred)
     part["words"] = (part["rows"] + 63) // 64
     part["room"] = np.minimum(part["rows"], np.maximum(4 * CHUNK, part["rows"] >> 4))
     part["first_word"] = np.cumsum(part["words"]) - part["words"]
     part["first_kept"] = np.cumsum(part["room"]) - part["room"]
-    kind = np.int32 if max(sizes) < 2**31 else np.int64
+    kind = np.int32 if part["rows"].max() < 2**31 else np.int64
+    bits = np.zeros(part["words"].sum(), dtype=np.uint64)
+    where = np.asarray(barred, dtype=np.int64)
+    np.bitwise_or.at(bits, where >> 6, _U1 << (where & 63).astype(np.uint64))
     return Rows(
-        np.zeros(part["words"].sum(), dtype=np.uint64),
+        bits,
+        bits.copy() if len(barred) else bits[:0].copy(),
         np.zeros(part["room"].sum(), dtype=kind),
         np.zeros(CHUNK, dtype=np.int64),
         part,
@@ -109,7 +119,7 @@ def take(rows, stream, p, m):
     """Draw `m` <= CHUNK new rows of population `p`; return where in `rows.kept` they start."""
     part = rows.part[p]
     size, word, room = part.rows, part.first_word, part.room
-    left = size - part.drawn
+    left = size - part.barred - part.drawn
     if rows.part[p].listed == 0 and left <= room and 2 * left <= size:
         _list_remaining(rows, p)
     rows.part[p].drawn += m
@@ -141,15 +151,17 @@ def take(rows, stream, p, m):
 
 @jit(inner=True)
 def put_back(rows):
-    """Forget the decision: every bit zero again, at the cost of what was drawn."""
+    """Forget the decision: every bit as before, at the cost of what was drawn."""
+    plain = len(rows.bars) == 0
     for p in range(len(rows.part)):
         if rows.part[p].drawn == 0:
             continue
         first = rows.part[p].first_word
         if rows.part[p].wiped == 1:
             for word in range(first, first + rows.part[p].words):
-                rows.bits[word] = np.uint64(0)
+                rows.bits[word] = np.uint64(0) if plain else rows.bars[word]
         else:
             for i in range(rows.part[p].first_kept, rows.part[p].first_kept + rows.part[p].used):
-                rows.bits[first + (np.int64(rows.kept[i]) >> 6)] = np.uint64(0)
+                word = first + (np.int64(rows.kept[i]) >> 6)
+                rows.bits[word] = np.uint64(0) if plain else rows.bars[word]
         rows.part[p].drawn = rows.part[p].used = rows.part[p].wiped = rows.part[p].listed = 0

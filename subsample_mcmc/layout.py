@@ -22,6 +22,7 @@ TALLY = np.dtype(
         ("early", np.int64),  # decisions in which an arm was dropped before all rows were read
         ("alone", np.int64),  # how decisions ended (rules/race.py): one arm was possible ...
         ("exact", np.int64),  # ... read exactly from the start ...
+        ("predicted", np.int64),  # ... the control variate alone told, no datum was raced ...
         ("raced", np.int64),  # ... one arm was left ...
         ("exhausted", np.int64),  # ... all rows were read ...
         ("retreated", np.int64),  # ... or the survivors were streamed
@@ -30,6 +31,8 @@ TALLY = np.dtype(
         ("regret", np.float64),  # nats lost by wrong decisions
         ("margin", np.float64),  # sum over audited decisions: nats between the best two arms
         ("skewness", np.float64),  # sum over audited decisions: |skewness| between the best two
+        ("variance", np.float64),  # sum over audited decisions: N v between the best two, nats^2
+        ("distance", np.float64),  # sum over decisions: squared, from the control's reference
         ("gradients", np.int64),  # rewards, or gradients of one, read for a proposal
         ("capped", np.int64),  # slices given up after too many tests
         ("scale", np.float64),  # the step size in use

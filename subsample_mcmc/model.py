@@ -13,6 +13,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.layout import Block
 from subsample_mcmc.population import BIG, LARGEST, prepared, read_only, touched, whole
+from subsample_mcmc.predictors import Predictors
 from subsample_mcmc.records import record
 from subsample_mcmc.userfunction import number, plain, try_once, warn_of_slow_math
 
@@ -33,7 +34,8 @@ class Model:
     """A target density: prior(state) * prod_n exp(log_likelihood(state, data, n)).
 
     log_likelihood(state, data, n) -> float: ONE datum, plain Python, compiled; n is its index.
-        With prepare: log_likelihood(state, data, n, prepared).
+        With prepare: log_likelihood(state, data, n, prepared). Or sm.Predictors(eta, log_factor),
+        where it sees the state through linear predictors: the best case of sm.Taylor.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
         read by field, data.y[n]. Not copied. Give a matrix as one array per column: data.x1[n]
         compiles to vector instructions, data.x[n, 1] does not (6 times slower).
@@ -59,12 +61,18 @@ class Model:
             )
         self.data = prepared(data)
         self.size = common_length(self.data)
+        self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
+        given = log_likelihood
+        if self.predictors is not None:
+            if prepare is not None:
+                raise ValueError("prepare does not go with sm.Predictors: eta sees the state.")
+            log_likelihood = self.predictors.log_likelihood()
         self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
         options = (log_prior, support, constraints, touches, prepare)
-        self.given = (log_likelihood, self.data, first, *options)
+        self.given = (given, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
+from subsample_mcmc.kernels.decision import decider
 from subsample_mcmc.kernels.kernel import OneBlock, tally_of
 from subsample_mcmc.kernels.sites import (
     FIXED,
@@ -17,7 +19,7 @@ from subsample_mcmc.kernels.sites import (
     one_site,
     sweep,
 )
-from subsample_mcmc.kernels.trial import Judge, decider, make_judge, make_trial
+from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
@@ -51,6 +53,7 @@ class Gibbs(OneBlock):
     cumulative: for an ordered support, such as a change point: the promise that the values a and
         a + 1 give all data but datum number a the same log likelihood. Then all K values cost 2 K
         evaluations instead of K N. Checked on a sample when the chain is built.
+    control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
     """
 
     block: str
@@ -59,9 +62,11 @@ class Gibbs(OneBlock):
     log_prior: Any = None
     temperature: Any = 1.0
     cumulative: bool = False
+    control: Any = None
 
     def __post_init__(self):
         self.take_selector()
+        self.take_control()
         heat = np.asarray(self.temperature, dtype=float)
         if heat.ndim > 1 or heat.size == 0 or not np.all((heat > 0.0) & (heat < np.inf)):
             raise ValueError(
@@ -106,6 +111,8 @@ class Gibbs(OneBlock):
 
     def local(self, model) -> bool:
         """Is every site's draw summed directly: it sees too few data, or nothing races."""
+        if self.control is not None:
+            return False
         if isinstance(self.selector, Racing):
             return self.rows(model) < 2 * (self.selector.batch or self.selector.rule.batch)
         return isinstance(self.selector, Exact)
@@ -132,6 +139,12 @@ class Gibbs(OneBlock):
                     f"scan has shape {weights.shape}: give one positive weight for each of "
                     f"{sites} sites."
                 )
+        if self.control is not None and (self.cumulative or variable.touches is not None):
+            raise ValueError(
+                f"Gibbs({self.block!r}, control=...): its sums are over all data; leave out "
+                "cumulative and the model's touches of this block, or the control variate."
+            )
+        check_control(self.control, model, self.block, self.selector, variable.support)
         if self.cumulative:
             check_cumulative(self, model)
         if variable.touches is not None:
@@ -148,7 +161,7 @@ class Gibbs(OneBlock):
         if self.local(model):
             decide, resize = local_decider(model, touched), nothing_to_resize
         else:
-            decide = decider(model, self.selector, touched)
+            decide = decider(model, self.selector, touched, self.control)
             resize = self.selector.resize() if touched else nothing_to_resize
         return sweep(one_site(decide, resize, prior, self.log_prior is not None, touched), inner)
 
@@ -156,9 +169,11 @@ class Gibbs(OneBlock):
         """Tools of one chain."""
         variable = model.variables[self.block]
         indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
-        trial = make_trial(model, run, variable.block, self.rows(model), None, indices)
+        controls = make_controls(self.control, model, self.selector, variable.support)
+        trial = make_trial(model, run, variable.block, self.rows(model), None, indices, controls)
         direct = self.cumulative or self.local(model)
-        selector = Exact() if direct else self.selector
+        selector = with_range(self.selector, self.control, model, variable.support)
+        selector = Exact() if direct else selector
         tally = tally_of(run.next_words(len(self.columns)))
         judge = make_judge(model, run, trial, selector, variable.support, tally)
         kind, weights = FIXED, np.zeros(1)

@@ -29,7 +29,8 @@ class Slope(NamedTuple):
 
     probe: Trial  # with candidates of its own: the two ends of a difference
     rows: Rows
-    batch: np.ndarray  # S
+    batch: np.ndarray  # S; empty if the gradient reads no data
+    weight: float  # N / m
     cost: int  # rewards, or gradients of one datum, that one gradient reads
     up: np.ndarray  # (CHUNK,) rewards at either end
     down: np.ndarray
@@ -43,14 +44,17 @@ class Slope(NamedTuple):
     spare: np.ndarray
 
 
-def make_slope(model, run, variable, batch: int, own: bool) -> Slope:
-    """Arrays for one block; own: the gradient is the user's."""
+def make_slope(model, run, variable, batch: int, own: bool, controls: Any = ()) -> Slope:
+    """Arrays for one block; own: the gradient is the user's; controls: it is theirs."""
     block = variable.block
     free = variable.constraint.free_length(block.length)
-    probe = make_trial(model, run, block, model.size, np.zeros((2, block.length)))
-    rows, one = make_rows((model.size,)), np.zeros(block.length)
+    ends = np.zeros((2, block.length))
+    probe = make_trial(model, run, block, model.size, ends, None, controls)
+    rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
+    batch = 0 if controls else batch
     return Slope(
-        probe, rows, np.arange(batch, dtype=rows.kept.dtype), batch * (1 if own else 2 * free),
+        probe, rows, np.arange(batch, dtype=rows.kept.dtype), model.size / max(batch, 1),
+        batch * (1 if own else 2 * free),
         np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), np.zeros(block.length), one,
         one.reshape(block.shape or (1,)), np.full(1, -1), np.zeros(free), np.zeros(free),
         np.zeros(free),
@@ -61,7 +65,7 @@ def make_slope(model, run, variable, batch: int, own: bool) -> Slope:
 def draw_batch(tools, stream):
     """Draw S anew, without replacement; all data need no drawing."""
     rows, batch, first = tools.rows, tools.batch, 0
-    if len(batch) == tools.probe.target[0].rows:
+    if len(batch) == 0 or len(batch) == tools.probe.target[0].rows:
         return
     while first < len(batch):
         count = min(CHUNK, len(batch) - first)
@@ -72,18 +76,21 @@ def draw_batch(tools, stream):
     put_back(rows)
 
 
-def slope_of(model, gradient):
+def slope_of(model, gradient, control=None):
     """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
 
+    gradient: the user's, or None for differences; control: whose gradient it is instead.
     Leaves one of its own points in the state: the caller places what belongs there.
     """
     prior = model.compiled[2]
-    begin, along = differences(model) if gradient is None else given_gradient(model, gradient)
+    if control is not None:
+        begin, along = known_gradient(control)
+    else:
+        begin, along = differences(model) if gradient is None else given_gradient(model, gradient)
 
     @jit(inner=True)
     def slope(tools, to, u, g):
         probe, point = tools.probe, tools.point
-        weight = probe.target[0].rows / len(tools.batch)
         tools.bad[0] = -1
         code = begin(tools, to, u)
         for j in range(len(u)):
@@ -109,7 +116,7 @@ def slope_of(model, gradient):
             change += above - below
             if not abs(change) < np.inf:
                 continue
-            change = (change + weight * along(tools)) / (high - low)
+            change = (change + along(tools)) / (high - low)
             if change != change:
                 code = NOT_FINITE
             elif abs(change) < np.inf:
@@ -195,16 +202,34 @@ def given_gradient(model, gradient):
         for k in range(len(sums)):
             if not abs(sums[k]) < np.inf:
                 sums[k], code = 0.0, BAD_PROPOSAL
+            sums[k] *= tools.weight
         return code
 
-    @jit(inner=True)
-    def along(tools):
-        total, ends = 0.0, tools.probe.candidates
-        for k in range(len(tools.sums)):
-            total += tools.sums[k] * (ends[0, k] - ends[1, k])
-        return total
+    return begin, along_sums
 
-    return begin, along
+
+@jit(inner=True)
+def along_sums(tools):
+    """The chain rule: derivatives by the block times its difference between the two ends."""
+    total, ends = 0.0, tools.probe.candidates
+    for k in range(len(tools.sums)):
+        total += tools.sums[k] * (ends[0, k] - ends[1, k])
+    return total
+
+
+def known_gradient(control):
+    """(begin, along) from the sums of a control variate: no data are read."""
+    add_gradient = control.gradient()
+
+    @jit(inner=True)
+    def begin(tools, to, u):
+        probe = tools.probe
+        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
+        place(probe, 0)
+        add_gradient(probe.control.own, probe, probe.target[0].start, tools.sums)
+        return 0
+
+    return begin, along_sums
 
 
 # ------------------------------------------------------------------- is the user's gradient right

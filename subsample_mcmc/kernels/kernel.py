@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.controlled import Control
 from subsample_mcmc.layout import TALLY, Column
 from subsample_mcmc.model import Model, Variable
 from subsample_mcmc.selectors.racing import Racing
@@ -171,6 +172,12 @@ class OneBlock(Leaf):
             object.__setattr__(self, "selector", Racing())
         if not isinstance(self.selector, Selector):
             raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+
+    def take_control(self) -> None:
+        """Refuses what is no control variate."""
+        given = self.control  # type: ignore[attr-defined]
+        if given is not None and not isinstance(given, Control):
+            raise TypeError(f"control={given!r:.60}: give a control variate, sm.Taylor(fit).")
 
     def continuous(self, model: Model) -> Variable:
         """Its variable; refuses a discrete one."""

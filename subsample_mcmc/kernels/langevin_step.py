@@ -8,10 +8,11 @@ import numpy as np
 from subsample_mcmc.constraints import to_block, to_free
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.adapt import learn, step_size
+from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.gradient import draw_batch
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.kernels.noise import fill_normal
-from subsample_mcmc.kernels.trial import fail, place
+from subsample_mcmc.kernels.trial import place
 from subsample_mcmc.selectors.selector import not_a_sum
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from subsample_mcmc.constraints import inside, to_block, to_free
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
+from subsample_mcmc.kernels.decision import decider, fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock, tally_of
 from subsample_mcmc.kernels.proposals import Numbers, proposal_of
-from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
+from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial, place
 from subsample_mcmc.population import read_only
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector, not_a_sum
@@ -59,6 +61,7 @@ class Metropolis(OneBlock):
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
         It works on the block itself, not on free coordinates.
     selector: how the decision is made; default Racing().
+    control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
     surrogate: see sm.delayed.
     """
 
@@ -66,11 +69,13 @@ class Metropolis(OneBlock):
     scale: Any = 0.1
     proposal: Any = None
     selector: Selector = field(default_factory=Racing)
+    control: Any = None
     adapt: bool = True
     surrogate: Any = None
 
     def __post_init__(self):
         self.take_selector()
+        self.take_control()
         scale = np.asarray(self.scale, dtype=float)
         if scale.ndim > 1 or not np.all((scale > 0.0) & (scale < np.inf)):
             raise ValueError(f"scale={self.scale!r}: give a positive number, or one a coordinate.")
@@ -101,11 +106,12 @@ class Metropolis(OneBlock):
         variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
         self.one_or_each("scale", self.scale, free)
-        self.proposal.numbers(free)
+        check_control(self.control, model, self.block, self.selector, 2)
+        self.proposal.numbers(free, self.block)
 
     def build(self, model, inner: bool) -> Any:
         """The compiled step."""
-        decide = decider(model, self.selector, touched=False)
+        decide = decider(model, self.selector, False, self.control)
         surrogate = self.surrogate
         if surrogate is not None:
             surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
@@ -119,7 +125,9 @@ class Metropolis(OneBlock):
         variable = model.variables[self.block]
         block, own = variable.block, coordinates(variable)
         free = len(own.u)
-        trial = make_trial(model, run, block, model.size, np.zeros((2, block.length)))
+        controls = make_controls(self.control, model, self.selector, 2)
+        ends = np.zeros((2, block.length))
+        trial = make_trial(model, run, block, model.size, ends, None, controls)
         adapts = self.adapt and self.proposal.adapts
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
@@ -127,9 +135,10 @@ class Metropolis(OneBlock):
             (0.44 if free == 1 else 0.234) if adapts else 0.0, scaled=one,
         )  # fmt: skip
         tally = tally_of(run.next_words(len(self.columns)))
-        judge = make_judge(model, run, trial, self.selector, 2, tally)
+        selector = with_range(self.selector, self.control, model, 2)
+        judge = make_judge(model, run, trial, selector, 2, tally)
         current = read_only(run.floats[block.start : block.start + block.length])
-        return Tools(judge, own, tuning, self.proposal.numbers(free), current)
+        return Tools(judge, own, tuning, self.proposal.numbers(free, self.block), current)
 
 
 def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: bool):

@@ -41,7 +41,7 @@ class RandomWalk:
     def build(self) -> Any:
         return random_walk
 
-    def numbers(self, length: int) -> Numbers:
+    def numbers(self, length: int, block: str) -> Numbers:
         return numbers(np.zeros(1), np.zeros((1, 1)), 0.0, length)
 
 
@@ -58,8 +58,8 @@ def random_walk(rng, tuning, given, now, u, v, x, y):
 class Gaussian:
     """v = mean + (1 - beta^2)^1/2 (u - mean) + beta L z: leaves N(mean, L L') fixed."""
 
-    mean: np.ndarray
-    covariance: np.ndarray
+    mean: Any  # or a fit
+    covariance: Any
     beta: float
     free: ClassVar[bool] = True
     adapts: ClassVar[bool] = False
@@ -67,9 +67,12 @@ class Gaussian:
     def build(self) -> Any:
         return gaussian
 
-    def numbers(self, length: int) -> Numbers:
-        mean = np.atleast_1d(np.asarray(self.mean, dtype=float))
-        covariance = np.atleast_2d(np.asarray(self.covariance, dtype=float))
+    def numbers(self, length: int, block: str) -> Numbers:
+        mean, covariance = self.mean, self.covariance
+        if hasattr(mean, "gaussian"):
+            mean, covariance = mean.gaussian(block)
+        mean = np.atleast_1d(np.asarray(mean, dtype=float))
+        covariance = np.atleast_2d(np.asarray(covariance, dtype=float))
         if mean.shape != (length,) or covariance.shape != (length, length):
             raise ValueError(
                 f"the proposal's mean has shape {mean.shape} and its covariance "
@@ -110,19 +113,30 @@ def gaussian(rng, tuning, given, now, u, v, x, y):
     return 0.5 * (distance(given, v) - distance(given, u))
 
 
-def pcn(mean, covariance, beta: float = 0.3) -> Gaussian:
+def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
-    Where that Gaussian is the posterior, every proposal is accepted, whatever the dimension.
+    pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
+    posterior, every proposal is accepted, whatever the dimension.
     """
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"pcn(beta={beta!r}): give a step with 0 < beta <= 1; 1 is independence.")
-    return Gaussian(mean, covariance, beta)
+    return Gaussian(mean, moments_given("pcn", mean, covariance), beta)
 
 
-def independence(mean, covariance) -> Gaussian:
-    """Proposals from N(mean, covariance) of the free coordinates, whatever the current state."""
-    return Gaussian(mean, covariance, 1.0)
+def independence(mean, covariance=None) -> Gaussian:
+    """Proposals from N(mean, covariance) of the free coordinates, whatever the current state.
+
+    independence(fit), fit = sm.laplace(model), takes both from the fit.
+    """
+    return Gaussian(mean, moments_given("independence", mean, covariance), 1.0)
+
+
+def moments_given(name: str, mean, covariance) -> Any:
+    """The covariance, unless the mean is a fit that has its own; refuses neither and both."""
+    if hasattr(mean, "gaussian") == (covariance is None):
+        return covariance
+    raise TypeError(f"{name}({mean!r:.40}, ...): give a fit, or a mean and a covariance.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +151,7 @@ class UserProposal:
     def build(self) -> Any:
         return user_proposal(self.draw, self.log_density)
 
-    def numbers(self, length: int) -> Numbers:
+    def numbers(self, length: int, block: str) -> Numbers:
         return numbers(np.zeros(1), np.zeros((1, 1)), 0.0, length)
 
 

@@ -14,12 +14,17 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import jit
 
 
-def reference_of(given, variable) -> np.ndarray | None:
-    """The reference point as an array of the block's length, checked."""
-    if given is None:
-        return None
-    point = np.asarray(given, dtype=float)
+def reference_of(given, variable) -> np.ndarray:
+    """The reference point as an array of the block's length, checked.
+
+    given: values of the block, a fit or a dict that has them, or a control variate made from one.
+    """
     block = variable.block
+    given = getattr(given, "fit", given)  # of a control variate
+    given = getattr(given, "state", given)  # of a fit
+    if isinstance(given, dict):
+        given = given.get(block.name)
+    point = np.asarray(given, dtype=float)
     if point.shape not in (block.shape, block.shape or (1,)) or not np.all(np.isfinite(point)):
         raise ValueError(
             f"control has shape {point.shape}: give a point of block {block.name!r}, of shape "

@@ -19,9 +19,11 @@ import numpy as np
 from subsample_mcmc.constraints import to_block, to_free
 from subsample_mcmc.draws import WEYL
 from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
+from subsample_mcmc.kernels.decision import decider, fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates
-from subsample_mcmc.kernels.trial import Judge, decider, fail, make_judge, make_trial, place
+from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial, place
 from subsample_mcmc.population import whole
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector, not_a_sum
@@ -71,9 +73,11 @@ class Slice(OneBlock):
     most: int = 50
     frozen: bool = False
     adapt: bool = True
+    control: Any = None
 
     def __post_init__(self):
         self.take_selector()
+        self.take_control()
         width = np.asarray(self.width, dtype=float)
         if width.ndim > 1 or width.size == 0 or not np.all((width > 0.0) & (width < np.inf)):
             raise ValueError(f"width={self.width!r}: give a positive number, or one a coordinate.")
@@ -97,10 +101,11 @@ class Slice(OneBlock):
         variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
         self.one_or_each("width", self.width, free)
+        check_control(self.control, model, self.block, self.selector, 2)
 
     def build(self, model, inner: bool) -> Any:
         """The compiled step."""
-        decide = decider(model, self.selector, touched=False)
+        decide = decider(model, self.selector, False, self.control)
         return slice_step(decide, model.compiled[2], inner)
 
     def bind(self, model, run) -> Tools:
@@ -108,13 +113,14 @@ class Slice(OneBlock):
         variable = model.variables[self.block]
         own = coordinates(variable)
         free = len(own.u)
-        trial = make_trial(
-            model, run, variable.block, model.size, np.zeros((2, variable.block.length))
-        )
+        controls = make_controls(self.control, model, self.selector, 2)
+        ends = np.zeros((2, variable.block.length))
+        trial = make_trial(model, run, variable.block, model.size, ends, None, controls)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
         tally = tally_of(run.next_words(len(self.columns)))
-        judge = make_judge(model, run, trial, self.selector, 2, tally)
+        selector = with_range(self.selector, self.control, model, 2)
+        judge = make_judge(model, run, trial, selector, 2, tally)
         return Tools(
             judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
             np.zeros(2, dtype=np.uint64),

@@ -1,4 +1,4 @@
-"""Arms tried in the state itself: rewards of a model, and one decision with its bookkeeping.
+"""Arms tried in the state itself: the context of a decision, and the rewards of a model.
 
 All kernels share one kind of context, so that the machine code of a model's race is compiled once:
 an arm is either a value of one discrete site or a row of candidate values for a continuous block.
@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.draws import WEYL, hashed
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.rules.race import ALONE, EXACT, EXHAUSTED, NOT_FINITE, RACED, RETREATED, Shape
+from subsample_mcmc.rules.race import Shape
 from subsample_mcmc.selectors.selector import (
     Selector,
     Sources,
-    not_a_sum,
     sources_of,
     touch_nothing,
 )
@@ -32,7 +30,6 @@ TARGET = np.dtype(
     align=True,
 )
 MASK = np.int64(2**63 - 1)  # tells LLVM that an index is not negative
-U11 = np.uint64(11)
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
 
@@ -46,6 +43,7 @@ class Trial(NamedTuple):
     target: np.recarray  # (1,) of TARGET
     candidates: np.ndarray  # (arms, length) values of a continuous block
     indices: np.ndarray  # data touched, all sites in a row
+    control: Any  # Controls, or () without a control variate
 
 
 class Judge(NamedTuple):
@@ -53,6 +51,7 @@ class Judge(NamedTuple):
 
     trial: Trial
     offsets: np.ndarray
+    left: np.ndarray  # the offsets that are raced: the same, less arms that are ruled out
     params: Any
     scratch: Any
     tally: np.recarray
@@ -71,9 +70,12 @@ def place(trial, arm):
             trial.floats[target.start + j] = trial.candidates[arm, j]
 
 
-def make_trial(model, run, block, rows: int, candidates=None, indices=None) -> Trial:
+def make_trial(
+    model, run, block, rows: int, candidates=None, indices=None, controls: Any = ()
+) -> Trial:
     """The context of one kernel on one block."""
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
+    rows -= len(controls.outliers) if controls else 0
     target["start"], target["length"], target["rows"] = block.start, block.length, rows
     target["site"], target["leaf"] = 0 if block.discrete else -1, run.leaf
     empty = np.zeros((1, 1)) if candidates is None else candidates
@@ -81,17 +83,19 @@ def make_trial(model, run, block, rows: int, candidates=None, indices=None) -> T
     few.flags.writeable = False
     return Trial(
         model.state(run.ints, run.floats), model.data, run.ints, run.floats, target, empty,
-        few if indices is None else indices,
+        few if indices is None else indices, controls,
     )  # fmt: skip
 
 
 def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge:
     """A kernel's means to decide between `arms` arms."""
-    shape = Shape((int(trial.target[0].rows),) * arms, shared=True)
-    kind = np.int32 if shape.sizes[0] < 2**31 else np.int64
+    barred = trial.control.outliers if trial.control else ()
+    shape = Shape((int(trial.target[0].rows),) * arms, shared=True, barred=barred)
+    kind = np.int32 if model.size < 2**31 else np.int64
+    offsets = np.zeros(arms)
     return Judge(
-        trial, np.zeros(arms), selector.params(shape), selector.scratch(shape), tally,
-        np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
+        trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
+        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
     )  # fmt: skip
 
 
@@ -182,113 +186,3 @@ def touching(large):
         return inside(trial.data, rows)
 
     return touch
-
-
-# --------------------------------------------------------------------------------- decisions
-_deciders: dict[Any, Any] = {}
-
-
-def decider(model, selector: Selector, touched: bool) -> Any:
-    """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources = model_sources(model, touched)
-    choose = selector.build(sources)
-    if choose in _deciders:
-        return _deciders[choose]
-    rewards, total, _ = sources
-
-    @jit(inner=True)
-    def skewness_between(judge, best, second):
-        """Skewness of the difference of two arms over evenly spaced rows."""
-        trial, rows = judge.trial, judge.trial.target[0].rows
-        count = min(rows, SAMPLED)
-        for i in range(count):
-            judge.sample[i] = i * rows // count
-        rewards(trial, best, judge.sample[:count], judge.values[0, :count])
-        rewards(trial, second, judge.sample[:count], judge.values[1, :count])
-        mean, square, cube = 0.0, 0.0, 0.0
-        for i in range(count):
-            mean += (judge.values[0, i] - judge.values[1, i]) / count
-        for i in range(count):
-            d = judge.values[0, i] - judge.values[1, i] - mean
-            square += d * d / count
-            cube += d * d * d / count
-        # -inf among the rewards, or no difference: nothing to measure.
-        return abs(cube) / square**1.5 if square > 1e-28 * mean * mean else 0.0
-
-    @jit(inner=True)
-    def reconsider(judge, chosen):
-        """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
-        trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
-        best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
-        for arm in range(len(offsets)):
-            if offsets[arm] == -np.inf:
-                continue
-            value = offsets[arm] + total(trial, arm, trial.target[0].rows)
-            if not_a_sum(value):
-                return arm
-            if arm == chosen:
-                score = value
-            if value > first:
-                best, second, first, runner = arm, best, value, first
-            elif value > runner:
-                second, runner = arm, value
-        tally.audited += 1
-        # The same numbers added in another order: within rounding of the best is the best.
-        if best != chosen and first - score > 1e-11 * abs(first):
-            tally.wrong += 1
-            tally.regret += first - score
-        if second >= 0 and runner > -np.inf:
-            tally.margin += first - runner
-            tally.skewness += skewness_between(judge, best, second)
-        return -1
-
-    @jit(inner=True)
-    def decide(chain, judge, current):
-        trial, tally, now = judge.trial, judge.tally[0], chain.now[0]
-        made = choose(chain.rows, trial, judge.offsets, judge.params, judge.scratch)
-        possible = 0
-        for arm in range(len(judge.offsets)):
-            possible += 1 if judge.offsets[arm] > -np.inf else 0
-        tally.decisions += 1
-        tally.pulls += made.pulls
-        tally.rounds += made.rounds
-        tally.early += 1 if made.dropped_early > 0 else 0
-        if possible > 1:
-            tally.everything += possible * trial.target[0].rows
-        if made.ended == ALONE:
-            tally.alone += 1
-        elif made.ended == EXACT:
-            tally.exact += 1
-        elif made.ended == RACED:
-            tally.raced += 1
-        elif made.ended == EXHAUSTED:
-            tally.exhausted += 1
-        elif made.ended == RETREATED:
-            tally.retreated += 1
-        else:
-            row = made.bad_row
-            if touched and row >= 0:
-                row = trial.indices[trial.target[0].first + row]
-            fail(now, trial, made.ended, made.bad_arm, row)
-            place(trial, current)
-            return -1
-        if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
-            chain.audits[0] += WEYL
-            if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
-                none = reconsider(judge, made.arm)
-                if none >= 0:  # a race may not have read the datum that is no number
-                    fail(now, trial, NOT_FINITE, none, -1)
-                    place(trial, current)
-                    return -1
-        tally.accepted += 1 if made.arm != current else 0
-        place(trial, made.arm)
-        return made.arm
-
-    _deciders[choose] = decide
-    return decide
-
-
-@jit(inner=True)
-def fail(now, trial, code, arm, row):
-    """Stop the chain: what went wrong, and where."""
-    now.code, now.kernel, now.arm, now.row = code, trial.target[0].leaf, arm, row

@@ -101,7 +101,8 @@ class Racing(Selector):
     def scratch(self, shape: Shape) -> Any:
         """One set of rows if the arms share them, else one per arm."""
         sizes = shape.sizes[:1] if shape.shared else shape.sizes
-        return Scratch(make_race(shape.sizes), make_rows(sizes), self.rule.memory(shape))
+        rows = make_rows(sizes, shape.barred)
+        return Scratch(make_race(shape.sizes), rows, self.rule.memory(shape))
 
     def resize(self) -> Any:
         """Fewer rows, shared by the arms, than the scratch was made for."""

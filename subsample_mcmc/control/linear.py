@@ -1,0 +1,278 @@
+"""Taylor residuals of a likelihood that sees the parameters through linear predictors.
+
+With eta_n = X_n x, all derivatives by x are those by eta times columns of X_n: a few numbers per
+datum, whatever the number of parameters. X_n itself is read off eta: it is affine, so differences
+of it are exact. Where derivatives are differences too, they need not be accurate: the same numbers
+stand in the residuals and in the sums, and sum_n h is what it is said to be.
+"""
+
+from itertools import combinations_with_replacement as multisets
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.control.claims import check_affine, check_derivatives, spread
+from subsample_mcmc.control.polynomial import locate
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.trial import MASK, place
+from subsample_mcmc.userfunction import plain
+
+SMALL = 1e-3  # of a difference, in standard deviations of the predictor over data
+
+
+def expanded(predictors, count: int, order: int) -> Any:
+    """expand(e, data, n, widths) -> the partial derivatives of log_factor, as one tuple."""
+    if predictors.derivatives is not None:
+        given = jit(predictors.derivatives, flags=FLAGS, user=True, inner="always")
+
+        @jit(flags=FLAGS, inner="always")
+        def expand(e, data, n, widths):
+            return given(e, data, n)
+
+        return expand
+    of_eta = jit(predictors.log_factor, flags=FLAGS, user=True, inner="always")
+    if count == 1:
+
+        @jit(flags=FLAGS, inner="always")
+        def expand_one(e, data, n, widths):
+            h = widths[0]
+            up, middle, down = of_eta(e + h, data, n), of_eta(e, data, n), of_eta(e - h, data, n)
+            far = of_eta(e + 2.0 * h, data, n) - of_eta(e - 2.0 * h, data, n)
+            return (
+                (up - down) / (2.0 * h),
+                (up - 2.0 * middle + down) / (h * h),
+                (far - 2.0 * (up - down)) / (2.0 * h * h * h),
+            )
+
+        return expand_one
+    if count != 2 or order > 2:
+        raise ValueError(
+            f"{count} predictors at order {order} need Predictors(derivatives=...): differences "
+            "serve one predictor, and two at second order."
+        )
+
+    @jit(flags=FLAGS, inner="always")
+    def expand_two(e, data, n, widths):
+        a, b, h, k = e[0], e[1], widths[0], widths[1]
+        middle = of_eta((a, b), data, n)
+        right, left = of_eta((a + h, b), data, n), of_eta((a - h, b), data, n)
+        up, down = of_eta((a, b + k), data, n), of_eta((a, b - k), data, n)
+        both = of_eta((a + h, b + k), data, n) + of_eta((a - h, b - k), data, n)
+        return (
+            (right - left) / (2.0 * h),
+            (up - down) / (2.0 * k),
+            (right - 2.0 * middle + left) / (h * h),
+            (both - right - left - up - down + 2.0 * middle) / (2.0 * h * k),
+            (up - 2.0 * middle + down) / (k * k),
+        )
+
+    return expand_two
+
+
+def contraction(count: int, order: int) -> Any:
+    """value(f, e, e0): the polynomial in e - e0 with partial derivatives f, without constant."""
+    cubic = order > 2
+    if count == 1:
+
+        @jit(flags=FLAGS, inner="always")
+        def of_one(f, e, e0):
+            t = e - e0
+            value = f[0] + 0.5 * f[1] * t
+            if cubic:
+                value += f[2] * (t * t) / 6.0
+            return value * t
+
+        return of_one
+
+    @jit(flags=FLAGS, inner="always")
+    def of_many(f, e, e0):
+        value, at = 0.0, count
+        for k in range(count):
+            value += f[k] * (e[k] - e0[k])
+        for k in range(count):
+            for l in range(k, count):
+                weight = 0.5 if k == l else 1.0
+                value += weight * f[at] * (e[k] - e0[k]) * (e[l] - e0[l])
+                at += 1
+        if cubic:
+            for k in range(count):
+                for l in range(k, count):
+                    for m in range(l, count):
+                        weight = 1.0 if k < l < m else 1.0 / 6.0 if k == m else 0.5
+                        product = (e[k] - e0[k]) * (e[l] - e0[l]) * (e[m] - e0[m])
+                        value += weight * f[at] * product
+                        at += 1
+        return value
+
+    return of_many
+
+
+@jit(inner="always")
+def no_bound(e, data, n):
+    """For likelihoods whose remainders are not known."""
+    return 0.0, 0.0
+
+
+class Linear:
+    """A source of derivatives: the predictors of a model."""
+
+    needs = "Predictors(remainder=...), a bound of the third and fourth derivatives by eta"
+
+    def __init__(self, model, order: int, constant: bool):
+        self.model, self.order, self.constant = model, order, constant
+        given = model.predictors
+        state = model.state(model.ints, model.floats)
+        first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
+        self.count = len(first) if isinstance(first, tuple) else 1
+        check_affine(model, self.count)
+        self.widths = SMALL * spread(model, self.count)
+        if given.derivatives is not None:
+            check_derivatives(model, self.count, order, self.widths)
+        self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
+        self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
+        self.expand = expanded(given, self.count, order)
+
+    def known(self) -> bool:
+        """Are remainders bounded, whatever the parameters."""
+        return self.model.predictors.remainder is not None
+
+    def kept(self) -> tuple:
+        """All it needs is in the model."""
+        return ()
+
+    def restore(self, kept: tuple) -> None:
+        """Nothing to restore."""
+
+    def bind(self, ints, floats) -> Any:
+        """What the residuals of one chain need."""
+        return (self.widths,)
+
+    def residuals(self) -> Any:
+        """The hot loop: fills out with l - h of a mini-batch."""
+        eta, of_eta, expand = self.eta, self.of_eta, self.expand
+        polynomial, constant = contraction(self.count, self.order), self.constant
+
+        @jit(flags=FLAGS, disjoint=True, inner=True)
+        def batch(state, reference, data, widths, rows, out):
+            for i in range(np.uint64(len(rows))):
+                n = np.int64(rows[i]) & MASK
+                e, e0 = eta(state, data, n), eta(reference, data, n)
+                value = of_eta(e, data, n) - polynomial(expand(e0, data, n, widths), e, e0)
+                if constant:
+                    value -= of_eta(e0, data, n)
+                out[i] = value
+
+        @jit(inner=True)
+        def residuals(trial, arm, rows, out):
+            own = trial.control.own
+            place(trial, arm)
+            locate(own, trial.ints, own.tables[arm])
+            batch(trial.state, own.reference, trial.data, own.source[0], rows, out)
+
+        return residuals
+
+    # ----------------------------------------------------------------------------------- sums
+    def reader(self) -> Any:
+        """read(state, data, first, e, f, v, r): predictors, derivatives, values, remainders."""
+        eta, of_eta, expand, count = self.eta, self.of_eta, self.expand, self.count
+        remainder, order = self.model.predictors.remainder, self.order
+        bounded, single = remainder is not None, count == 1
+        bound = jit(remainder, flags=FLAGS, user=True, inner="always") if bounded else no_bound
+
+        @jit
+        def read(state, data, first, widths, e, f, v, r):
+            for i in range(len(e)):
+                n = (first + i) & MASK
+                found = eta(state, data, n)
+                if single:
+                    e[i, 0] = found
+                else:
+                    for k in range(count):
+                        e[i, k] = found[k]
+                if len(f) == 0:  # only the predictors are asked for
+                    continue
+                partial = expand(found, data, n, widths)
+                for k in range(f.shape[1]):
+                    f[i, k] = partial[k]
+                v[i] = of_eta(found, data, n)
+                if bounded:
+                    r[i] = bound(found, data, n)[order - 2]
+
+        return read
+
+    def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
+        """(s0, s1, s2, s3) at a reference: one pass over the data.
+
+        keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
+        """
+        d = len(point)
+        pairs = np.tril_indices(d)
+        s0, s1, s2 = 0.0, np.zeros(d), np.zeros((d, d))
+        s3 = np.zeros((d, len(pairs[0]) if self.order > 2 else 0))
+        for weight, x, f, v, _ in self.chunks(ints, point, keep, bar):
+            s0 += float(v @ weight)
+            add_moments(s1, s2, s3, x, f * weight[:, None], pairs, self.order)
+        return s0, s1, s2, s3
+
+    def remainders(self, ints, point, keep, bar, inverse) -> np.ndarray:
+        """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
+        found = np.zeros(4)
+        for weight, x, _, v, r in self.chunks(ints, point, keep, bar):
+            # Of the length of X_n B^-1, which bounds how far eta_n moves at distance 1.
+            rho = np.sqrt(((x @ inverse) ** 2).sum(axis=(0, 2)))
+            each = r * rho ** (self.order + 1) * weight
+            found[0] += each.sum()
+            found[1] = max(found[1], each.max())
+            found[2] = max(found[2], self.model.predictors.growth * (rho * weight).max())
+            found[3] = max(found[3], 1e-13 * np.abs(v).max())
+        return found
+
+    def chunks(self, ints, point, keep, bar) -> Any:
+        """Parts of the data: weights, X by predictor and row, derivatives, values, bounds."""
+        model, d, p = self.model, len(point), self.count
+        floats = point.copy()
+        state = model.state(np.array(ints), floats)
+        used = sum(len(list(multisets(range(p), k))) for k in range(1, self.order + 1))
+        read, scale = self.reader(), np.maximum(np.abs(point), 1.0)
+        none = np.zeros((0, 0))
+        step = max(256, min(4096, (1 << 22) // (d * p * 8)))
+        for first in range(0, model.size, step):
+            rows = min(step, model.size - first)
+            e, f = np.zeros((rows, p)), np.zeros((rows, used))
+            v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
+            read(state, model.data, first, self.widths, e, f, v, r)
+            x = np.empty((p, rows, d))
+            for j in range(d):
+                floats[j] = point[j] + scale[j]
+                read(state, model.data, first, self.widths, other, none, v[:0], r[:0])
+                floats[j] = point[j]
+                x[:, :, j] = ((other - e) / scale[j]).T
+            yield keep(first, first + rows), x, f, v, r
+            bar.update(rows)
+
+
+def add_moments(s1, s2, s3, x, f, pairs, order) -> None:
+    """Add sum_n f_n X_n, f_n X_n X_n', f_n X_n X_n X_n of a chunk."""
+    p = len(x)
+    at = p
+    for k in range(p):
+        s1 += f[:, k] @ x[k]
+    for k, l in multisets(range(p), 2):
+        part = (x[k] * f[:, at, None]).T @ x[l]
+        s2 += part if k == l else part + part.T
+        at += 1
+    if order < 3:
+        return
+    doubled = np.where(pairs[0] == pairs[1], 1.0, 2.0)
+    for k, l, m in multisets(range(p), 3):
+        for a, b, c in set(permuted(k, l, m)):
+            product = x[b][:, pairs[0]] * x[c][:, pairs[1]]
+            if b != c:
+                product = 0.5 * (product + x[b][:, pairs[1]] * x[c][:, pairs[0]])
+            s3 += (x[a] * f[:, at, None]).T @ (product * doubled)
+        at += 1
+
+
+def permuted(k, l, m):
+    """All orders of three indices."""
+    return (k, l, m), (k, m, l), (l, k, m), (l, m, k), (m, k, l), (m, l, k)

@@ -1,0 +1,213 @@
+"""A polynomial per datum, summed over all data once: h(x, n) and sum_n h(x, n) in O(d^2).
+
+Around a reference x*, with d = x - x* over all continuous blocks, the sum over data is
+s0 + s1'd + d' s2 d / 2 (+ a third-order term), one set of sums for each configuration of the
+discrete blocks. Distances from the reference are a = |B d|, B'B = -s2 the curvature of the log
+likelihood: in the posterior a^2 is about the number of parameters, whatever N is.
+"""
+
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.controlled import ControlFunctions
+
+FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
+
+
+class Sums(NamedTuple):
+    """Sums over the raced data, by configuration of the discrete blocks; shared by all chains."""
+
+    points: np.ndarray  # (K, d) references
+    s0: np.ndarray  # (K,)
+    s1: np.ndarray  # (K, d)
+    s2: np.ndarray  # (K, d, d)
+    s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
+    metric: np.ndarray  # (K, d, d) B
+    limits: np.ndarray  # (K, 4) remainder of the sum, of a row; growth per distance; rounding
+
+
+class Polynomial(NamedTuple):
+    """The arrays of one chain."""
+
+    sums: Sums
+    strides: np.ndarray  # which configuration a discrete state is: sum of strides times values
+    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
+    ints: np.ndarray  # behind it
+    floats: np.ndarray
+    steps: np.ndarray  # (arms, d) x - x*
+    scaled: np.ndarray  # (arms, d) B (x - x*)
+    sizes: np.ndarray  # (arms,) a
+    tables: np.ndarray  # (arms,) the configuration
+    source: Any  # what the residuals need
+
+
+def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial:
+    """Arrays of one chain over sums that all share; source.bind gives those of the residuals."""
+    ints, floats = model.ints.copy(), sums.points[0].copy()
+    d = len(floats)
+    return Polynomial(
+        sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
+        np.zeros((arms, d)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
+        source.bind(ints, floats),
+    )  # fmt: skip
+
+
+def metric_of(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(B, its inverse) with B'B = curvature, made positive definite where it is not."""
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    roots = np.sqrt(np.maximum(np.abs(values), FLOOR * top))
+    return roots[:, None] * vectors.T, vectors / roots
+
+
+@jit(inner=True)
+def table_of(own, ints):
+    """Which configuration of the discrete blocks this is."""
+    value = 0
+    for i in range(len(own.strides)):
+        value += own.strides[i] * ints[i]
+    return value
+
+
+@jit(inner=True)
+def locate(own, ints, table):
+    """Put the reference state where the arm in hand has its reference."""
+    for i in range(len(ints)):
+        own.ints[i] = ints[i]
+    for j in range(len(own.floats)):
+        own.floats[j] = own.sums.points[table, j]
+
+
+@jit(flags=FLAGS, inner=True)
+def value_at(s1, s2, d):
+    """s1'd + d' s2 d / 2."""
+    total = 0.0
+    for i in range(np.uint64(len(d))):
+        row = 0.0
+        for j in range(np.uint64(len(d))):
+            row += s2[i, j] * d[j]
+        total += d[i] * (s1[i] + 0.5 * row)
+    return total
+
+
+@jit(flags=FLAGS, inner=True)
+def cubic_at(s3, d):
+    """The third-order term."""
+    total = 0.0
+    for i in range(np.uint64(len(d))):
+        row, at = 0.0, np.uint64(0)
+        for j in range(np.uint64(len(d))):
+            part = 0.0
+            for k in range(np.uint64(j + 1)):
+                part += s3[i, at + k] * d[k]
+            row += part * d[j]
+            at += np.uint64(j + 1)
+        total += d[i] * row
+    return total / 6.0
+
+
+@jit(flags=FLAGS, inner=True)
+def apply(matrix, d, out):
+    """out = matrix d; return its squared length."""
+    total = 0.0
+    for i in range(np.uint64(len(d))):
+        row = 0.0
+        for j in range(np.uint64(len(d))):
+            row += matrix[i, j] * d[j]
+        out[i] = row
+        total += row * row
+    return total
+
+
+@jit(inner=True)
+def polynomial_mean(trial, arm):
+    """Sum of h over the raced rows, at the arm that stands in the state."""
+    own = trial.control.own
+    table, steps = table_of(own, trial.ints), own.steps[arm]
+    own.tables[arm] = table
+    for j in range(len(steps)):
+        steps[j] = trial.floats[j] - own.sums.points[table, j]
+    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, own.scaled[arm]))
+    value = own.sums.s0[table] + value_at(own.sums.s1[table], own.sums.s2[table], steps)
+    if len(own.sums.s3) > 0:
+        value += cubic_at(own.sums.s3[table], steps)
+    return value
+
+
+@jit(inner=True)
+def distance(trial, arm):
+    """a^2 per parameter."""
+    own = trial.control.own
+    return own.sizes[arm] * own.sizes[arm] / len(own.floats)
+
+
+@jit(inner=True)
+def remainder(sums, table, size, which):
+    """Bound of a residual at distance `size`: of the sum over rows (0), or of one row (1)."""
+    power = size * size * size / 6.0
+    if len(sums.s3) > 0:
+        power *= size / 4.0
+    growth = min(sums.limits[table, 2] * size, 700.0)
+    return sums.limits[table, which] * power * exp(growth)
+
+
+@jit(inner=True)
+def reach(trial, i, j, each):
+    """Bound of |residual_i - residual_j|, of one row or of the sum over rows.
+
+    |R(x_i) - R(x_j)| is at most both remainders together, and at most |x_i - x_j| times the
+    largest gradient of R on the way, which is a remainder of one order less.
+    """
+    own, which = trial.control.own, 1 if each else 0
+    a, b = own.sizes[i], own.sizes[j]
+    first, second = own.tables[i], own.tables[j]
+    bound = remainder(own.sums, first, a, which) + remainder(own.sums, second, b, which)
+    if first == second and max(a, b) > 0.0:
+        apart = 0.0
+        for k in range(len(own.floats)):
+            gap = own.scaled[i, k] - own.scaled[j, k]
+            apart += gap * gap
+        far = max(a, b)
+        order = 4.0 if len(own.sums.s3) > 0 else 3.0
+        bound = min(bound, remainder(own.sums, first, far, which) * order * sqrt(apart) / far)
+    rounding = max(own.sums.limits[first, 3], own.sums.limits[second, 3])
+    return bound + (rounding if each else rounding * trial.control.size)
+
+
+@jit(inner=True)
+def trusted(trial, arm):
+    """Are residuals likely to vary less than log likelihoods do.
+
+    Their sum by less than sqrt(N) a: the spread of what a race without control variate estimates.
+    """
+    own = trial.control.own
+    a = own.sizes[arm]
+    return remainder(own.sums, own.tables[arm], a, 0) <= sqrt(trial.control.size) * max(a, 1.0)
+
+
+@jit(inner=True)
+def add_gradient(own, trial, start, out):
+    """Write the derivatives of s(x) by the floats start .. start + len(out), at the state."""
+    table = table_of(own, trial.ints)
+    steps = own.steps[0]
+    for j in range(len(steps)):
+        steps[j] = trial.floats[j] - own.sums.points[table, j]
+    for i in range(len(out)):
+        value = own.sums.s1[table, start + i]
+        for j in range(len(steps)):
+            value += own.sums.s2[table, start + i, j] * steps[j]
+        if len(own.sums.s3) > 0:
+            at = 0
+            for j in range(len(steps)):
+                for k in range(j + 1):
+                    value += 0.5 * own.sums.s3[table, start + i, at] * steps[j] * steps[k]
+                    at += 1
+        out[i] = value
+
+
+def polynomial_functions(residuals) -> ControlFunctions:
+    """The compiled half of a control variate whose sums are a polynomial."""
+    return ControlFunctions(polynomial_mean, residuals, reach, distance, trusted)

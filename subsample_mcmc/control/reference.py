@@ -1,0 +1,98 @@
+"""Where a control variate is expanded: a point, and steps of about one standard deviation there."""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.kernel import Run
+from subsample_mcmc.kernels.trial import make_trial, model_sources
+from subsample_mcmc.layout import Block
+
+
+def references_of(given: Any, model, count: int) -> list[np.ndarray]:
+    """One reference for each of `count` configurations of the discrete blocks, checked."""
+    several = list(given) if isinstance(given, list | tuple) else [given] * count
+    if len(several) != count:
+        raise ValueError(
+            f"Taylor was given {len(several)} references: give one, or one for each of the {count} "
+            "configurations of the discrete blocks."
+        )
+    return [point_of(one, model) for one in several]
+
+
+def point_of(given: Any, model) -> np.ndarray:
+    """All continuous values of a fit, or of a dict of blocks."""
+    if isinstance(given, dict):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        model.set_state(ints, floats, given)
+        return floats
+    if not hasattr(given, "point"):
+        raise TypeError(
+            f"Taylor(fit={given!r:.60}): give sm.laplace(model), or a dict of the values of the "
+            "continuous blocks."
+        )
+    theirs = given.model
+    if theirs is not model and theirs.fingerprints() != model.fingerprints():
+        mine = model.fingerprints()
+        changed = [k for k, v in theirs.fingerprints().items() if mine.get(k) != v]
+        raise ValueError(
+            f"the fit was made for another model or other data (different: {', '.join(changed)}): "
+            "fit this model."
+        )
+    return np.array(given.point, dtype=float)
+
+
+def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
+    """Steps by the curvature of the log likelihood: about one conditional standard deviation."""
+    d = len(point)
+    total, points = streamed(model_sources(model, touched=False).total), np.tile(point, (3, 1))
+    run = Run(np.array(ints), point.copy(), np.zeros(0, dtype=np.int64))
+    probe = make_trial(model, run, whole_state(d), model.size, points)
+    found = np.zeros(d)
+    for j in range(d):
+        step = 1e-5 * max(abs(point[j]), 1e-2)
+        for _ in range(8):  # wider, until the curvature stands out of the rounding
+            points[1, j], points[2, j] = point[j] + step, point[j] - step
+            middle, up, down = (total(probe, p, model.size) for p in range(3))
+            bend = abs(up - 2.0 * middle + down)
+            finite = np.isfinite(bend)
+            if not finite or bend > 1e-7 * abs(middle):
+                break
+            step *= 10.0
+        points[1:, j] = point[j]
+        known = finite and bend > 0.0
+        found[j] = min(step / np.sqrt(bend), 10.0 * step) if known else step
+    return np.diag(found)
+
+
+def whole_state(d: int) -> Block:
+    """All continuous blocks as one."""
+    return Block("all", False, (d,), 0)
+
+
+_outer: dict[Any, Any] = {}
+
+
+def streamed(total) -> Any:
+    """A model's exact sum, callable from Python."""
+    if total not in _outer:
+
+        @jit
+        def add_up(trial, arm, size):
+            return total(trial, arm, size)
+
+        _outer[total] = add_up
+    return _outer[total]
+
+
+def gathered(rewards) -> Any:
+    """A model's rewards of some rows, callable from Python."""
+    if rewards not in _outer:
+
+        @jit
+        def read(trial, arm, rows, out):
+            rewards(trial, arm, rows, out)
+
+        _outer[rewards] = read
+    return _outer[rewards]

@@ -1,0 +1,215 @@
+"""sm.Taylor: a polynomial in the parameters for every datum, around a reference point.
+
+At posterior scale log likelihoods of neighbouring states differ by a nat in all, N small terms
+that nearly cancel: no subsample resolves that. Their Taylor polynomials differ by almost the same,
+and sum to numbers that are known. What is left to race falls with the third power of the distance
+from the reference, or the fourth: at N = 10^6 it is often so small that no datum need be read.
+(Bardenet, Doucet & Holmes 2017; Chen & Ghahramani 2016, section 3.4.)
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from subsample_mcmc.control.given import Given
+from subsample_mcmc.control.linear import Linear
+from subsample_mcmc.control.pilot import influential, pilot
+from subsample_mcmc.control.polynomial import (
+    Polynomial,
+    Sums,
+    add_gradient,
+    make_polynomial,
+    metric_of,
+    polynomial_functions,
+)
+from subsample_mcmc.control.reference import references_of
+from subsample_mcmc.control.stencil import Stencil
+from subsample_mcmc.kernels.controlled import Control, ControlFunctions
+
+TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
+PATIENT = 2.0  # seconds after which a progress bar appears
+
+
+class Keep:
+    """Weights of rows first .. last - 1: 1, or 0 for those that every decision reads."""
+
+    def __init__(self, outliers: np.ndarray):
+        self.outliers = outliers
+
+    def __call__(self, first: int, last: int) -> np.ndarray:
+        weights = np.ones(last - first)
+        low, high = np.searchsorted(self.outliers, (first, last))
+        weights[self.outliers[low:high] - first] = 0.0
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Taylor(Control):
+    """A control variate: the Taylor polynomial of every datum's log likelihood at a reference.
+
+    Pass it as control= to Gibbs, Metropolis, Langevin or Slice; one object serves all of them.
+
+    fit: sm.laplace(model), or a dict of the continuous blocks' values: the reference, near the
+        posterior mode. A list of them gives one to each configuration of the discrete blocks, in
+        the order of their values (the last block's last site changes fastest).
+    order: 2, or 3 where the model has sm.Predictors.
+    derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
+        the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
+        them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
+        points, which takes no thought, and as many evaluations a datum.
+    outliers: share of the data, those with the largest residuals, that every decision reads.
+    predict: let the known size of the residuals rule out arms before any datum is read. With
+        Predictors(remainder=...) that is proved, and used by all rules; otherwise it is estimated
+        from a pilot, and used by rules that are asymptotic anyway.
+    """
+
+    fit: Any
+    order: int = 2
+    derivatives: Any = None
+    outliers: float = 0.0
+    predict: bool = True
+    made: ClassVar[dict[str, Any]]  # no field: each object has its own, see prepared()
+
+    def __post_init__(self):
+        if self.order not in (2, 3):
+            raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
+        if not 0.0 <= self.outliers <= 0.5:
+            raise ValueError(f"outliers={self.outliers!r}: give a share of the data, 0 .. 0.5.")
+        object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
+
+    def __getstate__(self):  # compiled code stays behind
+        kept = {k: v for k, v in self.made.items() if k not in ("source", "functions")}
+        return {**self.__dict__, "made": kept}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        more = f", outliers={self.outliers:g}" if self.outliers else ""
+        return f"Taylor(order={self.order}{more})"
+
+    # ------------------------------------------------------------------------------- the seam
+    def check(self, model, block: str) -> None:
+        """Refuse models with too many configurations, or another model than the fit's."""
+        count = prod(v.support**v.block.length for v in model.variables.values() if v.support)
+        if count > TABLES:
+            wide = [n for n, v in model.variables.items() if v.support]
+            raise ValueError(
+                f"the discrete blocks {wide} have {count} configurations, and each would need "
+                f"sums of its own: Taylor serves at most {TABLES}."
+            )
+        if len(model.floats) == 0:
+            raise ValueError("the model has no continuous block: there is nothing to expand in.")
+        references_of(self.fit, model, count)
+        if self.order == 3 and (self.derivatives is not None or model.predictors is None):
+            raise ValueError(
+                "order=3 needs a model of sm.Predictors; other sources of derivatives stop at 2."
+            )
+
+    def functions(self, model) -> ControlFunctions:
+        """The compiled half."""
+        made = self.prepared(model)
+        if "functions" not in made:
+            made["functions"] = polynomial_functions(self.source(model).residuals())
+        return made["functions"]
+
+    def bind(self, model, arms: int) -> Polynomial:
+        """Arrays of one chain."""
+        made = self.prepared(model)
+        return make_polynomial(model, made["sums"], made["strides"], arms, self.source(model))
+
+    def always_read(self, model) -> np.ndarray:
+        """Rows that every decision reads."""
+        return self.prepared(model)["outliers"]
+
+    def gradient(self) -> Any:
+        """Compiled; it reads no data."""
+        return add_gradient
+
+    def proved(self, model) -> bool:
+        """Are remainders bounded."""
+        return self.source(model).known()
+
+    def known(self, model) -> bool:
+        """May arms be ruled out before a datum is read."""
+        return self.predict and bool(self.prepared(model)["measured"])
+
+    def wanted(self) -> str:
+        """What a proof would need."""
+        return self.made["source"].needs if "source" in self.made else Stencil.needs
+
+    # ---------------------------------------------------------------------------- preparation
+    def prepared(self, model) -> dict[str, Any]:
+        """Sums, metric, remainders and outliers of a model: made once, kept in the object."""
+        if self.made.get("model") is not model:
+            same = "model" in self.made and self.made["model"].fingerprints()
+            if not same or same != model.fingerprints():
+                self.made.clear()
+            self.made.pop("source", None)
+            self.made.pop("functions", None)
+            self.made["model"] = model
+        if "sums" not in self.made:
+            self.prepare(model)
+        return self.made
+
+    def source(self, model) -> Any:
+        """Where derivatives come from."""
+        self.prepared(model)
+        if "source" not in self.made:  # after it was unpickled
+            self.made["source"] = self.new_source(model, self.made["references"])
+            self.made["source"].restore(self.made["kept"])
+        return self.made["source"]
+
+    def new_source(self, model, references: list[np.ndarray]) -> Any:
+        """The best source of derivatives there is."""
+        several = len(references) > 1
+        if self.derivatives is not None:
+            return Given(model, self.derivatives, several)
+        if model.predictors is not None:
+            return Linear(model, self.order, several)
+        return Stencil(model, len(references))
+
+    def prepare(self, model) -> None:
+        """One or two passes over the data for each configuration of the discrete blocks."""
+        supports = [v.support for v in model.variables.values() for _ in range(v.block.length)]
+        supports = [s for s in supports if s]
+        strides = np.array([prod(supports[i + 1 :]) for i in range(len(supports))], dtype=np.int64)
+        count = prod(supports)
+        references = references_of(self.fit, model, count)
+        source = self.new_source(model, references)
+        none = np.zeros(0, dtype=np.int64)
+        made = {"model": model, "strides": strides, "references": references, "source": source}
+        sums = self.add_up(model, source, references, supports, none)
+        if self.outliers:
+            bad = influential(model, source, sums, strides, self.outliers)
+            sums, none = self.add_up(model, source, references, supports, bad), bad
+        measured = True
+        if not source.known():
+            measured = pilot(model, source, sums, strides, none)
+        self.made.update(made, sums=sums, outliers=none, measured=measured, kept=source.kept())
+
+    def add_up(self, model, source, references, supports, outliers) -> Sums:
+        """The sums over all rows but the outliers."""
+        d, keep, parts = len(model.floats), Keep(outliers), []
+        total = model.size * len(references) * (2 if source.known() else 1)
+        bar = tqdm(total=total, desc="control variate", unit="row", unit_scale=True, leave=False,
+                   delay=PATIENT)  # fmt: skip
+        with bar:
+            for table, reference in enumerate(references):
+                ints = np.array(np.unravel_index(table, supports), dtype=np.int64).ravel()
+                s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
+                metric, inverse = metric_of(-s2)
+                limits = np.zeros(4)
+                if source.known():
+                    limits = source.remainders(ints, reference, keep, bar, inverse)
+                s0 = s0 if source.constant else 0.0
+                parts.append((reference, s0, s1, s2, s3, metric, limits))
+        points, s0s, s1s, s2s, s3s, metrics, all_limits = zip(*parts, strict=True)
+        cubic = np.array(s3s) if self.order > 2 else np.zeros((0, d, 1))
+        return Sums(
+            np.array(points), np.array(s0s), np.array(s1s), np.array(s2s), cubic,
+            np.array(metrics), np.array(all_limits),
+        )  # fmt: skip

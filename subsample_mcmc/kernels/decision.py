@@ -1,0 +1,159 @@
+"""One decision of a kernel: by its selector, with its bookkeeping, and now and then audited."""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.draws import WEYL, hashed
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.controlled import (
+    Control,
+    asks_control,
+    consultation,
+    residual_sources,
+)
+from subsample_mcmc.kernels.trial import SAMPLED, model_sources, place
+from subsample_mcmc.rules.race import ALONE, EXACT, EXHAUSTED, NOT_FINITE, RACED, RETREATED
+from subsample_mcmc.selectors.selector import Selector, not_a_sum
+
+U11 = np.uint64(11)
+
+
+@jit(inner=True)
+def nothing_known(judge, current):
+    """Without a control variate nothing precedes the race."""
+    return -1
+
+
+@jit(inner=True)
+def raced_rows(trial):
+    return trial.target[0].rows
+
+
+@jit(inner=True)
+def all_rows(trial):
+    return trial.control.size
+
+
+_deciders: dict[Any, Any] = {}
+
+
+def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
+    """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
+    sources, consult, betting = model_sources(model, touched), None, False
+    if control is not None:
+        functions, betting = control.functions(model), asks_control(selector, control)
+        consult = consultation(sources, functions, place, betting)
+        sources = residual_sources(sources, functions)
+    choose = selector.build(sources)
+    if (choose, betting) in _deciders:
+        return _deciders[choose, betting]
+    rewards, total, _ = sources
+    before, len_of = nothing_known, raced_rows
+    if consult is not None:
+        before, len_of = consult, all_rows
+
+    @jit(inner=True)
+    def compare(judge, best, second):
+        """Variance and skewness of the difference of two arms, over evenly spaced rows."""
+        trial, tally = judge.trial, judge.tally[0]
+        rows = len_of(trial)
+        count = min(rows, SAMPLED)
+        for i in range(count):
+            judge.sample[i] = i * rows // count
+        rewards(trial, best, judge.sample[:count], judge.values[0, :count])
+        rewards(trial, second, judge.sample[:count], judge.values[1, :count])
+        mean, square, cube = 0.0, 0.0, 0.0
+        for i in range(count):
+            mean += (judge.values[0, i] - judge.values[1, i]) / count
+        for i in range(count):
+            d = judge.values[0, i] - judge.values[1, i] - mean
+            square += d * d / count
+            cube += d * d * d / count
+        # -inf among the rewards, or no difference: nothing to measure.
+        if square > 1e-28 * mean * mean:
+            tally.variance += rows * float(rows) * square
+            tally.skewness += abs(cube) / square**1.5
+
+    @jit(inner=True)
+    def reconsider(judge, chosen):
+        """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
+        trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
+        best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
+        for arm in range(len(offsets)):
+            if offsets[arm] == -np.inf:
+                continue
+            value = offsets[arm] + total(trial, arm, trial.target[0].rows)
+            if not_a_sum(value):
+                return arm
+            if arm == chosen:
+                score = value
+            if value > first:
+                best, second, first, runner = arm, best, value, first
+            elif value > runner:
+                second, runner = arm, value
+        tally.audited += 1
+        # The same numbers added in another order: within rounding of the best is the best.
+        if best != chosen and first - score > 1e-11 * abs(first):
+            tally.wrong += 1
+            tally.regret += first - score
+        if second >= 0 and runner > -np.inf:
+            tally.margin += first - runner
+            compare(judge, best, second)
+        return -1
+
+    @jit(inner=True)
+    def decide(chain, judge, current):
+        trial, tally, now = judge.trial, judge.tally[0], chain.now[0]
+        possible = 0
+        for arm in range(len(judge.offsets)):
+            possible += 1 if judge.offsets[arm] > -np.inf else 0
+        none = before(judge, current)
+        if none >= 0:
+            fail(now, trial, NOT_FINITE, none, -1)
+            place(trial, current)
+            return -1
+        made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
+        tally.decisions += 1
+        tally.pulls += made.pulls
+        tally.rounds += made.rounds
+        tally.early += 1 if made.dropped_early > 0 else 0
+        if possible > 1:
+            tally.everything += possible * len_of(trial)
+        if made.ended == ALONE:
+            tally.alone += 1 if possible < 2 else 0
+        elif made.ended == EXACT:
+            tally.exact += 1
+        elif made.ended == RACED:
+            tally.raced += 1
+        elif made.ended == EXHAUSTED:
+            tally.exhausted += 1
+        elif made.ended == RETREATED:
+            tally.retreated += 1
+        else:
+            row = made.bad_row
+            if touched and row >= 0:
+                row = trial.indices[trial.target[0].first + row]
+            fail(now, trial, made.ended, made.bad_arm, row)
+            place(trial, current)
+            return -1
+        if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
+            chain.audits[0] += WEYL
+            if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
+                none = reconsider(judge, made.arm)
+                if none >= 0:  # a race may not have read the datum that is no number
+                    fail(now, trial, NOT_FINITE, none, -1)
+                    place(trial, current)
+                    return -1
+        tally.accepted += 1 if made.arm != current else 0
+        place(trial, made.arm)
+        return made.arm
+
+    _deciders[choose] = decide
+    return decide
+
+
+@jit(inner=True)
+def fail(now, trial, code, arm, row):
+    """Stop the chain: what went wrong, and where."""
+    now.code, now.kernel, now.arm, now.row = code, trial.target[0].leaf, arm, row

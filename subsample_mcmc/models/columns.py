@@ -1,0 +1,106 @@
+"""What a GLM is given, checked in pieces: a matrix on disk is read once and never copied."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.population import numeric
+
+PIECE = 1 << 20  # numbers that are looked at together
+
+
+def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Consecutive rows of an array, with the number of the first."""
+    step = max(PIECE // max(array[:1].size, 1), 1)
+    for start in range(0, len(array), step):
+        yield start, np.asarray(array[start : start + step])
+
+
+def first_wrong(array: np.ndarray, good: Callable) -> tuple[int, ...] | None:
+    """Where the first value stands that is not good; None if all are."""
+    for start, piece in pieces(array):
+        wrong = ~good(piece)
+        if wrong.any():
+            row, *column = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+            return start + int(row), *(int(j) for j in column)
+    return None
+
+
+def matrix(x) -> np.ndarray:
+    """The design matrix: what was given, if it is an array."""
+    x = numeric(np.asanyarray(x), "x")
+    if x.ndim != 2:
+        raise ValueError(
+            f"x has shape {x.shape}: give a matrix of shape (N, d), a row per datum and a column "
+            "per coefficient; one column alone is x.reshape(-1, 1)."
+        )
+    if 0 in x.shape:
+        raise ValueError(
+            f"x has shape {x.shape}: it needs at least one row and one column; for an intercept "
+            "alone give np.ones((N, 1))."
+        )
+    wrong = first_wrong(x, np.isfinite)
+    if wrong is not None:
+        raise ValueError(
+            f"x[{wrong[0]}, {wrong[1]}] is {x[wrong]}: every value must be a finite number. Drop "
+            "such rows, or fill them in."
+        )
+    return x
+
+
+def column(values, name: str, size: int) -> np.ndarray:
+    """One finite number per row of x: floats as they were given, all else as float64."""
+    values = numeric(np.asanyarray(values), name)
+    if values.shape != (size,):
+        raise ValueError(
+            f"{name} has shape {values.shape}: give one value per row of x, shape ({size},)."
+        )
+    if values.dtype.kind != "f":
+        # AVX2 cannot convert 64-bit integers, and another dtype is another compilation.
+        values = values.astype(np.float64)
+    wrong = first_wrong(values, np.isfinite)
+    if wrong is not None:
+        raise ValueError(
+            f"{name}[{wrong[0]}] is {values[wrong]}: every value must be a finite number. Drop "
+            "such rows, or fill them in."
+        )
+    return values
+
+
+def restricted(y: np.ndarray, good: Callable, needs: str) -> np.ndarray:
+    """`y` if all its values are good."""
+    wrong = first_wrong(y, good)
+    if wrong is not None:
+        raise ValueError(f"y[{wrong[0]}] is {y[wrong]:g}: {needs}.")
+    return y
+
+
+def zero_one(piece: np.ndarray) -> np.ndarray:
+    return (piece == 0.0) | (piece == 1.0)
+
+
+def count(piece: np.ndarray) -> np.ndarray:
+    return (piece >= 0.0) & (piece == np.floor(piece))
+
+
+def positive(value: Any, name: str, meaning: str) -> float:
+    """`value` as a positive finite float, or an error."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0.0 < number < np.inf:
+        raise ValueError(f"{name}={value!r}: give {meaning}, a positive number.")
+    return number
+
+
+def initial(start, shape: tuple[int, ...]) -> np.ndarray:
+    """Where beta starts; zeros by default."""
+    beta = np.zeros(shape) if start is None else np.array(start, dtype=float)
+    if beta.shape != shape:
+        raise ValueError(
+            f"start has shape {beta.shape}: beta has shape {shape}, a coefficient per column of x"
+            f"{' and class but the first' if len(shape) > 1 else ''}."
+        )
+    return beta

@@ -1,0 +1,181 @@
+"""What a GLM is made of: predictors, log factors, their derivatives and bounds, one datum each.
+
+A family is four plain functions in the form that sm.Predictors takes. Stable on both sides: the
+logarithm of 1 + exp(z) is max(z, 0) + log1p(exp(-|z|)), and p and 1 - p are computed apart.
+No branches: what depends on y or a sign is a select, so that loops over data vectorise.
+
+Bounds of the third and fourth derivative along any unit direction are the least ones:
+ * a sigmoid p has p' = p(1-p), p'' = p(1-p)(1-2p), p''' = p(1-p)(1-6p(1-p)), so |p''| is at most
+   1 / (6 sqrt 3), where p = 1/2 +- sqrt(3)/6, and |p'''| at most 1/8, where p = 1/2;
+ * log(1 + t^2) has the k-th derivative 2 (-1)^(k-1) (k-1)! sin(a)^k cos(k a), t = cot a, extreme
+   where cos((k+1) a) = 0: at most 3/2 + sqrt 2 for k = 3 (a = 3 pi/8), and 12 for k = 4 (t = 0).
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from subsample_mcmc.fastmath import exp, log1p
+
+HALF_LOG_2PI = 0.9189385332046727
+SIGMOID_THIRD, SIGMOID_FOURTH = 1.0 / (6.0 * sqrt(3.0)), 0.125
+STUDENT_THIRD, STUDENT_FOURTH = 1.5 + sqrt(2.0), 12.0
+
+
+# --------------------------------------------------------------------------------- predictors
+def linear(state, data, n):
+    """Return x'beta."""
+    total = 0.0
+    for j in range(np.uint64(state.beta.shape[0])):
+        total += data.x[n, j] * state.beta[j]
+    return total
+
+
+def linear_offset(state, data, n):
+    """Return x'beta + offset."""
+    return linear(state, data, n) + data.offset[n]
+
+
+def linear_scale(state, data, n):
+    """Return (x'beta, log sigma)."""
+    return linear(state, data, n), state.log_sigma[0]
+
+
+# ------------------------------------------------------------------------------------ gaussian
+def gaussian(eta, data, n):
+    """Normal density with mean eta and the given sigma."""
+    z = (data.y[n] - eta) / data.sigma
+    return data.constant - 0.5 * z * z
+
+
+def gaussian_derivatives(eta, data, n):
+    precision = 1.0 / (data.sigma * data.sigma)
+    return (data.y[n] - eta) * precision, -precision, 0.0
+
+
+def gaussian_remainder(eta, data, n):
+    return 0.0, 0.0
+
+
+def gaussian_scale(eta, data, n):
+    """Normal density, eta = (mean, log sigma)."""
+    z = (data.y[n] - eta[0]) * exp(-eta[1])
+    return -0.5 * z * z - eta[1] - HALF_LOG_2PI
+
+
+def gaussian_scale_derivatives(eta, data, n):
+    k = exp(-eta[1])
+    z = (data.y[n] - eta[0]) * k
+    zz = z * z
+    return (
+        z * k, zz - 1.0,
+        -k * k, -2.0 * z * k, -2.0 * zz,
+        0.0, 2.0 * k * k, 4.0 * z * k, 4.0 * zz,
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------- student t
+def student_t(eta, data, n):
+    """Student-t density with location eta and the given sigma and nu degrees of freedom."""
+    z = (data.y[n] - eta) / data.sigma
+    return data.constant - 0.5 * (data.nu + 1.0) * log1p(z * z / data.nu)
+
+
+def student_t_derivatives(eta, data, n):
+    # t = k (y - eta); log(1 + t^2) and its derivatives in terms of w = 1 / (1 + t^2).
+    k = 1.0 / (data.sigma * sqrt(data.nu))
+    t = (data.y[n] - eta) * k
+    w = 1.0 / (1.0 + t * t)
+    m = 0.5 * (data.nu + 1.0) * k
+    return (
+        2.0 * m * t * w,
+        -2.0 * m * k * w * (2.0 * w - 1.0),
+        4.0 * m * k * k * t * w * w * (1.0 - 4.0 * w),
+    )
+
+
+def student_t_remainder(eta, data, n):
+    k = 1.0 / (data.sigma * sqrt(data.nu))
+    m = 0.5 * (data.nu + 1.0) * k * k * k
+    return STUDENT_THIRD * m, STUDENT_FOURTH * m * k
+
+
+def student_t_scale(eta, data, n):
+    """Student-t density, eta = (location, log sigma)."""
+    z = (data.y[n] - eta[0]) * exp(-eta[1])
+    return data.constant - eta[1] - 0.5 * (data.nu + 1.0) * log1p(z * z / data.nu)
+
+
+def student_t_scale_derivatives(eta, data, n):
+    k = exp(-eta[1]) / sqrt(data.nu)
+    t = (data.y[n] - eta[0]) * k
+    w = 1.0 / (1.0 + t * t)
+    v = t * w * t  # 1 - w without cancellation
+    m = 0.5 * (data.nu + 1.0)
+    tail = 8.0 * m * w * (w - v)  # of abb and bbb
+    return (
+        2.0 * m * k * t * w, 2.0 * m * v - 1.0,
+        -2.0 * m * k * k * w * (w - v), -4.0 * m * k * t * w * w, -4.0 * m * w * v,
+        4.0 * m * k * k * k * t * w * w * (v - 3.0 * w), 4.0 * m * k * k * w * w * (w - 3.0 * v),
+        tail * k * t * w, tail * v,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ logistic
+def shares(z):
+    """p = 1 / (1 + exp(-z)) and 1 - p, both with all their digits."""
+    t = exp(-abs(z))
+    large = 1.0 / (1.0 + t)
+    small = t * large
+    return large if z > 0.0 else small, small if z > 0.0 else large
+
+
+def logistic(eta, data, n):
+    """Probability of y = 1 (or 0) with log odds eta."""
+    z = eta if data.y[n] == 1.0 else -eta
+    return min(z, 0.0) - log1p(exp(-abs(z)))
+
+
+def logistic_derivatives(eta, data, n):
+    p, q = shares(eta)
+    return q if data.y[n] == 1.0 else -p, -p * q, -p * q * (q - p)
+
+
+def logistic_remainder(eta, data, n):
+    return SIGMOID_THIRD, SIGMOID_FOURTH
+
+
+# --------------------------------------------------------------------------------------- counts
+def poisson(eta, data, n):
+    """Probability of y, log mean eta, times y!."""
+    return data.y[n] * eta - exp(eta)
+
+
+def poisson_derivatives(eta, data, n):
+    mean = exp(eta)
+    return data.y[n] - mean, -mean, -mean
+
+
+def poisson_remainder(eta, data, n):
+    """At eta itself: exp(e) <= exp(eta) exp(|e - eta|), so they go with growth 1."""
+    mean = exp(eta)
+    return mean, mean
+
+
+def negative_binomial(eta, data, n):
+    """Probability of y, log mean eta, without its Gamma functions of y and the dispersion."""
+    z = eta - data.log_dispersion
+    tail = log1p(exp(-abs(z)))
+    # y z - (y + r) log(1 + exp(z)), as two terms of one sign.
+    return -data.y[n] * (max(-z, 0.0) + tail) - data.dispersion * (max(z, 0.0) + tail)
+
+
+def negative_binomial_derivatives(eta, data, n):
+    p, q = shares(eta - data.log_dispersion)
+    y, r = float(data.y[n]), data.dispersion
+    return y * q - r * p, -(y + r) * p * q, -(y + r) * p * q * (q - p)
+
+
+def negative_binomial_remainder(eta, data, n):
+    scale = float(data.y[n]) + data.dispersion
+    return scale * SIGMOID_THIRD, scale * SIGMOID_FOURTH

@@ -1,0 +1,211 @@
+"""Generalised linear models with all that subsampling can use: sm.models.glm.logistic(x, y).
+
+Each function makes an `sm.Model` of `sm.Predictors`: log factors that vectorise, derivatives in
+closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
+the Poisson model: next to each point), which make raced decisions provable.
+
+x: the design matrix (N, d), float32 or float64 in any memory layout, memory-mapped too: it is
+    read once to be checked and never copied. No intercept is added: give a column of ones, as in
+    np.column_stack([np.ones(N), x]). Columns of like scale make every kernel's work easier.
+y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
+prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
+log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
+start: the initial beta; default zeros.
+
+Log factors are log densities without what depends on y alone (log y!, say): differences between
+states, posteriors and derivatives need none of it; a log evidence does.
+Numbers such as sigma are fields of the data, so models that differ in them share machine code;
+another prior_sd compiles the prior anew, which is short.
+Whether a logistic model's classes can be separated by a plane, in which case the likelihood has
+no maximum, is not checked: a proper prior keeps the posterior proper.
+"""
+
+from math import log, pi, sqrt
+
+import numpy as np
+from scipy.special import betaln
+
+from subsample_mcmc.model import Model, flat
+from subsample_mcmc.models import families as f
+from subsample_mcmc.models.columns import (
+    PIECE,
+    column,
+    count,
+    initial,
+    matrix,
+    positive,
+    restricted,
+    zero_one,
+)
+from subsample_mcmc.models.scores import CLASSES, predictors_of
+from subsample_mcmc.population import whole
+from subsample_mcmc.predictors import Predictors
+
+LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
+
+
+# ------------------------------------------------------------------------------------ families
+def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
+
+    sigma: the standard deviation; None: unknown, a second block log_sigma, a priori
+        Normal(0, 2^2) unless log_prior says otherwise, which starts at y's standard deviation.
+        Its derivatives have no bound, so that no range is known.
+    See the module's docstring for the rest.
+    """
+    x = matrix(x)
+    y = column(y, "y", len(x))
+    if sigma is None:
+        predictors = Predictors(f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives)
+        return scaled(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
+    predictors = Predictors(f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder)
+    sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
+    data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
+    return made(predictors, data, log_prior, prior_sd, start)
+
+
+def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Robust regression: (y - x'beta) / sigma is Student-t with nu degrees of freedom.
+
+    Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
+    See the module's docstring for the rest.
+    """
+    x = matrix(x)
+    y = column(y, "y", len(x))
+    nu = positive(nu, "nu", "the degrees of freedom")
+    constant = -float(betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
+    data = {"x": x, "y": y, "nu": nu}
+    if sigma is None:
+        predictors = Predictors(f.linear_scale, f.student_t_scale, f.student_t_scale_derivatives)
+        return scaled(predictors, data | {"constant": constant}, log_prior, prior_sd, start)
+    predictors = Predictors(f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder)
+    sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
+    data |= {"sigma": sigma, "constant": constant - log(sigma)}
+    return made(predictors, data, log_prior, prior_sd, start)
+
+
+def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
+
+    Blocks: beta (d,). y: 0 and 1, or booleans. See the module's docstring for the rest.
+    """
+    x = matrix(x)
+    y = restricted(
+        column(y, "y", len(x)), zero_one,
+        "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
+    )  # fmt: skip
+    predictors = Predictors(f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder)
+    return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
+
+
+def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
+
+    Blocks: beta (d,). y: counts. offset: one number per row, such as the log of an exposure.
+    See the module's docstring for the rest.
+    """
+    data, eta = counted(x, y, offset, "poisson")
+    predictors = Predictors(eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0)
+    return made(predictors, data, log_prior, prior_sd, start)
+
+
+def negative_binomial(
+    x, y, dispersion, offset=None, prior_sd=10.0, log_prior=None, start=None
+) -> Model:
+    """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
+
+    Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
+    counts; the terms lgamma(y + dispersion) - lgamma(dispersion) - log y! are left out.
+    offset: one number per row, such as the log of an exposure.
+    See the module's docstring for the rest.
+    """
+    data, eta = counted(x, y, offset, "negative_binomial")
+    dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
+    data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
+    predictors = Predictors(
+        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder
+    )
+    return made(predictors, data, log_prior, prior_sd, start)
+
+
+def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
+
+    Blocks: beta (K - 1, d): class 0 is the reference, with score 0; y = 0 .. K - 1.
+    classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
+    to 6 classes. See the module's docstring for the rest.
+    """
+    x = matrix(x)
+    y = column(y, "y", len(x))
+    y = restricted(y, count, "softmax needs labels, whole numbers from 0")
+    if classes is None:
+        classes = int(y.max()) + 1
+        if classes < 2:
+            raise ValueError("y has no label but 0: pass classes=K, the number of classes.")
+    classes = whole(classes, "classes", f"the number of classes, from 2 to {CLASSES}")
+    if not 2 <= classes <= CLASSES:
+        raise ValueError(
+            f"classes={classes}: softmax takes 2 to {CLASSES} classes; labels are 0 .. classes - 1."
+        )
+    restricted(
+        y, lambda piece: piece < classes,
+        f"labels must be 0 .. {classes - 1}, because classes={classes}",
+    )  # fmt: skip
+    data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
+    return made(predictors_of(classes), data, log_prior, prior_sd, start, shape)
+
+
+# -------------------------------------------------------------------------------- common parts
+def counted(x, y, offset, family: str):
+    """(data, predictor) of a model of counts."""
+    x = matrix(x)
+    y = restricted(column(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
+    if offset is None:
+        return {"x": x, "y": y}, f.linear
+    return {"x": x, "y": y, "offset": column(offset, "offset", len(x))}, f.linear_offset
+
+
+def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
+    """The model of one block."""
+    beta = initial(start, shape or data["x"].shape[1:])
+    if log_prior is None:
+        log_prior = normal(prior_sd)
+    return Model(predictors, data, {"beta": beta}, log_prior)
+
+
+def scaled(predictors, data, log_prior, prior_sd, start) -> Model:
+    """The model of two blocks, sigma unknown."""
+    spread = float(np.std(data["y"][:PIECE], dtype=float))
+    log_sigma = log(spread) if spread > 0.0 else 0.0
+    beta = initial(start, data["x"].shape[1:])
+    if log_prior is None:
+        log_prior = with_scale(normal(prior_sd))
+    return Model(predictors, data, {"beta": beta, "log_sigma": log_sigma}, log_prior)
+
+
+def normal(prior_sd):
+    """log_prior of independent Normal(0, prior_sd^2) coefficients; flat if prior_sd is infinite."""
+    if isinstance(prior_sd, float) and prior_sd == np.inf:
+        return flat
+    prior_sd = positive(prior_sd, "prior_sd", "the coefficients' standard deviation a priori")
+    half_precision = 0.5 / (prior_sd * prior_sd)
+    each = -log(prior_sd) - f.HALF_LOG_2PI
+
+    def log_prior(state):
+        total = each * state.beta.size
+        for b in state.beta.flat:
+            total -= half_precision * b * b
+        return total
+
+    return log_prior
+
+
+def with_scale(prior):
+    """log_prior that adds Normal(0, 2^2) on log_sigma to that of the coefficients."""
+    constant = -log(LOG_SIGMA_SD * sqrt(2.0 * pi))
+
+    def log_prior(state):
+        z = state.log_sigma[0] / LOG_SIGMA_SD
+        return prior(state) + constant - 0.5 * z * z
+
+    return log_prior
