@@ -16,7 +16,7 @@ WINDOWS = 50  # a run is smoothed over one part of so many: longer hides a drift
 
 # Fields of TALLY that belong with any sampler's statistics; the others are about decisions.
 _SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
-_ENDS = ("alone", "exact", "raced", "exhausted", "retreated")
+_ENDS = ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
 _DECISIONS = tuple(field for field in TALLY.names or () if field not in _SAMPLER)
 
 

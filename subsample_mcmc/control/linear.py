@@ -6,12 +6,12 @@ of it are exact. Where derivatives are differences too, they need not be accurat
 stand in the residuals and in the sums, and sum_n h is what it is said to be.
 """
 
-from itertools import combinations_with_replacement as multisets
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.control.claims import check_affine, check_derivatives, spread
+from subsample_mcmc.control.moments import add_moments, fill_lengths, places
 from subsample_mcmc.control.polynomial import locate
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.trial import MASK, place
@@ -105,6 +105,17 @@ def contraction(count: int, order: int) -> Any:
         return value
 
     return of_many
+
+
+def cubic(model) -> bool:
+    """Are there third derivatives: given, or of one predictor."""
+    given, state = model.predictors, model.state(model.ints, model.floats)
+    eta = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
+    count = len(eta) if isinstance(eta, tuple) else 1
+    if given.derivatives is None:
+        return count == 1
+    called = plain(given.derivatives, "derivatives", "derivatives(eta, data, n)")
+    return len(called(eta, model.data, 0)) >= places(count, 3).used
 
 
 @jit(inner="always")
@@ -205,21 +216,21 @@ class Linear:
 
         keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
         """
-        d = len(point)
-        pairs = np.tril_indices(d)
+        d, where = len(point), places(self.count, self.order)
         s0, s1, s2 = 0.0, np.zeros(d), np.zeros((d, d))
-        s3 = np.zeros((d, len(pairs[0]) if self.order > 2 else 0))
+        s3 = np.zeros((d, d * (d + 1) // 2 if self.order > 2 else 0))
+        row, pairs = np.zeros(d), np.zeros(s3.shape[1])
         for weight, x, f, v, _ in self.chunks(ints, point, keep, bar):
-            s0 += float(v @ weight)
-            add_moments(s1, s2, s3, x, f * weight[:, None], pairs, self.order)
+            s0 += float((v * weight).sum())
+            add_moments(where, weight, x, f, s1, s2, s3, row, pairs)
         return s0, s1, s2, s3
 
     def remainders(self, ints, point, keep, bar, inverse) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
         found = np.zeros(4)
         for weight, x, _, v, r in self.chunks(ints, point, keep, bar):
-            # Of the length of X_n B^-1, which bounds how far eta_n moves at distance 1.
-            rho = np.sqrt(((x @ inverse) ** 2).sum(axis=(0, 2)))
+            rho = np.zeros(len(weight))
+            fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
             each = r * rho ** (self.order + 1) * weight
             found[0] += each.sum()
             found[1] = max(found[1], each.max())
@@ -232,7 +243,7 @@ class Linear:
         model, d, p = self.model, len(point), self.count
         floats = point.copy()
         state = model.state(np.array(ints), floats)
-        used = sum(len(list(multisets(range(p), k))) for k in range(1, self.order + 1))
+        used = places(p, self.order).used
         read, scale = self.reader(), np.maximum(np.abs(point), 1.0)
         none = np.zeros((0, 0))
         step = max(256, min(4096, (1 << 22) // (d * p * 8)))
@@ -249,30 +260,3 @@ class Linear:
                 x[:, :, j] = ((other - e) / scale[j]).T
             yield keep(first, first + rows), x, f, v, r
             bar.update(rows)
-
-
-def add_moments(s1, s2, s3, x, f, pairs, order) -> None:
-    """Add sum_n f_n X_n, f_n X_n X_n', f_n X_n X_n X_n of a chunk."""
-    p = len(x)
-    at = p
-    for k in range(p):
-        s1 += f[:, k] @ x[k]
-    for k, l in multisets(range(p), 2):
-        part = (x[k] * f[:, at, None]).T @ x[l]
-        s2 += part if k == l else part + part.T
-        at += 1
-    if order < 3:
-        return
-    doubled = np.where(pairs[0] == pairs[1], 1.0, 2.0)
-    for k, l, m in multisets(range(p), 3):
-        for a, b, c in set(permuted(k, l, m)):
-            product = x[b][:, pairs[0]] * x[c][:, pairs[1]]
-            if b != c:
-                product = 0.5 * (product + x[b][:, pairs[1]] * x[c][:, pairs[0]])
-            s3 += (x[a] * f[:, at, None]).T @ (product * doubled)
-        at += 1
-
-
-def permuted(k, l, m):
-    """All orders of three indices."""
-    return (k, l, m), (k, m, l), (l, k, m), (l, m, k), (m, k, l), (m, l, k)

@@ -40,7 +40,9 @@ class Polynomial(NamedTuple):
     steps: np.ndarray  # (arms, d) x - x*
     scaled: np.ndarray  # (arms, d) B (x - x*)
     sizes: np.ndarray  # (arms,) a
-    tables: np.ndarray  # (arms,) the configuration
+    tables: np.ndarray  # (arms,) the configuration; -1: nothing known yet
+    values: np.ndarray  # (arms,) the sum of h there
+    pairs: np.ndarray  # scratch: products of two steps
     source: Any  # what the residuals need
 
 
@@ -50,8 +52,8 @@ def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial
     d = len(floats)
     return Polynomial(
         sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
-        np.zeros((arms, d)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
-        source.bind(ints, floats),
+        np.zeros((arms, d)), np.zeros(arms), np.full(arms, -1), np.zeros(arms),
+        np.zeros(sums.s3.shape[-1]), source.bind(ints, floats),
     )  # fmt: skip
 
 
@@ -94,17 +96,17 @@ def value_at(s1, s2, d):
 
 
 @jit(flags=FLAGS, inner=True)
-def cubic_at(s3, d):
+def cubic_at(s3, d, pairs):
     """The third-order term."""
-    total = 0.0
+    total, at = 0.0, np.uint64(0)
+    for j in range(np.uint64(len(d))):
+        for k in range(np.uint64(j + 1)):
+            pairs[at + k] = d[j] * d[k]
+        at += np.uint64(j + 1)
     for i in range(np.uint64(len(d))):
-        row, at = 0.0, np.uint64(0)
-        for j in range(np.uint64(len(d))):
-            part = 0.0
-            for k in range(np.uint64(j + 1)):
-                part += s3[i, at + k] * d[k]
-            row += part * d[j]
-            at += np.uint64(j + 1)
+        row = 0.0
+        for q in range(np.uint64(len(pairs))):
+            row += s3[i, q] * pairs[q]
         total += d[i] * row
     return total / 6.0
 
@@ -123,17 +125,37 @@ def apply(matrix, d, out):
 
 
 @jit(inner=True)
+def stands(own, trial, arm, table):
+    """Is what is known of an arm about the state as it is: the same numbers, to the last bit."""
+    if own.tables[arm] != table:
+        return False
+    for j in range(len(own.floats)):
+        if own.steps[arm, j] != trial.floats[j] - own.sums.points[table, j]:
+            return False
+    return True
+
+
+@jit(inner=True)
 def polynomial_mean(trial, arm):
     """Sum of h over the raced rows, at the arm that stands in the state."""
     own = trial.control.own
-    table, steps = table_of(own, trial.ints), own.steps[arm]
+    table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
+    if stands(own, trial, arm, table):  # it was rejected, or did not move
+        return own.values[arm]
+    if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+        for j in range(len(steps)):
+            steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
+        own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
+        own.values[arm] = own.values[1 - arm]
+        return own.values[arm]
     own.tables[arm] = table
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
-    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, own.scaled[arm]))
+    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, scaled))
     value = own.sums.s0[table] + value_at(own.sums.s1[table], own.sums.s2[table], steps)
     if len(own.sums.s3) > 0:
-        value += cubic_at(own.sums.s3[table], steps)
+        value += cubic_at(own.sums.s3[table], steps, own.pairs)
+    own.values[arm] = value
     return value
 
 
@@ -191,8 +213,8 @@ def trusted(trial, arm):
 @jit(inner=True)
 def add_gradient(own, trial, start, out):
     """Write the derivatives of s(x) by the floats start .. start + len(out), at the state."""
-    table = table_of(own, trial.ints)
-    steps = own.steps[0]
+    table, steps = table_of(own, trial.ints), own.steps[0]
+    own.tables[0] = -1  # these steps are not those of a decision
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
     for i in range(len(out)):

@@ -15,7 +15,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from subsample_mcmc.control.given import Given
-from subsample_mcmc.control.linear import Linear
+from subsample_mcmc.control.linear import Linear, cubic
 from subsample_mcmc.control.pilot import influential, pilot
 from subsample_mcmc.control.polynomial import (
     Polynomial,
@@ -30,6 +30,7 @@ from subsample_mcmc.control.stencil import Stencil
 from subsample_mcmc.kernels.controlled import Control, ControlFunctions
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
+CUBIC = 40  # parameters up to which third order is the default
 PATIENT = 2.0  # seconds after which a progress bar appears
 
 
@@ -55,7 +56,8 @@ class Taylor(Control):
     fit: sm.laplace(model), or a dict of the continuous blocks' values: the reference, near the
         posterior mode. A list of them gives one to each configuration of the discrete blocks, in
         the order of their values (the last block's last site changes fastest).
-    order: 2, or 3 where the model has sm.Predictors.
+    order: 2, or 3 where the model has sm.Predictors. Default: 3 for those with at most 40
+        parameters (a decision costs parameters^3 / 6 multiplications), else 2.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
         them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
@@ -67,14 +69,14 @@ class Taylor(Control):
     """
 
     fit: Any
-    order: int = 2
+    order: int | None = None
     derivatives: Any = None
     outliers: float = 0.0
     predict: bool = True
     made: ClassVar[dict[str, Any]]  # no field: each object has its own, see prepared()
 
     def __post_init__(self):
-        if self.order not in (2, 3):
+        if self.order not in (None, 2, 3):
             raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
         if not 0.0 <= self.outliers <= 0.5:
             raise ValueError(f"outliers={self.outliers!r}: give a share of the data, 0 .. 0.5.")
@@ -90,6 +92,13 @@ class Taylor(Control):
     def __repr__(self) -> str:
         more = f", outliers={self.outliers:g}" if self.outliers else ""
         return f"Taylor(order={self.order}{more})"
+
+    def order_of(self, model) -> int:
+        """The order for a model."""
+        if self.order is not None:
+            return self.order
+        simple = model.predictors is not None and self.derivatives is None
+        return 3 if simple and len(model.floats) <= CUBIC and cubic(model) else 2
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -169,7 +178,7 @@ class Taylor(Control):
         if self.derivatives is not None:
             return Given(model, self.derivatives, several)
         if model.predictors is not None:
-            return Linear(model, self.order, several)
+            return Linear(model, self.order_of(model), several)
         return Stencil(model, len(references))
 
     def prepare(self, model) -> None:
@@ -208,8 +217,8 @@ class Taylor(Control):
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, s0, s1, s2, s3, metric, limits))
         points, s0s, s1s, s2s, s3s, metrics, all_limits = zip(*parts, strict=True)
-        cubic = np.array(s3s) if self.order > 2 else np.zeros((0, d, 1))
+        third = np.array(s3s) if source.order > 2 else np.zeros((0, d, 1))
         return Sums(
-            np.array(points), np.array(s0s), np.array(s1s), np.array(s2s), cubic,
+            np.array(points), np.array(s0s), np.array(s1s), np.array(s2s), third,
             np.array(metrics), np.array(all_limits),
         )  # fmt: skip

@@ -90,7 +90,8 @@ def make_trial(
 def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge:
     """A kernel's means to decide between `arms` arms."""
     barred = trial.control.outliers if trial.control else ()
-    shape = Shape((int(trial.target[0].rows),) * arms, shared=True, barred=barred)
+    sizes = (int(trial.target[0].rows),) * arms
+    shape = Shape(sizes, shared=True, barred=barred, dear=bool(trial.control))
     kind = np.int32 if model.size < 2**31 else np.int64
     offsets = np.zeros(arms)
     return Judge(

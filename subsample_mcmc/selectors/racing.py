@@ -18,6 +18,9 @@ from subsample_mcmc.selectors.selector import Selector, Sources
 # a race may cost this share of an exact decision before it must be sure to save it.
 GATHER_COST = ((1 << 17, 3.0), (1 << 21, 4.0), (1 << 62, 8.0))
 PATIENCE = 0.05
+# With a control variate few decisions come to that, and a residual costs what a streamed log
+# factor does, several times over: rent or buy, at most twice the exact cost in such a decision.
+DEAR_SHARE, DEAR_PATIENCE = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,13 @@ class Racing(Selector):
                 "their own; use Normal(paired=False) or BernsteinSerfling(..., paired=False)."
             )
         rule = self.rule.params(shape, self.delta, batch, self.growth)
+        patience = DEAR_PATIENCE if shape.dear else PATIENCE
+        patience += 0.0 if isinstance(self.retreat, bool) else float(self.retreat)
+        cost += self.rule.cost * (DEAR_SHARE if shape.dear else 1.0)
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
             int(self.rule.compares_pairs), int(self.rule.declares_range),
-            cost + self.rule.cost if self.retreat else 0.0,
-            PATIENCE + (0.0 if isinstance(self.retreat, bool) else float(self.retreat)), rule,
+            cost if self.retreat else 0.0, patience, rule,
         )  # fmt: skip
 
     def scratch(self, shape: Shape) -> Any:

@@ -1,0 +1,121 @@
+"""What a report worries about: one sentence for what was seen, one for what to do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+CONFIDENCE = 0.95  # of each side of the interval of an error rate
+ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
+SKEWED = 3.0  # |skewness| of a difference beyond which the normal tail is far off (lognormal: 6)
+RACE_FAILED = 0.9  # share of races that ended with all rows read: racing saves nothing ...
+FEW_ROWS = 5000  # ... which is for want of rows below a few mini-batches of each size
+NEARLY_ALL = 0.7  # share of rewards read beyond which a plain exact pass is as fast
+ACCEPTANCE = (0.02, 0.98)  # outside, a random walk's step is wrong by orders of magnitude
+CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice sampler's
+VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
+FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
+FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
+FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
+
+
+def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
+    """What is wrong with one kernel's row: what was seen, and what to do."""
+    from scipy.stats import binom
+
+    delta, audited, wrong, read = row["delta"], row["audited"], row["wrong"], row["read"]
+    exact, proved = row["guarantee"] == "exact", row["guarantee"] == "bounded"
+    racing = row["decisions"] and not exact and not (row["selector"] or "Exact").startswith("Exact")
+    seen = f"{wrong:,} of {audited:,} audited decisions were wrong"
+    if exact and wrong:
+        yield (
+            f"{seen} in an exact kernel, by {row['regret_wrong']:.2g} nats. Unless these are "
+            "ties within rounding, report a bug."
+        )
+    elif delta is not None and wrong and binom.sf(wrong - 1, audited, delta) < ALARM:
+        bounds = f"95% bounds {row['error_lower']:.2g} and {row['error_upper']:.2g}"
+        use = "Check the declared range" if proved else "Use a smaller delta, Betting with a range"
+        yield (
+            f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
+            "or sm.Exact()."
+        )
+    if row["asymptotic_normal"] and row["skewness"] > SKEWED:
+        yield (
+            f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
+            f"{SKEWED:g}, where a normal approximation fails in the tail. Use sm.Betting with "
+            "a range, or audit more decisions."
+        )
+    failed = row["exact"] + row["exhausted"] + row["retreated"]
+    if racing and failed > RACE_FAILED and (row["rows"] or 0) < FEW_ROWS:
+        yield (
+            f"{failed:.0%} of decisions read all rows of the arms left ({read:.0%} of all "
+            f"rewards): {row['rows']} data are too few to race. sm.Exact() does the same work "
+            "without a risk."
+        )
+    elif racing and read > NEARLY_ALL:
+        yield (
+            f"decisions read {read:.0%} of all rewards, so racing saves little. Give it a control "
+            "variate, control=sm.Taylor(sm.laplace(model)), or use sm.Exact(), which is faster."
+        )
+    if row["distance"] > FAR:
+        yield (
+            f"its states lie {np.sqrt(row['distance']):.2g} posterior sd per parameter from the "
+            "control variate's reference (1 is usual), where it explains less: residuals grow with "
+            "the third power of that. Fit again where the chain is (sm.laplace from its last "
+            "state), or take a longer warmup."
+        )
+    if row["guarantee"] == "asymptotic" and not audit and row["early"] > 0:
+        yield (
+            "it is asymptotic and no decision was audited, so nothing tells how often it "
+            "errs. Use sm.sample(..., audit=0.01)."
+        )
+    if row["guarantee"] == "unadjusted":
+        yield (
+            "it is unadjusted: its bias is not controlled, and depends on the step size. Use "
+            "correct=True, or halve the step until the estimates stay."
+        )
+    low, high = ACCEPTANCE
+    if row["kind"] in {"Metropolis", "Langevin"} and (rate := row["accepted"]) == rate:
+        if not low <= rate <= high:
+            change = "Lower" if rate < low else "Raise"
+            yield (
+                f"{rate:.2%} of proposals were accepted. {change} its scale or step, or take a "
+                "longer warmup."
+            )
+    if row["capped"] > CAPPED:
+        yield (
+            f"{row['capped']:.1%} of steps gave up a slice after too many tests. Set its width "
+            "nearer to the posterior's, or allow more tests."
+        )
+    limit = VISIBLE / np.sqrt(row["ess"])
+    if not exact and row["bias_scale"] > limit:
+        # Without errors, n audits bound the rate by -log(1 - CONFIDENCE) / n.
+        each = row["decisions_per_draw"] * max(row["iat"], 1.0)
+        needed = -np.log(1 - CONFIDENCE) * each / limit
+        if row["error"] * each > limit:
+            advice = "Use a smaller delta, or sm.Exact()."
+        elif needed < row["decisions"]:
+            advice = f"That is for want of audits: take about {needed:,.0f}."
+        else:
+            advice = "That is for want of audits: take more draws, audit all, or use sm.Exact()."
+        yield (
+            f"{seen}, so a draw may differ with probability {row['error_per_draw']:.2g}: a "
+            f"bias scale of {row['bias_scale']:.2g}, above {limit:.2g}, a tenth of the Monte "
+            f"Carlo error. {advice}"
+        )
+
+
+def block_warnings(block: Any, chains: int) -> Iterator[str]:
+    """What is wrong with one block's draws."""
+    if not block.finite:
+        yield "it has draws that are not finite: check the log likelihood and the constraints."
+    if block.sites and not block.moved:
+        yield (
+            "it never moved in any chain. One value may have all the mass; if not, its kernel "
+            "cannot leave it: propose other moves, or start the chains elsewhere."
+        )
+    if block.ess < FEW_EFFECTIVE * chains:
+        yield (
+            f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE} per chain: estimates and the "
+            "IAT here are unreliable. Take more draws."
+        )
