@@ -1,5 +1,6 @@
 """MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk."""
 
+from subsample_mcmc import models as models
 from subsample_mcmc.audit import audit
 from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.control.taylor import Taylor
@@ -20,6 +21,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.model import Model
+from subsample_mcmc.plan import Plan, plan
 from subsample_mcmc.population import Population
 from subsample_mcmc.predictors import Predictors
 from subsample_mcmc.rules.austerity import Confidence, TTest
@@ -48,6 +50,7 @@ __all__ = [
     "Metropolis",
     "Model",
     "Normal",
+    "Plan",
     "Population",
     "Predictors",
     "Racing",
@@ -76,6 +79,7 @@ __all__ = [
     "log1p",
     "mixture",
     "pcn",
+    "plan",
     "positive",
     "repeat",
     "resume",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from subsample_mcmc.kernels.compose import Cycle, Mixture, Single, cycle
+from subsample_mcmc.kernels.compose import changed, cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Kernel
 from subsample_mcmc.kernels.metropolis import Metropolis
@@ -48,10 +48,9 @@ def usual(model: Model, selector: Selector) -> Kernel:
 
 def with_selector(kernel: Any, selector: Selector) -> Kernel:
     """The same kernel, deciding by another selector wherever it decides."""
-    if isinstance(kernel, Cycle | Mixture):
-        return replace(kernel, parts=tuple(with_selector(p, selector) for p in kernel.parts))
-    if isinstance(kernel, Single):
-        return replace(kernel, part=with_selector(kernel.part, selector))  # type: ignore[type-var]
-    if getattr(kernel, "selector", None) is None:
-        return kernel
-    return replace(kernel, selector=selector)
+    return changed(
+        kernel,
+        lambda leaf: (
+            leaf if getattr(leaf, "selector", None) is None else replace(leaf, selector=selector)
+        ),
+    )

@@ -25,7 +25,7 @@ LEVELS = (
     {"selectors", "model"},
     {"explain", "kernels", "models"},
     {"control"},
-    {"laplace", "decide", "blame"},
+    {"laplace", "decide", "blame", "advice"},
     {"chain"},
     {"frames", "report", "progress", "fingerprint"},
     {"netcdf"},
@@ -33,7 +33,7 @@ LEVELS = (
     {"store"},
     {"trace", "team"},
     {"sample"},
-    {"audit"},
+    {"audit", "plan"},
 )
 LEVEL = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 

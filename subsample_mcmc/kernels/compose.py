@@ -5,7 +5,7 @@ chain, so that warm-up, errors and random streams reach all of them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,15 @@ class When(Single):
     def bind(self, model, run) -> tuple:
         leaf = run.leaf
         return self.part.bind(model, run), model.state(run.ints, run.floats), leaf
+
+
+def changed(kernel: Any, change: Any) -> Any:
+    """The same composition of other kernels: change(leaf) for every one that moves something."""
+    if isinstance(kernel, Cycle | Mixture):
+        return replace(kernel, parts=tuple(changed(part, change) for part in kernel.parts))
+    if isinstance(kernel, Single):
+        return replace(kernel, part=changed(kernel.part, change))  # type: ignore[type-var]
+    return change(kernel)
 
 
 def cycle(*kernels: Kernel) -> Kernel:

@@ -72,7 +72,7 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
             cube += d * d * d / count
         # -inf among the rewards, or no difference: nothing to measure.
         if square > 1e-28 * mean * mean:
-            tally.variance += rows * float(rows) * square
+            tally.variance += rows * square
             tally.skewness += abs(cube) / square**1.5
 
     @jit(inner=True)
