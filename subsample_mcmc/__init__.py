@@ -3,6 +3,7 @@
 from subsample_mcmc import models as models
 from subsample_mcmc.audit import audit
 from subsample_mcmc.constraints import interval, positive, simplex
+from subsample_mcmc.control.bins import Bins
 from subsample_mcmc.control.taylor import Taylor
 from subsample_mcmc.decide import Choice, Draws, choose, draw
 from subsample_mcmc.errors import (
@@ -13,6 +14,7 @@ from subsample_mcmc.errors import (
     StoreError,
 )
 from subsample_mcmc.fastmath import exp, log, log1p
+from subsample_mcmc.fit import Fit
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
@@ -20,6 +22,7 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.laplace import laplace
 from subsample_mcmc.model import Model
 from subsample_mcmc.plan import Plan, plan
 from subsample_mcmc.population import Population
@@ -39,11 +42,13 @@ from subsample_mcmc.version import __version__ as __version__
 __all__ = [
     "BernsteinSerfling",
     "Betting",
+    "Bins",
     "Choice",
     "CompileError",
     "Confidence",
     "Draws",
     "Exact",
+    "Fit",
     "Gibbs",
     "Langevin",
     "LilUCB",
@@ -74,6 +79,7 @@ __all__ = [
     "independence",
     "interval",
     "kernel",
+    "laplace",
     "load",
     "log",
     "log1p",

@@ -39,7 +39,7 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
             f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
             "or sm.Exact()."
         )
-    if row["asymptotic_normal"] and row["skewness"] > SKEWED:
+    if row["asymptotic_normal"] and row["skewness"] > SKEWED and row["raced"] > ALARM:
         yield (
             f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
             f"{SKEWED:g}, where a normal approximation fails in the tail. Use sm.Betting with "
@@ -76,7 +76,8 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         )
     low, high = ACCEPTANCE
     if row["kind"] in {"Metropolis", "Langevin"} and (rate := row["accepted"]) == rate:
-        if not low <= rate <= high:
+        # A proposal that fits the posterior may always be accepted.
+        if not low <= rate <= (high if row["walks"] else 1.0):
             change = "Lower" if rate < low else "Raise"
             yield (
                 f"{rate:.2%} of proposals were accepted. {change} its scale or step, or take a "

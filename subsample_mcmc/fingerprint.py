@@ -52,9 +52,16 @@ def spelled(value: Any, inside: bool = True) -> str:
         return repr(value.item())
     if isinstance(value, tuple | list):
         return f"({', '.join(spelled(item, inside) for item in value)})"
+    if isinstance(value, dict):
+        parts = [f"{spelled(k, inside)}: {spelled(v, inside)}" for k, v in value.items()]
+        return f"{{{', '.join(parts)}}}"
     if hasattr(value, "__code__") or hasattr(value, "py_func"):
         return content(value)
-    return repr(value)
+    if isinstance(value, Model):  # fingerprinted by itself
+        return repr(value)
+    if " at 0x" in (text := repr(value)) and hasattr(value, "__dict__"):
+        return f"{type(value).__qualname__}{spelled(vars(value), inside)}"
+    return text
 
 
 def own_code(kind: type) -> list[str]:

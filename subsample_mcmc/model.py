@@ -201,6 +201,10 @@ class Model:
         for name in ("log_prior", "prepare"):
             if getattr(self, name) is not None:
                 found[name] = content(getattr(self, name))
+        if self.predictors is not None:
+            parts = (self.predictors.derivatives, self.predictors.remainder)
+            text = " ".join(content(part) if part else "none" for part in parts)
+            found["predictors"] = f"{text} {self.predictors.growth!r}"
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
         for name, v in self.variables.items():

@@ -70,6 +70,8 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
     total = {f: stats[f].sum().item() if f in stats else 0 for f in TALLY.names or ()}
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
     lower, upper = clopper_pearson(wrong, audited)
+    # Only a decision that dropped an arm early can be wrong, and those are counted.
+    upper = min(upper, _ratio(total["early"], decisions)) if wrong == 0 else upper
     per_draw, iat = _ratio(decisions, draws), _ratio(draws, ess)
     proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
     sweep = min(1.0, upper * per_draw) if audited and not proved else np.nan
@@ -78,6 +80,7 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
         **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
         "asymptotic_normal": bool(kernel.get("asymptotic_normal")),
         "note": kernel.get("note") or "",
+        "walks": bool(kernel.get("walks", True)),
         "steps": total["steps"],
         "decisions": decisions,
         "decisions_per_draw": per_draw,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import subsample_mcmc as sm
 from subsample_mcmc.report import clopper_pearson
 from tests.test_trace import made
 
@@ -88,6 +89,29 @@ def test_gradients_count_as_reading(report):
     assert np.isnan([row["read"], row["accepted"], row["error"], row["bias_scale"]]).all()
 
 
+def test_only_decisions_that_stop_early_can_err(report):
+    """Few audits, none wrong: the rate is at most the share of decisions that dropped an arm."""
+    bound = clopper_pearson(0, 400)[1]
+    for early in (0, 8):
+        (row,) = report(counted(audited=400, early=early)).rows
+        assert row["error_upper"] == early / 8000 < bound
+        assert row["error_per_draw"] == 2 * early / 8000
+    (row,) = report(counted(audited=400, early=800)).rows
+    assert row["error_upper"] == bound < 0.1
+    # A wrong one was seen: early decisions are not as rare as that, or it is no chance.
+    (row,) = report(counted(audited=400, early=8, wrong=1)).rows
+    assert row["error_upper"] == clopper_pearson(1, 400)[1]
+    (row,) = report(counted(audited=0, early=8)).rows
+    assert np.isnan(row["error_upper"])
+
+
+def test_no_early_decision_no_bias(report):
+    """Predictions that are proved count as none, however few are audited."""
+    sure = counted(audited=4, early=0, raced=0, predicted=7000, exhausted=1000)
+    found = report(sure, {"rows": 100_000})
+    assert found.warnings == [] and found.rows[0]["bias_scale"] == 0.0
+
+
 def test_a_sweep_adds_errors_up_to_certainty(report):
     (row,) = report(counted(decisions=400_000, audited=100)).rows
     assert 100 * clopper_pearson(0, 100)[1] > 1
@@ -129,6 +153,17 @@ def test_text_is_a_table_that_fits_a_terminal(rng):
     assert "Trace(4 chains x 1,000 draws" in table[0]
     assert made_report._repr_html_().startswith("<pre>")
     assert "error per decision &lt;=" in made_report._repr_html_()
+
+
+def test_predicted_decisions_have_a_line_where_there_are_any(report):
+    title = "ended: predicted, no data raced"
+    counts = counted(audited=8000, raced=2000, predicted=6000)
+    (line,) = [line for line in str(report(counts)).splitlines() if line.startswith(title)]
+    assert line.split()[-1] == "75%"
+    assert report(counts).rows[0]["predicted"] == 0.75
+    assert report(counts).to_frame().loc["g", "predicted"] == 0.75
+    assert title in str(report(RACING))  # 0%: it could have been
+    assert title not in str(report({"steps": 1}))
 
 
 def test_nothing_to_report(rng):
@@ -191,7 +226,7 @@ def test_too_few_data_to_race(report):
 def test_races_that_read_nearly_everything(report):
     counts = counted(audited=8000) | {"pulls": 1500}
     (warning,) = report(counts).warnings
-    assert "decisions read 75% of all rewards" in warning and "sm.delayed" in warning
+    assert "decisions read 75% of all rewards" in warning and "sm.Taylor" in warning
     assert report(counts | {"pulls": 1300}).warnings == []
     assert report(counts, {"selector": "Exact()"}).warnings == []
 
@@ -223,6 +258,37 @@ def test_acceptance(report, kind, accepted, change):
     found = report(counted(accepted=accepted, audited=8000), {"kind": kind}).warnings
     assert len(found) == bool(change)
     assert all(f"of proposals were accepted. {change} its scale" in w for w in found)
+
+
+def test_proposals_that_fit_may_always_be_accepted(report):
+    """A walk should then take longer steps; pcn around the posterior cannot do better."""
+    always, hardly = counted(accepted=8000, audited=8000), counted(accepted=80, audited=8000)
+    (warning,) = report(always, {"kind": "Metropolis"}).warnings
+    assert warning.startswith("g: 100.00% of proposals were accepted. Raise its scale")
+    fits = {"kind": "Metropolis", "walks": False}
+    assert report(always, fits).warnings == []
+    (warning,) = report(hardly, fits).warnings
+    assert "1.00% of proposals were accepted. Lower" in warning
+
+
+def test_the_kernel_says_whether_its_proposals_walk():
+    assert sm.Metropolis("theta").facts()["walks"]
+    assert not sm.Metropolis("theta", proposal=sm.pcn(0.0, 1.0)).facts()["walks"]
+    assert not sm.Metropolis("theta", proposal=sm.independence(0.0, 1.0)).facts()["walks"]
+
+
+@pytest.mark.parametrize(("squared", "warned"), [(9.1, True), (8.9, False), (0.0, False)])
+def test_states_far_from_the_reference(report, squared, warned):
+    """The squared distance is summed over decisions, 8000 of them; 9 is 3 standard deviations."""
+    found = report(counted(audited=8000, distance=8000 * squared))
+    assert found.rows[0]["distance"] == pytest.approx(squared)
+    assert len(found.warnings) == warned
+    for text in found.warnings:
+        assert text.startswith("g: its states lie 3 posterior sd per parameter from the control")
+        assert "Fit again where the chain is" in text
+    exact = {"guarantee": "exact", "selector": "Exact()", "delta": None}
+    counts = counted(audited=8000, distance=8000 * squared)
+    assert len(report(counts, exact).warnings) == warned  # it costs time, not truth
 
 
 def test_capped_slices(report):

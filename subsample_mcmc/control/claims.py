@@ -30,7 +30,7 @@ def check_affine(model, count: int) -> None:
     flat, first, second = etas(base), etas(base + one), etas(base + two)
     both = etas(base + one + two)
     size = np.maximum.reduce([np.abs(v) for v in (flat, first, second, both)]) + 1e-300
-    wrong = np.abs(both - first - second + flat) > 1e-9 * size
+    wrong = ~(np.abs(both - first - second + flat) <= 1e-9 * size)
     if wrong.any():
         i, k = (int(v[0]) for v in np.nonzero(wrong))
         raise ValueError(
@@ -41,12 +41,50 @@ def check_affine(model, count: int) -> None:
         )
 
 
-def spread(model, count: int) -> np.ndarray:
-    """The typical size of each predictor's differences over data."""
-    _, etas = at_some(model, count)
-    values = etas(model.floats + 1e-3) - etas(model.floats)
-    found = np.maximum(etas(model.floats).std(axis=0), 1e3 * np.abs(values).mean(axis=0))
-    return np.where(found > 0.0, found, 1.0)
+def check_eta(value) -> None:
+    """Refuse what is neither a number nor a tuple of at least two floats."""
+    if isinstance(value, tuple):
+        if len(value) < 2:
+            raise TypeError(f"eta returned {value!r}: one predictor is a float, not a tuple.")
+        only_floats("eta", value)
+
+
+def only_floats(name: str, value) -> None:
+    """Refuse tuples of numbers that are not all floats: the compiler wants one type."""
+    mixed = [v for v in value if not isinstance(v, float | np.floating)]
+    if mixed:
+        raise TypeError(f"{name} returned {value!r}: give floats only, {float(mixed[0])!r} say.")
+
+
+def typical(model, count: int, point) -> np.ndarray:
+    """By how much each predictor must move to change log_factor by about a nat: 1/sqrt|f''|."""
+    rows, etas = at_some(model, count)
+    found = np.ones(count)
+    for k in range(count):
+        curvatures = []
+        for n, at in zip(rows[:16], etas(point)[:16], strict=True):
+
+            def factor(h, n=n, at=at, k=k):
+                moved = at.copy()
+                moved[k] += h
+                with np.errstate(all="ignore"):
+                    eta = moved[0] if count == 1 else tuple(moved)
+                    return float(model.predictors.log_factor(eta, model.data, n))
+
+            h = max(abs(at[k]), 1.0)
+            for _ in range(80):  # until a second difference stands out of the rounding
+                bend = abs(factor(h) - 2.0 * factor(0.0) + factor(-h))
+                if not bend <= 1e-2:
+                    h *= 0.5
+                elif bend < 1e-5 and h < 1e9:
+                    h *= 1.9
+                else:
+                    break
+            if 0.0 < bend <= 1e-2:
+                curvatures.append(bend / (h * h))
+        mean = float(np.mean(curvatures)) if curvatures else 0.0
+        found[k] = 1.0 / np.sqrt(mean) if mean > 0.0 else max(float(np.abs(etas(point)).max()), 1.0)
+    return found
 
 
 def check_derivatives(model, count: int, order: int, widths) -> None:
@@ -64,6 +102,8 @@ def check_derivatives(model, count: int, order: int, widths) -> None:
             return given.log_factor(point[0] if count == 1 else tuple(point), model.data, n)
 
         own = value(at)
+        if count > 1:
+            only_floats("derivatives", given.derivatives(tuple(at), model.data, n))
         if len(own) < len(used):
             raise ValueError(
                 f"derivatives returned {len(own)} numbers: order {order} of {count} predictors "
@@ -78,9 +118,8 @@ def check_derivatives(model, count: int, order: int, widths) -> None:
                 seen = (value(at + h)[j] - value(at - h)[j]) / (2.0 * h.sum())
             else:
                 seen = (factor(at + h) - factor(at - h)) / (2.0 * h.sum())
-            if abs(own[i] - seen) > 1e-3 * max(abs(own[i]), abs(seen)) + 1e-5 * (
-                1.0 + np.abs(own).max()
-            ):
+            allowed = 1e-3 * max(abs(own[i]), abs(seen)) + 1e-5 * (1.0 + np.abs(own).max())
+            if not abs(own[i] - seen) <= allowed:
                 raise ValueError(
                     f"derivatives says that the derivative of log_factor by predictor(s) {part} is "
                     f"{own[i]:.6g} at datum {n}, eta={tuple(at)}; differences say {seen:.6g}."

@@ -6,30 +6,42 @@ of it are exact. Where derivatives are differences too, they need not be accurat
 stand in the residuals and in the sums, and sum_n h is what it is said to be.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.control.claims import check_affine, check_derivatives, spread
+from subsample_mcmc.control.claims import (
+    check_affine,
+    check_derivatives,
+    check_eta,
+    typical,
+)
 from subsample_mcmc.control.moments import add_moments, fill_lengths, places
 from subsample_mcmc.control.polynomial import locate
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.trial import MASK, place
 from subsample_mcmc.userfunction import plain
 
-SMALL = 1e-3  # of a difference, in standard deviations of the predictor over data
+SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
 
 
 def expanded(predictors, count: int, order: int) -> Any:
     """expand(e, data, n, widths) -> the partial derivatives of log_factor, as one tuple."""
     if predictors.derivatives is not None:
         given = jit(predictors.derivatives, flags=FLAGS, user=True, inner="always")
+        last = 2 if order > 2 else 1
 
         @jit(flags=FLAGS, inner="always")
         def expand(e, data, n, widths):
             return given(e, data, n)
 
-        return expand
+        @jit(flags=FLAGS, inner="always")
+        def expand_numbers(e, data, n, widths):
+            f = given(e, data, n)  # whole numbers among them are as good
+            return 1.0 * f[0], 1.0 * f[1], 1.0 * f[last]
+
+        return expand_numbers if count == 1 else expand
     of_eta = jit(predictors.log_factor, flags=FLAGS, user=True, inner="always")
     if count == 1:
 
@@ -37,11 +49,11 @@ def expanded(predictors, count: int, order: int) -> Any:
         def expand_one(e, data, n, widths):
             h = widths[0]
             up, middle, down = of_eta(e + h, data, n), of_eta(e, data, n), of_eta(e - h, data, n)
-            far = of_eta(e + 2.0 * h, data, n) - of_eta(e - 2.0 * h, data, n)
+            upper, lower = of_eta(e + 2.0 * h, data, n), of_eta(e - 2.0 * h, data, n)
             return (
-                (up - down) / (2.0 * h),
-                (up - 2.0 * middle + down) / (h * h),
-                (far - 2.0 * (up - down)) / (2.0 * h * h * h),
+                (8.0 * (up - down) - (upper - lower)) / (12.0 * h),
+                (16.0 * (up + down) - (upper + lower) - 30.0 * middle) / (12.0 * h * h),
+                (upper - lower - 2.0 * (up - down)) / (2.0 * h * h * h),
             )
 
         return expand_one
@@ -127,25 +139,31 @@ def no_bound(e, data, n):
 class Linear:
     """A source of derivatives: the predictors of a model."""
 
-    needs = "Predictors(remainder=...), a bound of the third and fourth derivatives by eta"
+    needs = (
+        "Predictors(derivatives=..., remainder=...): exact derivatives by eta, and a bound of the "
+        "third and fourth"
+    )
 
-    def __init__(self, model, order: int, constant: bool):
+    def __init__(self, model, order: int, constant: bool, point):
         self.model, self.order, self.constant = model, order, constant
+        self.spans: Any = ((0, model.size),)  # which rows are added up
         given = model.predictors
         state = model.state(model.ints, model.floats)
         first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
         self.count = len(first) if isinstance(first, tuple) else 1
+        check_eta(first)
         check_affine(model, self.count)
-        self.widths = SMALL * spread(model, self.count)
+        self.widths = SMALL[min(self.count, 2) - 1] * typical(model, self.count, point)
         if given.derivatives is not None:
-            check_derivatives(model, self.count, order, self.widths)
+            check_derivatives(model, self.count, order, 0.1 * self.widths)
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(given, self.count, order)
 
     def known(self) -> bool:
         """Are remainders bounded, whatever the parameters."""
-        return self.model.predictors.remainder is not None
+        given = self.model.predictors
+        return given.remainder is not None and given.derivatives is not None
 
     def kept(self) -> tuple:
         """All it needs is in the model."""
@@ -158,6 +176,7 @@ class Linear:
         """What the residuals of one chain need."""
         return (self.widths,)
 
+    @cached_property
     def residuals(self) -> Any:
         """The hot loop: fills out with l - h of a mini-batch."""
         eta, of_eta, expand = self.eta, self.of_eta, self.expand
@@ -183,6 +202,7 @@ class Linear:
         return residuals
 
     # ----------------------------------------------------------------------------------- sums
+    @cached_property
     def reader(self) -> Any:
         """read(state, data, first, e, f, v, r): predictors, derivatives, values, remainders."""
         eta, of_eta, expand, count = self.eta, self.of_eta, self.expand, self.count
@@ -221,7 +241,7 @@ class Linear:
         s3 = np.zeros((d, d * (d + 1) // 2 if self.order > 2 else 0))
         row, pairs = np.zeros(d), np.zeros(s3.shape[1])
         for weight, x, f, v, _ in self.chunks(ints, point, keep, bar):
-            s0 += float((v * weight).sum())
+            s0 += float(np.where(weight > 0.0, v, 0.0).sum())
             add_moments(where, weight, x, f, s1, s2, s3, row, pairs)
         return s0, s1, s2, s3
 
@@ -231,11 +251,19 @@ class Linear:
         for weight, x, _, v, r in self.chunks(ints, point, keep, bar):
             rho = np.zeros(len(weight))
             fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
-            each = r * rho ** (self.order + 1) * weight
+            if not np.all(r >= 0.0):
+                raise ValueError(
+                    f"remainder returned {r[~(r >= 0.0)][0]:.6g}: bounds cannot be negative or nan."
+                )
+            raced = weight > 0.0
+            each = np.where(raced, r * rho ** (self.order + 1), 0.0)
             found[0] += each.sum()
             found[1] = max(found[1], each.max())
-            found[2] = max(found[2], self.model.predictors.growth * (rho * weight).max())
-            found[3] = max(found[3], 1e-13 * np.abs(v).max())
+            grown = self.model.predictors.growth * np.where(raced, rho, 0.0).max()
+            found[2] = max(found[2], grown)
+            found[3] = max(found[3], 1e-13 * np.where(raced, np.abs(v), 0.0).max())
+        if not np.all(np.isfinite(found)):
+            raise ValueError("remainder or log_factor is not finite at the reference.")
         return found
 
     def chunks(self, ints, point, keep, bar) -> Any:
@@ -244,11 +272,11 @@ class Linear:
         floats = point.copy()
         state = model.state(np.array(ints), floats)
         used = places(p, self.order).used
-        read, scale = self.reader(), np.maximum(np.abs(point), 1.0)
+        read, scale = self.reader, np.maximum(np.abs(point), 1.0)
         none = np.zeros((0, 0))
         step = max(256, min(4096, (1 << 22) // (d * p * 8)))
-        for first in range(0, model.size, step):
-            rows = min(step, model.size - first)
+        for first, last in ((f, end) for start, end in self.spans for f in range(start, end, step)):
+            rows = min(step, last - first)
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
             read(state, model.data, first, self.widths, e, f, v, r)

@@ -12,10 +12,12 @@ from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import Controls
 from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.kernels.trial import make_trial, place
+from subsample_mcmc.selectors.racing import expected_pulls
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
+SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
@@ -45,7 +47,7 @@ class Probe:
         block = whole_state(d)
         self.trial = make_trial(model, run, block, model.size, points, None, controls)
         self.arms = range(1, len(points))
-        self.read, self.own = reader(source.residuals()), own
+        self.read, self.own = reader(source.residuals), own
 
     def size(self, arm: int) -> float:
         """Distance of a point from the reference."""
@@ -85,27 +87,29 @@ def pilot(model, source, sums, strides, outliers) -> bool:
     rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
     rows = np.setdiff1d(rows, outliers)
     kind = np.int32 if model.size < 2**31 else np.int64
-    order = 4 if len(sums.s3) else 3
-    factorial = 24.0 if len(sums.s3) else 6.0
-    for table in range(len(sums.points)):
+    order, factorial = (4, 24.0) if len(sums.s3) else (3, 6.0)
+    raced = model.size - len(outliers)
+    for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(model, source, sums, strides, table, outliers)
         largest = np.zeros(2)
         for arm in probe.arms:
             found = np.abs(probe.residuals(arm, rows.astype(kind)))
             if probe.size(arm) > 0.0 and np.all(np.isfinite(found)):
                 unit = probe.size(arm) ** order / factorial
-                seen = np.array([model.size * found.mean(), found.max()]) / unit
+                seen = np.array([raced * found.mean(), found.max()]) / unit
                 largest = np.maximum(largest, seen)
-        if not largest[0] > 0.0 and model.size > 0:
-            largest[:] = 0.0
-        sums.limits[table, :2] = SAFETY * largest
-        sums.limits[table, 3] = 1e-13 * (1.0 + abs(sums.s0[table]) / model.size)
-    return bool(np.all(sums.limits[:, 0] > 0.0))
+        sums.limits[table, 4] = SAFETY * largest[0]
+        if not source.known():
+            sums.limits[table, :2] = SAFETY * largest
+            sums.limits[table, 3] = 1e-13 * (1.0 + abs(sums.s0[table]) / model.size)
+    return source.known() or bool(np.all(sums.limits[:, 4] > 0.0))
 
 
-def influential(model, source, sums, strides, share: float) -> np.ndarray:
-    """The rows, this share of all, whose residuals are largest at a few points."""
-    count = int(share * model.size)
+def influential(model, source, sums, strides, share) -> np.ndarray:
+    """The rows, this share of all, whose residuals are largest at a few points.
+
+    share "auto": the one of SHARES at which a decision on a nat is expected to read least.
+    """
     scores = np.zeros(model.size)
     kind = np.int32 if model.size < 2**31 else np.int64
     nothing = np.zeros(0, dtype=np.int64)
@@ -117,4 +121,19 @@ def influential(model, source, sums, strides, share: float) -> np.ndarray:
                 found = np.abs(probe.residuals(arm, rows))
                 part = scores[first : first + len(rows)]
                 np.maximum(part, np.where(np.isfinite(found), found, np.inf), out=part)
+    if share == "auto":
+        share = cheapest(scores)
+    count = int(share * model.size)
     return np.sort(np.argpartition(scores, -count)[-count:]) if count else nothing
+
+
+def cheapest(scores: np.ndarray) -> float:
+    """What share of the rows to read always: theirs, and the race's by Prop. 7, cost least."""
+    size, costs = len(scores), []
+    ordered = np.sort(scores)
+    for share in SHARES:
+        rest = ordered[: size - int(share * size)]
+        spread = size * float(np.mean(rest * rest)) if np.all(np.isfinite(rest)) else np.inf
+        gap = 1.0 / np.sqrt(size * max(spread, 1e-300))
+        costs.append(2.0 * share * size + expected_pulls(gap, size, 2))
+    return SHARES[int(np.argmin(costs))]

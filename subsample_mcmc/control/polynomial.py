@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     s2: np.ndarray  # (K, d, d)
     s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
     metric: np.ndarray  # (K, d, d) B
-    limits: np.ndarray  # (K, 4) remainder of the sum, of a row; growth per distance; rounding
+    limits: np.ndarray  # (K, 5) remainder of the sum, of a row; growth; rounding; of a pilot's sum
 
 
 class Polynomial(NamedTuple):
@@ -60,12 +60,14 @@ def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial
 def metric_of(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(B, its inverse) with B'B = curvature, made positive definite where it is not."""
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    top = max(float(np.abs(values).max()), np.finfo(float).tiny)
+    top = float(np.abs(values).max())
+    if top == 0.0:  # nothing to measure distances by, and nothing that grows with them
+        return np.eye(len(values)), np.eye(len(values))
     roots = np.sqrt(np.maximum(np.abs(values), FLOOR * top))
     return roots[:, None] * vectors.T, vectors / roots
 
 
-@jit(inner=True)
+@jit(inner="always")
 def table_of(own, ints):
     """Which configuration of the discrete blocks this is."""
     value = 0
@@ -74,7 +76,7 @@ def table_of(own, ints):
     return value
 
 
-@jit(inner=True)
+@jit(inner="always")
 def locate(own, ints, table):
     """Put the reference state where the arm in hand has its reference."""
     for i in range(len(ints)):
@@ -124,7 +126,7 @@ def apply(matrix, d, out):
     return total
 
 
-@jit(inner=True)
+@jit(inner="always")
 def stands(own, trial, arm, table):
     """Is what is known of an arm about the state as it is: the same numbers, to the last bit."""
     if own.tables[arm] != table:
@@ -135,7 +137,7 @@ def stands(own, trial, arm, table):
     return True
 
 
-@jit(inner=True)
+@jit(inner="always")
 def polynomial_mean(trial, arm):
     """Sum of h over the raced rows, at the arm that stands in the state."""
     own = trial.control.own
@@ -159,16 +161,16 @@ def polynomial_mean(trial, arm):
     return value
 
 
-@jit(inner=True)
+@jit(inner="always")
 def distance(trial, arm):
     """a^2 per parameter."""
     own = trial.control.own
     return own.sizes[arm] * own.sizes[arm] / len(own.floats)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def remainder(sums, table, size, which):
-    """Bound of a residual at distance `size`: of the sum over rows (0), or of one row (1)."""
+    """Bound of a residual at distance `size`, by the limits that column `which` holds."""
     power = size * size * size / 6.0
     if len(sums.s3) > 0:
         power *= size / 4.0
@@ -176,30 +178,44 @@ def remainder(sums, table, size, which):
     return sums.limits[table, which] * power * exp(growth)
 
 
-@jit(inner=True)
-def reach(trial, i, j, each):
-    """Bound of |residual_i - residual_j|, of one row or of the sum over rows.
+@jit(inner="always")
+def apart(trial, i, j, which):
+    """Bound of |residual_i - residual_j| by one of the limits.
 
     |R(x_i) - R(x_j)| is at most both remainders together, and at most |x_i - x_j| times the
     largest gradient of R on the way, which is a remainder of one order less.
     """
-    own, which = trial.control.own, 1 if each else 0
+    own = trial.control.own
     a, b = own.sizes[i], own.sizes[j]
     first, second = own.tables[i], own.tables[j]
     bound = remainder(own.sums, first, a, which) + remainder(own.sums, second, b, which)
     if first == second and max(a, b) > 0.0:
-        apart = 0.0
+        square = 0.0
         for k in range(len(own.floats)):
             gap = own.scaled[i, k] - own.scaled[j, k]
-            apart += gap * gap
+            square += gap * gap
         far = max(a, b)
         order = 4.0 if len(own.sums.s3) > 0 else 3.0
-        bound = min(bound, remainder(own.sums, first, far, which) * order * sqrt(apart) / far)
-    rounding = max(own.sums.limits[first, 3], own.sums.limits[second, 3])
+        bound = min(bound, remainder(own.sums, first, far, which) * order * sqrt(square) / far)
+    return bound
+
+
+@jit(inner="always")
+def reach(trial, i, j, each):
+    """Bound of |residual_i - residual_j|, of one row or of the sum over rows."""
+    own = trial.control.own
+    rounding = max(own.sums.limits[own.tables[i], 3], own.sums.limits[own.tables[j], 3])
+    bound = apart(trial, i, j, 1 if each else 0)
     return bound + (rounding if each else rounding * trial.control.size)
 
 
-@jit(inner=True)
+@jit(inner="always")
+def estimate(trial, i, j):
+    """What a pilot, with a margin, says of the sum."""
+    return apart(trial, i, j, 4)
+
+
+@jit(inner="always")
 def trusted(trial, arm):
     """Are residuals likely to vary less than log likelihoods do.
 
@@ -207,10 +223,10 @@ def trusted(trial, arm):
     """
     own = trial.control.own
     a = own.sizes[arm]
-    return remainder(own.sums, own.tables[arm], a, 0) <= sqrt(trial.control.size) * max(a, 1.0)
+    return remainder(own.sums, own.tables[arm], a, 4) <= sqrt(trial.control.size) * max(a, 1.0)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def add_gradient(own, trial, start, out):
     """Write the derivatives of s(x) by the floats start .. start + len(out), at the state."""
     table, steps = table_of(own, trial.ints), own.steps[0]
@@ -232,4 +248,4 @@ def add_gradient(own, trial, start, out):
 
 def polynomial_functions(residuals) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
-    return ControlFunctions(polynomial_mean, residuals, reach, distance, trusted)
+    return ControlFunctions(polynomial_mean, residuals, reach, distance, trusted, estimate)

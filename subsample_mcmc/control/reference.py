@@ -49,12 +49,12 @@ def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     total, points = streamed(model_sources(model, touched=False).total), np.tile(point, (3, 1))
     run = Run(np.array(ints), point.copy(), np.zeros(0, dtype=np.int64))
     probe = make_trial(model, run, whole_state(d), model.size, points)
-    found = np.zeros(d)
+    found, middle = np.zeros(d), total(probe, 0, model.size)
     for j in range(d):
         step = 1e-5 * max(abs(point[j]), 1e-2)
         for _ in range(8):  # wider, until the curvature stands out of the rounding
             points[1, j], points[2, j] = point[j] + step, point[j] - step
-            middle, up, down = (total(probe, p, model.size) for p in range(3))
+            up, down = (total(probe, p, model.size) for p in (1, 2))
             bend = abs(up - 2.0 * middle + down)
             finite = np.isfinite(bend)
             if not finite or bend > 1e-7 * abs(middle):

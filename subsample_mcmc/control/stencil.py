@@ -6,6 +6,7 @@ weights depending on z alone. So its sum over n is the same weighted sum of tota
 rounding or the smoothness of l_n, sum_n h is what it is said to be.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from subsample_mcmc.control.reference import gathered, scales_of, streamed, whol
 from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.kernel import Run
-from subsample_mcmc.kernels.trial import Trial, make_trial, model_sources
+from subsample_mcmc.kernels.trial import Trial, make_trial, model_sources, place
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible
 MOST = 64  # parameters: the stencil has 4,161 points
@@ -124,6 +125,7 @@ class Stencil:
             np.zeros((count, CHUNK)), np.full(2, -1),
         )  # fmt: skip
 
+    @cached_property
     def residuals(self) -> Any:
         """The hot loop: fills out with l - h of a mini-batch."""
         rewards, count = self.sources.rewards, len(self.points)
@@ -158,6 +160,7 @@ class Stencil:
         def residuals(trial, arm, rows, out):
             own = trial.control.own
             source, table, steps = own.source, own.tables[arm], own.steps[arm]
+            place(trial, arm)  # the stencil wants the arm's discrete values
             locate(own, trial.ints, table)
             if not same(source, table, rows):
                 look_up(source, table, rows)

@@ -62,7 +62,8 @@ class Taylor(Control):
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
         them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
         points, which takes no thought, and as many evaluations a datum.
-    outliers: share of the data, those with the largest residuals, that every decision reads.
+    outliers: share of the data, those with the largest residuals, that every decision reads;
+        "auto": what a pilot expects to cost least.
     predict: let the known size of the residuals rule out arms before any datum is read. With
         Predictors(remainder=...) that is proved, and used by all rules; otherwise it is estimated
         from a pilot, and used by rules that are asymptotic anyway.
@@ -71,15 +72,18 @@ class Taylor(Control):
     fit: Any
     order: int | None = None
     derivatives: Any = None
-    outliers: float = 0.0
+    outliers: Any = 0.0
     predict: bool = True
     made: ClassVar[dict[str, Any]]  # no field: each object has its own, see prepared()
 
     def __post_init__(self):
         if self.order not in (None, 2, 3):
             raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
-        if not 0.0 <= self.outliers <= 0.5:
-            raise ValueError(f"outliers={self.outliers!r}: give a share of the data, 0 .. 0.5.")
+        text = isinstance(self.outliers, str)
+        if (text and self.outliers != "auto") or (not text and not 0.0 <= self.outliers <= 0.5):
+            raise ValueError(
+                f'outliers={self.outliers!r}: give a share of the data, 0 .. 0.5, or "auto".'
+            )
         object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
 
     def __getstate__(self):  # compiled code stays behind
@@ -90,7 +94,7 @@ class Taylor(Control):
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
-        more = f", outliers={self.outliers:g}" if self.outliers else ""
+        more = f", outliers={self.outliers!r}" if self.outliers else ""
         return f"Taylor(order={self.order}{more})"
 
     def order_of(self, model) -> int:
@@ -107,7 +111,8 @@ class Taylor(Control):
         if count > TABLES:
             wide = [n for n, v in model.variables.items() if v.support]
             raise ValueError(
-                f"the discrete blocks {wide} have {count} configurations, and each would need "
+                f"the discrete blocks {wide} have {count if count < 10**9 else 'more than 10^9'} "
+                "configurations, and each would need "
                 f"sums of its own: Taylor serves at most {TABLES}."
             )
         if len(model.floats) == 0:
@@ -122,7 +127,7 @@ class Taylor(Control):
         """The compiled half."""
         made = self.prepared(model)
         if "functions" not in made:
-            made["functions"] = polynomial_functions(self.source(model).residuals())
+            made["functions"] = polynomial_functions(self.source(model).residuals)
         return made["functions"]
 
     def bind(self, model, arms: int) -> Polynomial:
@@ -178,7 +183,7 @@ class Taylor(Control):
         if self.derivatives is not None:
             return Given(model, self.derivatives, several)
         if model.predictors is not None:
-            return Linear(model, self.order_of(model), several)
+            return Linear(model, self.order_of(model), several, references[0])
         return Stencil(model, len(references))
 
     def prepare(self, model) -> None:
@@ -195,9 +200,7 @@ class Taylor(Control):
         if self.outliers:
             bad = influential(model, source, sums, strides, self.outliers)
             sums, none = self.add_up(model, source, references, supports, bad), bad
-        measured = True
-        if not source.known():
-            measured = pilot(model, source, sums, strides, none)
+        measured = pilot(model, source, sums, strides, none)
         self.made.update(made, sums=sums, outliers=none, measured=measured, kept=source.kept())
 
     def add_up(self, model, source, references, supports, outliers) -> Sums:
@@ -211,9 +214,9 @@ class Taylor(Control):
                 ints = np.array(np.unravel_index(table, supports), dtype=np.int64).ravel()
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
                 metric, inverse = metric_of(-s2)
-                limits = np.zeros(4)
+                limits = np.zeros(5)
                 if source.known():
-                    limits = source.remainders(ints, reference, keep, bar, inverse)
+                    limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, s0, s1, s2, s3, metric, limits))
         points, s0s, s1s, s2s, s3s, metrics, all_limits = zip(*parts, strict=True)

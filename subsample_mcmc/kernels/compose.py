@@ -15,7 +15,7 @@ from subsample_mcmc.kernels.kernel import BAD_PREDICATE, Kernel, Leaf, worst
 from subsample_mcmc.userfunction import plain
 
 
-def compiled_or_not(inner: bool):
+def compiled_or_not(inner: Any):
     """The decorator of compositions: compiled ones of compiled parts, else plain Python."""
     return jit(inner=True) if inner else lambda function: function
 
@@ -61,11 +61,11 @@ class Cycle(Composite):
     def text(self) -> str:
         return " >> ".join(part.text() for part in self.parts)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         return in_turn([part.build(model, inner) for part in self.parts], 0, inner)
 
 
-def in_turn(steps, at: int, inner: bool):
+def in_turn(steps, at: int, inner: Any):
     """step() that runs steps[at:] on tools[at:], folded so that each part meets its tools only."""
     first, wrap = steps[at], compiled_or_not(inner)
     if at == len(steps) - 1:
@@ -97,7 +97,7 @@ class Mixture(Composite):
         pairs = zip(self.parts, self.weights, strict=True)
         return "mixture(" + ", ".join(f"({p.text()}, {w:g})" for p, w in pairs) + ")"
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         steps = [part.build(model, inner) for part in self.parts]
         choose, wrap = one_of(steps, 0, inner), compiled_or_not(inner)
 
@@ -111,7 +111,7 @@ class Mixture(Composite):
         return super().bind(model, run), np.cumsum(self.weights) / sum(self.weights)
 
 
-def one_of(steps, at: int, inner: bool):
+def one_of(steps, at: int, inner: Any):
     """step() that runs the first part from `at` whose cumulative weight exceeds u."""
     first, wrap = steps[at], compiled_or_not(inner)
     if at == len(steps) - 1:
@@ -143,7 +143,7 @@ class Repeat(Single):
     def text(self) -> str:
         return f"repeat({self.part.text()}, {self.times})"
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         once, wrap = self.part.build(model, inner), compiled_or_not(inner)
 
         @wrap
@@ -173,7 +173,7 @@ class When(Single):
         yield self.predicate, (state,)
         yield from super().suspects(model, state)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         once, wrap = self.part.build(model, inner), compiled_or_not(inner)
         predicate = jit(self.predicate, flags=FLAGS, user=True, inner=inner)
 

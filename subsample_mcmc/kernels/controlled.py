@@ -19,6 +19,12 @@ from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector, Sources, not_a_sum
 
 
+@jit(inner="always")
+def unknown(trial, i, j):
+    """For control variates whose residuals' size is not known."""
+    return np.inf
+
+
 class ControlFunctions(NamedTuple):
     """The compiled half of a control variate; trial.control.own holds its arrays."""
 
@@ -27,6 +33,7 @@ class ControlFunctions(NamedTuple):
     reach: Any  # (trial, i, j, each) -> bound of |residual_i - residual_j|, of one row or the sum
     distance: Any  # (trial, arm) -> squared distance from the reference, 1 on average at home
     trusted: Any  # (trial, arm) -> bool: is h likely to be a help, so near the reference
+    estimate: Any = unknown  # (trial, i, j) -> what a pilot says of reach(trial, i, j, False)
 
 
 class Controls(NamedTuple):
@@ -37,8 +44,8 @@ class Controls(NamedTuple):
     left: np.ndarray  # (arms,) offsets; -inf for arms that are ruled out
     outliers: np.ndarray  # rows that every decision reads
     values: np.ndarray  # (CHUNK,) their log likelihoods
-    predicts: int  # 1: arms may be ruled out before a datum is read
-    proved: int  # 1: reach is a bound, not an estimate
+    certain: int  # 1: arms may be ruled out by reach, which is proved
+    likely: int  # 1: and by the estimate, as the rule is asymptotic anyway
     off: np.ndarray  # (1,) 1: this decision goes without, an arm lies too far from the reference
     own: Any
 
@@ -85,11 +92,10 @@ def make_controls(control: Control | None, model, selector: Selector, arms: int)
     """The arrays of one chain; nothing without a control variate."""
     if control is None:
         return ()
-    proved = control.proved(model)
-    asymptotic = selector.guarantee == "asymptotic"
+    known = control.known(model)
     return Controls(
         model.size, np.zeros(arms), np.zeros(arms), control.always_read(model), np.zeros(CHUNK),
-        int(control.known(model) and (proved or asymptotic)), int(proved),
+        int(known and control.proved(model)), int(known and selector.guarantee == "asymptotic"),
         np.zeros(1, dtype=np.int64), control.bind(model, arms),
     )  # fmt: skip
 
@@ -166,9 +172,11 @@ def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
     return _sources[key]
 
 
-def consultation(sources: Sources, functions: ControlFunctions, place, betting: bool) -> Any:
-    """consult(judge, current) -> code: moves what is known into the offsets, rules arms out."""
-    mean, _, reach, distance, trusted = functions
+def consultation(
+    sources: Sources, functions: ControlFunctions, place, betting: bool, ranged: bool
+) -> Any:
+    """consult(judge, current): moves what is known into the offsets, and rules arms out."""
+    mean, _, reach, distance, trusted, estimate = functions
     rewards = sources.rewards
 
     @jit(inner=True)
@@ -182,23 +190,30 @@ def consultation(sources: Sources, functions: ControlFunctions, place, betting: 
             first += count
         return value
 
-    @jit(inner=True)
+    @jit(inner="always")
     def rule_out(judge):
-        """Drop arms that the rest of the data cannot bring back; return how many are left."""
+        """Drop arms that the rest of the data will not bring back.
+
+        Return how many are left, the best, and whether an unproved risk was taken.
+        """
         trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
-        leader, left = -1, 0
+        leader, left, risk = -1, 0, 0
         for arm in range(len(offsets)):
             if offsets[arm] > -np.inf and (leader < 0 or offsets[arm] > offsets[leader]):
                 leader = arm
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
                 continue
-            if own.predicts == 1 and own.off[0] == 0 and arm != leader:
-                if offsets[leader] - offsets[arm] > reach(trial, leader, arm, False):
+            if own.off[0] == 0 and arm != leader:
+                ahead = offsets[leader] - offsets[arm]
+                if own.certain == 1 and ahead > reach(trial, leader, arm, False):
                     own.left[arm] = -np.inf
                     continue
+                if own.likely == 1 and ahead > estimate(trial, leader, arm):
+                    own.left[arm], risk = -np.inf, 1
+                    continue
             left += 1
-        return left
+        return left, leader, risk
 
     @jit(inner=True)
     def declare(judge):
@@ -210,9 +225,9 @@ def consultation(sources: Sources, functions: ControlFunctions, place, betting: 
                 far = np.inf if own.off[0] == 1 else reach(judge.trial, i, j, True)
                 low[i, j] = -far if both else 0.0
 
-    @jit(inner=True)
+    @jit(inner="always")
     def consult(judge, current):
-        """Return the arm whose outliers are no number, or -1."""
+        """Return (an arm whose outliers are no number, or -1; the only arm left, or -1; risk)."""
         trial, offsets, own, tally = judge.trial, judge.offsets, judge.trial.control, judge.tally[0]
         possible = 0
         own.off[0] = 0
@@ -220,13 +235,13 @@ def consultation(sources: Sources, functions: ControlFunctions, place, betting: 
             own.means[arm], own.left[arm] = 0.0, offsets[arm]
             possible += 1 if offsets[arm] > -np.inf else 0
         if possible < 2:
-            return -1
+            return -1, -1, 0
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
                 continue
             place(trial, arm)
             own.means[arm] = mean(trial, arm)
-            if not abs(own.means[arm]) < np.inf or not (betting or trusted(trial, arm)):
+            if not abs(own.means[arm]) < np.inf or not (ranged or trusted(trial, arm)):
                 own.off[0] = 1
         if 0 <= current < len(offsets) and offsets[current] > -np.inf:
             tally.distance += distance(trial, current)
@@ -239,17 +254,16 @@ def consultation(sources: Sources, functions: ControlFunctions, place, betting: 
                 value = read_outliers(trial, arm)
                 tally.pulls += len(own.outliers)
                 if not_a_sum(value):
-                    return arm
+                    return arm, -1, 0
                 own.means[arm] += value
             offsets[arm] += own.means[arm]
             own.left[arm] = offsets[arm]
-        left = rule_out(judge)
+        left, leader, risk = rule_out(judge)
         if left == 1:
             tally.predicted += 1
-        if left < possible and own.proved == 0:
-            tally.early += 1
-        if betting and left > 1:
+            return -1, leader, risk
+        if betting:
             declare(judge)
-        return -1
+        return -1, -1, risk
 
     return consult

@@ -56,7 +56,7 @@ class Custom(Leaf):
             )
         return reason
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         """The compiled step, or the plain one."""
         function = (
             jit(self.function, flags=FLAGS, user=True, inner=inner)
@@ -147,7 +147,7 @@ def several(at: int, wrap):
     return note
 
 
-def checked(step, inner: bool, wrap):
+def checked(step, inner: Any, wrap):
     """A step that stops the chain when it leaves a block outside its support or constraint."""
     within = inside if inner else getattr(inside, "py_func", inside)
 

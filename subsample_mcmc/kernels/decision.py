@@ -13,7 +13,15 @@ from subsample_mcmc.kernels.controlled import (
     residual_sources,
 )
 from subsample_mcmc.kernels.trial import SAMPLED, model_sources, place
-from subsample_mcmc.rules.race import ALONE, EXACT, EXHAUSTED, NOT_FINITE, RACED, RETREATED
+from subsample_mcmc.rules.race import (
+    ALONE,
+    EXACT,
+    EXHAUSTED,
+    NOT_FINITE,
+    RACED,
+    RETREATED,
+    Choice,
+)
 from subsample_mcmc.selectors.selector import Selector, not_a_sum
 
 U11 = np.uint64(11)
@@ -22,7 +30,7 @@ U11 = np.uint64(11)
 @jit(inner=True)
 def nothing_known(judge, current):
     """Without a control variate nothing precedes the race."""
-    return -1
+    return -1, -1, 0
 
 
 @jit(inner=True)
@@ -35,32 +43,55 @@ def all_rows(trial):
     return trial.control.size
 
 
+@jit(inner=True)
+def evenly(judge):
+    """Choose rows evenly spaced; return how many."""
+    rows = judge.trial.target[0].rows
+    count = min(rows, SAMPLED)
+    for i in range(count):
+        judge.sample[i] = i * rows // count
+    return count
+
+
+@jit(inner=True)
+def evenly_raced(judge):
+    """Choose rows evenly spaced, but for those that are always read."""
+    rows, outliers = judge.trial.control.size, judge.trial.control.outliers
+    tries, count, at = min(rows, SAMPLED), 0, 0
+    for i in range(tries):
+        row = i * rows // tries
+        while at < len(outliers) and outliers[at] < row:
+            at += 1
+        if at == len(outliers) or outliers[at] != row:
+            judge.sample[count] = row
+            count += 1
+    return count
+
+
 _deciders: dict[Any, Any] = {}
 
 
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
     """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources, consult, betting = model_sources(model, touched), None, False
+    sources, consult, kind = model_sources(model, touched), None, (False, False)
     if control is not None:
-        functions, betting = control.functions(model), asks_control(selector, control)
-        consult = consultation(sources, functions, place, betting)
+        ranged = getattr(getattr(selector, "rule", None), "declares_range", False)
+        functions, kind = control.functions(model), (asks_control(selector, control), ranged)
+        consult = consultation(sources, functions, place, *kind)
         sources = residual_sources(sources, functions)
     choose = selector.build(sources)
-    if (choose, betting) in _deciders:
-        return _deciders[choose, betting]
+    if (choose, kind) in _deciders:
+        return _deciders[choose, kind]
     rewards, total, _ = sources
-    before, len_of = nothing_known, raced_rows
+    before, len_of, spread_rows = nothing_known, raced_rows, evenly
     if consult is not None:
-        before, len_of = consult, all_rows
+        before, len_of, spread_rows = consult, all_rows, evenly_raced
 
     @jit(inner=True)
     def compare(judge, best, second):
         """Variance and skewness of the difference of two arms, over evenly spaced rows."""
         trial, tally = judge.trial, judge.tally[0]
-        rows = len_of(trial)
-        count = min(rows, SAMPLED)
-        for i in range(count):
-            judge.sample[i] = i * rows // count
+        rows, count = trial.target[0].rows, spread_rows(judge)
         rewards(trial, best, judge.sample[:count], judge.values[0, :count])
         rewards(trial, second, judge.sample[:count], judge.values[1, :count])
         mean, square, cube = 0.0, 0.0, 0.0
@@ -102,22 +133,25 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
             compare(judge, best, second)
         return -1
 
-    @jit(inner=True)
+    @jit(inner="always")
     def decide(chain, judge, current):
         trial, tally, now = judge.trial, judge.tally[0], chain.now[0]
         possible = 0
         for arm in range(len(judge.offsets)):
             possible += 1 if judge.offsets[arm] > -np.inf else 0
-        none = before(judge, current)
+        none, only, risk = before(judge, current)
         if none >= 0:
             fail(now, trial, NOT_FINITE, none, -1)
             place(trial, current)
             return -1
-        made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
+        if only >= 0:
+            made = Choice(only, 0, 0, ALONE, 0, -1, -1)
+        else:
+            made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
         tally.decisions += 1
         tally.pulls += made.pulls
         tally.rounds += made.rounds
-        tally.early += 1 if made.dropped_early > 0 else 0
+        tally.early += 1 if made.dropped_early > 0 or risk == 1 else 0
         if possible > 1:
             tally.everything += possible * len_of(trial)
         if made.ended == ALONE:
@@ -149,7 +183,7 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
         place(trial, made.arm)
         return made.arm
 
-    _deciders[choose] = decide
+    _deciders[choose, kind] = decide
     return decide
 
 

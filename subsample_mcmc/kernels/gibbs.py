@@ -150,7 +150,7 @@ class Gibbs(OneBlock):
         if variable.touches is not None:
             check_touches(self.block, model)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         """The compiled sweep."""
         touched = model.variables[self.block].touches is not None
         prior = model.compiled[2]

@@ -161,7 +161,7 @@ def differences(model):
                 return -np.inf
             total += change
             first += count
-        return total
+        return tools.weight * total
 
     return begin, along
 
@@ -208,7 +208,7 @@ def given_gradient(model, gradient):
     return begin, along_sums
 
 
-@jit(inner=True)
+@jit(inner="always")
 def along_sums(tools):
     """The chain rule: derivatives by the block times its difference between the two ends."""
     total, ends = 0.0, tools.probe.candidates

@@ -80,7 +80,7 @@ class Kernel:
         """The kernels that move something, in the order in which they are bound."""
         raise TypeError(f"{type(self).__name__} must define leaves().")
 
-    def build(self, model: Model, inner: bool) -> Any:
+    def build(self, model: Model, inner: Any) -> Any:
         """step(chain, tools), compiled; inner=False: callable from Python."""
         raise TypeError(f"{type(self).__name__} must define build(): see kernels/kernel.py.")
 

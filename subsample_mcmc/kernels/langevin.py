@@ -183,7 +183,7 @@ class Langevin(OneBlock):
         if self.own is not None:
             check_gradient(model, self.block, self.own)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         """The compiled step."""
         source = self.variate if self.surrogate_gradient else None
         slope, prior = slope_of(model, self.own, source), model.compiled[2]

@@ -1,7 +1,7 @@
 """The compiled half of Langevin: noise, a lean along the gradient, and a preconditioner."""
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def scales_of(given, free: int) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-@jit(inner=True)
+@jit(inner="always")
 def lean(push, tuning, g, root):
     """Add h^1/2 / 2 L' g to push.lean."""
     for i in range(len(g)):
@@ -55,7 +55,7 @@ def lean(push, tuning, g, root):
         push.lean[i] += 0.5 * root * value
 
 
-@jit(inner=True)
+@jit(inner="always")
 def go(push, tuning, u, root, v):
     """v = u + h^1/2 L (z + h^1/2 / 2 L' g_S(u))."""
     for i in range(len(u)):
@@ -80,7 +80,7 @@ def launcher(slope):
     -inf: off the support. The state is as it was; after an error a code is set.
     """
 
-    @jit(inner=True)
+    @jit(inner="always")
     def launch(chain, tools):
         trial, to, push = tools.judge.trial, tools.coordinates, tools.push
         now, tally, start = chain.now[0], tools.judge.tally[0], trial.target[0].start
@@ -112,7 +112,7 @@ def ratio_of(slope, fresh: bool):
     The way back needs z' = -(z + h^1/2 / 2 L' (g_S(u) + g_S(v))): solve its definition for z'.
     """
 
-    @jit(inner=True)
+    @jit(inner="always")
     def ratio(chain, tools):
         push, to, root = tools.push, tools.coordinates, root_of(tools, chain.now[0])
         if fresh:
@@ -145,7 +145,7 @@ def go_there(chain, judge, ratio):
     return 0.0
 
 
-def langevin_step(slope, ratio, prior, settle, inner: bool):
+def langevin_step(slope, ratio, prior, settle, inner: Any):
     """step(chain, tools): a proposal, its ratio, and what settles it."""
     launch = launcher(slope)
 

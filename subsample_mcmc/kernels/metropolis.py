@@ -88,7 +88,7 @@ class Metropolis(OneBlock):
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms."""
-        return super().facts(model) | {"arms": 2}
+        return super().facts(model) | {"arms": 2, "walks": self.proposal.adapts}
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""
@@ -109,7 +109,7 @@ class Metropolis(OneBlock):
         check_control(self.control, model, self.block, self.selector, 2)
         self.proposal.numbers(free, self.block)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         """The compiled step."""
         decide = decider(model, self.selector, False, self.control)
         surrogate = self.surrogate
@@ -141,7 +141,7 @@ class Metropolis(OneBlock):
         return Tools(judge, own, tuning, self.proposal.numbers(free, self.block), current)
 
 
-def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: bool):
+def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: Any):
     """step(chain, tools) for one proposal and one way to decide."""
     settle = two_arms(decide, prior, surrogate)
 
@@ -178,7 +178,7 @@ def two_arms(decide, prior, surrogate):
     ratio: log of everything but prior and likelihood; -inf rejects at once.
     """
 
-    @jit(inner=True)
+    @jit(inner="always")
     def priors(chain, judge, ratio):
         """Offsets without the threshold; False if one is not a number."""
         trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
@@ -195,7 +195,7 @@ def two_arms(decide, prior, surrogate):
             return False
         return True
 
-    @jit(inner=True)
+    @jit(inner="always")
     def settle(chain, judge, ratio):
         threshold = log(1.0 - chain.rng.random())
         if not priors(chain, judge, ratio):
@@ -206,7 +206,7 @@ def two_arms(decide, prior, surrogate):
     if surrogate is None:
         return settle
 
-    @jit(inner=True)
+    @jit(inner="always")
     def settle_in_two(chain, judge, ratio):
         """Delayed acceptance (Christen & Fox 2005): two reversible tests, two uniforms.
 

@@ -45,7 +45,7 @@ class RandomWalk:
         return numbers(np.zeros(1), np.zeros((1, 1)), 0.0, length)
 
 
-@jit(inner=True)
+@jit(inner="always")
 def random_walk(rng, tuning, given, now, u, v, x, y):
     fill_normal(rng, given.noise)
     step = step_size(tuning, now)
@@ -100,7 +100,7 @@ def distance(given, u):
     return total
 
 
-@jit(inner=True)
+@jit(inner="always")
 def gaussian(rng, tuning, given, now, u, v, x, y):
     fill_normal(rng, given.noise)
     keep = (1.0 - given.beta * given.beta) ** 0.5

@@ -1,5 +1,7 @@
 """The compiled half of Gibbs: one draw of one site, in three ways, and a sweep over sites."""
 
+from typing import Any
+
 import numpy as np
 
 from subsample_mcmc.jit import jit
@@ -32,7 +34,7 @@ def fill_offsets(prior, local_prior):
             place(trial, arm)
             return prior(trial.state)
 
-    @jit(inner=True)
+    @jit(inner="always")
     def fill(chain, tools, site):
         trial, offsets, now = tools.judge.trial, tools.judge.offsets, chain.now[0]
         # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
@@ -52,7 +54,7 @@ def one_site(decide, resize, prior, local_prior: bool, touched: bool):
     """at_site(chain, tools, site): one draw of one site."""
     fill = fill_offsets(prior, local_prior)
 
-    @jit(inner=True)
+    @jit(inner="always")
     def at_site(chain, tools, site):
         trial = tools.judge.trial
         target = trial.target[0]
@@ -109,7 +111,7 @@ def cumulative_site(model, prior, local_prior: bool):
     fill = fill_offsets(prior, local_prior)
     rewards = model_sources(model, False).rewards
 
-    @jit(inner=True)
+    @jit(inner="always")
     def at_site(chain, tools, site):
         judge = tools.judge
         trial, tally = judge.trial, judge.tally[0]
@@ -158,7 +160,7 @@ def cumulative_site(model, prior, local_prior: bool):
     return at_site
 
 
-def sweep(at_site, inner: bool):
+def sweep(at_site, inner: Any):
     """step(chain, tools): every site once, or as many sites drawn at random."""
 
     @jit(inner=inner)

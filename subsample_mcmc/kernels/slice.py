@@ -45,6 +45,7 @@ class Tools(NamedTuple):
     most: int
     adapts: int
     frozen: int
+    height: np.ndarray  # (1,) log prior and log |dx/du| of the point tested last
     order: np.ndarray  # (2,) where a slice's rows start in the stream, and how far tests have read
 
 
@@ -103,7 +104,7 @@ class Slice(OneBlock):
         self.one_or_each("width", self.width, free)
         check_control(self.control, model, self.block, self.selector, 2)
 
-    def build(self, model, inner: bool) -> Any:
+    def build(self, model, inner: Any) -> Any:
         """The compiled step."""
         decide = decider(model, self.selector, False, self.control)
         return slice_step(decide, model.compiled[2], inner)
@@ -123,7 +124,7 @@ class Slice(OneBlock):
         judge = make_judge(model, run, trial, selector, 2, tally)
         return Tools(
             judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
-            np.zeros(2, dtype=np.uint64),
+            np.zeros(1), np.zeros(2, dtype=np.uint64),
         )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def learn(tools, j, bracket):
         tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
 
 
-def slice_step(decide, prior, inner: bool):
+def slice_step(decide, prior, inner: Any):
     """step(chain, tools) for one way to decide."""
 
     @jit(inner=True)
@@ -157,8 +158,8 @@ def slice_step(decide, prior, inner: bool):
             return -1
         if tools.frozen == 1:
             chain.rows[0] = tools.order[0]
-        moved = tally.accepted
-        won = decide(chain, judge, 0)
+        moved, tools.height[0] = tally.accepted, offsets[1]
+        won = decide(chain, judge, 0)  # which may add to the offsets
         # A point in the slice has won a test; the chain has not moved there yet.
         tally.accepted = moved
         place(trial, 0)
@@ -223,7 +224,7 @@ def slice_step(decide, prior, inner: bool):
             if tools.frozen == 1:  # past every row that a test has seen
                 chain.rows[0] = tools.order[0] + tools.order[1] * WEYL
             if tally.accepted > tested:
-                height, to.u[j] = judge.offsets[1], to.v[j]
+                height, to.u[j] = tools.height[0], to.v[j]
                 for i in range(len(x)):
                     x[i] = y[i]
                 place(trial, 0)

@@ -59,7 +59,7 @@ class Judge(NamedTuple):
     values: np.ndarray
 
 
-@jit(inner=True)
+@jit(inner="always")
 def place(trial, arm):
     """Write an arm into the state."""
     target = trial.target[0]

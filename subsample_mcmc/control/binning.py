@@ -1,0 +1,276 @@
+"""Data cut into bins of near neighbours: the rows of each, their moments, and pseudo-data.
+
+A bin is known by its mean, the moments of its rows around it, and a few points at which any
+likelihood can be interpolated. None of it depends on parameters: it is made once.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.constraints import SIMPLEX
+from subsample_mcmc.control.stencil import stencil
+from subsample_mcmc.control.taylor import Keep
+from subsample_mcmc.population import read_only
+
+MOST = 3  # columns: bins that are narrow in every one of them become too many
+FEW = 16  # different values of a field that splits the data into groups
+GROUPS = 4096
+GLANCE = 4096  # rows that tell most fields with many values from those with few
+PIECE = 1 << 18  # rows that are added up at a time
+CHECKED = 64  # data at which a likelihood is evaluated elsewhere
+NARROW = 0.25  # of a bin's standard deviation: the least step
+
+
+class Cut(NamedTuple):
+    """What is known of the bins; sums are over the rows that are raced."""
+
+    columns: tuple[str, ...]
+    bins: np.ndarray  # (N,) the bin of each row
+    reference: np.ndarray  # (B, q) its mean
+    moments: np.ndarray  # (B, m) sums of 1, d_k and d_k d_l, k <= l, with d = y - reference
+    inverse: np.ndarray  # (B, q) of the steps; 0 for a column that does not vary
+    outliers: np.ndarray  # rows far from their bin's mean
+    pseudo: Any  # data of P B rows: the points of all bins, the same one of each bin in a row
+
+
+def terms(q: int) -> list[tuple[int, int]]:
+    """The products d_k d_l in the order of moments and coefficients."""
+    return [(k, j) for k in range(q) for j in range(k, q)]
+
+
+# ------------------------------------------------------------------------------------- fields
+def fields_of(model, columns: tuple[str, ...] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(columns to cut into bins, fields that split the data into groups), or an error."""
+    arrays = {n: v for n, v in zip(model.data._fields, model.data, strict=True) if np.ndim(v)}
+    for name in columns or ():
+        if name not in arrays:
+            raise ValueError(f"Bins(columns=...): {name!r} is not among the arrays {[*arrays]}.")
+        if arrays[name].dtype.kind != "f":
+            raise TypeError(
+                f"Bins(columns=...): data {name} has dtype {arrays[name].dtype}, and bins have "
+                "means: give it as .astype(float), or leave it out, if it has few values."
+            )
+    few = []
+    for name, array in arrays.items():
+        if array.ndim > 1:
+            raise ValueError(
+                f"data {name} has shape {array.shape}: Bins needs one number a datum in each "
+                "field. Give a matrix as one array per column, or use sm.Taylor."
+            )
+        if not np.all(np.isfinite(array)):
+            row = int(np.flatnonzero(~np.isfinite(array))[0])
+            raise ValueError(f"data {name} is {array[row]} in row {row}: it is in no bin.")
+        if name in (columns or ()):
+            continue
+        if has_few(array):
+            few.append(name)
+        elif array.dtype.kind != "f":
+            raise ValueError(
+                f"data {name} has dtype {array.dtype} and more than {FEW} different values: "
+                "neither a group nor a column to cut into bins. Give it as .astype(float), leave "
+                "it out of the data, or use sm.Taylor."
+            )
+    chosen = tuple(n for n in arrays if n not in few) if columns is None else columns
+    if len(chosen) > MOST:
+        raise ValueError(
+            f"{len(chosen)} columns {chosen}: bins that are narrow in each of them would be too "
+            f"many. Bins serves {MOST}; name the ones that matter in columns=, or use sm.Taylor, "
+            "which expands in the parameters."
+        )
+    return chosen, tuple(few)
+
+
+def has_few(array: np.ndarray) -> bool:
+    """Has it so few values that each may have bins of its own."""
+    return len(np.unique(array[:GLANCE])) <= FEW and len(np.unique(array)) <= FEW
+
+
+# --------------------------------------------------------------------- does a datum stand alone
+def check_alone(model) -> None:
+    """Refuse a likelihood that depends on more than the row's own numbers, by a sample."""
+    rng = np.random.default_rng(0)  # the same sample every time
+    rows = np.unique(rng.integers(model.size, size=CHECKED))
+    # The same numbers at other indices, in data of another length.
+    moved = np.append(rows[-1], rows[::-1])
+    copied = [v[moved] if np.ndim(v) else v for v in model.data]
+    small = type(model.data)(*copied)
+    for state in states_near(model, rng):
+        there = values_of(model, state, model.data, rows)
+        here = values_of(model, state, small, np.arange(len(rows), 0, -1))
+        for i in np.flatnonzero((there != here) & ~(np.isnan(there) & np.isnan(here))):
+            raise ValueError(
+                f"log_likelihood is {there[i]:.6g} at datum {rows[i]}, and {here[i]:.6g} where the "
+                f"same numbers stand in row {len(rows) - i} of other data: it depends on n "
+                "itself, on other rows or on their number. Bins needs a likelihood that reads "
+                "data.y[n] and the like; use sm.Taylor."
+            )
+
+
+def values_of(model, state, data, rows) -> np.ndarray:
+    """The log likelihood, uncompiled; inf where it reads outside the data."""
+    found = np.full(len(rows), np.nan)
+    with np.errstate(all="ignore"):
+        for i, n in enumerate(rows):
+            try:
+                made = () if model.prepare is None else (model.prepare(state, data),)
+                found[i] = float(model.log_likelihood(state, data, int(n), *made))
+            except IndexError:
+                found[i] = np.inf
+            except (ArithmeticError, ValueError):  # compiled code returns nan
+                continue
+    return found
+
+
+def states_near(model, rng):
+    """The initial state, where terms may vanish, and two others."""
+    for shift in (0.0, 0.5, 0.5):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        for variable in model.variables.values() if shift else ():
+            block, kind = variable.block, variable.constraint
+            part = slice(block.start, block.start + block.length)
+            if block.discrete:
+                ints[part] = rng.integers(variable.support, size=block.length)
+                continue
+            x = floats[part]
+            room = np.minimum(np.minimum(x - kind.low, kind.high - x), 1.0 + np.abs(x))
+            x += shift * room * rng.uniform(-1.0, 1.0, block.length)
+            if kind.kind == SIMPLEX:
+                x /= x.sum()
+        yield model.state(ints, floats)
+
+
+# ---------------------------------------------------------------------------------------- bins
+def cut(model, columns: tuple[str, ...] | None, count: int, share: float) -> Cut:
+    """About `count` bins of similar counts; this share of all rows are outliers."""
+    names, few = fields_of(model, columns)
+    values = [getattr(model.data, name) for name in names]
+    parts = list(grouped(model, few, values, count))
+    bins = np.zeros(model.size, dtype=np.int16 if len(parts) < 2**15 else np.int32)
+    centres = np.zeros((len(parts), len(values)))
+    for b, rows in enumerate(parts):
+        bins[rows] = b
+        # Medians: a mean may lie wherever one far row takes it, far from all others.
+        centres[b] = [np.median(column[rows]) for column in values]
+    first = np.array([rows[0] for rows in parts])
+    del parts
+    outliers = farthest(bins, values, centres, int(share * model.size))
+    keep = Keep(outliers)
+    counts, reference = means(bins, values, centres, keep)
+    kinds = [column.dtype for column in values]
+    for k, kind in enumerate(kinds):
+        reference[:, k] = reference[:, k].astype(kind)  # as it will stand in the pseudo-data
+    moments, steps = moments_of(bins, values, reference, counts, keep)
+    points = stencil(len(values))
+    made = {}
+    for k, name in enumerate(names):
+        column = reference[:, k] + points[:, k, None] * steps[:, k]
+        made[name] = column.astype(kinds[k])
+        up, down = made[name][1 + 2 * k].astype(float), made[name][2 + 2 * k].astype(float)
+        steps[:, k] = 0.5 * (up - down)
+    for name, column in zip(model.data._fields, model.data, strict=True):
+        if np.ndim(column) and name not in made:  # constant in a bin; or not asked for, its mean
+            one = column[first]
+            if name not in few:
+                one = means(bins, [column], one[:, None], keep)[1][:, 0].astype(column.dtype)
+            made[name] = np.tile(one, (len(points), 1))
+    pseudo = [
+        read_only(made[name].ravel()) if name in made else column
+        for name, column in zip(model.data._fields, model.data, strict=True)
+    ]
+    inverse = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
+    return Cut(names, bins, reference, moments, inverse, outliers, type(model.data)(*pseudo))
+
+
+def grouped(model, few: tuple[str, ...], values: list[np.ndarray], count: int):
+    """The rows of each bin: groups first, within each quantiles of one column after another."""
+    code = np.zeros(model.size, dtype=np.int64)
+    for name in few:
+        kinds, place = np.unique(getattr(model.data, name), return_inverse=True)
+        code = code * len(kinds) + place.reshape(-1)
+        code = np.unique(code, return_inverse=True)[1].reshape(-1)
+    groups = int(code.max()) + 1
+    if groups > GROUPS:
+        raise ValueError(
+            f"the fields {few} split the data into {groups} groups: Bins serves {GROUPS}. Use "
+            "sm.Taylor."
+        )
+    order = np.argsort(code, kind="stable")
+    for rows in np.split(order, np.cumsum(np.bincount(code))[:-1]):
+        share = count * len(rows) / model.size
+        each = max(1, round(share ** (1.0 / len(values)))) if values else 1
+        yield from nested(rows, values, each)
+
+
+def nested(rows: np.ndarray, values: list[np.ndarray], each: int):
+    """Parts of similar counts by the first column, each of them by the next."""
+    if not values:
+        yield rows
+        return
+    rows = rows[np.argsort(values[0][rows], kind="stable")]
+    for part in np.array_split(rows, min(each, len(rows))):
+        yield from nested(part, values[1:], each)
+
+
+def farthest(bins, values: list[np.ndarray], centres: np.ndarray, count: int) -> np.ndarray:
+    """The rows, this many, that lie farthest from the middle of their bins."""
+    distance = np.zeros(len(bins))
+    for k, column in enumerate(values):
+        # One unit for all bins: what is far in a wide bin has large residuals. Not the standard
+        # deviation, which a few rows of a heavy tail decide.
+        low, high = np.quantile(column, (0.16, 0.84))
+        unit = 0.5 * (high - low) or float(np.std(column)) or 1.0
+        for first, part in pieces(len(bins)):
+            distance[part] += ((column[part] - centres[bins[part], k]) / unit) ** 2
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    found = np.argpartition(distance, -count)[-count:]
+    return np.sort(found[distance[found] > 0.0])
+
+
+def pieces(size: int):
+    """(first row, slice) of one piece after another."""
+    for first in range(0, size, PIECE):
+        yield first, slice(first, min(first + PIECE, size))
+
+
+def means(bins, values, centres, keep) -> tuple[np.ndarray, np.ndarray]:
+    """(counts, means) of the raced rows of each bin; where there are none, its middle."""
+    count = len(centres)
+    counts, shift = np.zeros(count), np.zeros((count, len(values)))
+    for first, part in pieces(len(bins)):
+        at, weights = bins[part], keep(first, first + len(bins[part]))
+        counts += np.bincount(at, weights, count)
+        for k, column in enumerate(values):
+            shift[:, k] += np.bincount(at, weights * (column[part] - centres[at, k]), count)
+    return counts, centres + shift / np.maximum(counts, 1.0)[:, None]
+
+
+def moments_of(bins, values, reference, counts, keep) -> tuple[np.ndarray, np.ndarray]:
+    """(moments, steps) around the reference.
+
+    Steps are those at which interpolation leaves the smallest cubic term over the bin: of all
+    d^3 - s^2 d, the one with s^2 = E d^4 / E d^2. (For uniform d the points 0, +-s are then the
+    nodes of Gauss and Legendre.) They stay between the bin's ends, where likelihoods are finite.
+    """
+    count, q = reference.shape
+    moments = np.zeros((count, 1 + q + len(terms(q))))
+    fourth, low, high = (np.zeros((count, q)) for _ in range(3))
+    moments[:, 0] = counts
+    for first, part in pieces(len(bins)):
+        at, weights = bins[part], keep(first, first + len(bins[part]))
+        apart = [column[part] - reference[at, k] for k, column in enumerate(values)]
+        for k, d in enumerate(apart):
+            moments[:, 1 + k] += np.bincount(at, weights * d, count)
+            fourth[:, k] += np.bincount(at, weights * d**4, count)
+            np.minimum.at(low[:, k], at, weights * d)
+            np.maximum.at(high[:, k], at, weights * d)
+        for j, (k, i) in enumerate(terms(q)):
+            moments[:, 1 + q + j] += np.bincount(at, weights * apart[k] * apart[i], count)
+    own = [1 + q + j for j, (k, i) in enumerate(terms(q)) if k == i]
+    square = moments[:, own]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        best = np.sqrt(fourth / square)
+        least = NARROW * np.sqrt(square / counts[:, None])
+    steps = np.maximum(np.minimum(best, np.minimum(-low, high)), least)
+    return moments, np.where(np.isfinite(steps), steps, 0.0)
