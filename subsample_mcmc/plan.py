@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from subsample_mcmc.kernels.compose import changed
 from subsample_mcmc.kernels.controlled import Control
-from subsample_mcmc.kernels.kernel import Kernel, labelled
+from subsample_mcmc.kernels.kernel import Kernel, check, labelled
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.model import Model
 from subsample_mcmc.rules.bnormal import b_normal
@@ -38,9 +38,9 @@ class Plan:
     a share of all rewards; `read` and the time are what the variant did.
     """
 
-    def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int):
+    def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=()):
         self.rows, self.decisions, self.size = rows, decisions, size
-        self.advice = [advice_of(part) for part in by_kernel(rows).values()]
+        self.advice = [*(advice_of(part) for part in by_kernel(rows).values()), *refused]
 
     def to_frame(self) -> Any:
         """A pandas table."""
@@ -139,16 +139,27 @@ def plan(
     """Run short pilots of a kernel as it is, without control variates, with others, and exactly.
 
     controls: control variates by name, such as {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()};
-    each is given to every kernel that decides. A pilot takes `steps` draws, once to time it and
-    once to audit it, and seconds to compile.
+    each is given to every kernel that decides. Pilots start at the fit of a control variate, if
+    there is one, else in the model's initial state. A pilot takes `steps` draws, once to time it
+    and once to audit it, and seconds to compile.
     """
     if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
         raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
     rows: list[dict[str, Any]] = []
     decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     given = variants(kernel, controls or {})
+    refused: list[str] = []
+    start = reference_state(given)
     for name, variant in tqdm(given.items(), "pilots", disable=not progress, leave=False):
         options = {"draws": steps, "warmup": warmup, "chains": 1, "seed": seed, "progress": False}
+        options |= {"start": [start]} if start else {}
+        try:
+            check(variant, model)
+        except ValueError as error:
+            if name == "as given":
+                raise
+            refused.append(f"{name}: not for this model. {error}")
+            continue
         timed = sample(model, variant, **options)
         if float(timed.seconds.sum()) < BRIEF:
             timed = sample(model, variant, **{**options, "draws": MORE * steps})
@@ -156,7 +167,17 @@ def plan(
         for label, leaf in labelled(variant):
             if getattr(leaf, "selector", None) is not None:
                 rows.append(measured(name, label, leaf, timed, checked, model, decisions))
-    return Plan(rows, decisions, model.size)
+    return Plan(rows, decisions, model.size, refused)
+
+
+def reference_state(variants: Mapping[str, Kernel]) -> dict[str, Any] | None:
+    """Where a fit behind one of the control variates says that the posterior is."""
+    for variant in variants.values():
+        for leaf in variant.leaves():
+            fit = getattr(getattr(leaf, "control", None), "fit", None)
+            if (state := getattr(fit, "state", None)) is not None:
+                return state
+    return None
 
 
 def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kernel]:

@@ -386,7 +386,8 @@ def test_the_same_seed_makes_the_same_draws(rng):
     equal_traces(four, sample(chains=1), chains=slice(0, 1))
     audited = sample(chains=4, audit=0.5)
     assert audited.stats["x"]["audited"].sum() > 0
-    equal_traces(four, audited, but=("audited", "wrong", "regret", "margin", "skewness", "variance"))
+    told = ("audited", "wrong", "regret", "margin", "skewness", "variance")
+    equal_traces(four, audited, but=told)
     other = sample(chains=4, seed=6)
     assert not np.array_equal(four.draws["x"], other.draws["x"])
     assert len({four.draws["x"][chain].tobytes() for chain in range(4)}) == 4

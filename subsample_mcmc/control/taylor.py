@@ -199,12 +199,16 @@ class Taylor(Control):
         sums = self.add_up(model, source, references, supports, none)
         if self.outliers:
             bad = influential(model, source, sums, strides, self.outliers)
-            sums, none = self.add_up(model, source, references, supports, bad), bad
+            full, none = sums.metric, bad
+            sums = self.add_up(model, source, references, supports, bad, full)
         measured = pilot(model, source, sums, strides, none)
         self.made.update(made, sums=sums, outliers=none, measured=measured, kept=source.kept())
 
-    def add_up(self, model, source, references, supports, outliers) -> Sums:
-        """The sums over all rows but the outliers."""
+    def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
+        """The sums over all rows but the outliers; full: metrics of all rows, kept as they are.
+
+        Without its outliers a direction may look flat, and no distance would measure it.
+        """
         d, keep, parts = len(model.floats), Keep(outliers), []
         total = model.size * len(references) * (2 if source.known() else 1)
         bar = tqdm(total=total, desc="control variate", unit="row", unit_scale=True, leave=False,
@@ -214,6 +218,8 @@ class Taylor(Control):
                 ints = np.array(np.unravel_index(table, supports), dtype=np.int64).ravel()
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
                 metric, inverse = metric_of(-s2)
+                if full is not None:
+                    metric, inverse = full[table], np.linalg.inv(full[table])
                 limits = np.zeros(5)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
