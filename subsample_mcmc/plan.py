@@ -94,6 +94,9 @@ class Plan:
         raced PATHS times by simulation, Gaussian increments, and the mean over decisions of the
         rate of wrong ones is held to `error`.
         """
+        if (kernel, variant) not in self.decisions:
+            known = ", ".join(str(pair) for pair in self.decisions)
+            raise ValueError(f"design{(kernel, variant)}: the pilot has decisions of {known}.")
         gaps, spreads = self.decisions[kernel, variant]
         found = [
             (pulls, wrong, batch, delta)
@@ -195,11 +198,14 @@ def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kerne
 
 
 def controlled(leaf: Any, control: Control | None) -> Any:
-    """A kernel with another control variate, if it decides; its proposals as they were."""
+    """A kernel with another control variate, if it decides: Langevin then proposes along it."""
     if getattr(leaf, "selector", None) is None or not hasattr(leaf, "control"):
         return leaf
     if isinstance(leaf, Langevin) and control is None:
         return replace(leaf, control=None, gradient=leaf.own)
+    if isinstance(leaf, Langevin) and leaf.own is None and control is not None:
+        known = type(control).gradient is not Control.gradient
+        return replace(leaf, control=control, gradient="control" if known else "minibatch")
     return replace(leaf, control=control)
 
 
@@ -245,7 +251,9 @@ def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def advice_of(rows: list[dict[str, Any]]) -> str:
     """Race, exact, or which control variate: what was fastest in the pilot, and by how much."""
     best = min(rows, key=lambda row: row["us a decision"])
-    exact = next(row for row in rows if row["variant"] == "exact")
+    exact = next((row for row in rows if row["variant"] == "exact"), None)
+    if exact is None:
+        return f"{best['kernel']}: {best['variant']} was fastest."
     times = exact["us a decision"] / best["us a decision"]
     if best is exact:
         return (

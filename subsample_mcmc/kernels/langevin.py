@@ -140,7 +140,8 @@ class Langevin(OneBlock):
     @property
     def anchored(self) -> bool:
         """Is the mini-batch's gradient relative to that of a reference point."""
-        return self.control is not None and not self.surrogate_gradient
+        point = self.variate is None or hasattr(self.variate, "fit")  # bins have none
+        return self.control is not None and point and not self.surrogate_gradient
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds which gradient is used, and the steps of plain SGLD."""

@@ -24,7 +24,13 @@ def reference_of(given, variable) -> np.ndarray:
     given = getattr(given, "state", given)  # of a fit
     if isinstance(given, dict):
         given = given.get(block.name)
-    point = np.asarray(given, dtype=float)
+    try:
+        point = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"control={given!r:.60}: give a control variate, sm.Taylor(fit), or a point of block "
+            f"{block.name!r}, such as sm.laplace(model)."
+        ) from None
     if point.shape not in (block.shape, block.shape or (1,)) or not np.all(np.isfinite(point)):
         raise ValueError(
             f"control has shape {point.shape}: give a point of block {block.name!r}, of shape "
