@@ -77,13 +77,14 @@ def pictured(traces, fit, names, path):
     for trace, name in ((exact, "exact"), (raced, "race + Taylor")):
         values = trace.draws["beta"][..., last]
         axes[0, 0].hist(values.ravel(), bins=40, density=True, alpha=0.5, label=name)
-        axes[0, 1].plot(values[0, :1000], linewidth=0.7, label=name)
+        own = {"color": "k", "zorder": 3} if name == "exact" else {"color": "C1", "linewidth": 0.7}
+        axes[0, 1].plot(values[0, :500], label=name, **own)
     mean, sd = fit.mean[last], np.sqrt(fit.covariance[last, last])
     grid = mean + sd * np.linspace(-4.0, 4.0, 100)
     normal = np.exp(-0.5 * ((grid - mean) / sd) ** 2) / (sd * np.sqrt(2.0 * np.pi))
     axes[0, 0].plot(grid, normal, "k", linewidth=0.8, label="sm.laplace")
     axes[0, 0].set(title=f"posterior of {names[last]}", yticks=[])
-    axes[0, 1].set(title="the first 1,000 draws", xlabel="draw")
+    axes[0, 1].set(title="the first draws: same proposals, same decisions", xlabel="draw")
     for ax in axes[0]:
         ax.legend(fontsize=8)
     read = [max(share_read(trace), 1e-7) for trace in traces.values()]
