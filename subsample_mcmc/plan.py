@@ -148,6 +148,8 @@ def plan(
     """
     if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
         raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
+    if taken := sorted({"as given", "no control", "exact"} & set(controls or {})):
+        raise ValueError(f"controls names {taken[0]!r}, which a pilot of its own has: rename it.")
     rows: list[dict[str, Any]] = []
     decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     given = variants(kernel, controls or {})
@@ -158,6 +160,9 @@ def plan(
         options |= {"start": [start]} if start else {}
         try:
             check(variant, model)
+            for leaf in variant.leaves():  # some refuse a model only when they are prepared
+                if isinstance(getattr(leaf, "control", None), Control):
+                    leaf.control.always_read(model)
         except ValueError as error:
             if name == "as given":
                 raise
@@ -228,9 +233,13 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
             gap, spread = float(np.median(gaps)), float(np.median(spreads))
             arms = leaf.facts(model)["arms"] or 2
             selector = leaf.selector if isinstance(leaf.selector, Racing) else Racing()
-            scaled = gaps / np.sqrt(model.size * np.maximum(spreads, 1e-300))
-            pulls = expected_pulls(scaled, model.size, arms, min(selector.delta, 0.49))
-            expected = float(np.mean(pulls)) / (arms * model.size)
+            always = 0
+            if isinstance(getattr(leaf, "control", None), Control):
+                always = len(leaf.control.always_read(model))
+            raced = model.size - always
+            scaled = gaps / np.sqrt(raced * np.maximum(spreads, 1e-300))
+            pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))
+            expected = float(np.mean(pulls)) / (arms * model.size) + always / model.size
     every = sum(v["decisions"].sum() for v in timed.stats.values() if "decisions" in v)
     return {
         "kernel": label, "variant": name, "G, nats": gap, "N v, nats^2": spread,

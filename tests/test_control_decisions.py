@@ -17,7 +17,6 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc import draws
 from subsample_mcmc.draws import CHUNK, make_rows, put_back, take
 from subsample_mcmc.jit import DISABLED, jit
 from tests import runs, tall
@@ -404,7 +403,6 @@ def test_rows_of_a_race_are_never_outliers(tall_model):
     assert kept.any() and not np.isin(kept[kept > 0], control.always_read(model)).any()
     assert np.array_equal(judge.scratch.rows.bits, judge.scratch.rows.bars)
     assert judge.trial.target[0].rows == SIZE - len(control.always_read(model))
-    assert draws.CHUNK == CHUNK
 
 
 def found_judge(tools):

@@ -340,6 +340,19 @@ def test_the_gradient_is_that_of_the_sum_of_h(source, order, configurations, rng
         assert bench.mean_of(bench.trial, 0) == bench.means[0]
 
 
+def test_outliers_count_for_the_gradient(rng):
+    """It leads to the mode of all data, not of those that are raced."""
+    model, reference = regression("logistic", 2000, 3, seed=2)
+    at = reference["beta"] + 0.1 * rng.standard_normal(3)
+    found = [
+        gradient_at(
+            Bench(model, sm.Taylor(reference, outliers=share), at[None], [0], at=at), 0, 0, 3
+        )
+        for share in (0.0, 0.1)
+    ]
+    assert np.array_equal(*found) and np.abs(found[0]).max() > 0.1
+
+
 def test_the_chain_rule_and_the_prior(conjugate):
     """The slope of a step at (mu, log sigma, k): of sums of h, log prior and log |dx/du|."""
     one = walker(conjugate.model, all_three(conjugate.control, conjugate.fit), seed=9)

@@ -166,11 +166,12 @@ class Linear:
         return given.remainder is not None and given.derivatives is not None
 
     def kept(self) -> tuple:
-        """All it needs is in the model."""
-        return ()
+        """What the sums were made with, besides the model."""
+        return (self.widths,)
 
     def restore(self, kept: tuple) -> None:
-        """Nothing to restore."""
+        """The inverse of kept()."""
+        (self.widths,) = kept
 
     def bind(self, ints, floats) -> Any:
         """What the residuals of one chain need."""

@@ -25,6 +25,7 @@ class Sums(NamedTuple):
     s1: np.ndarray  # (K, d)
     s2: np.ndarray  # (K, d, d)
     s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
+    slopes: tuple  # (s1, s2, s3) over all data, outliers included: what a gradient is made of
     metric: np.ndarray  # (K, d, d) B
     limits: np.ndarray  # (K, 5) remainder of the sum, of a row; growth; rounding; of a pilot's sum
 
@@ -228,20 +229,21 @@ def trusted(trial, arm):
 
 @jit(inner="always")
 def add_gradient(own, trial, start, out):
-    """Write the derivatives of s(x) by the floats start .. start + len(out), at the state."""
+    """Write the derivatives of s(x), over all data, by the floats start .. start + len(out)."""
+    s1, s2, s3 = own.sums.slopes
     table, steps = table_of(own, trial.ints), own.steps[0]
     own.tables[0] = -1  # these steps are not those of a decision
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
     for i in range(len(out)):
-        value = own.sums.s1[table, start + i]
+        value = s1[table, start + i]
         for j in range(len(steps)):
-            value += own.sums.s2[table, start + i, j] * steps[j]
-        if len(own.sums.s3) > 0:
+            value += s2[table, start + i, j] * steps[j]
+        if len(s3) > 0:
             at = 0
             for j in range(len(steps)):
                 for k in range(j + 1):
-                    value += 0.5 * own.sums.s3[table, start + i, at] * steps[j] * steps[k]
+                    value += 0.5 * s3[table, start + i, at] * steps[j] * steps[k]
                     at += 1
         out[i] = value
 

@@ -199,15 +199,16 @@ class Taylor(Control):
         sums = self.add_up(model, source, references, supports, none)
         if self.outliers:
             bad = influential(model, source, sums, strides, self.outliers)
-            full, none = sums.metric, bad
+            full, none = sums, bad
             sums = self.add_up(model, source, references, supports, bad, full)
         measured = pilot(model, source, sums, strides, none)
         self.made.update(made, sums=sums, outliers=none, measured=measured, kept=source.kept())
 
     def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
-        """The sums over all rows but the outliers; full: metrics of all rows, kept as they are.
+        """The sums over all rows but the outliers; full: sums over all rows.
 
-        Without its outliers a direction may look flat, and no distance would measure it.
+        Their metric stays: without its outliers a direction may look flat, and no distance would
+        measure it. So does their gradient, which leads proposals.
         """
         d, keep, parts = len(model.floats), Keep(outliers), []
         total = model.size * len(references) * (2 if source.known() else 1)
@@ -219,7 +220,7 @@ class Taylor(Control):
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
                 metric, inverse = metric_of(-s2)
                 if full is not None:
-                    metric, inverse = full[table], np.linalg.inv(full[table])
+                    metric, inverse = full.metric[table], np.linalg.inv(full.metric[table])
                 limits = np.zeros(5)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
@@ -227,7 +228,9 @@ class Taylor(Control):
                 parts.append((reference, s0, s1, s2, s3, metric, limits))
         points, s0s, s1s, s2s, s3s, metrics, all_limits = zip(*parts, strict=True)
         third = np.array(s3s) if source.order > 2 else np.zeros((0, d, 1))
+        first, second = np.array(s1s), np.array(s2s)
+        slopes = (first, second, third) if full is None else full.slopes
         return Sums(
-            np.array(points), np.array(s0s), np.array(s1s), np.array(s2s), third,
-            np.array(metrics), np.array(all_limits),
+            np.array(points), np.array(s0s), first, second, third, slopes, np.array(metrics),
+            np.array(all_limits),
         )  # fmt: skip

@@ -241,7 +241,11 @@ def consultation(
                 continue
             place(trial, arm)
             own.means[arm] = mean(trial, arm)
-            if not abs(own.means[arm]) < np.inf or not (ranged or trusted(trial, arm)):
+            if not abs(own.means[arm]) < np.inf:
+                if ranged and not betting:  # the user's range is one of residuals
+                    return arm, -1, 0
+                own.off[0] = 1
+            if not (ranged or trusted(trial, arm)):
                 own.off[0] = 1
         if 0 <= current < len(offsets) and offsets[current] > -np.inf:
             tally.distance += distance(trial, current)
