@@ -194,7 +194,7 @@ MUTANTS = {
     ),
     "no Jacobian": ("prior(trial.state) + there", "prior(trial.state)", 2.0, 50),
     "the old height for the next coordinate": (
-        "height, to.u[j] = judge.offsets[1], ",
+        "height, to.u[j] = tools.height[0], ",
         "to.u[j] = ",
         2.0,
         50,
