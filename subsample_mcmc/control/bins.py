@@ -10,7 +10,7 @@ and appendix C.2; Wang, Chen, Smola & Xing 2013.)
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,6 @@ class Bins(Control):
     columns: Any = None
     bins: int = 100
     outliers: float = 0.2
-    made: ClassVar[dict[str, Any]]  # no field: each object has its own, see prepared()
 
     def __post_init__(self):
         given = (self.columns,) if isinstance(self.columns, str) else self.columns
@@ -81,13 +80,6 @@ class Bins(Control):
         if not 0.0 <= self.outliers <= 0.5:
             raise ValueError(f"outliers={self.outliers!r}: give a share of the data, 0 .. 0.5.")
         object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
-
-    def __getstate__(self):  # compiled code stays behind
-        kept = {k: v for k, v in self.made.items() if k != "functions"}
-        return {**self.__dict__, "made": kept}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -129,13 +121,7 @@ class Bins(Control):
 
     def prepared(self, model) -> dict[str, Any]:
         """The bins of a model: made once, kept in the object."""
-        if self.made.get("model") is not model:
-            same = "model" in self.made and self.made["model"].fingerprints()
-            if not same or same != model.fingerprints():
-                self.made.clear()
-            self.made.pop("functions", None)
-            self.made["model"] = model
-        if "cut" not in self.made:
+        if "cut" not in self.made_for(model):
             self.made["cut"] = cut(model, self.columns, self.bins, self.outliers)
         return self.made
 

@@ -74,7 +74,7 @@ class Taylor(Control):
     derivatives: Any = None
     outliers: Any = 0.0
     predict: bool = True
-    made: ClassVar[dict[str, Any]]  # no field: each object has its own, see prepared()
+    compiled: ClassVar[tuple[str, ...]] = ("source", "functions")
 
     def __post_init__(self):
         if self.order not in (None, 2, 3):
@@ -85,13 +85,6 @@ class Taylor(Control):
                 f'outliers={self.outliers!r}: give a share of the data, 0 .. 0.5, or "auto".'
             )
         object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
-
-    def __getstate__(self):  # compiled code stays behind
-        kept = {k: v for k, v in self.made.items() if k not in ("source", "functions")}
-        return {**self.__dict__, "made": kept}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         more = f", outliers={self.outliers!r}" if self.outliers else ""
@@ -158,14 +151,7 @@ class Taylor(Control):
     # ---------------------------------------------------------------------------- preparation
     def prepared(self, model) -> dict[str, Any]:
         """Sums, metric, remainders and outliers of a model: made once, kept in the object."""
-        if self.made.get("model") is not model:
-            same = "model" in self.made and self.made["model"].fingerprints()
-            if not same or same != model.fingerprints():
-                self.made.clear()
-            self.made.pop("source", None)
-            self.made.pop("functions", None)
-            self.made["model"] = model
-        if "sums" not in self.made:
+        if "sums" not in self.made_for(model):
             self.prepare(model)
         return self.made
 

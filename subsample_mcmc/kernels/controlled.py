@@ -7,7 +7,7 @@ is known to be small, the offsets alone may decide.
 """
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,27 @@ class Controls(NamedTuple):
 
 class Control:
     """A control variate; see control/taylor.py for one."""
+
+    made: ClassVar[dict[str, Any]]  # each object has its own: what passes over the data gave
+    compiled: ClassVar[tuple[str, ...]] = ("functions",)  # of it, what is made anew elsewhere
+
+    def __getstate__(self):  # compiled code stays behind
+        kept = {k: v for k, v in self.made.items() if k not in self.compiled}
+        return {**self.__dict__, "made": kept}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    def made_for(self, model) -> dict[str, Any]:
+        """What was made for a model; nothing, if that was another one."""
+        if self.made.get("model") is not model:
+            same = "model" in self.made and self.made["model"].fingerprints()
+            if not same or same != model.fingerprints():
+                self.made.clear()
+            for name in self.compiled:
+                self.made.pop(name, None)
+            self.made["model"] = model
+        return self.made
 
     def check(self, model, block: str) -> None:
         """Refuse a model, or a block of it, that this control variate does not know."""
