@@ -1,33 +1,21 @@
 """What a user writes: the log likelihood of one datum, data, and a state of named blocks."""
 
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.constraints import Constraint, real
 from subsample_mcmc.digest import content
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.layout import Block
-from subsample_mcmc.population import BIG, LARGEST, prepared, read_only, touched, whole
+from subsample_mcmc.population import BIG, LARGEST, prepared, read_only
 from subsample_mcmc.predictors import Predictors
 from subsample_mcmc.records import record
 from subsample_mcmc.userfunction import number, plain, try_once, warn_of_slow_math
+from subsample_mcmc.variables import add_lengths, variables
 
 HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One block of a model: where it stands, and what values it may take."""
-
-    block: Block
-    support: int  # values 0 .. support - 1 of a discrete block; 0 for a continuous one
-    constraint: Constraint
-    touches: tuple[np.ndarray, np.ndarray] | None  # CSR: which data depend on each site
 
 
 class Model:
@@ -48,11 +36,14 @@ class Model:
         indices[indptr[i]:indptr[i + 1]]; default: all. None of the others may change with z[i].
     prepare(state, data) -> tuple: what all data share (log(sigma), a softmax), computed once per
         arm and mini-batch instead of once per datum.
+    lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
+        where the discrete block k, a number, has value i, only the first lengths[i] components of
+        theta exist. The others keep their initial values: no function may depend on them.
     """
 
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
-        touches=None, prepare=None,
+        touches=None, prepare=None, lengths=None,
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields"):
             raise TypeError(
@@ -71,13 +62,14 @@ class Model:
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
-        options = (log_prior, support, constraints, touches, prepare)
+        options = (log_prior, support, constraints, touches, prepare, lengths)
         self.given = (given, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(
             state, support or {}, constraints or {}, touches or {}, self.size
         )
+        add_lengths(self.variables, lengths or {})
         self.blocks = tuple(v.block for v in self.variables.values())
         self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
         self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
@@ -209,6 +201,7 @@ class Model:
             found[f"data {name}"] = array_hash(np.asarray(value))
         for name, v in self.variables.items():
             text = f"{v.block} {v.support} {v.constraint}"
+            text += f" {v.place} {v.lengths.tolist()}" if v.place >= 0 else ""
             for part in v.touches or ():
                 text += array_hash(part)
             found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
@@ -250,49 +243,3 @@ def common_length(data) -> int:
     if size > LARGEST:
         raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
     return size
-
-
-def variables(state, support, constraints, touches, size) -> dict[str, Variable]:
-    """The blocks in order, with what was declared for each; refuses declarations of no block."""
-    for given, name in ((support, "support"), (constraints, "constraints"), (touches, "touches")):
-        unknown = sorted(set(given) - set(state))
-        if unknown:
-            raise ValueError(f"{name} names {unknown[0]!r}, which is no block of {tuple(state)}.")
-    made, at = {}, {True: 0, False: 0}
-    for name, value in state.items():
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf" or array.size == 0:
-            raise TypeError(
-                f"state {name}={value!r}: give integers (discrete) or floats (continuous), at "
-                "least one."
-            )
-        discrete = array.dtype.kind in "biu"
-        if discrete and name not in support:
-            raise ValueError(
-                f"block {name} is discrete but has no support: pass support={{{name!r}: K}} for "
-                f"the values 0 .. K-1, or give it as a float if it is continuous."
-            )
-        if (discrete and name in constraints) or (
-            not discrete and (name in support or name in touches)
-        ):
-            wrong = "constraints" if discrete else "support or touches"
-            raise ValueError(
-                f"block {name} is {'discrete' if discrete else 'continuous'}: {wrong} do not apply."
-            )
-        shape = array.shape
-        block = Block(name, discrete, shape, at[discrete])
-        at[discrete] += block.length
-        values = (
-            whole(support[name], f"support[{name!r}]", "the number of values, at least 1")
-            if discrete
-            else 0
-        )
-        constraint = constraints.get(name, real)
-        if not isinstance(constraint, Constraint):
-            raise TypeError(
-                f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, high) "
-                "or sm.simplex."
-            )
-        csr = touched(name, touches[name], block.length, size) if name in touches else None
-        made[name] = Variable(block, values, constraint, csr)
-    return made

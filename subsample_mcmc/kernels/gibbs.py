@@ -36,6 +36,7 @@ class Tools(NamedTuple):
     scan: int
     weights: np.ndarray  # cumulative, for the weighted scan
     temperatures: np.ndarray  # by iteration; the last one holds
+    tilt: np.ndarray  # (arms,) added to the log prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +184,8 @@ class Gibbs(OneBlock):
         elif self.scan == "random":
             kind = RANDOM
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
-        return Tools(judge, indptr, kind, weights, heat)
+        tilt = run.tilt(self.block, variable.support)
+        return Tools(judge, indptr, kind, weights, heat, tilt)
 
 
 def tried(model, state, ints, place: int, values, n: int) -> list[float]:

@@ -16,9 +16,10 @@ import numpy as np
 
 from subsample_mcmc.kernels.controlled import Control
 from subsample_mcmc.layout import TALLY, Column
-from subsample_mcmc.model import Model, Variable
+from subsample_mcmc.model import Model
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
+from subsample_mcmc.variables import Variable
 
 NOW = np.dtype(
     [
@@ -56,6 +57,7 @@ class Run:
     floats: np.ndarray
     words: np.ndarray  # statistics of the draw under way
     kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
+    tilts: dict[str, np.ndarray] = field(default_factory=dict)  # added to log priors, by block
     leaf: int = 0  # the leaf that is bound next
     word: int = 0
 
@@ -63,6 +65,10 @@ class Run:
         """Make an array part of the checkpoint: what a kernel has learnt."""
         self.kept[f"{self.leaf}.{name}"] = array
         return array
+
+    def tilt(self, name: str, support: int) -> np.ndarray:
+        """What is added to the log prior of a discrete block's values; zeros, or sm.WangLandau's."""
+        return self.tilts.setdefault(name, np.zeros(support))
 
     def next_words(self, count: int) -> np.ndarray:
         """The statistics' place of the leaf being bound; moves on to the next leaf."""

@@ -44,7 +44,7 @@ def fill_offsets(prior, local_prior):
             if not_a_sum(value):
                 fail(now, trial, BAD_PRIOR, arm, -1)
                 return False
-            offsets[arm] = value + heat * gumbel(chain.rng)
+            offsets[arm] = value + tools.tilt[arm] + heat * gumbel(chain.rng)
         return True
 
     return fill

@@ -1,7 +1,7 @@
 """Arms tried in the state itself: the context of a decision, and the rewards of a model.
 
 All kernels share one kind of context, so that the machine code of a model's race is compiled once:
-an arm is either a value of one discrete site or a row of candidate values for a continuous block.
+an arm is a value of one discrete site, or a row of candidate values for a continuous block, or both.
 It is tried by writing it into the state; the chosen one is written last.
 """
 
@@ -26,6 +26,8 @@ TARGET = np.dtype(
         ("first", np.int64),  # where the site's part of `indices` starts, if it touches few data
         ("rows", np.int64),  # data that the decision is about
         ("leaf", np.int64),
+        ("beside", np.int64),  # of a joint arm: where the floats start that go with the site
+        ("joint", np.int64),  # and how many they are; else 0
     ],
     align=True,
 )
@@ -65,19 +67,23 @@ def place(trial, arm):
     target = trial.target[0]
     if target.site >= 0:
         trial.ints[target.start + target.site] = arm
+        for j in range(target.joint):
+            trial.floats[target.beside + j] = trial.candidates[arm, j]
     else:
         for j in range(target.length):
             trial.floats[target.start + j] = trial.candidates[arm, j]
 
 
 def make_trial(
-    model, run, block, rows: int, candidates=None, indices=None, controls: Any = ()
+    model, run, block, rows: int, candidates=None, indices=None, controls: Any = (), beside=None
 ) -> Trial:
-    """The context of one kernel on one block."""
+    """The context of one kernel on one block; beside: a continuous one that joins a site."""
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
     rows -= len(controls.outliers) if controls else 0
     target["start"], target["length"], target["rows"] = block.start, block.length, rows
     target["site"], target["leaf"] = 0 if block.discrete else -1, run.leaf
+    if beside is not None:
+        target["beside"], target["joint"] = beside.start, beside.length
     empty = np.zeros((1, 1)) if candidates is None else candidates
     few = np.zeros(1, dtype=np.int64)
     few.flags.writeable = False
