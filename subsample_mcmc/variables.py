@@ -1,6 +1,6 @@
 """The blocks of a model: where each stands, what values it may take, how long it is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -8,7 +8,10 @@ from subsample_mcmc.constraints import Constraint, real, simplex
 from subsample_mcmc.layout import Block
 from subsample_mcmc.population import touched, whole
 
-FIXED = np.zeros(0, dtype=np.int64)  # lengths of a block whose length does not vary
+
+def none() -> np.ndarray:
+    """Lengths of a block that does not vary."""
+    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Variable:
     constraint: Constraint
     touches: tuple[np.ndarray, np.ndarray] | None  # CSR: which data depend on each site
     place: int = -1  # in the integers: the site that tells how long this block is; -1: none does
-    lengths: np.ndarray = FIXED  # by its value: components in use, the first ones
+    lengths: np.ndarray = field(default_factory=none)  # by its value: components in use
 
     def length(self, ints: np.ndarray) -> int:
         """Components in use in a state; the others stand still at the model's initial values."""
@@ -80,7 +83,9 @@ def add_lengths(found: dict[str, Variable], lengths) -> None:
             raise ValueError(f"lengths={lengths}: {name!r} and {by!r} must be blocks of the state.")
         v, ruler, counts = found[name], found[by], np.asarray(given)
         if v.block.discrete or len(v.block.shape) != 1 or v.constraint == simplex:
-            raise ValueError(f"lengths[{name!r}]: the block must be a vector of floats, no simplex.")
+            raise ValueError(
+                f"lengths[{name!r}]: the block must be a vector of floats, no simplex."
+            )
         if not ruler.block.discrete or ruler.block.length != 1:
             raise ValueError(f"lengths[{name!r}]: {by!r} must be one integer.")
         if (
