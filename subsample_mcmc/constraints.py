@@ -77,9 +77,9 @@ def inside(kind, low, high, x):
 
 @jit(inner=True)
 def to_free(kind, low, high, x, u):
-    """Write the free coordinates of a block into u."""
+    """Write the free coordinates of a block into u; of a padded block, the first len(u)."""
     last = len(x) - 1
-    for j in range(last if kind == SIMPLEX else len(x)):
+    for j in range(len(u)):
         if kind == REAL:
             u[j] = x[j]
         elif kind == LOG:
@@ -99,6 +99,7 @@ def to_block(kind, low, high, u, x):
     """Write the block at free coordinates u into x; return log |dx/du|, -inf outside the set.
 
     What rounds to the edge of the set (x = 0, say) counts as outside: there is no way back.
+    Of a padded block only the first len(u) values are written.
     """
     jacobian = 0.0
     if kind == SIMPLEX:
@@ -115,7 +116,7 @@ def to_block(kind, low, high, u, x):
             x[j] /= total
             jacobian += log(x[j]) if x[j] > 0.0 else -np.inf
         return jacobian
-    for j in range(len(x)):
+    for j in range(len(u)):
         v = u[j]
         if kind == REAL:
             x[j] = v

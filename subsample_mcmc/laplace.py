@@ -15,8 +15,9 @@ from tqdm.auto import tqdm
 from subsample_mcmc.control.linear import Linear
 from subsample_mcmc.control.stencil import MOST, quadratic, stencil
 from subsample_mcmc.control.taylor import PATIENT, Keep
+from subsample_mcmc.coordinates import Coordinates
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.fit import Coordinates, Fit
+from subsample_mcmc.fit import Fit
 from subsample_mcmc.population import whole
 
 MANY = 50_000  # data from which on the search begins on some of them: ...

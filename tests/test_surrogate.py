@@ -401,7 +401,7 @@ def test_the_preconditioner_is_the_fits(logistic, conjugate):
         assert sm.Langevin("mu", control=control).precondition is None
     one = walker(logistic.model, made)  # from there the step is of the order of 1, not of 1/N
     assert one.tools.tuning.step[0] == 0.0 and one.tools.push.full == 1
-    np.testing.assert_allclose(one.tools.push.factor, logistic.fit.factor, rtol=1e-12)
+    np.testing.assert_allclose(one.tools.push.factor[0], logistic.fit.factor, rtol=1e-12)
 
 
 def sgld(control, **options):
@@ -461,14 +461,15 @@ def test_proposals_from_a_fit_are_those_of_its_moments(which, logistic, conjugat
     for given in ((logistic.fit,), (logistic.fit.mean, logistic.fit.covariance)):
         drawn.append(walker(logistic.model, walks("beta", *given)).advance(100).floats)
     assert np.array_equal(*drawn) and len(np.unique(drawn[0])) > 100
-    numbers = propose(conjugate.fit, **more).numbers(1, "sigma")
+    sigma = conjugate.model.variables["sigma"]
+    numbers = propose(conjugate.fit, **more).numbers(sigma)
     mean, covariance = conjugate.fit.gaussian("sigma")
-    assert np.array_equal(numbers.mean, mean)
-    assert np.array_equal(numbers.factor, np.sqrt(covariance))
+    assert np.array_equal(numbers.mean[0], mean)
+    assert np.array_equal(numbers.factor[0], np.sqrt(covariance))
     with pytest.raises(
         ValueError, match=r"block 'k' was not fitted: give one of \('mu', 'sigma'\)"
     ):
-        propose(conjugate.fit, **more).numbers(1, "k")
+        propose(conjugate.fit, **more).numbers(conjugate.model.variables["k"])
     for given in ((logistic.fit, logistic.fit.covariance), (logistic.fit.mean,)):
         with pytest.raises(TypeError, match=rf"{which}\(.*give a fit, or a mean and a covariance"):
             propose(*given, **more)

@@ -9,6 +9,8 @@ from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
 from subsample_mcmc.kernels.decision import decider
 from subsample_mcmc.kernels.kernel import OneBlock, tally_of
+from subsample_mcmc.kernels.metropolis import ends_of
+from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites import (
     FIXED,
     RANDOM,
@@ -37,6 +39,7 @@ class Tools(NamedTuple):
     weights: np.ndarray  # cumulative, for the weighted scan
     temperatures: np.ndarray  # by iteration; the last one holds
     tilt: np.ndarray  # (arms,) added to the log prior
+    inactive: Any  # what a pseudo-prior needs, or ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,8 @@ class Gibbs(OneBlock):
         a + 1 give all data but datum number a the same log likelihood. Then all K values cost 2 K
         evaluations instead of K N. Checked on a sample when the chain is built.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
+    pseudo: for models whose parameters are a block that varies in length with this one
+        (Model(lengths=...)): sm.PseudoPrior(fits). The draw then moves both.
     """
 
     block: str
@@ -64,6 +69,7 @@ class Gibbs(OneBlock):
     temperature: Any = 1.0
     cumulative: bool = False
     control: Any = None
+    pseudo: PseudoPrior | None = None
 
     def __post_init__(self):
         self.take_selector()
@@ -78,6 +84,10 @@ class Gibbs(OneBlock):
             plain(self.log_prior, "log_prior", "log_prior(state, data, site, arm) -> float")
         if isinstance(self.scan, str) and self.scan not in ("fixed", "random"):
             raise ValueError(f'scan={self.scan!r}: it must be "fixed", "random" or weights.')
+        if self.pseudo is not None and not isinstance(self.pseudo, PseudoPrior):
+            raise TypeError(f"pseudo={self.pseudo!r:.60}: give sm.PseudoPrior(fits).")
+        if self.pseudo is not None and (self.log_prior is not None or self.cumulative):
+            raise ValueError("pseudo goes with neither log_prior nor cumulative.")
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -91,6 +101,9 @@ class Gibbs(OneBlock):
             return told
         variable = model.variables[self.block]
         told["arms"], told["rows"] = variable.support, self.rows(model)
+        if self.pseudo is not None:
+            told["writes"] = [self.block, self.pseudo.block_of(model, self.block)]
+            told["note"] = "with the parameters of each model, drawn from pseudo-priors"
         if self.cumulative:
             told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}
             told["note"] = "cumulative sums over an ordered support"
@@ -112,7 +125,7 @@ class Gibbs(OneBlock):
 
     def local(self, model) -> bool:
         """Is every site's draw summed directly: it sees too few data, or nothing races."""
-        if self.control is not None:
+        if self.control is not None or self.pseudo is not None:
             return False
         if isinstance(self.selector, Racing):
             return self.rows(model) < 2 * (self.selector.batch or self.selector.rule.batch)
@@ -146,6 +159,14 @@ class Gibbs(OneBlock):
                 "cumulative and the model's touches of this block, or the control variate."
             )
         check_control(self.control, model, self.block, self.selector, variable.support)
+        if self.pseudo is not None:
+            self.pseudo.check(model, self.block)
+        elif any(v.place == variable.block.start for v in model.variables.values()):
+            raise ValueError(
+                f"Gibbs({self.block!r}): other blocks vary in length with {self.block!r}, and the "
+                "parameters of another model must come from somewhere: give "
+                "pseudo=sm.PseudoPrior([sm.laplace(model, given={...: k}) for k in ...])."
+            )
         if self.cumulative:
             check_cumulative(self, model)
         if variable.touches is not None:
@@ -159,6 +180,8 @@ class Gibbs(OneBlock):
             prior = jit(self.log_prior, flags=FLAGS, user=True, inner=True)
         if self.cumulative:
             return sweep(cumulative_site(model, prior, self.log_prior is not None), inner)
+        if self.pseudo is not None:
+            return choice_step(decider(model, self.selector, False, self.control), prior, inner)
         if self.local(model):
             decide, resize = local_decider(model, touched), nothing_to_resize
         else:
@@ -171,7 +194,14 @@ class Gibbs(OneBlock):
         variable = model.variables[self.block]
         indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
         controls = make_controls(self.control, model, self.selector, variable.support)
-        trial = make_trial(model, run, variable.block, self.rows(model), None, indices, controls)
+        candidates, beside, inactive = None, None, ()
+        if self.pseudo is not None:
+            theta = model.variables[self.pseudo.block_of(model, self.block)]
+            candidates, beside = ends_of(model, theta, variable.support), theta.block
+            inactive = self.pseudo.numbers(model, self.block)
+        trial = make_trial(
+            model, run, variable.block, self.rows(model), candidates, indices, controls, beside
+        )
         direct = self.cumulative or self.local(model)
         selector = with_range(self.selector, self.control, model, variable.support)
         selector = Exact() if direct else selector
@@ -185,7 +215,7 @@ class Gibbs(OneBlock):
             kind = RANDOM
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         tilt = run.tilt(self.block, variable.support)
-        return Tools(judge, indptr, kind, weights, heat, tilt)
+        return Tools(judge, indptr, kind, weights, heat, tilt, inactive)
 
 
 def tried(model, state, ints, place: int, values, n: int) -> list[float]:

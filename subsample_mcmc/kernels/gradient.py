@@ -31,7 +31,8 @@ class Slope(NamedTuple):
     rows: Rows
     batch: np.ndarray  # S; empty if the gradient reads no data
     weight: float  # N / m
-    cost: int  # rewards, or gradients of one datum, that one gradient reads
+    cost: int  # gradients of one datum that one gradient reads ...
+    each: int  # ... or rewards, for each coordinate
     up: np.ndarray  # (CHUNK,) rewards at either end
     down: np.ndarray
     point: np.ndarray  # free coordinates of an end
@@ -48,13 +49,13 @@ def make_slope(model, run, variable, batch: int, own: bool, controls: Any = ()) 
     """Arrays for one block; own: the gradient is the user's; controls: it is theirs."""
     block = variable.block
     free = variable.constraint.free_length(block.length)
-    ends = np.zeros((2, block.length))
+    ends = np.tile(model.floats[block.start : block.start + block.length], (2, 1))
     probe = make_trial(model, run, block, model.size, ends, None, controls)
     rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
     batch = 0 if controls else batch
     return Slope(
         probe, rows, np.arange(batch, dtype=rows.kept.dtype), model.size / max(batch, 1),
-        batch * (1 if own else 2 * free),
+        batch if own else 0, 0 if own else 2 * batch,
         np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), np.zeros(block.length), one,
         one.reshape(block.shape or (1,)), np.full(1, -1), np.zeros(free), np.zeros(free),
         np.zeros(free),
@@ -90,8 +91,11 @@ def slope_of(model, gradient, control=None):
 
     @jit(inner=True)
     def slope(tools, to, u, g):
-        probe, point = tools.probe, tools.point
+        probe, point = tools.probe, tools.point[: len(u)]
         tools.bad[0] = -1
+        for j in range(len(u), probe.target[0].length):  # of a padded block: what stands still
+            still = probe.floats[probe.target[0].start + j]
+            probe.candidates[0, j] = probe.candidates[1, j] = still
         code = begin(tools, to, u)
         for j in range(len(u)):
             point[j] = u[j]

@@ -33,10 +33,11 @@ from subsample_mcmc.kernels.langevin_step import (
     go_there,
     langevin_step,
     no_ratio,
+    preconditioner,
     ratio_of,
     scales_of,
 )
-from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, two_arms
+from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, two_arms
 from subsample_mcmc.kernels.reference import anchor, anchored, reference_of
 from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial
 from subsample_mcmc.selectors.exact import Exact
@@ -71,7 +72,8 @@ class Langevin(OneBlock):
         gradient(state, data, n, prepared, out)). Checked on a few data when the chain is built.
     batch: rows of a gradient, drawn anew in every step; all N make it plain Langevin.
     precondition: M in free coordinates: sm.laplace(model), a vector of scales (the square roots
-        of a diagonal) or a covariance matrix. Default: the fit behind control=sm.Taylor(fit);
+        of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
+        tuple of matrices, one for each. Default: the fit behind control=sm.Taylor(fit);
         else warm-up learns one scale per coordinate.
     selector: how the decision is made; default Racing(). It reads rows of its own.
     correct=False: plain SGLD: no decision, and a bias that nobody knows. Proposals off the
@@ -107,15 +109,8 @@ class Langevin(OneBlock):
             kind = "control" if self.variate is not None else "minibatch"
             object.__setattr__(self, "gradient", kind)
         refuse(self)
-        given = self.precondition
-        if given is None and self.variate is not None:
-            given = getattr(self.variate, "fit", None)
-        if hasattr(given, "gaussian"):
-            given = given.gaussian(self.block)[1]
-        elif self.precondition is None:
-            given = None
-        if given is not None:
-            object.__setattr__(self, "precondition", np.array(given, dtype=float))
+        given = preconditioner(self.precondition, getattr(self.variate, "fit", None), self.block)
+        object.__setattr__(self, "precondition", given)
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -171,7 +166,7 @@ class Langevin(OneBlock):
             raise ValueError(
                 f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
             )
-        scales_of(self.precondition, variable.constraint.free_length(variable.block.length))
+        scales_of(self.precondition, variable)
         check_control(self.variate, model, self.block, self.selector or Exact(), 2)
         if self.anchored and len(model.names) > 1:
             raise ValueError(
@@ -205,7 +200,7 @@ class Langevin(OneBlock):
         free, given = len(to.u), self.precondition
         selector = self.selector or Exact()
         controls = make_controls(self.variate, model, selector, 2)
-        ends = np.zeros((2, block.length))
+        ends = ends_of(model, variable)
         trial = make_trial(model, run, block, model.size, ends, None, controls)
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, selector, 2)
@@ -214,13 +209,13 @@ class Langevin(OneBlock):
             point = reference_of(self.control, variable)
             full = make_slope(model, run, variable, model.size, self.own is not None)
             anchor(slope_of(model, self.own), slope, full, to, point, run.floats)
-            slope = slope._replace(cost=2 * slope.cost)
-        scales, factor = scales_of(given, free)
+            slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
+        full, scales, factors = scales_of(given, variable)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size
         target = OPTIMAL if self.adapt and self.correct else 0.0
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
-        push = Push(int(np.ndim(given) == 2), factor, float(self.decay), *room)
+        push = Push(full, factors, float(self.decay), *room)
         tally = tally_of(run.next_words(len(self.columns)))
         selector = with_range(selector, self.variate, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)

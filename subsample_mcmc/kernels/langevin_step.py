@@ -11,6 +11,7 @@ from subsample_mcmc.kernels.adapt import learn, step_size
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.gradient import draw_batch
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
+from subsample_mcmc.kernels.metropolis import in_use
 from subsample_mcmc.kernels.noise import fill_normal
 from subsample_mcmc.kernels.trial import place
 from subsample_mcmc.selectors.selector import not_a_sum
@@ -20,7 +21,7 @@ class Push(NamedTuple):
     """The noise of a proposal, and the gradients at both ends."""
 
     full: int  # 1: L is `factor`; 0: L is the diagonal of the tuning's scales
-    factor: np.ndarray
+    factor: np.ndarray  # (models, d, d); of one model where `narrowed`
     decay: float
     noise: np.ndarray  # z
     lean: np.ndarray  # z plus h^1/2 / 2 L' g
@@ -28,21 +29,65 @@ class Push(NamedTuple):
     there: np.ndarray  # g_S(v)
 
 
-def scales_of(given, free: int) -> tuple[np.ndarray, np.ndarray]:
-    """(scales, lower factor) of a preconditioner, checked."""
-    ones, unused = np.ones(free), np.zeros((1, 1))
+def preconditioner(given, fallback, block: str) -> Any:
+    """None, an array, or a tuple of matrices, one for each length of the block.
+
+    fallback: a fit, or a list of them, if nothing is given; other things count as nothing.
+    """
+    source = fallback if given is None else given
+    if hasattr(source, "gaussian"):
+        return source.gaussian(block)[1]
+    fits = isinstance(source, list | tuple) and all(hasattr(fit, "gaussian") for fit in source)
+    if fits and source[0].model.variables[block].place >= 0:
+        return tuple(fit.gaussian(block)[1] for fit in source)
+    if isinstance(given, tuple) and all(np.ndim(one) == 2 for one in given):
+        return given
+    return None if given is None else np.array(given, dtype=float)
+
+
+def scales_of(given, variable) -> tuple[int, np.ndarray, np.ndarray]:
+    """(1 if matrices were given, scales, lower factors) of a preconditioner, checked."""
+    free = variable.constraint.free_length(variable.block.length)
+    ones, unused = np.ones(free), np.zeros((1, 1, 1))
     if given is None:
-        return ones, unused
-    if given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
-        return given, unused
-    if given.shape == (free, free) and np.all(np.isfinite(given)) and np.allclose(given, given.T):
-        with suppress(np.linalg.LinAlgError):
-            return ones, np.ascontiguousarray(np.linalg.cholesky(given))
+        return 0, ones, unused
+    if isinstance(given, tuple) or given.ndim == 2:
+        matrices = given if isinstance(given, tuple) else (given,)
+        wanted = variable.lengths if variable.place >= 0 else [free]
+        factors = np.zeros((len(wanted), free, free))
+        fitting = [m.shape == (n, n) for m, n in zip(matrices, wanted, strict=False)]
+        if len(matrices) == len(wanted) and all(fitting):
+            with suppress(np.linalg.LinAlgError):
+                for factor, m, n in zip(factors, matrices, wanted, strict=True):
+                    factor[:n, :n] = np.linalg.cholesky(m if np.allclose(m, m.T) else -np.eye(n))
+                if np.all(np.isfinite(factors)):
+                    return 1, ones, factors
+    elif given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
+        return 0, given, unused
+    shape = [m.shape for m in given] if isinstance(given, tuple) else given.shape
+    each = f"; one for each of the lengths {list(variable.lengths)}" if variable.place >= 0 else ""
     raise ValueError(
-        f"precondition has shape {given.shape}: give {free} positive scales, or a symmetric, "
+        f"precondition has shape {shape}: give {free} positive scales, or a symmetric, "
         f"positive definite matrix of shape {(free, free)}, for the block's {free} free "
-        "coordinates."
+        f"coordinates{each}."
     )
+
+
+@jit(inner="always")
+def narrowed(tools):
+    """(u, v, push) as long as the block is now."""
+    u, v, which = in_use(tools.coordinates, tools.judge.trial.ints)
+    push, d = tools.push, len(u)
+    return u, v, Push(
+        push.full, push.factor[min(which, len(push.factor) - 1)], push.decay, push.noise[:d],
+        push.lean[:d], push.here[:d], push.there[:d],
+    )  # fmt: skip
+
+
+@jit(inner="always")
+def reads(slope, u):
+    """What one gradient reads."""
+    return slope.cost + slope.each * len(u)
 
 
 @jit(inner="always")
@@ -82,26 +127,27 @@ def launcher(slope):
 
     @jit(inner="always")
     def launch(chain, tools):
-        trial, to, push = tools.judge.trial, tools.coordinates, tools.push
+        trial, to = tools.judge.trial, tools.coordinates
+        u, v, push = narrowed(tools)
         now, tally, start = chain.now[0], tools.judge.tally[0], trial.target[0].start
         x, y = trial.candidates[0], trial.candidates[1]
         for j in range(len(x)):
-            x[j] = trial.floats[start + j]
-        to_free(to.kind, to.low, to.high, x, to.u)
-        here = to_block(to.kind, to.low, to.high, to.u, y)
+            x[j] = y[j] = trial.floats[start + j]
+        to_free(to.kind, to.low, to.high, x, u)
+        here = to_block(to.kind, to.low, to.high, u, y)
         draw_batch(tools.slope, chain.rows)
-        code = slope(tools.slope, to, to.u, push.here)
+        code = slope(tools.slope, to, u, push.here)
         place(trial, 0)
         if code != 0:
             fail(now, trial, code, 0, tools.slope.bad[0])
             return -np.inf
         fill_normal(chain.rng, push.noise)
         root = root_of(tools, now)
-        go(push, tools.tuning, to.u, root, to.v)
+        go(push, tools.tuning, u, root, v)
         tally.steps += 1
-        tally.gradients += tools.slope.cost
+        tally.gradients += reads(tools.slope, u)
         tally.scale = root * root
-        return to_block(to.kind, to.low, to.high, to.v, y) - here
+        return to_block(to.kind, to.low, to.high, v, y) - here
 
     return launch
 
@@ -114,13 +160,14 @@ def ratio_of(slope, fresh: bool):
 
     @jit(inner="always")
     def ratio(chain, tools):
-        push, to, root = tools.push, tools.coordinates, root_of(tools, chain.now[0])
+        to, root = tools.coordinates, root_of(tools, chain.now[0])
+        _, v, push = narrowed(tools)
         if fresh:
             draw_batch(tools.slope, chain.rows)
         # A gradient that is no number counts as 0 here, which leaves the step exact; from there
         # the chain would stop with an error, so it hides nothing.
-        slope(tools.slope, to, to.v, push.there)
-        tools.judge.tally[0].gradients += tools.slope.cost
+        slope(tools.slope, to, v, push.there)
+        tools.judge.tally[0].gradients += reads(tools.slope, v)
         lean(push, tools.tuning, push.there, root)
         value = 0.0
         for i in range(len(push.noise)):
@@ -163,6 +210,7 @@ def langevin_step(slope, ratio, prior, settle, inner: Any):
             place(trial, 0)
         if now.code == 0:
             accepted = settle(chain, tools.judge, change)
-            learn(tools.tuning, now, tools.coordinates.u, accepted)
+            u, _, _ = in_use(tools.coordinates, trial.ints)
+            learn(tools.tuning, now, u, accepted)
 
     return step

@@ -32,13 +32,30 @@ class Coordinates(NamedTuple):
     high: float
     u: np.ndarray  # free coordinates of the current value
     v: np.ndarray  # and of the proposal
+    place: int  # in the integers: the site that tells how long the block is; -1: none does
+    lengths: np.ndarray  # by its value
 
 
 def coordinates(variable) -> Coordinates:
     """The coordinates of one continuous block."""
     given = variable.constraint
-    free = given.free_length(variable.block.length)
-    return Coordinates(given.kind, given.low, given.high, np.zeros(free), np.zeros(free))
+    u, v = np.zeros((2, given.free_length(variable.block.length)))
+    return Coordinates(given.kind, given.low, given.high, u, v, variable.place, variable.lengths)
+
+
+def ends_of(model, variable, count: int = 2) -> np.ndarray:
+    """Candidates of one continuous block, with what stands still where it is shorter."""
+    block = variable.block
+    return np.tile(model.floats[block.start : block.start + block.length], (count, 1))
+
+
+@jit(inner="always")
+def in_use(to, ints):
+    """(u, v, which): free coordinates that the block has now, and the model it belongs to."""
+    if to.place < 0:
+        return to.u, to.v, 0
+    which = ints[to.place]
+    return to.u[: to.lengths[which]], to.v[: to.lengths[which]], which
 
 
 class Tools(NamedTuple):
@@ -107,7 +124,12 @@ class Metropolis(OneBlock):
         free = variable.constraint.free_length(variable.block.length)
         self.one_or_each("scale", self.scale, free)
         check_control(self.control, model, self.block, self.selector, 2)
-        self.proposal.numbers(free, self.block)
+        if variable.place >= 0 and not self.proposal.free:
+            raise ValueError(
+                f"Metropolis({self.block!r}): the block varies in length, and a proposal of your "
+                "own does not see how long it is; use sm.pcn, sm.independence or a random walk."
+            )
+        self.proposal.numbers(variable)
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
@@ -126,7 +148,7 @@ class Metropolis(OneBlock):
         block, own = variable.block, coordinates(variable)
         free = len(own.u)
         controls = make_controls(self.control, model, self.selector, 2)
-        ends = np.zeros((2, block.length))
+        ends = ends_of(model, variable)
         trial = make_trial(model, run, block, model.size, ends, None, controls)
         adapts = self.adapt and self.proposal.adapts
         one = np.ndim(self.scale) == 0
@@ -138,7 +160,7 @@ class Metropolis(OneBlock):
         selector = with_range(self.selector, self.control, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)
         current = read_only(run.floats[block.start : block.start + block.length])
-        return Tools(judge, own, tuning, self.proposal.numbers(free, self.block), current)
+        return Tools(judge, own, tuning, self.proposal.numbers(variable), current)
 
 
 def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: Any):
@@ -150,6 +172,7 @@ def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, in
         judge, to, tuning, now = tools.judge, tools.coordinates, tools.tuning, chain.now[0]
         trial, tally = judge.trial, judge.tally[0]
         start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
+        u, v, which = in_use(to, trial.ints)
         tally.steps += 1
         for j in range(len(x)):
             x[j] = trial.floats[start + j]
@@ -157,17 +180,17 @@ def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, in
         here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
         if own_coordinates:
             current = tools.current
-            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, current, y)
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, current, y)
             if not inside(to.kind, to.low, to.high, y):
                 there = -np.inf
         else:
-            to_free(to.kind, to.low, to.high, x, to.u)
-            here = to_block(to.kind, to.low, to.high, to.u, y)
-            ratio = propose(chain.rng, tuning, tools.numbers, now, to.u, to.v, x, y)
-            there = to_block(to.kind, to.low, to.high, to.v, y)
+            to_free(to.kind, to.low, to.high, x, u)
+            here = to_block(to.kind, to.low, to.high, u, y)
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, x, y)
+            there = to_block(to.kind, to.low, to.high, v, y)
         accepted = settle(chain, judge, ratio + there - here)
         tally.scale = step_size(tuning, now)
-        learn(tuning, now, to.u, accepted)
+        learn(tuning, now, u, accepted)
 
     return step
 

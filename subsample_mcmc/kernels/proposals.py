@@ -1,8 +1,9 @@
 """Where Metropolis proposes to go: random walk, preconditioned Crank-Nicolson, or the user's own.
 
-A proposal is two compiled functions' worth in one: propose(rng, tuning, numbers, now, u, v, x, y)
-writes where to go and returns log q(back) - log q(there). Those in free coordinates read u and
-write v; a user's own reads the block x and writes y.
+A proposal is two compiled functions' worth in one: propose(rng, tuning, numbers, now, which, u, v,
+x, y) writes where to go and returns log q(back) - log q(there). Those in free coordinates read u
+and write v; a user's own reads the block x and writes y. `which`: the model that a block of varying
+length belongs to, 0 for others.
 """
 
 from dataclasses import dataclass
@@ -19,16 +20,17 @@ from subsample_mcmc.userfunction import plain
 class Numbers(NamedTuple):
     """Run-time numbers of a proposal."""
 
-    mean: np.ndarray
-    factor: np.ndarray  # lower Cholesky factor of a covariance
+    mean: np.ndarray  # (models, d)
+    factor: np.ndarray  # (models, d, d) lower Cholesky factors of covariances
     beta: float
     noise: np.ndarray  # scratch
     other: np.ndarray
 
 
-def numbers(mean, factor, beta, length: int) -> Numbers:
-    """Numbers with scratch of the right length."""
-    return Numbers(mean, factor, float(beta), np.zeros(length), np.zeros(length))
+def no_numbers(variable) -> Numbers:
+    """Of a proposal without mean and covariance: room for noise."""
+    free = variable.constraint.free_length(variable.block.length)
+    return Numbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, *np.zeros((2, free)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +43,17 @@ class RandomWalk:
     def build(self) -> Any:
         return random_walk
 
-    def numbers(self, length: int, block: str) -> Numbers:
-        return numbers(np.zeros(1), np.zeros((1, 1)), 0.0, length)
+    def numbers(self, variable) -> Numbers:
+        return no_numbers(variable)
 
 
 @jit(inner="always")
-def random_walk(rng, tuning, given, now, u, v, x, y):
-    fill_normal(rng, given.noise)
+def random_walk(rng, tuning, given, now, which, u, v, x, y):
+    noise = given.noise[: len(u)]
+    fill_normal(rng, noise)
     step = step_size(tuning, now)
     for j in range(len(u)):
-        v[j] = u[j] + step * tuning.scales[j] * given.noise[j]
+        v[j] = u[j] + step * tuning.scales[j] * noise[j]
     return 0.0
 
 
@@ -58,7 +61,7 @@ def random_walk(rng, tuning, given, now, u, v, x, y):
 class Gaussian:
     """v = mean + (1 - beta^2)^1/2 (u - mean) + beta L z: leaves N(mean, L L') fixed."""
 
-    mean: Any  # or a fit
+    mean: Any  # or a fit, or a list of them, one for each length of the block
     covariance: Any
     beta: float
     free: ClassVar[bool] = True
@@ -67,57 +70,79 @@ class Gaussian:
     def build(self) -> Any:
         return gaussian
 
-    def numbers(self, length: int, block: str) -> Numbers:
-        mean, covariance = self.mean, self.covariance
-        if hasattr(mean, "gaussian"):
-            mean, covariance = mean.gaussian(block)
-        mean = np.atleast_1d(np.asarray(mean, dtype=float))
-        covariance = np.atleast_2d(np.asarray(covariance, dtype=float))
-        if mean.shape != (length,) or covariance.shape != (length, length):
+    def numbers(self, variable) -> Numbers:
+        means, factors = gaussians(self.mean, self.covariance, variable)
+        return Numbers(means, factors, float(self.beta), *np.zeros((2, means.shape[1])))
+
+
+def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
+    """(means, lower factors) in a block's free coordinates, one for each length it may have.
+
+    mean, covariance: arrays, or a fit and None, or a list of fits and None.
+    """
+    name, free = variable.block.name, variable.constraint.free_length(variable.block.length)
+    wanted = variable.lengths if variable.place >= 0 else [free]
+    fits = isinstance(mean, list | tuple) and len(mean) > 0 and hasattr(mean[0], "gaussian")
+    given = list(mean) if fits else [mean]
+    if len(given) != len(wanted):
+        raise ValueError(
+            f"{len(given)} means and covariances were given: block {name!r} has {len(wanted)} "
+            f"lengths, {list(wanted)}; give a list of fits, one for each: "
+            "[sm.laplace(model, ..., given={...: k}) for k in ...]."
+        )
+    means, factors = np.zeros((len(wanted), free)), np.zeros((len(wanted), free, free))
+    for k, (one, length) in enumerate(zip(given, wanted, strict=True)):
+        m, c = one.gaussian(name) if hasattr(one, "gaussian") else (one, covariance)
+        m, c = np.atleast_1d(np.asarray(m, float)), np.atleast_2d(np.asarray(c, float))
+        if m.shape != (length,) or c.shape != (length, length):
             raise ValueError(
-                f"the proposal's mean has shape {mean.shape} and its covariance "
-                f"{covariance.shape}: the block has {length} free coordinates."
+                f"the proposal's mean has shape {m.shape} and its covariance {c.shape}: the "
+                f"block has {length} free coordinates."
             )
+        means[k, :length] = m
         try:
-            factor = np.linalg.cholesky(covariance)
+            factors[k, :length, :length] = np.linalg.cholesky(c)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "the proposal's covariance is not positive definite: add a little to its diagonal."
             ) from None
-        return numbers(mean.copy(), np.ascontiguousarray(factor), self.beta, length)
+    return means, factors
 
 
 @jit(inner=True)
-def distance(given, u):
+def distance(mean, factor, z, u):
     """(u - mean)' C^-1 (u - mean), by forward substitution."""
-    total, z = 0.0, given.other
+    total = 0.0
     for i in range(len(u)):
-        value = u[i] - given.mean[i]
+        value = u[i] - mean[i]
         for j in range(i):
-            value -= given.factor[i, j] * z[j]
-        z[i] = value / given.factor[i, i]
+            value -= factor[i, j] * z[j]
+        z[i] = value / factor[i, i]
         total += z[i] * z[i]
     return total
 
 
 @jit(inner="always")
-def gaussian(rng, tuning, given, now, u, v, x, y):
-    fill_normal(rng, given.noise)
+def gaussian(rng, tuning, given, now, which, u, v, x, y):
+    mean, factor, noise = given.mean[which], given.factor[which], given.noise[: len(u)]
+    fill_normal(rng, noise)
     keep = (1.0 - given.beta * given.beta) ** 0.5
     for i in range(len(u)):
         value = 0.0
         for j in range(i + 1):
-            value += given.factor[i, j] * given.noise[j]
-        v[i] = given.mean[i] + keep * (u[i] - given.mean[i]) + given.beta * value
+            value += factor[i, j] * noise[j]
+        v[i] = mean[i] + keep * (u[i] - mean[i]) + given.beta * value
     # Reversible with respect to N(mean, C): the ratio of proposals is that of its densities.
-    return 0.5 * (distance(given, v) - distance(given, u))
+    far = distance(mean, factor, given.other, v)
+    return 0.5 * (far - distance(mean, factor, given.other, u))
 
 
 def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
     pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
-    posterior, every proposal is accepted, whatever the dimension.
+    posterior, every proposal is accepted, whatever the dimension. A block of varying length takes
+    a list of fits, one for each length.
     """
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"pcn(beta={beta!r}): give a step with 0 < beta <= 1; 1 is independence.")
@@ -127,14 +152,16 @@ def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
 def independence(mean, covariance=None) -> Gaussian:
     """Proposals from N(mean, covariance) of the free coordinates, whatever the current state.
 
-    independence(fit), fit = sm.laplace(model), takes both from the fit.
+    independence(fit), fit = sm.laplace(model), takes both from the fit; a list of fits serves a
+    block of varying length.
     """
     return Gaussian(mean, moments_given("independence", mean, covariance), 1.0)
 
 
 def moments_given(name: str, mean, covariance) -> Any:
     """The covariance, unless the mean is a fit that has its own; refuses neither and both."""
-    if hasattr(mean, "gaussian") == (covariance is None):
+    fit = isinstance(mean, list | tuple) and len(mean) > 0 and hasattr(mean[0], "gaussian")
+    if (fit or hasattr(mean, "gaussian")) == (covariance is None):
         return covariance
     raise TypeError(f"{name}({mean!r:.40}, ...): give a fit, or a mean and a covariance.")
 
@@ -151,8 +178,8 @@ class UserProposal:
     def build(self) -> Any:
         return user_proposal(self.draw, self.log_density)
 
-    def numbers(self, length: int, block: str) -> Numbers:
-        return numbers(np.zeros(1), np.zeros((1, 1)), 0.0, length)
+    def numbers(self, variable) -> Numbers:
+        return no_numbers(variable)
 
 
 def user_proposal(draw, log_density) -> Any:
@@ -162,7 +189,7 @@ def user_proposal(draw, log_density) -> Any:
     if log_density is None:
 
         @jit(inner=True)
-        def symmetric(rng, tuning, given, now, u, v, x, y):
+        def symmetric(rng, tuning, given, now, which, u, v, x, y):
             chosen(rng, x, y)
             return 0.0
 
@@ -171,7 +198,7 @@ def user_proposal(draw, log_density) -> Any:
     density = jit(log_density, flags=FLAGS, user=True, inner=True)
 
     @jit(inner=True)
-    def corrected(rng, tuning, given, now, u, v, x, y):
+    def corrected(rng, tuning, given, now, which, u, v, x, y):
         chosen(rng, x, y)
         return density(x, y) - density(y, x)
 

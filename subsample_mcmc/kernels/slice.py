@@ -22,7 +22,7 @@ from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
 from subsample_mcmc.kernels.decision import decider, fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
-from subsample_mcmc.kernels.metropolis import Coordinates, coordinates
+from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, in_use
 from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial, place
 from subsample_mcmc.population import whole
 from subsample_mcmc.selectors.racing import Racing
@@ -115,7 +115,7 @@ class Slice(OneBlock):
         own = coordinates(variable)
         free = len(own.u)
         controls = make_controls(self.control, model, self.selector, 2)
-        ends = np.zeros((2, variable.block.length))
+        ends = ends_of(model, variable)
         trial = make_trial(model, run, variable.block, model.size, ends, None, controls)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
@@ -146,8 +146,9 @@ def slice_step(decide, prior, inner: Any):
         trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
         if chain.now[0].code != 0:
             return -1
-        to.v[j] = at
-        there = to_block(to.kind, to.low, to.high, to.v, trial.candidates[1])
+        _, v, _ = in_use(to, trial.ints)
+        v[j] = at
+        there = to_block(to.kind, to.low, to.high, v, trial.candidates[1])
         offsets[0], offsets[1] = level, -np.inf
         if there > -np.inf:
             place(trial, 1)
@@ -201,16 +202,17 @@ def slice_step(decide, prior, inner: Any):
         start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
         tally.steps += 1
         for i in range(len(x)):
-            x[i] = trial.floats[start + i]
-        to_free(to.kind, to.low, to.high, x, to.u)
-        height = prior(trial.state) + to_block(to.kind, to.low, to.high, to.u, y)
+            x[i] = y[i] = trial.floats[start + i]
+        now_u, now_v, _ = in_use(to, trial.ints)
+        to_free(to.kind, to.low, to.high, x, now_u)
+        height = prior(trial.state) + to_block(to.kind, to.low, to.high, now_u, y)
         if not_a_sum(height):
             fail(now, trial, BAD_PRIOR, 0, -1)
             return
-        for i in range(len(to.u)):
-            to.v[i] = to.u[i]
+        for i in range(len(now_u)):
+            now_v[i] = now_u[i]
         tally.scale = 0.0
-        for j in range(len(to.u)):
+        for j in range(len(now_u)):
             u, width, tested = to.u[j], tools.widths[j], tally.accepted
             tools.order[0], tools.order[1] = chain.rows[0], np.uint64(0)
             level = height + log(1.0 - rng.random())
@@ -229,7 +231,7 @@ def slice_step(decide, prior, inner: Any):
                     x[i] = y[i]
                 place(trial, 0)
             to.v[j] = to.u[j]
-            tally.scale += width / len(to.u)
+            tally.scale += width / len(now_u)
             if now.warm == 1 and tools.adapts == 1:
                 learn(tools, j, bracket)
 

@@ -1,0 +1,195 @@
+"""Model choice by Carlin & Chib (1995): parameters for the models that are not in use.
+
+The state is the model k and its parameters theta_k. A draw of k given all of theta_1 .. theta_K,
+where those of the other models come fresh from pseudo-priors psi_j, leaves
+
+    pi(k) p(theta_k | k) prod_n f_n(theta_k) prod_{j != k} psi_j(theta_j)
+
+fixed whatever psi is: so arm j of that draw has log pi(j) + log p(theta_j | j) - log psi_j(theta_j)
+besides its likelihood (paper 000's Eq. 25 leaves the last two out). How often k moves depends on
+how near psi_j is to the posterior of theta_j: it is all that Racing needs to be good at here.
+"""
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.constraints import COORDINATES, to_block, to_free
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.decision import fail
+from subsample_mcmc.kernels.kernel import BAD_PRIOR
+from subsample_mcmc.kernels.noise import fill_normal, gumbel
+from subsample_mcmc.kernels.proposals import distance, gaussians
+from subsample_mcmc.kernels.trial import place
+from subsample_mcmc.selectors.selector import not_a_sum
+
+free_at, block_at = (getattr(f, "py_func", f) for f in (to_free, to_block))
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoPrior:
+    """Gaussians from which the parameters of models not in use are drawn, anew at every step.
+
+    Pass it to the kernel that chooses the model: sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)).
+
+    fit: a list of fits, one for each value of the discrete block: sm.laplace(model, "theta",
+        given={"q": k}) or, better by far where posteriors are not Gaussian, its .matched().
+    transform: coordinates in which they are Gaussian, "log", "softplus" or "cuberoot", for a
+        block of sm.positive; default those of the model. Others are reached by linearising at
+        the mode. Of positive values that may be near 0 a softplus Gaussian has too thin a tail.
+    Draws outside the block's set (cube roots below 0) make their model impossible at that step,
+    which costs moves but no correctness.
+    """
+
+    fit: Any
+    transform: str | None = None
+
+    def __post_init__(self):
+        fits = list(self.fit) if isinstance(self.fit, list | tuple) else [self.fit]
+        if not fits or not all(hasattr(fit, "gaussian") for fit in fits):
+            raise TypeError(
+                f"PseudoPrior({self.fit!r:.60}): give a list of fits, one for each model, such as "
+                '[sm.laplace(model, "theta", given={"q": k}) for k in range(6)].'
+            )
+        if self.transform is not None and self.transform not in COORDINATES:
+            raise ValueError(f"transform={self.transform!r}: give one of {list(COORDINATES)}.")
+        object.__setattr__(self, "fit", tuple(fits))
+
+    def __repr__(self) -> str:
+        return f"PseudoPrior({len(self.fit)} fits, transform={self.transform!r})"
+
+    def block_of(self, model, choice: str) -> str:
+        """The continuous block that varies with the discrete one, or an error."""
+        variables = model.variables
+        ruler = variables[choice].block
+        found = [n for n, v in variables.items() if v.place == ruler.start and not v.support]
+        if ruler.length != 1 or len(found) != 1:
+            raise ValueError(
+                f"Gibbs({choice!r}, pseudo=...): the parameters of the models must be one block "
+                f"whose length goes with {choice!r}, a number: Model(lengths={{name: ({choice!r}, "
+                f"...)}}). Such blocks are {found}."
+            )
+        return found[0]
+
+    def check(self, model, choice: str) -> None:
+        """Refuse models without such a block, and fits of others."""
+        name = self.block_of(model, choice)
+        variable = model.variables[name]
+        if self.transform is not None and variable.constraint.kind not in COORDINATES.values():
+            raise ValueError(f"transform={self.transform!r}: block {name!r} is not sm.positive.")
+        mine = model.fingerprints()
+        for k, fit in enumerate(self.fit):
+            theirs = fit.model
+            if theirs is not model and theirs.fingerprints() != mine:
+                raise ValueError(f"fit {k} of PseudoPrior is of another model, or other data.")
+            if fit.state[choice] != k:
+                raise ValueError(
+                    f"fit {k} of PseudoPrior was made at {choice}={fit.state[choice]}: give one "
+                    f"for each value in order, made with given={{{choice!r}: {k}}}."
+                )
+        gaussians(list(self.fit), None, variable)
+
+    def numbers(self, model, choice: str) -> "Inactive":
+        """Arrays of one chain."""
+        variable = model.variables[self.block_of(model, choice)]
+        means, factors = gaussians(list(self.fit), None, variable)
+        kind, own = variable.constraint.kind, variable.constraint
+        if self.transform is not None and COORDINATES[self.transform] != kind:
+            kind = COORDINATES[self.transform]
+            for mean, factor, length in zip(means, factors, variable.lengths, strict=True):
+                x, here = np.zeros((2, length))
+                block_at(own.kind, own.low, own.high, mean[:length], x)
+                free_at(kind, own.low, own.high, x, here)
+                slope = rate(own.kind, own, mean[:length]) / rate(kind, own, here)
+                root = slope[:, None] * factor[:length, :length]
+                mean[:length] = here
+                factor[:length, :length] = np.linalg.cholesky(root @ root.T)
+        levels = np.array(
+            [
+                np.log(np.diag(factor)[:length]).sum() + 0.5 * length * log(2.0 * pi)
+                for factor, length in zip(factors, variable.lengths, strict=True)
+            ]
+        )
+        room = np.zeros((4, means.shape[1]))
+        return Inactive(
+            kind, own.low, own.high, variable.lengths, means, factors, levels, *room,
+        )  # fmt: skip
+
+
+def rate(kind: int, constraint, u: np.ndarray) -> np.ndarray:
+    """dx/du of a positive block, value by value."""
+    x = np.zeros(1)
+    return np.exp([block_at(kind, constraint.low, constraint.high, u[j : j + 1], x)
+                   for j in range(len(u))])  # fmt: skip
+
+
+class Inactive(NamedTuple):
+    """The arrays of one chain."""
+
+    kind: int  # coordinates of the Gaussians
+    low: float
+    high: float
+    lengths: np.ndarray  # of the block in each model
+    means: np.ndarray  # (K, d)
+    factors: np.ndarray  # (K, d, d)
+    levels: np.ndarray  # (K,) minus the log density of a Gaussian at its mean
+    u: np.ndarray  # scratch
+    noise: np.ndarray
+    other: np.ndarray
+    spare: np.ndarray
+
+
+def choice_step(decide, prior, inner: Any):
+    """step(chain, tools): parameters for all other models, and a draw of the model."""
+
+    @jit(inner="always")
+    def fill(chain, tools, current):
+        """Candidates and offsets of all arms; False if a prior is not a number."""
+        trial, offsets, own = tools.judge.trial, tools.judge.offsets, tools.inactive
+        now, target = chain.now[0], trial.target[0]
+        heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
+        for j in range(target.joint):  # before another arm stands in the state
+            trial.candidates[current, j] = trial.floats[target.beside + j]
+        for k in range(len(offsets)):
+            m, x, mean, factor = own.lengths[k], trial.candidates[k], own.means[k], own.factors[k]
+            u = own.u[:m]
+            if k == current:
+                to_free(own.kind, own.low, own.high, x, u)
+                square = distance(mean, factor, own.other, u)
+                slope = to_block(own.kind, own.low, own.high, u, own.spare)
+            else:
+                noise, square = own.noise[:m], 0.0
+                fill_normal(chain.rng, noise)
+                for i in range(m):
+                    value = mean[i]
+                    for j in range(i + 1):
+                        value += factor[i, j] * noise[j]
+                    u[i] = value
+                    square += noise[i] * noise[i]
+                slope = to_block(own.kind, own.low, own.high, u, x)
+            offsets[k] = -np.inf
+            noise_of_arm = heat * gumbel(chain.rng)
+            if slope > -np.inf:
+                place(trial, k)
+                value = prior(trial.state)
+                if not_a_sum(value):
+                    fail(now, trial, BAD_PRIOR, k, -1)
+                    return False
+                offsets[k] = value + tools.tilt[k] + slope + 0.5 * square + own.levels[k]
+                offsets[k] += noise_of_arm
+        return True
+
+    @jit(inner=inner)
+    def step(chain, tools):
+        trial = tools.judge.trial
+        target = trial.target[0]
+        tools.judge.tally[0].steps += 1
+        current = trial.ints[target.start]
+        if fill(chain, tools, current):
+            decide(chain, tools.judge, current)
+        else:
+            place(trial, current)
+
+    return step
