@@ -21,7 +21,9 @@ from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.laplace import laplace
 from subsample_mcmc.model import Model
 from subsample_mcmc.plan import Plan, plan
@@ -58,6 +60,7 @@ __all__ = [
     "Plan",
     "Population",
     "Predictors",
+    "PseudoPrior",
     "Racing",
     "RewardError",
     "Slice",
@@ -67,6 +70,7 @@ __all__ = [
     "TTest",
     "Taylor",
     "Trace",
+    "WangLandau",
     "audit",
     "b_normal",
     "b_normal_table",

@@ -120,3 +120,17 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
             f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE} per chain: estimates and the "
             "IAT here are unreliable. Take more draws."
         )
+
+
+def tilted(kernel: dict, stats: dict) -> Iterator[str]:
+    """What to know about draws under a prior that sm.WangLandau has tilted."""
+    label, block, ran = kernel["label"], kernel["block"], stats["steps"] > 0
+    seen = stats["tilt"][ran]
+    reach = (
+        f", from {seen.min():.3g} to {seen.max():.3g} nats where draws were" if ran.any() else ""
+    )
+    yield f"{label}: WangLandau, frozen tilt{reach}."
+    yield (
+        f"draws of {block}, and of what depends on it, are tilted: use "
+        f"trace.model_probabilities({block!r}), and its weights for averages of other blocks."
+    )

@@ -24,6 +24,8 @@ from subsample_mcmc.kernels.kernel import (
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
 
+READS = ("pulls", "gradients")
+
 
 class Chunk(NamedTuple):
     """Consecutive draws of one chain."""
@@ -41,7 +43,7 @@ def loop_over(step, compiled: bool) -> Any:
     if (step, compiled) in _loops:
         return _loops[step, compiled]
 
-    def loop(chain, tools, ints, floats, words, out, first, last, thin, keep):
+    def loop(chain, tools, ints, floats, words, reads, before, out, first, last, thin, keep):
         now = chain.now[0]
         for d in range(first, last):
             for w in range(len(words)):
@@ -51,6 +53,8 @@ def loop_over(step, compiled: bool) -> Any:
                 if now.code != 0:
                     return d
                 now.iteration += 1
+            for i in range(len(reads)):
+                before[0] += words[reads[i]]
             if keep:
                 for i in range(len(ints)):
                     out.ints[d, i] = ints[i]
@@ -73,6 +77,10 @@ class Program:
         check(kernel, model)
         self.model, self.kernel = model, kernel
         self.layout = Layout(model.blocks, columns_of(kernel))
+        # Words that count rewards read, and gradients, which read data too; users' counts are f8.
+        self.reads = np.array(
+            [c.word for c in self.layout.columns if c.field in READS and c.kind == "i8"], np.int64
+        )
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         # A call passes its arguments as some hundred pointers: inlined, a step that reads no
@@ -129,7 +137,7 @@ class Walker:
 
     def take_tools(self) -> None:
         """The kernels' arrays, as new."""
-        self.run = Run(self.ints, self.floats, self.words)
+        self.run = Run(self.ints, self.floats, self.words, reads=self.program.reads)
         self.tools = self.program.kernel.bind(self.program.model, self.run)
 
     @property
@@ -154,8 +162,8 @@ class Walker:
         try:
             with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
                 reached = self.program.loop(
-                    self.chain, self.tools, self.ints, self.floats, self.words, out, 0, draws,
-                    thin, not warm,
+                    self.chain, self.tools, self.ints, self.floats, self.words, self.run.reads,
+                    self.run.before, out, 0, draws, thin, not warm,
                 )  # fmt: skip
         except Exception as error:  # raised by a user's function
             if not draws:

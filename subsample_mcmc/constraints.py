@@ -5,14 +5,17 @@ positive scale, a probability or a simplex needs no thought in the proposal.
 """
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, log, log1p
+from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
 from subsample_mcmc.jit import jit
 
-REAL, LOG, SOFTPLUS, CUBEROOT, INTERVAL, SIMPLEX = range(6)
-COORDINATES = {"log": LOG, "softplus": SOFTPLUS, "cuberoot": CUBEROOT}
+REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX = range(7)
+COORDINATES = {
+    "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
+}  # fmt: skip
+ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,11 @@ class Constraint:
     high: float = inf
 
     def __call__(self, coordinates: str) -> "Constraint":
-        """sm.positive("softplus"), ("log") or ("cuberoot"): other coordinates, same set."""
+        """sm.positive("softplus"), ("log"), ("squareroot"), ("cuberoot"): the same set."""
         if self.kind not in COORDINATES.values() or coordinates not in COORDINATES:
             raise ValueError(
                 f'{self.text}({coordinates!r}): only sm.positive takes coordinates, "log" '
-                '(default), "softplus" or "cuberoot".'
+                '(default), "softplus", "squareroot" or "cuberoot".'
             )
         return Constraint(COORDINATES[coordinates], f'positive("{coordinates}")', 0.0)
 
@@ -86,6 +89,8 @@ def to_free(kind, low, high, x, u):
             u[j] = log(x[j])
         elif kind == SOFTPLUS:
             u[j] = x[j] if x[j] > 36.0 else x[j] + log(-expm1(-x[j]))
+        elif kind == SQUAREROOT:
+            u[j] = sqrt(x[j])
         elif kind == CUBEROOT:
             u[j] = x[j] ** (1.0 / 3.0)
         elif kind == INTERVAL:
@@ -127,6 +132,9 @@ def to_block(kind, low, high, u, x):
         elif kind == SOFTPLUS:
             x[j] = max(v, 0.0) + log1p(exp(-abs(v)))
             jacobian -= max(-v, 0.0) + log1p(exp(-abs(v)))
+        elif kind == SQUAREROOT:
+            x[j] = v * v
+            jacobian += log(2.0 * v) if v > 0.0 else -np.inf
         elif kind == CUBEROOT:
             x[j] = v * v * v
             jacobian += log(3.0 * v * v) if v > 0.0 else -np.inf

@@ -1,6 +1,7 @@
 """A Gaussian around a posterior mode: what sm.laplace returns."""
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi
 from typing import Any
@@ -10,8 +11,10 @@ from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal, norm
 
-from subsample_mcmc.constraints import COORDINATES, CUBEROOT, SIMPLEX, inside
+from subsample_mcmc.constraints import COORDINATES, ROOTS, SIMPLEX, inside
 from subsample_mcmc.coordinates import Coordinates, free_at, label
+from subsample_mcmc.matching import PLENTY, moments
+from subsample_mcmc.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
 NODES, REACH = 13, 4.0  # of a line through the mode; how far it goes, in standard deviations
@@ -76,7 +79,7 @@ class Fit:
         """Log probability that the Gaussian is where the blocks are: cube roots are positive."""
         kinds = np.concatenate([[p[0]] * (p[4] - p[3]) for p in self.coordinates.parts.values()])
         far = self.mean / np.sqrt(np.diag(self.covariance))
-        at = np.flatnonzero((kinds == CUBEROOT) & (far < 8.0))  # others are negative once in 1e15
+        at = np.flatnonzero(np.isin(kinds, ROOTS) & (far < 8.0))  # others are negative once in 1e15
         if len(at) < 2:
             return float(log_ndtr(far[at]).sum())
         part = self.covariance[np.ix_(at, at)]
@@ -110,11 +113,38 @@ class Fit:
         height = -0.5 * z @ z - np.log(np.diag(self.factor)).sum() - 0.5 * len(z) * log(2.0 * pi)
         return float(height - self.coordinates.lift(u)[2][0] - self.log_inside)
 
+    def matched(self, control=None, draws: int = 10_000, inflate: float = 1.1, seed=0) -> "Fit":
+        """This fit with the posterior's own mean and covariance, by importance sampling.
+
+        Better for proposals and pseudo-priors than the curvature at the mode, by far where a
+        posterior is not Gaussian in its coordinates. The point and log_density stay the mode's;
+        log_evidence is the importance sampler's. draws: each reads all data; or, with
+        control=sm.Taylor(...), none. inflate: factor on the covariance, as a light tail is worse
+        than a heavy one. Warns, and keeps the Gaussian, where few draws have all the weight.
+        """
+        found = moments(
+            self.coordinates, self.mean, self.factor, control,
+            whole(draws, "draws", "how many, at least 1"), np.random.default_rng(seed),
+        )  # fmt: skip
+        if found.effective < PLENTY * len(self.mean):
+            warnings.warn(
+                f"matched: {draws} draws from the fit are worth {found.effective:.0f} of the "
+                f"posterior, too few for {len(self.mean)} coordinates: the fit stays as it is. "
+                "Take more draws, or coordinates that fit.compare_coordinates() likes better.",
+                stacklevel=2,
+            )
+            return self
+        covariance = inflate * found.covariance
+        return replace(
+            self, mean=found.mean, covariance=covariance, factor=np.linalg.cholesky(covariance),
+            log_evidence=found.log_evidence,
+        )  # fmt: skip
+
     # ------------------------------------------------------------------------- how good is it
     def compare_coordinates(self) -> dict[str, dict[str, float]]:
         """How far each positive block is from Gaussian, in each of its coordinates.
 
-        {"sigma": {"log": 2e-4, "softplus": 7e-3, "cuberoot": 4e-5}}: take the least, by
+        {"sigma": {"log": 2e-4, "softplus": 7e-3, "squareroot": 1e-4, "cuberoot": 4e-5}}: take the least, by
         constraints={"sigma": sm.positive("cuberoot")}. Nats between the density and a Gaussian of
         its mean and variance (Kullback-Leibler; of the worst component), along a line on which
         the other coordinates follow as the Gaussian says. Reads the data 13 times a component.
@@ -129,7 +159,7 @@ class Fit:
     def along(self, kind: int, j: int, at: int) -> dict[str, float]:
         """Nats from a Gaussian of a positive value, in each coordinate; j: its free coordinate."""
         co, column, sd = self.coordinates, self.covariance[j], float(self.covariance[j, j] ** 0.5)
-        low = max(-REACH, -0.99 * self.mean[j] / sd) if kind == CUBEROOT else -REACH
+        low = max(-REACH, -0.99 * self.mean[j] / sd) if kind in ROOTS else -REACH
         nodes = 0.5 * (low + REACH + (REACH - low) * np.polynomial.chebyshev.chebpts1(NODES))
         nodes = nodes[np.argsort(np.abs(nodes))]  # rises are over the first
         values, base, _ = co.lift(self.mean + nodes[:, None] * column / sd)

@@ -15,8 +15,8 @@ TALLY = np.dtype(
     [
         ("steps", np.int64),  # times the kernel ran
         ("decisions", np.int64),
-        ("pulls", np.int64),  # rewards read by decisions
-        ("everything", np.int64),  # rewards that exact decisions would have read
+        ("pulls", np.int64),  # rewards read by decisions; a sum that is remembered reads none
+        ("everything", np.int64),  # rewards that exact decisions would have read, remembering none
         ("rounds", np.int64),
         ("accepted", np.int64),  # decisions that changed the state
         ("early", np.int64),  # decisions in which an arm was dropped before all rows were read

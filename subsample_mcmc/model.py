@@ -147,6 +147,8 @@ class Model:
                     f"log_likelihood is {value} at datum {n} of the initial state {self.show()}: "
                     "it must be finite, or -inf where the state is impossible."
                 )
+        if self.predictors is not None and self.predictors.etas is not None:
+            self.predictors.check_etas(self)
         warn_of_slow_math(self.log_likelihood)
         if self.log_prior is not None:
             prior = plain(self.log_prior, "log_prior", "log_prior(state) -> float")
@@ -197,6 +199,8 @@ class Model:
             parts = (self.predictors.derivatives, self.predictors.remainder)
             text = " ".join(content(part) if part else "none" for part in parts)
             found["predictors"] = f"{text} {self.predictors.growth!r}"
+            if self.predictors.etas is not None:
+                found["predictors"] += f" {content(self.predictors.etas)}"
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
         for name, v in self.variables.items():

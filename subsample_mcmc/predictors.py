@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from subsample_mcmc.userfunction import plain
+
+ROWS = 3  # at either end of the data, where etas is compared with eta
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,9 @@ class Predictors:
         t -> log_factor(e + t u) over all e and all directions u of length 1. With `growth` > 0
         the bounds are those at eta itself, and grow at most like exp(growth |e - eta|). What makes
         decisions provable; without it Betting refuses.
+    etas(state, data, first, out): the predictors of consecutive data in one call, for exact sums:
+        writes those of datum first + i into out[0, i], or of several predictors, k into out[k, i].
+        Loop over data innermost: eta's loop over parameters does not vectorise, this one does.
     """
 
     eta: Any
@@ -30,6 +37,7 @@ class Predictors:
     derivatives: Any = None
     remainder: Any = None
     growth: float = 0.0
+    etas: Any = None
 
     def __post_init__(self):
         plain(self.eta, "eta", "eta(state, data, n) -> float or tuple of floats")
@@ -38,6 +46,8 @@ class Predictors:
             plain(self.derivatives, "derivatives", "derivatives(eta, data, n) -> tuple")
         if self.remainder is not None:
             plain(self.remainder, "remainder", "remainder(eta, data, n) -> (third, fourth)")
+        if self.etas is not None:
+            plain(self.etas, "etas", "etas(state, data, first, out)")
         if not 0.0 <= self.growth < float("inf"):
             raise ValueError(f"growth={self.growth!r}: give a number, 0 or more.")
 
@@ -49,3 +59,35 @@ class Predictors:
             return log_factor(eta(state, data, n), data, n)
 
         return log_likelihood
+
+    def count(self, model) -> int:
+        """How many predictors there are."""
+        found = plain(self.eta, "eta", "eta")(model.state(model.ints, model.floats), model.data, 0)
+        return len(found) if isinstance(found, tuple) else 1
+
+    def check_etas(self, model) -> None:
+        """Refuse etas that disagree with eta at the first or the last data."""
+        eta, etas = plain(self.eta, "eta", "eta"), plain(self.etas, "etas", "etas")
+        floats, count, rows = model.floats.copy(), self.count(model), min(ROWS, model.size)
+        state, found = model.state(model.ints, floats), np.zeros((count, rows))
+        if count == 1 and isinstance(eta(state, model.data, 0), tuple):
+            raise TypeError("eta returned a tuple of one: one predictor is a float.")
+        near = 1e-3 * np.random.default_rng(0).uniform(0.5, 1.5, len(floats))
+        for step in (0.0, near):  # at zeros many a mistake would not show
+            floats[:] = model.floats + step
+            for first in sorted({0, model.size - rows}):
+                found[:] = np.nan
+                if (result := etas(state, model.data, first, found)) is not None:
+                    raise TypeError(f"etas returned {result!r}: it must write into out.")
+                each = [eta(state, model.data, n) for n in range(first, first + rows)]
+                wanted = np.array(each, dtype=float).reshape(rows, count).T
+                size = np.abs(wanted).max(axis=1, keepdims=True)
+                same = (np.abs(found - wanted) <= 1e-9 * size) | (found == wanted)
+                wrong = np.argwhere(~(same | (np.isnan(found) & np.isnan(wanted))))
+                if len(wrong):
+                    k, i = (int(v) for v in wrong[0])
+                    raise ValueError(
+                        f"etas(state, data, first={first}, out) left {found[k, i]!r} in "
+                        f"out[{k}, {i}], but eta of datum {first + i}, predictor {k}, is "
+                        f"{wanted[k, i]!r}: both must be the same for every datum."
+                    )

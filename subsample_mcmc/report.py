@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.advice import CONFIDENCE, FEW_DRAWS, block_warnings, kernel_warnings
+from subsample_mcmc.advice import CONFIDENCE, FEW_DRAWS, block_warnings, kernel_warnings, tilted
 from subsample_mcmc.layout import TALLY
 
 # What the table shows, in order: title, key of the row, format.
@@ -138,6 +138,9 @@ class Report:
             known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
             worst = min((ess for ess in known if ess == ess), default=np.nan)
             stats = trace.stats.get(kernel["label"], {})
+            if kernel.get("kind") == "WangLandau":  # it moves nothing: no column of the table
+                self.notes += tilted(kernel, stats)
+                continue
             row = measure(kernel, stats, worst, chains * draws, seconds)
             self.rows.append(row)
             found = kernel_warnings(row, meta.get("audit") or 0.0)

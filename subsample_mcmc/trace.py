@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc import store
+from subsample_mcmc.evidence import ModelProbabilities, probabilities
 from subsample_mcmc.layout import TALLY, Layout
 from subsample_mcmc.report import Report
 
@@ -52,7 +53,8 @@ class Trace:
         )
         self._arrays = (ints, floats, words)
         whole = all(len(chain.words) == length for chain in chains)
-        self._checkpoints = [getattr(c, "checkpoint", None) if whole else None for c in chains]
+        self._states = [getattr(c, "checkpoint", None) for c in chains]
+        self._checkpoints = self._states if whole else [None] * len(chains)
         self.interrupted = False  # ended by Ctrl-C
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
@@ -82,6 +84,22 @@ class Trace:
     def report(self) -> Report:
         """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
         return Report(self)
+
+    def model_probabilities(
+        self, name: str, labels: Sequence | None = None, prior: Any = None, against: Any = None
+    ) -> ModelProbabilities:
+        """Posterior probabilities and Bayes factors of a discrete block's values, with errors.
+
+        Tilts of sm.WangLandau are undone. labels: names of the values, in order. prior: the prior
+        probability that the model gives each value, uniform by default: Bayes factors are
+        posterior odds over prior odds, against the most probable value or `against`.
+        """
+        return probabilities(self, name, labels, prior, against)
+
+    def learnt(self, kernel: str, array: str) -> list[np.ndarray | None]:
+        """An array that a kernel keeps in checkpoints, by chain; None where none is stored."""
+        at = [told["label"] for told in self.meta["kernels"]].index(kernel)
+        return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
 
     def mixing(self, name: str) -> Mixing:
         """Bulk effective sample size of a block's worst component, and what moved.
@@ -147,6 +165,7 @@ class Trace:
 
     def _attributes(self) -> dict[str, str | float]:
         kernels = self.meta["kernels"]
+        tilted = [kernel["block"] for kernel in kernels if kernel.get("kind") == "WangLandau"]
         text = self.meta.get("describe") or ", ".join(kernel["label"] for kernel in kernels)
         return {
             "inference_library": "subsample_mcmc",
@@ -156,6 +175,7 @@ class Trace:
             "kernels": text,
             "guarantee": str(self.meta["guarantee"]),
             "sampling_time": float(self.seconds.max()),  # chains run side by side
+            **({"tilted": ", ".join(tilted)} if tilted else {}),
         }
 
     def _dataset(self, arrays: Mapping[str, np.ndarray], attrs: dict) -> Any:

@@ -247,7 +247,7 @@ _inside: dict[Any, Any] = {}
 def opened(functions) -> tuple:
     """(mean, residuals, reach, trusted) callable from Python."""
     if functions not in _inside:
-        mean, residuals, reach, _, trusted, _ = functions
+        mean, residuals, reach, _, trusted = functions[:5]
 
         @jit
         def mean_of(trial, arm):
@@ -268,7 +268,7 @@ def shared(reach, trusted):
 
         @jit
         def reach_of(trial, i, j, each):
-            return reach(trial, i, j, each)
+            return reach(trial, i, j, each, False)
 
         @jit
         def trusted_of(trial, arm):

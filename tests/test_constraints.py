@@ -13,6 +13,7 @@ SETS = {
     "real": real,
     "log": sm.positive,
     "softplus": sm.positive("softplus"),
+    "squareroot": sm.positive("squareroot"),
     "cuberoot": sm.positive("cuberoot"),
     "interval": sm.interval(-2.0, 5.0),
     "unit": sm.interval(0.0, 1.0),
@@ -49,7 +50,7 @@ def free(name, x):
 
 def points(name):
     """Three free coordinates from where the map is far from its edges."""
-    least, most = {"cuberoot": (0.05, 12.0), "simplex": (-3.0, 3.0)}.get(name, (-12.0, 12.0))
+    least, most = {"squareroot": (0.05, 12.0), "cuberoot": (0.05, 12.0), "simplex": (-3.0, 3.0)}.get(name, (-12.0, 12.0))
     return st.lists(st.floats(least, most), min_size=3, max_size=3).map(np.array)
 
 
@@ -102,7 +103,8 @@ def test_far_out_all_digits_are_kept(name, v):
     ("name", "v"),
     [
         ("log", 800.0), ("log", -800.0), ("softplus", -800.0), ("cuberoot", -0.1),
-        ("cuberoot", 0.0), ("cuberoot", 1e-120), ("interval", 100.0), ("interval", -100.0),
+        ("squareroot", -0.1), ("squareroot", 1e-170), ("cuberoot", 0.0), ("cuberoot", 1e-120),
+        ("interval", 100.0), ("interval", -100.0),
         ("unit", 50.0), ("unit", -800.0), ("simplex", 800.0), ("simplex", -800.0),
     ],
 )  # fmt: skip
@@ -112,12 +114,12 @@ def test_what_rounds_to_the_edge_is_outside(name, v):
 
 @pytest.mark.parametrize("name", SETS)
 def test_one_coordinate_outside_is_outside(name):
-    edge = {"real": np.nan, "cuberoot": -1.0}.get(name, -800.0)
+    edge = {"real": np.nan, "squareroot": -1.0, "cuberoot": -1.0}.get(name, -800.0)
     _, jacobian = block(name, [1.0, edge, 1.0])
     assert jacobian == (0.0 if name == "real" else -np.inf)
 
 
-@pytest.mark.parametrize("name", ["log", "softplus", "cuberoot", "interval", "unit", "simplex"])
+@pytest.mark.parametrize("name", ["log", "softplus", "squareroot", "cuberoot", "interval", "unit", "simplex"])
 def test_a_nan_is_outside(name):
     assert not block(name, [np.nan])[1] > -np.inf
 

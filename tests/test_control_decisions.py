@@ -122,13 +122,14 @@ def test_mutants_err(tall_model):
     model, reference = tall_model
     control = sm.Taylor(reference, order=2, predict=False)
     control.always_read(model)
-    control.made["sums"].s1[0] += 0.5 * np.sqrt(-np.diag(control.made["sums"].s2[0]))
+    sums = control.made["sums"].raced
+    sums.s1[0] += 0.5 * np.sqrt(-np.diag(sums.s2[0]))
     _, told = chain(model, walk(racing(delta=1e-3), control), 1000)
     with pytest.raises(AssertionError, match="contradicts a rate"):
         at_most(told["wrong"], told["audited"], 1e-3)
     control = sm.Taylor(reference, order=2)
     control.always_read(model)
-    control.made["sums"].limits[:] = 0.0
+    control.made["sums"].raced.limits[:] = 0.0
     _, told = chain(model, walk(sm.Exact(), control), 6000)
     assert told["wrong"] > 0
 

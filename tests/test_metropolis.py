@@ -32,6 +32,7 @@ SPACES = {
     "real": (NORMAL, None),
     "log": (EXPONENTIAL, sm.positive),
     "softplus": (EXPONENTIAL, sm.positive("softplus")),
+    "squareroot": (EXPONENTIAL, sm.positive("squareroot")),
     "cuberoot": (EXPONENTIAL, sm.positive("cuberoot")),
     "interval": (BERNOULLI, sm.interval(0.0, 1.0)),
     "narrow": (BERNOULLI, sm.interval(0.2, 0.5)),
@@ -64,7 +65,7 @@ def test_random_walk(rng, name):
     told = keeps_the_law(space(name), fixed(), rng)
     assert told["decisions"] == told["steps"] == 8 * COUNT
     assert told["everything"] == (told["decisions"] - told["alone"]) * 2 * 6
-    assert (told["alone"] > 0) == (name == "cuberoot")  # its free coordinates have an end
+    assert (told["alone"] > 0) == (name in ("squareroot", "cuberoot"))  # its free coordinates have an end
 
 
 def test_one_scale_per_coordinate(rng):

@@ -182,7 +182,7 @@ def stands(own, trial, arm):
 
 
 @jit(inner=True)
-def reach(trial, i, j, each):
+def reach(trial, i, j, each, everything):
     """Nothing is known of the residuals."""
     return np.inf
 
@@ -259,7 +259,8 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
         else:
             here = Trial(
                 trial.state, probe.data, trial.ints, trial.floats, probe.target,
-                probe.candidates, probe.indices, probe.control,
+                probe.candidates, probe.indices, probe.control, probe.room,
+                probe.known, probe.pulls,
             )  # fmt: skip
             rewards(here, 0, own.rows, own.values)
             interpolate(own.values, own.inverse, mine)

@@ -19,8 +19,11 @@ from subsample_mcmc.control.claims import (
 )
 from subsample_mcmc.control.moments import add_moments, fill_lengths, places
 from subsample_mcmc.control.polynomial import locate
+from subsample_mcmc.control.reference import used_of
+from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.kernels.trial import MASK, place
+from subsample_mcmc.kernels.totals import MASK, entry
+from subsample_mcmc.kernels.trial import place
 from subsample_mcmc.userfunction import plain
 
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
@@ -130,6 +133,23 @@ def cubic(model) -> bool:
     return len(called(eta, model.data, 0)) >= places(count, 3).used
 
 
+def reader_of(eta, count: int) -> Any:
+    """look(state, data, rows, out): the predictors of a mini-batch."""
+    single = count == 1
+
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def look(state, data, rows, out):
+        for i in range(np.uint64(len(rows))):
+            e = eta(state, data, np.int64(rows[i]) & MASK)
+            if single:
+                out[0, i] = e
+            else:
+                for k in range(count):
+                    out[k, i] = e[k]
+
+    return look
+
+
 @jit(inner="always")
 def no_bound(e, data, n):
     """For likelihoods whose remainders are not known."""
@@ -175,19 +195,23 @@ class Linear:
 
     def bind(self, ints, floats) -> Any:
         """What the residuals of one chain need."""
-        return (self.widths,)
+        return self.widths, np.zeros((self.count, CHUNK)), np.zeros((self.count, CHUNK))
 
     @cached_property
     def residuals(self) -> Any:
-        """The hot loop: fills out with l - h of a mini-batch."""
-        eta, of_eta, expand = self.eta, self.of_eta, self.expand
+        """The hot loop: fills out with l - h of a mini-batch.
+
+        First all predictors, then all log factors: the second loop vectorises.
+        """
+        of_eta, expand, of = self.of_eta, self.expand, entry(self.count)
+        look = reader_of(self.eta, self.count)
         polynomial, constant = contraction(self.count, self.order), self.constant
 
         @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, reference, data, widths, rows, out):
+        def leave(data, widths, here, there, rows, out):
             for i in range(np.uint64(len(rows))):
                 n = np.int64(rows[i]) & MASK
-                e, e0 = eta(state, data, n), eta(reference, data, n)
+                e, e0 = of(here, i), of(there, i)
                 value = of_eta(e, data, n) - polynomial(expand(e0, data, n, widths), e, e0)
                 if constant:
                     value -= of_eta(e0, data, n)
@@ -198,7 +222,10 @@ class Linear:
             own = trial.control.own
             place(trial, arm)
             locate(own, trial.ints, own.tables[arm])
-            batch(trial.state, own.reference, trial.data, own.source[0], rows, out)
+            widths, here, there = own.source
+            look(trial.state, trial.data, rows, here)
+            look(own.reference, trial.data, rows, there)
+            leave(trial.data, widths, here, there, rows, out)
 
         return residuals
 
@@ -237,14 +264,20 @@ class Linear:
 
         keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
         """
-        d, where = len(point), places(self.count, self.order)
-        s0, s1, s2 = 0.0, np.zeros(d), np.zeros((d, d))
-        s3 = np.zeros((d, d * (d + 1) // 2 if self.order > 2 else 0))
-        row, pairs = np.zeros(d), np.zeros(s3.shape[1])
+        where, used = places(self.count, self.order), used_of(self.model, ints)
+
+        def room(d):
+            return np.zeros(d), np.zeros((d, d)), np.zeros((d, d * (d + 1) // 2 * (self.order > 2)))
+
+        (s1, s2, s3), s0 = room(used), 0.0
+        row, pairs = np.zeros(used), np.zeros(s3.shape[1])
         for weight, x, f, v, _ in self.chunks(ints, point, keep, bar):
             s0 += float(np.where(weight > 0.0, v, 0.0).sum())
-            add_moments(where, weight, x, f, s1, s2, s3, row, pairs)
-        return s0, s1, s2, s3
+            add_moments(where, weight, x[:, :, :used], f, s1, s2, s3, row, pairs)
+        found = room(len(point))
+        for whole, part in zip(found, (s1, s2, s3), strict=True):
+            whole[tuple(slice(n) for n in part.shape)] = part
+        return s0, *found
 
     def remainders(self, ints, point, keep, bar, inverse) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
@@ -270,6 +303,7 @@ class Linear:
     def chunks(self, ints, point, keep, bar) -> Any:
         """Parts of the data: weights, X by predictor and row, derivatives, values, bounds."""
         model, d, p = self.model, len(point), self.count
+        active = used_of(model, ints)
         floats = point.copy()
         state = model.state(np.array(ints), floats)
         used = places(p, self.order).used
@@ -281,8 +315,8 @@ class Linear:
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
             read(state, model.data, first, self.widths, e, f, v, r)
-            x = np.empty((p, rows, d))
-            for j in range(d):
+            x = np.zeros((p, rows, d))
+            for j in range(active):
                 floats[j] = point[j] + scale[j]
                 read(state, model.data, first, self.widths, other, none, v[:0], r[:0])
                 floats[j] = point[j]

@@ -1,39 +1,43 @@
 """What residuals look like around the reference: their size, and the rows they are largest at."""
 
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.control.polynomial import make_polynomial, polynomial_mean
-from subsample_mcmc.control.stencil import whole_state
+from subsample_mcmc.constraints import ROOTS
+from subsample_mcmc.control.polynomial import Terms, make_polynomial, polynomial_mean, whole_sum
+from subsample_mcmc.control.reference import streamed, whole_state
 from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import Controls
 from subsample_mcmc.kernels.kernel import Run
-from subsample_mcmc.kernels.trial import make_trial, place
+from subsample_mcmc.kernels.trial import make_trial, model_sources, place
 from subsample_mcmc.selectors.racing import expected_pulls
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
+MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
+class Probes(NamedTuple):
+    """What the probes of all configurations share."""
+
+    model: Any
+    source: Any
+    strides: np.ndarray
+    fits: list  # what the references came from, by configuration
+
+
 class Probe:
     """Residuals at points around the reference of one configuration, callable from Python."""
 
-    def __init__(self, model, source, sums, strides, table: int, outliers):
-        d = len(model.floats)
-        rng = np.random.default_rng(0)  # the same pilot every time
-        steps = rng.standard_normal((POINTS, d))
-        steps *= (np.resize(WIDTHS, POINTS) * sqrt(d) / np.linalg.norm(steps, axis=1))[:, None]
-        away = np.linalg.solve(sums.metric[table], steps.T).T
-        # Directions in which the likelihood is flat would lead out of this world.
-        limit = np.abs(sums.points[table]) + 1.0
-        away *= np.minimum(1.0, limit / np.maximum(np.abs(away), 1e-300)).min(axis=1)[:, None]
-        points = np.concatenate([sums.points[table][None], sums.points[table] + away])
+    def __init__(self, probes: Probes, sums, table: int, outliers):
+        model, source, strides, fits = probes
+        points = np.concatenate([sums.points[table][None], around(model, sums, table, fits[table])])
         ints = np.zeros(len(strides), dtype=np.int64)
         left = table
         for i, stride in enumerate(strides):
@@ -44,10 +48,12 @@ class Probe:
             0, 0, np.zeros(1, dtype=np.int64), own,
         )  # fmt: skip
         run = Run(ints, sums.points[table].copy(), np.zeros(0, dtype=np.int64))
-        block = whole_state(d)
+        block = whole_state(points.shape[1])
+        self.model, self.outliers = model, outliers
         self.trial = make_trial(model, run, block, model.size, points, None, controls)
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
+        self.total = streamed(model_sources(model, touched=False).total)
 
     def size(self, arm: int) -> float:
         """Distance of a point from the reference."""
@@ -62,6 +68,42 @@ class Probe:
                 self.read(self.trial, arm, rows[part], found[0, part])
                 self.read(self.trial, 0, rows[part], found[1, part])
         return found[0] - found[1]
+
+    def whole(self, arm: int) -> float:
+        """The sum of the residuals of all rows, by the exact total."""
+        trial, size, known = self.trial, self.model.size, streamed(known_sum)
+        with np.errstate(all="ignore"):
+            one, none = (self.total(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
+        return float(one - none)
+
+
+def around(model, sums, table: int, fit) -> np.ndarray:
+    """Points near a reference: of the fit, if it is one of all continuous blocks."""
+    rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
+    every = tuple(name for name, v in model.variables.items() if not v.support)
+    if getattr(fit, "blocks", ()) == every:
+        steps = rng.standard_normal((POINTS, len(fit.mean))) @ fit.factor.T
+        u = fit.mean + np.resize(WIDTHS, POINTS)[:, None] * steps
+        for kind, _, _, a, b, _, _ in fit.coordinates.parts.values():
+            u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
+        values, _, slopes = fit.coordinates.lift(u)
+        return values[slopes > -np.inf]
+    used = sums.used[table]
+    steps = rng.standard_normal((POINTS, used))
+    steps *= (np.resize(WIDTHS, POINTS) * sqrt(used) / np.linalg.norm(steps, axis=1))[:, None]
+    away = np.zeros((POINTS, d))
+    away[:, :used] = np.linalg.solve(sums.metric[table][:used, :used], steps.T).T
+    # Directions in which the likelihood is flat would lead out of this world.
+    limit = np.abs(sums.points[table]) + 1.0
+    away *= np.minimum(1.0, limit / np.maximum(np.abs(away), 1e-300)).min(axis=1)[:, None]
+    return sums.points[table] + away
+
+
+@jit(inner=True)
+def known_sum(trial, arm, unused):
+    """The sum of h over all rows."""
+    place(trial, arm)
+    return whole_sum(trial, arm)
 
 
 _readers: dict[Any, Any] = {}
@@ -81,49 +123,67 @@ def reader(residuals) -> Any:
     return _readers[residuals]
 
 
-def pilot(model, source, sums, strides, outliers) -> bool:
-    """Write the remainders that were seen, with a margin, into sums.limits; False if none was."""
+def pilot(probes: Probes, sums, outliers) -> bool:
+    """Write the remainders that were seen, with a margin, into the limits; False if none was."""
+    model, source = probes.model, probes.source
     rng = np.random.default_rng(1)
     rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
-    rows = np.setdiff1d(rows, outliers)
     kind = np.int32 if model.size < 2**31 else np.int64
-    order, factorial = (4, 24.0) if len(sums.s3) else (3, 6.0)
+    rows = np.setdiff1d(rows, outliers).astype(kind)
+    order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
-        probe = Probe(model, source, sums, strides, table, outliers)
-        largest = np.zeros(2)
+        probe = Probe(probes, sums, table, outliers)
+        # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
+        seen, squares = np.zeros(4), []
         for arm in probe.arms:
-            found = np.abs(probe.residuals(arm, rows.astype(kind)))
-            if probe.size(arm) > 0.0 and np.all(np.isfinite(found)):
-                unit = probe.size(arm) ** order / factorial
-                seen = np.array([raced * found.mean(), found.max()]) / unit
-                largest = np.maximum(largest, seen)
-        sums.limits[table, 4] = SAFETY * largest[0]
-        if not source.known():
-            sums.limits[table, :2] = SAFETY * largest
-            sums.limits[table, 3] = 1e-13 * (1.0 + abs(sums.s0[table]) / model.size)
-    return source.known() or bool(np.all(sums.limits[:, 4] > 0.0))
+            found = probe.residuals(arm, rows)
+            if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
+                continue
+            unit, out = probe.size(arm) ** order / factorial, 0.0
+            left = both = raced * np.abs(found).mean()
+            squares.append((found @ found) / len(found) / unit**2)
+            if model.size <= MOST:
+                left = both = probe.whole(arm)
+            if len(outliers):
+                out = float(probe.residuals(arm, outliers.astype(kind)).sum())
+                left, both = (left - out, both) if model.size <= MOST else (left, both + abs(out))
+            each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
+            seen = np.fmax(seen, np.array(each) / unit)
+        write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
+        sums.raced.limits[table, 6] = sqrt(np.mean(squares)) if squares else 0.0
+        if len(outliers):
+            write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
+    return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
 
 
-def influential(model, source, sums, strides, share) -> np.ndarray:
+def write(parts: Terms, table: int, seen: np.ndarray, known: bool, size: int) -> None:
+    """Keep what was seen of one configuration; what is proved stays."""
+    if not known:
+        parts.limits[table, :2] = seen[:2]
+        parts.limits[table, 3] = 1e-13 * (1.0 + abs(parts.s0[table]) / size)
+    parts.limits[table, 4:6] = seen[[0, 2]]
+
+
+def influential(probes: Probes, sums, share) -> np.ndarray:
     """The rows, this share of all, whose residuals are largest at a few points.
 
     share "auto": the one of SHARES at which a decision on a nat is expected to read least.
     """
-    scores = np.zeros(model.size)
-    kind = np.int32 if model.size < 2**31 else np.int64
-    nothing = np.zeros(0, dtype=np.int64)
+    size = probes.model.size
+    scores, nothing = np.zeros(size), np.zeros(0, dtype=np.int64)
+    kind = np.int32 if size < 2**31 else np.int64
     for table in range(len(sums.points)):
-        probe = Probe(model, source, sums, strides, table, nothing)
+        probe = Probe(probes, sums, table, nothing)
         for arm in list(probe.arms)[1:POINTS:6]:
-            for first in range(0, model.size, 1 << 16):
-                rows = np.arange(first, min(first + (1 << 16), model.size), dtype=kind)
+            for first in range(0, size, 1 << 16):
+                rows = np.arange(first, min(first + (1 << 16), size), dtype=kind)
                 found = np.abs(probe.residuals(arm, rows))
                 part = scores[first : first + len(rows)]
                 np.maximum(part, np.where(np.isfinite(found), found, np.inf), out=part)
     if share == "auto":
         share = cheapest(scores)
-    count = int(share * model.size)
+    count = int(share * size)
     return np.sort(np.argpartition(scores, -count)[-count:]) if count else nothing
 
 

@@ -4,6 +4,8 @@ Around a reference x*, with d = x - x* over all continuous blocks, the sum over 
 s0 + s1'd + d' s2 d / 2 (+ a third-order term), one set of sums for each configuration of the
 discrete blocks. Distances from the reference are a = |B d|, B'B = -s2 the curvature of the log
 likelihood: in the posterior a^2 is about the number of parameters, whatever N is.
+
+Sums come twice where some rows are always read: over the rows that are raced, and over all.
 """
 
 from math import exp, sqrt
@@ -17,17 +19,39 @@ from subsample_mcmc.kernels.controlled import ControlFunctions
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
 
 
-class Sums(NamedTuple):
-    """Sums over the raced data, by configuration of the discrete blocks; shared by all chains."""
+class Terms(NamedTuple):
+    """Sums over some rows, by configuration of the discrete blocks."""
 
-    points: np.ndarray  # (K, d) references
     s0: np.ndarray  # (K,)
     s1: np.ndarray  # (K, d)
     s2: np.ndarray  # (K, d, d)
     s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
-    slopes: tuple  # (s1, s2, s3) over all data, outliers included: what a gradient is made of
+    cubes: np.ndarray  # (K, d (d + 1) (d + 2) / 6) its terms x_i x_j x_k, i >= j >= k; or empty
+    # (K, 7) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum of
+    # absolute values and of the sum, and of a row's root mean square.
+    limits: np.ndarray
+
+
+class Sums(NamedTuple):
+    """What is known of a model; shared by all chains."""
+
+    points: np.ndarray  # (K, d) references
+    used: np.ndarray  # (K,) coordinates beyond these are not there
     metric: np.ndarray  # (K, d, d) B
-    limits: np.ndarray  # (K, 5) remainder of the sum, of a row; growth; rounding; of a pilot's sum
+    raced: Terms
+    whole: Terms  # over all rows
+
+
+def terms(s0, s1, s2, s3, limits) -> Terms:
+    """Sums of all configurations, third-order ones also in their most compact form."""
+    if not s3.size:
+        return Terms(s0, s1, s2, s3, np.zeros((0, 1)), limits)
+    d, parts = s1.shape[1], []
+    for i in range(d):
+        b, c = np.tril_indices(i + 1)
+        same = (b == i).astype(int) + (c == i)  # of three indices, how often i is among the others
+        parts.append(s3[:, i, : len(b)] * np.array([3.0, 1.5, 1.0])[same])
+    return Terms(s0, s1, s2, s3, np.concatenate(parts, axis=1), limits)
 
 
 class Polynomial(NamedTuple):
@@ -42,7 +66,7 @@ class Polynomial(NamedTuple):
     scaled: np.ndarray  # (arms, d) B (x - x*)
     sizes: np.ndarray  # (arms,) a
     tables: np.ndarray  # (arms,) the configuration; -1: nothing known yet
-    values: np.ndarray  # (arms,) the sum of h there
+    values: np.ndarray  # (arms,) the sum of h there, over all rows
     pairs: np.ndarray  # scratch: products of two steps
     source: Any  # what the residuals need
 
@@ -54,7 +78,7 @@ def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial
     return Polynomial(
         sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
         np.zeros((arms, d)), np.zeros(arms), np.full(arms, -1), np.zeros(arms),
-        np.zeros(sums.s3.shape[-1]), source.bind(ints, floats),
+        np.zeros(d * (d + 1) // 2), source.bind(ints, floats),
     )  # fmt: skip
 
 
@@ -99,28 +123,28 @@ def value_at(s1, s2, d):
 
 
 @jit(flags=FLAGS, inner=True)
-def cubic_at(s3, d, pairs):
-    """The third-order term."""
-    total, at = 0.0, np.uint64(0)
-    for j in range(np.uint64(len(d))):
-        for k in range(np.uint64(j + 1)):
-            pairs[at + k] = d[j] * d[k]
-        at += np.uint64(j + 1)
+def cubic_at(cubes, d, pairs):
+    """The third-order term: x_i times the products of all pairs up to i."""
+    total, at, first = 0.0, np.uint64(0), np.uint64(0)
     for i in range(np.uint64(len(d))):
+        for k in range(np.uint64(i + 1)):
+            pairs[at + k] = d[i] * d[k]
+        at += np.uint64(i + 1)
         row = 0.0
-        for q in range(np.uint64(len(pairs))):
-            row += s3[i, q] * pairs[q]
+        for q in range(at):
+            row += cubes[first + q] * pairs[q]
+        first += at
         total += d[i] * row
     return total / 6.0
 
 
 @jit(flags=FLAGS, inner=True)
-def apply(matrix, d, out):
-    """out = matrix d; return its squared length."""
+def apply(matrix, d, out, used):
+    """out = matrix d; return its squared length. Beyond the first `used` both are zeros."""
     total = 0.0
-    for i in range(np.uint64(len(d))):
+    for i in range(np.uint64(used)):
         row = 0.0
-        for j in range(np.uint64(len(d))):
+        for j in range(np.uint64(used)):
             row += matrix[i, j] * d[j]
         out[i] = row
         total += row * row
@@ -139,8 +163,18 @@ def stands(own, trial, arm, table):
 
 
 @jit(inner="always")
-def polynomial_mean(trial, arm):
-    """Sum of h over the raced rows, at the arm that stands in the state."""
+def sum_of(own, parts, table, steps):
+    """The polynomial of some rows."""
+    used = own.sums.used[table]
+    value = parts.s0[table] + value_at(parts.s1[table], parts.s2[table], steps[:used])
+    if len(parts.cubes) > 0:
+        value += cubic_at(parts.cubes[table], steps[:used], own.pairs)
+    return value
+
+
+@jit(inner="always")
+def whole_sum(trial, arm):
+    """Sum of h over all rows, at the arm that stands in the state."""
     own = trial.control.own
     table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
     if stands(own, trial, arm, table):  # it was rejected, or did not move
@@ -154,33 +188,39 @@ def polynomial_mean(trial, arm):
     own.tables[arm] = table
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
-    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, scaled))
-    value = own.sums.s0[table] + value_at(own.sums.s1[table], own.sums.s2[table], steps)
-    if len(own.sums.s3) > 0:
-        value += cubic_at(own.sums.s3[table], steps, own.pairs)
-    own.values[arm] = value
-    return value
+    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, scaled, own.sums.used[table]))
+    own.values[arm] = sum_of(own, own.sums.whole, table, steps)
+    return own.values[arm]
+
+
+@jit(inner="always")
+def polynomial_mean(trial, arm):
+    """Sum of h over the raced rows, at the arm that stands in the state."""
+    value, own = whole_sum(trial, arm), trial.control.own
+    if len(trial.control.outliers) == 0:
+        return value
+    return sum_of(own, own.sums.raced, own.tables[arm], own.steps[arm])
 
 
 @jit(inner="always")
 def distance(trial, arm):
     """a^2 per parameter."""
     own = trial.control.own
-    return own.sizes[arm] * own.sizes[arm] / len(own.floats)
+    return own.sizes[arm] * own.sizes[arm] / own.sums.used[own.tables[arm]]
 
 
 @jit(inner="always")
-def remainder(sums, table, size, which):
+def remainder(parts, table, size, which):
     """Bound of a residual at distance `size`, by the limits that column `which` holds."""
     power = size * size * size / 6.0
-    if len(sums.s3) > 0:
+    if len(parts.cubes) > 0:
         power *= size / 4.0
-    growth = min(sums.limits[table, 2] * size, 700.0)
-    return sums.limits[table, which] * power * exp(growth)
+    growth = min(parts.limits[table, 2] * size, 700.0)
+    return parts.limits[table, which] * power * exp(growth)
 
 
 @jit(inner="always")
-def apart(trial, i, j, which):
+def apart(trial, i, j, parts, which):
     """Bound of |residual_i - residual_j| by one of the limits.
 
     |R(x_i) - R(x_j)| is at most both remainders together, and at most |x_i - x_j| times the
@@ -189,31 +229,41 @@ def apart(trial, i, j, which):
     own = trial.control.own
     a, b = own.sizes[i], own.sizes[j]
     first, second = own.tables[i], own.tables[j]
-    bound = remainder(own.sums, first, a, which) + remainder(own.sums, second, b, which)
+    bound = remainder(parts, first, a, which) + remainder(parts, second, b, which)
     if first == second and max(a, b) > 0.0:
         square = 0.0
-        for k in range(len(own.floats)):
+        for k in range(own.sums.used[first]):
             gap = own.scaled[i, k] - own.scaled[j, k]
             square += gap * gap
         far = max(a, b)
-        order = 4.0 if len(own.sums.s3) > 0 else 3.0
-        bound = min(bound, remainder(own.sums, first, far, which) * order * sqrt(square) / far)
+        order = 4.0 if len(parts.cubes) > 0 else 3.0
+        bound = min(bound, remainder(parts, first, far, which) * order * sqrt(square) / far)
     return bound
 
 
 @jit(inner="always")
-def reach(trial, i, j, each):
-    """Bound of |residual_i - residual_j|, of one row or of the sum over rows."""
+def reach(trial, i, j, each, everything):
+    """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
     own = trial.control.own
-    rounding = max(own.sums.limits[own.tables[i], 3], own.sums.limits[own.tables[j], 3])
-    bound = apart(trial, i, j, 1 if each else 0)
+    parts = own.sums.whole if everything else own.sums.raced
+    rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
+    bound = apart(trial, i, j, parts, 1 if each else 0)
     return bound + (rounding if each else rounding * trial.control.size)
 
 
 @jit(inner="always")
-def estimate(trial, i, j):
+def estimate(trial, i, j, everything):
     """What a pilot, with a margin, says of the sum."""
-    return apart(trial, i, j, 4)
+    own = trial.control.own
+    parts = own.sums.whole if everything else own.sums.raced
+    rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
+    return apart(trial, i, j, parts, 5) + rounding * trial.control.size
+
+
+@jit(inner="always")
+def spread(trial, i, j):
+    """How widely residuals of two arms differ over the raced rows."""
+    return apart(trial, i, j, trial.control.own.sums.raced, 6)
 
 
 @jit(inner="always")
@@ -224,14 +274,15 @@ def trusted(trial, arm):
     """
     own = trial.control.own
     a = own.sizes[arm]
-    return remainder(own.sums, own.tables[arm], a, 4) <= sqrt(trial.control.size) * max(a, 1.0)
+    limit = sqrt(trial.control.size) * max(a, 1.0)
+    return remainder(own.sums.raced, own.tables[arm], a, 4) <= limit
 
 
 @jit(inner="always")
 def add_gradient(own, trial, start, out):
     """Write the derivatives of s(x), over all data, by the floats start .. start + len(out)."""
-    s1, s2, s3 = own.sums.slopes
-    table, steps = table_of(own, trial.ints), own.steps[0]
+    table, known = table_of(own, trial.ints), own.sums.whole
+    s1, s2, s3, steps = known.s1, known.s2, known.s3, own.steps[0][: own.sums.used[table]]
     own.tables[0] = -1  # these steps are not those of a decision
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
@@ -250,4 +301,6 @@ def add_gradient(own, trial, start, out):
 
 def polynomial_functions(residuals) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
-    return ControlFunctions(polynomial_mean, residuals, reach, distance, trusted, estimate)
+    return ControlFunctions(
+        polynomial_mean, residuals, reach, distance, trusted, estimate, spread, whole_sum
+    )

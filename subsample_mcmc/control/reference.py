@@ -66,6 +66,12 @@ def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     return np.diag(found)
 
 
+def used_of(model, ints) -> int:
+    """Continuous values beyond these are not there in a configuration of the discrete blocks."""
+    ends = (v.block.start + v.length(ints) for v in model.variables.values() if not v.support)
+    return max(ends, default=0)
+
+
 def whole_state(d: int) -> Block:
     """All continuous blocks as one."""
     return Block("all", False, (d,), 0)

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from subsample_mcmc.control.given import Given
 from subsample_mcmc.control.linear import Linear, cubic
-from subsample_mcmc.control.pilot import influential, pilot
+from subsample_mcmc.control.pilot import Probes, influential, pilot
 from subsample_mcmc.control.polynomial import (
     Polynomial,
     Sums,
@@ -24,8 +24,9 @@ from subsample_mcmc.control.polynomial import (
     make_polynomial,
     metric_of,
     polynomial_functions,
+    terms,
 )
-from subsample_mcmc.control.reference import references_of
+from subsample_mcmc.control.reference import references_of, used_of
 from subsample_mcmc.control.stencil import Stencil
 from subsample_mcmc.kernels.controlled import Control, ControlFunctions
 
@@ -180,21 +181,22 @@ class Taylor(Control):
         count = prod(supports)
         references = references_of(self.fit, model, count)
         source = self.new_source(model, references)
-        none = np.zeros(0, dtype=np.int64)
+        outliers = np.zeros(0, dtype=np.int64)
         made = {"model": model, "strides": strides, "references": references, "source": source}
-        sums = self.add_up(model, source, references, supports, none)
+        sums = self.add_up(model, source, references, supports, outliers)
+        several = isinstance(self.fit, list | tuple)
+        probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
         if self.outliers:
-            bad = influential(model, source, sums, strides, self.outliers)
-            full, none = sums, bad
-            sums = self.add_up(model, source, references, supports, bad, full)
-        measured = pilot(model, source, sums, strides, none)
-        self.made.update(made, sums=sums, outliers=none, measured=measured, kept=source.kept())
+            outliers = influential(probes, sums, self.outliers)
+            sums = self.add_up(model, source, references, supports, outliers, sums)
+        measured = pilot(probes, sums, outliers)
+        self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
 
     def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
-        """The sums over all rows but the outliers; full: sums over all rows.
+        """The sums over all rows but the outliers; full: those over all rows.
 
         Their metric stays: without its outliers a direction may look flat, and no distance would
-        measure it. So does their gradient, which leads proposals.
+        measure it.
         """
         d, keep, parts = len(model.floats), Keep(outliers), []
         total = model.size * len(references) * (2 if source.known() else 1)
@@ -204,19 +206,19 @@ class Taylor(Control):
             for table, reference in enumerate(references):
                 ints = np.array(np.unravel_index(table, supports), dtype=np.int64).ravel()
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
-                metric, inverse = metric_of(-s2)
-                if full is not None:
-                    metric, inverse = full.metric[table], np.linalg.inv(full.metric[table])
-                limits = np.zeros(5)
+                used, metric, inverse = used_of(model, ints), *np.zeros((2, d, d))
+                if full is None:
+                    made = metric_of(-s2[:used, :used])
+                    metric[:used, :used], inverse[:used, :used] = made
+                else:
+                    metric = full.metric[table]
+                    inverse[:used, :used] = np.linalg.inv(metric[:used, :used])
+                limits = np.zeros(7)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
                 s0 = s0 if source.constant else 0.0
-                parts.append((reference, s0, s1, s2, s3, metric, limits))
-        points, s0s, s1s, s2s, s3s, metrics, all_limits = zip(*parts, strict=True)
-        third = np.array(s3s) if source.order > 2 else np.zeros((0, d, 1))
-        first, second = np.array(s1s), np.array(s2s)
-        slopes = (first, second, third) if full is None else full.slopes
-        return Sums(
-            np.array(points), np.array(s0s), first, second, third, slopes, np.array(metrics),
-            np.array(all_limits),
-        )  # fmt: skip
+                parts.append((reference, used, metric, s0, s1, s2, s3, limits))
+        points, used, metrics, s0s, s1s, s2s, s3s, limits = map(np.array, zip(*parts, strict=True))
+        third = s3s if source.order > 2 else np.zeros((0, d, 1))
+        found = terms(s0s, s1s, s2s, third, limits)
+        return Sums(points, used, metrics, found, full.whole if full else found)

@@ -14,13 +14,14 @@ import numpy as np
 from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import jit
 from subsample_mcmc.rules.betting import Betting
+from subsample_mcmc.rules.normal import Normal
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing
-from subsample_mcmc.selectors.selector import Selector, Sources, not_a_sum
+from subsample_mcmc.selectors.selector import Selector
 
 
 @jit(inner="always")
-def unknown(trial, i, j):
+def unknown(trial, i, j, everything):
     """For control variates whose residuals' size is not known."""
     return np.inf
 
@@ -30,10 +31,14 @@ class ControlFunctions(NamedTuple):
 
     mean: Any  # (trial, arm) -> sum of h over all rows that are raced; the arm is in the state
     residuals: Any  # (trial, arm, rows, out): l - h; places the arm itself
-    reach: Any  # (trial, i, j, each) -> bound of |residual_i - residual_j|, of one row or the sum
+    # (trial, i, j, each, everything) -> bound of |residual_i - residual_j|, of one row or of the
+    # sum over the rows that are raced, or over all of them.
+    reach: Any
     distance: Any  # (trial, arm) -> squared distance from the reference, 1 on average at home
     trusted: Any  # (trial, arm) -> bool: is h likely to be a help, so near the reference
-    estimate: Any = unknown  # (trial, i, j) -> what a pilot says of reach(trial, i, j, False)
+    estimate: Any = unknown  # (trial, i, j, everything) -> what a pilot says of the sum's reach
+    spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
+    whole: Any = None  # (trial, arm) -> sum of h over all rows, where that is known
 
 
 class Controls(NamedTuple):
@@ -155,6 +160,13 @@ def with_range(selector: Selector, control: Control | None, model, arms: int) ->
     return replace(selector, rule=made)
 
 
+def is_floored(selector: Selector, functions: ControlFunctions) -> bool:
+    """Does the rule take from the control variate how widely residuals vary at least."""
+    rule = getattr(selector, "rule", None)
+    paired = isinstance(rule, Normal) and rule.paired
+    return paired and functions.spread is not None
+
+
 def asks_control(selector: Selector, control: Control | None) -> bool:
     """Does the rule take its range from the control variate, decision by decision."""
     rule = getattr(selector, "rule", None)
@@ -164,131 +176,3 @@ def asks_control(selector: Selector, control: Control | None) -> bool:
         and rule.spread is None
         and rule.bounds is None
     )
-
-
-_sources: dict[Any, Sources] = {}
-
-
-def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
-    """The batch functions of residuals."""
-    key = (sources, functions)
-    if key in _sources:
-        return _sources[key]
-    plain, total_of, residuals = sources.rewards, sources.total, functions.residuals
-
-    @jit(inner=True)
-    def rewards(trial, arm, rows, out):
-        if trial.control.off[0] == 1:
-            plain(trial, arm, rows, out)
-        else:
-            residuals(trial, arm, rows, out)
-
-    @jit(inner=True)
-    def total(trial, arm, size):
-        """Exact sum of the residuals over the rows that are raced: all, less what is known."""
-        own = trial.control
-        return total_of(trial, arm, own.size) - own.means[arm]
-
-    _sources[key] = Sources(rewards, total, sources.touch)
-    return _sources[key]
-
-
-def consultation(
-    sources: Sources, functions: ControlFunctions, place, betting: bool, ranged: bool
-) -> Any:
-    """consult(judge, current): moves what is known into the offsets, and rules arms out."""
-    mean, _, reach, distance, trusted, estimate = functions
-    rewards = sources.rewards
-
-    @jit(inner=True)
-    def read_outliers(trial, arm):
-        own, value, first = trial.control, 0.0, 0
-        while first < len(own.outliers):
-            count = min(CHUNK, len(own.outliers) - first)
-            rewards(trial, arm, own.outliers[first : first + count], own.values[:count])
-            for i in range(count):
-                value += own.values[i]
-            first += count
-        return value
-
-    @jit(inner="always")
-    def rule_out(judge):
-        """Drop arms that the rest of the data will not bring back.
-
-        Return how many are left, the best, and whether an unproved risk was taken.
-        """
-        trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
-        leader, left, risk = -1, 0, 0
-        for arm in range(len(offsets)):
-            if offsets[arm] > -np.inf and (leader < 0 or offsets[arm] > offsets[leader]):
-                leader = arm
-        for arm in range(len(offsets)):
-            if offsets[arm] == -np.inf:
-                continue
-            if own.off[0] == 0 and arm != leader:
-                ahead = offsets[leader] - offsets[arm]
-                if own.certain == 1 and ahead > reach(trial, leader, arm, False):
-                    own.left[arm] = -np.inf
-                    continue
-                if own.likely == 1 and ahead > estimate(trial, leader, arm):
-                    own.left[arm], risk = -np.inf, 1
-                    continue
-            left += 1
-        return left, leader, risk
-
-    @jit(inner=True)
-    def declare(judge):
-        """Tell the rule how far the residuals of two arms can lie apart, at these values."""
-        low, own = judge.params.rule.low, judge.trial.control
-        for i in range(len(own.left)):
-            for j in range(len(own.left)):
-                both = own.left[i] > -np.inf and own.left[j] > -np.inf and i != j
-                far = np.inf if own.off[0] == 1 else reach(judge.trial, i, j, True)
-                low[i, j] = -far if both else 0.0
-
-    @jit(inner="always")
-    def consult(judge, current):
-        """Return (an arm whose outliers are no number, or -1; the only arm left, or -1; risk)."""
-        trial, offsets, own, tally = judge.trial, judge.offsets, judge.trial.control, judge.tally[0]
-        possible = 0
-        own.off[0] = 0
-        for arm in range(len(offsets)):
-            own.means[arm], own.left[arm] = 0.0, offsets[arm]
-            possible += 1 if offsets[arm] > -np.inf else 0
-        if possible < 2:
-            return -1, -1, 0
-        for arm in range(len(offsets)):
-            if offsets[arm] == -np.inf:
-                continue
-            place(trial, arm)
-            own.means[arm] = mean(trial, arm)
-            if not abs(own.means[arm]) < np.inf:
-                if ranged and not betting:  # the user's range is one of residuals
-                    return arm, -1, 0
-                own.off[0] = 1
-            if not (ranged or trusted(trial, arm)):
-                own.off[0] = 1
-        if 0 <= current < len(offsets) and offsets[current] > -np.inf:
-            tally.distance += distance(trial, current)
-        for arm in range(len(offsets)):
-            if offsets[arm] == -np.inf:
-                continue
-            if own.off[0] == 1:
-                own.means[arm] = 0.0
-            if len(own.outliers) > 0:
-                value = read_outliers(trial, arm)
-                tally.pulls += len(own.outliers)
-                if not_a_sum(value):
-                    return arm, -1, 0
-                own.means[arm] += value
-            offsets[arm] += own.means[arm]
-            own.left[arm] = offsets[arm]
-        left, leader, risk = rule_out(judge)
-        if left == 1:
-            tally.predicted += 1
-            return -1, leader, risk
-        if betting:
-            declare(judge)
-        return -1, -1, risk
-
-    return consult

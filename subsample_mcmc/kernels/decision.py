@@ -6,12 +6,8 @@ import numpy as np
 
 from subsample_mcmc.draws import WEYL, hashed
 from subsample_mcmc.jit import jit
-from subsample_mcmc.kernels.controlled import (
-    Control,
-    asks_control,
-    consultation,
-    residual_sources,
-)
+from subsample_mcmc.kernels.consult import consultation, residual_sources
+from subsample_mcmc.kernels.controlled import Control, asks_control, is_floored
 from subsample_mcmc.kernels.trial import SAMPLED, model_sources, place
 from subsample_mcmc.rules.race import (
     ALONE,
@@ -73,10 +69,11 @@ _deciders: dict[Any, Any] = {}
 
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
     """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources, consult, kind = model_sources(model, touched), None, (False, False)
+    sources, consult, kind = model_sources(model, touched), None, (False, False, False)
     if control is not None:
         ranged = getattr(getattr(selector, "rule", None), "declares_range", False)
-        functions, kind = control.functions(model), (asks_control(selector, control), ranged)
+        functions = control.functions(model)
+        kind = asks_control(selector, control), ranged, is_floored(selector, functions)
         consult = consultation(sources, functions, place, *kind)
         sources = residual_sources(sources, functions)
     choose = selector.build(sources)
@@ -174,7 +171,9 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
         if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
             chain.audits[0] += WEYL
             if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
+                trial.target[0].asleep += 1  # an audit leaves no trace
                 none = reconsider(judge, made.arm)
+                trial.target[0].asleep -= 1
                 if none >= 0:  # a race may not have read the datum that is no number
                     fail(now, trial, NOT_FINITE, none, -1)
                     place(trial, current)

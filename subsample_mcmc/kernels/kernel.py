@@ -57,9 +57,12 @@ class Run:
     floats: np.ndarray
     words: np.ndarray  # statistics of the draw under way
     kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
+    known: np.ndarray | None = None  # exact sums that all kernels share (totals.py)
     tilts: dict[str, np.ndarray] = field(default_factory=dict)  # added to log priors, by block
     leaf: int = 0  # the leaf that is bound next
     word: int = 0
+    reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
+    before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
 
     def keep(self, name: str, array: np.ndarray) -> np.ndarray:
         """Make an array part of the checkpoint: what a kernel has learnt."""
@@ -67,7 +70,7 @@ class Run:
         return array
 
     def tilt(self, name: str, support: int) -> np.ndarray:
-        """What is added to the log prior of a discrete block's values; zeros, or sm.WangLandau's."""
+        """What is added to the log prior of a discrete block's values: zeros, or WangLandau's."""
         return self.tilts.setdefault(name, np.zeros(support))
 
     def next_words(self, count: int) -> np.ndarray:
@@ -113,7 +116,7 @@ class Kernel:
         for label, leaf in labelled(self):
             told = leaf.facts(model)
             lines.append(
-                f"  {label}: {told['kind']} moves {', '.join(told['writes'])}; "
+                f"  {label}: {told['kind']} moves {', '.join(told['writes']) or 'nothing'}; "
                 f"{told['selector'] or 'no decision'}; guarantee: {told['guarantee']}"
                 + (f" ({told['note']})" if told["note"] else "")
             )
@@ -141,6 +144,9 @@ class Leaf(Kernel):
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""
+
+    def check_among(self, leaves: "list[Leaf]") -> None:
+        """Refuse other kernels of the composition that it cannot work with."""
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
         """What describe() and report() say about it."""
@@ -236,6 +242,7 @@ def check(kernel: Kernel, model: Model) -> None:
         advice = "combine several with k1 >> k2" if several else "give one such as sm.Gibbs('k')"
         raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {advice}.")
     moved: set[str] = set()
+    leaves = list(kernel.leaves())
     for label, leaf in labelled(kernel):
         missing = [name for name in leaf.writes if name not in model.variables]
         if missing:
@@ -243,6 +250,7 @@ def check(kernel: Kernel, model: Model) -> None:
                 f"kernel {label} moves {missing[0]!r}, which is no block of {model.names}."
             )
         leaf.check(model)
+        leaf.check_among(leaves)
         moved |= set(leaf.writes)
     still = [name for name in model.names if name not in moved]
     if still:

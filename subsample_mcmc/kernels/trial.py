@@ -1,8 +1,8 @@
 """Arms tried in the state itself: the context of a decision, and the rewards of a model.
 
-All kernels share one kind of context, so that the machine code of a model's race is compiled once:
-an arm is a value of one discrete site, or a row of candidate values for a continuous block, or both.
-It is tried by writing it into the state; the chosen one is written last.
+All kernels share one kind of context, so that a model's race is compiled once: an arm is a value
+of one discrete site, or a row of candidate values for a continuous block, or both. It is tried by
+writing it into the state; the chosen one is written last.
 """
 
 from typing import Any, NamedTuple
@@ -10,6 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.totals import (
+    MASK,
+    by_chunks,
+    has_etas,
+    known_of,
+    remembered,
+    room_of,
+)
 from subsample_mcmc.rules.race import Shape
 from subsample_mcmc.selectors.selector import (
     Selector,
@@ -28,10 +36,10 @@ TARGET = np.dtype(
         ("leaf", np.int64),
         ("beside", np.int64),  # of a joint arm: where the floats start that go with the site
         ("joint", np.int64),  # and how many they are; else 0
+        ("asleep", np.int64),  # not 0: exact sums are neither looked up nor remembered
     ],
     align=True,
 )
-MASK = np.int64(2**63 - 1)  # tells LLVM that an index is not negative
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
 
@@ -46,6 +54,9 @@ class Trial(NamedTuple):
     candidates: np.ndarray  # (arms, length) values of a continuous block
     indices: np.ndarray  # data touched, all sites in a row
     control: Any  # Controls, or () without a control variate
+    room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
+    known: np.ndarray  # exact sums, by the state that they are of
+    pulls: np.ndarray  # (1,) where the kernel counts the rewards that it reads
 
 
 class Judge(NamedTuple):
@@ -84,12 +95,15 @@ def make_trial(
     target["site"], target["leaf"] = 0 if block.discrete else -1, run.leaf
     if beside is not None:
         target["beside"], target["joint"] = beside.start, beside.length
+    known = known_of(model, run)
+    target["asleep"] = int(len(known) == 1)
     empty = np.zeros((1, 1)) if candidates is None else candidates
     few = np.zeros(1, dtype=np.int64)
     few.flags.writeable = False
     return Trial(
         model.state(run.ints, run.floats), model.data, run.ints, run.floats, target, empty,
-        few if indices is None else indices, controls,
+        few if indices is None else indices, controls, room_of(model),
+        known, np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -100,6 +114,7 @@ def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge
     shape = Shape(sizes, shared=True, barred=barred, dear=bool(trial.control))
     kind = np.int32 if model.size < 2**31 else np.int64
     offsets = np.zeros(arms)
+    trial = trial._replace(pulls=tally["pulls"])
     return Judge(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
@@ -120,7 +135,8 @@ def model_sources(model, touched: bool) -> Sources:
     """The batch functions of a model, over all data or over those that a site touches."""
     likelihood, prepare, _ = model.compiled
     large = () if touched else model.large
-    key = (likelihood, prepare, large, touched)
+    chunks = by_chunks(model) if has_etas(model) and not touched else None
+    key = (likelihood, prepare, large, touched, chunks)
     if key in _sources:
         return _sources[key]
     if prepare is None:
@@ -173,11 +189,19 @@ def model_sources(model, touched: bool) -> Sources:
         batch(trial.state, trial.data, trial.indices, first, made, rows, out)
 
     @jit(inner=True, user=counts)
-    def total(trial, arm, size):
-        place(trial, arm)
+    def summed(trial, size):
         made, first = prepare(trial.state, trial.data), trial.target[0].first
         return streamed(trial.state, trial.data, trial.indices, first, made, size)
 
+    add_up = chunks or summed
+
+    @jit(inner=True)
+    def total(trial, arm, size):
+        place(trial, arm)
+        return add_up(trial, size)
+
+    if not touched:
+        total = remembered(place, add_up)
     _sources[key] = Sources(rewards, total, touching(large))
     return _sources[key]
 

@@ -1,5 +1,5 @@
 """Ready models: likelihoods with everything that subsampling wants to know of them."""
 
-from subsample_mcmc.models import glm
+from subsample_mcmc.models import arch, glm, returns
 
-__all__ = ["glm"]
+__all__ = ["arch", "glm", "returns"]

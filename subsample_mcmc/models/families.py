@@ -41,6 +41,83 @@ def linear_scale(state, data, n):
     return linear(state, data, n), state.log_sigma[0]
 
 
+# --------------------------------------------------------- predictors of consecutive data at once
+FOUR = np.uint64(4)
+
+
+def by_rows(x, beta, first, out):
+    """Write x'beta of the data from `first` on, four sums at a time: for rows that lie together."""
+    x, size = x[first:], np.uint64(len(out))
+    for i in range(np.uint64(0), size - size % FOUR, FOUR):
+        j, k, l = i + np.uint64(1), i + np.uint64(2), i + np.uint64(3)
+        a = b = c = d = 0.0
+        for m in range(np.uint64(len(beta))):
+            slope = beta[m]
+            a += x[i, m] * slope
+            b += x[j, m] * slope
+            c += x[k, m] * slope
+            d += x[l, m] * slope
+        out[i], out[j], out[k], out[l] = a, b, c, d
+    for i in range(size - size % FOUR, size):
+        total = 0.0
+        for m in range(np.uint64(len(beta))):
+            total += x[i, m] * beta[m]
+        out[i] = total
+
+
+def by_columns(x, beta, first, out):
+    """The same, column by column: for columns that lie together."""
+    for i in range(len(out)):
+        out[i] = 0.0
+    for m in range(len(beta)):
+        column, slope = x.T[m][first:], beta[m]
+        for i in range(len(out)):
+            out[i] += slope * column[i]
+
+
+def linears(product):
+    """The predictors of `linear`, by one of the two."""
+
+    def etas(state, data, first, out):
+        product(data.x, state.beta, first, out[0])
+
+    return etas
+
+
+def linears_offset(product):
+    """Those of `linear_offset`."""
+
+    def etas(state, data, first, out):
+        product(data.x, state.beta, first, out[0])
+        offset = data.offset[first:]
+        for i in range(out.shape[1]):
+            out[0, i] += offset[i]
+
+    return etas
+
+
+def linears_scale(product):
+    """Those of `linear_scale`."""
+
+    def etas(state, data, first, out):
+        product(data.x, state.beta, first, out[0])
+        log_sigma = state.log_sigma[0]
+        for i in range(out.shape[1]):
+            out[1, i] = log_sigma
+
+    return etas
+
+
+def many_scores(product):
+    """The scores of softmax."""
+
+    def etas(state, data, first, out):
+        for k in range(len(out)):
+            product(data.x, state.beta[k], first, out[k])
+
+    return etas
+
+
 # ------------------------------------------------------------------------------------ gaussian
 def gaussian(eta, data, n):
     """Normal density with mean eta and the given sigma."""

@@ -20,6 +20,7 @@ Whether a logistic model's classes can be separated by a plane, in which case th
 no maximum, is not checked: a proper prior keeps the posterior proper.
 """
 
+from dataclasses import replace
 from math import log, pi, sqrt
 
 import numpy as np
@@ -56,9 +57,15 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
     x = matrix(x)
     y = column(y, "y", len(x))
     if sigma is None:
-        predictors = Predictors(f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives)
+        predictors = Predictors(
+            f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
+            etas=f.linears_scale(product(x)),
+        )  # fmt: skip
         return scaled(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
-    predictors = Predictors(f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder)
+    predictors = Predictors(
+        f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder,
+        etas=f.linears(product(x)),
+    )  # fmt: skip
     sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
     data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
     return made(predictors, data, log_prior, prior_sd, start)
@@ -76,9 +83,15 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     constant = -float(betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
     if sigma is None:
-        predictors = Predictors(f.linear_scale, f.student_t_scale, f.student_t_scale_derivatives)
+        predictors = Predictors(
+            f.linear_scale, f.student_t_scale, f.student_t_scale_derivatives,
+            etas=f.linears_scale(product(x)),
+        )  # fmt: skip
         return scaled(predictors, data | {"constant": constant}, log_prior, prior_sd, start)
-    predictors = Predictors(f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder)
+    predictors = Predictors(
+        f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder,
+        etas=f.linears(product(x)),
+    )  # fmt: skip
     sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
     data |= {"sigma": sigma, "constant": constant - log(sigma)}
     return made(predictors, data, log_prior, prior_sd, start)
@@ -94,7 +107,10 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         column(y, "y", len(x)), zero_one,
         "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
     )  # fmt: skip
-    predictors = Predictors(f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder)
+    predictors = Predictors(
+        f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder,
+        etas=f.linears(product(x)),
+    )  # fmt: skip
     return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
 
 
@@ -104,8 +120,10 @@ def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Mod
     Blocks: beta (d,). y: counts. offset: one number per row, such as the log of an exposure.
     See the module's docstring for the rest.
     """
-    data, eta = counted(x, y, offset, "poisson")
-    predictors = Predictors(eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0)
+    data, eta, etas = counted(x, y, offset, "poisson")
+    predictors = Predictors(
+        eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
+    )
     return made(predictors, data, log_prior, prior_sd, start)
 
 
@@ -119,12 +137,13 @@ def negative_binomial(
     offset: one number per row, such as the log of an exposure.
     See the module's docstring for the rest.
     """
-    data, eta = counted(x, y, offset, "negative_binomial")
+    data, eta, etas = counted(x, y, offset, "negative_binomial")
     dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
     data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
     predictors = Predictors(
-        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder
-    )
+        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
+        etas=etas,
+    )  # fmt: skip
     return made(predictors, data, log_prior, prior_sd, start)
 
 
@@ -152,17 +171,24 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
         f"labels must be 0 .. {classes - 1}, because classes={classes}",
     )  # fmt: skip
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
-    return made(predictors_of(classes), data, log_prior, prior_sd, start, shape)
+    predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
+    return made(predictors, data, log_prior, prior_sd, start, shape)
 
 
 # -------------------------------------------------------------------------------- common parts
 def counted(x, y, offset, family: str):
-    """(data, predictor) of a model of counts."""
+    """(data, eta, etas) of a model of counts."""
     x = matrix(x)
     y = restricted(column(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
     if offset is None:
-        return {"x": x, "y": y}, f.linear
-    return {"x": x, "y": y, "offset": column(offset, "offset", len(x))}, f.linear_offset
+        return {"x": x, "y": y}, f.linear, f.linears(product(x))
+    data = {"x": x, "y": y, "offset": column(offset, "offset", len(x))}
+    return data, f.linear_offset, f.linears_offset(product(x))
+
+
+def product(x):
+    """How x'beta of many rows is computed fastest: along what lies together in memory."""
+    return f.by_rows if abs(x.strides[1]) < abs(x.strides[0]) else f.by_columns
 
 
 def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:

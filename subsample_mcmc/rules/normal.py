@@ -13,9 +13,11 @@ from subsample_mcmc.rules.race import (
     Rule,
     RuleFunctions,
     Shape,
+    error_at,
     gap,
-    skewness,
+    skewness_at,
     standard_error,
+    variance,
 )
 
 # The guard trusts a mean of T rows once T >= GUARD_ROWS * skewness^2 * (B/z)^2, the last factor
@@ -23,6 +25,7 @@ from subsample_mcmc.rules.race import (
 # LogNormal(0,1), LogNormal(0,2) and Gamma(.15) so that errors stay within delta >= .01.
 GUARD_ROWS = 300.0
 GUARD_FLOOR = 0.1
+FLOORED = 64  # arms up to which a control variate may say how widely their differences vary
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,10 @@ class Normal(Rule):
         most = max(looks(batch / size, growth) for size in shape.sizes if size > 0)
         line = boundary_line(delta / max(rivals, 1), side, growth, most)
         kind = 0 if self.paired else (1 if shape.shared else 2)
-        fields = record("line", "batch", "growth", "kind", "guard")
-        return fields(line, float(batch), float(growth), kind, GUARD_ROWS if self.guard else 0.0)
+        fields = record("line", "batch", "growth", "kind", "guard", "floor")
+        guard = GUARD_ROWS if self.guard else 0.0
+        arms = shape.arms if shape.arms <= FLOORED else 0
+        return fields(line, float(batch), float(growth), kind, guard, np.zeros((arms, arms)))
 
     def memory(self, shape: Shape):
         """B per arm: populations of different sizes have different first fractions."""
@@ -106,6 +111,18 @@ def guarded(z, skew, rows, params, bound):
 
 
 @jit(inner="always")
+def believed(race, params, arm):
+    """Variance of leader - arm: the sample's, or more where a control variate knows better.
+
+    Residuals may vary by few rows, which a small batch has not met.
+    """
+    seen = variance(race, arm)
+    if len(params.floor) == 0:
+        return seen
+    return max(seen, params.floor[race.now[0].leader, arm])
+
+
+@jit(inner="always")
 def smoothed(race, arm, error):
     """Squared standard error with one pseudo-observation of the spread seen over all arms.
 
@@ -128,15 +145,16 @@ def smoothed(race, arm, error):
 @jit(inner="always")
 def drop(race, params, memory, arm):
     leader, distance, bound = race.now[0].leader, gap(race, arm), memory[0][arm]
-    error = standard_error(race, arm)
     if params.kind == 0:
+        spread = believed(race, params, arm)
+        error = error_at(race, arm, spread)
         if error <= 0.0:  # identical rewards so far: no information, read on
             return False
         if params.guard > 0.0 and bound > 0.0:
-            return guarded(
-                distance / error, skewness(race, arm), race.arms[arm].drawn, params, bound
-            )
+            skew = skewness_at(race, arm, spread)
+            return guarded(distance / error, skew, race.arms[arm].drawn, params, bound)
         return distance > bound * error
+    error = standard_error(race, arm)
     other = standard_error(race, leader)
     if params.kind == 1:
         if error <= 0.0 and other <= 0.0:

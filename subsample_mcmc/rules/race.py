@@ -192,16 +192,21 @@ def variance(race, arm):
 
 
 @jit(inner="always")
-def skewness(race, arm):
-    """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
+def skewness_at(race, arm, spread):
+    """The same at another variance of the rewards: its third moment over spread^1.5."""
     own = race.arms[arm]
     mean, square = own.first / own.seen, own.second / own.seen
-    spread = variance(race, arm)
     if spread <= 0.0:
         return 0.0
     return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean * mean * mean) / (
         spread * sqrt(spread)
     )
+
+
+@jit(inner="always")
+def skewness(race, arm):
+    """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
+    return skewness_at(race, arm, variance(race, arm))
 
 
 @jit(inner="always")
@@ -211,12 +216,18 @@ def gap(race, arm):
 
 
 @jit(inner="always")
-def standard_error(race, arm):
-    """Standard error, in nats, of the total behind the moments of `arm`: N s/sqrt(T) (1-f)^1/2.
+def error_at(race, arm, spread):
+    """Standard error, at a variance of the rewards, in nats, of the total behind the moments of `arm`: N s/sqrt(T) (1-f)^1/2.
 
     f = (T-1)/(N-1): nothing is uncertain once every row is read (Chen & Ghahramani 2016, Eq. 9).
     """
     n, t = race.arms[arm].rows, race.arms[arm].drawn
     if t >= n:
         return 0.0
-    return n * sqrt(variance(race, arm) / t * (1.0 - (t - 1.0) / (n - 1.0)))
+    return n * sqrt(spread / t * (1.0 - (t - 1.0) / (n - 1.0)))
+
+
+@jit(inner="always")
+def standard_error(race, arm):
+    """Standard error, in nats, of the total behind the moments of `arm`."""
+    return error_at(race, arm, variance(race, arm))

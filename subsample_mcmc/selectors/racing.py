@@ -18,9 +18,9 @@ from subsample_mcmc.selectors.selector import Selector, Sources
 # a race may cost this share of an exact decision before it must be sure to save it.
 GATHER_COST = ((1 << 17, 3.0), (1 << 21, 4.0), (1 << 62, 8.0))
 PATIENCE = 0.05
-# With a control variate few decisions come to that, and a residual costs what a streamed log
-# factor does, several times over: rent or buy, at most twice the exact cost in such a decision.
-DEAR_SHARE, DEAR_PATIENCE = 0.1, 1.0
+# With a control variate few decisions come to that, and a residual costs DEAR times a gathered log
+# factor: rent or buy, at most twice the exact cost in such a decision.
+DEAR, DEAR_SHARE, DEAR_PATIENCE = 4.0, 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class Racing(Selector):
         rule = self.rule.params(shape, self.delta, batch, self.growth)
         patience = DEAR_PATIENCE if shape.dear else PATIENCE
         patience += 0.0 if isinstance(self.retreat, bool) else float(self.retreat)
+        cost = cost * DEAR if shape.dear else cost
         cost += self.rule.cost * (DEAR_SHARE if shape.dear else 1.0)
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),

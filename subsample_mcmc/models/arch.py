@@ -1,0 +1,173 @@
+"""Student-t ARCH models of unknown order: sm.models.arch.ARCH(returns, orders=(5, 10, 15)).
+
+r_t = sigma_t z_t, sigma_t^2 = a_0 + sum_{i <= q} a_i r_{t-i}^2, z_t standard Student-t with nu
+degrees of freedom: sigma_t is its scale, its variance is sigma_t^2 nu / (nu - 2). Which q, and
+with which parameters, is what a chain over (q, theta) finds.
+
+The mean of the returns is taken to be 0 and nothing is rescaled: sm.models.returns has the steps
+from a file of bars to standardised returns, to be taken where one sees them. `simulate` draws
+series of given parameters, `example_returns` a year of five-minute returns to try things on.
+
+Engle, R. F. (1982). Autoregressive conditional heteroscedasticity with estimates of the variance
+of United Kingdom inflation. Econometrica 50(4), 987-1007. doi:10.2307/1912773
+"""
+
+import warnings
+from math import isfinite, log
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from subsample_mcmc.constraints import positive
+from subsample_mcmc.model import Model
+from subsample_mcmc.models import forecasts
+from subsample_mcmc.models import volatility as v
+from subsample_mcmc.models.returns import checked
+from subsample_mcmc.models.simulation import example_returns, simulate
+from subsample_mcmc.population import read_only
+from subsample_mcmc.predictors import Predictors
+from subsample_mcmc.userfunction import plain
+
+__all__ = ["ARCH", "Parameters", "example_returns", "simulate"]
+
+ORDERS = (5, 10, 15, 20, 25, 30)
+ENOUGH = 10  # returns per lag, at least
+FAR = 5.0  # standard errors that the mean may lie from 0
+
+
+class Parameters(NamedTuple):
+    """theta by name; alpha = (a_0, a_1, ..., a_q), as `simulate` takes it."""
+
+    order: int
+    nu: Any
+    alpha: Any
+
+
+class ARCH(Model):
+    """ARCH models of several orders in one: a model of q and of theta.
+
+    Blocks: q, the index into `orders`, and theta = (nu, a_0, a_1, ..., a_max). Of theta, the
+    first orders[q] + 2 components are in use; the others keep their initial values.
+    returns: finite numbers in order of time. The likelihood is that of the same returns for every
+        order: all but the first max(orders), which are only conditioned on.
+    log_prior(state) -> float takes the place of the priors below. Give it with all its constants:
+        those of theta have other dimensions for other orders.
+    coordinates: in which kernels move theta, see sm.positive: cube roots make posteriors nearly
+        normal even where an a_i is near 0.
+    prior: probabilities of the orders; default: all the same.
+    nu_prior, alpha_prior: (shape, rate) of the Gamma priors of nu and of every a_i.
+    """
+
+    def __init__(
+        self, returns, orders=ORDERS, log_prior=None, coordinates="cuberoot", prior=None,
+        nu_prior=(1.0, 1.0), alpha_prior=(1.0, 1.0),
+    ):  # fmt: skip
+        self.orders = orders_of(orders)
+        self.returns = read_only(enough(checked(returns), self.orders[-1]))
+        most, count = self.orders[-1], len(self.orders)
+        size = len(self.returns) - most
+        if log_prior is None:
+            weights = probabilities(prior, count)
+            nu_prior, alpha_prior = gamma(nu_prior, "nu_prior"), gamma(alpha_prior, "alpha_prior")
+            own = v.gamma_prior(size, self.orders, weights, nu_prior, alpha_prior)
+        elif prior is not None:
+            raise ValueError("log_prior takes the place of prior: give one of them.")
+        else:
+            own = v.with_constants(size, plain(log_prior, "log_prior", "log_prior(state) -> float"))
+        squares = np.ascontiguousarray(np.square(self.returns)[::-1])
+        data = {
+            "r2": squares[:size],
+            "earlier": squares[most:],
+            # The same table for every datum: it takes no memory.
+            "orders": np.broadcast_to(np.array(self.orders, dtype=np.int16), (size, count)),
+            "most": most,
+        }
+        fading = 1.0 / np.arange(1, most + 1)
+        start = [4.0, 0.5 * float(self.returns.var()), *(0.5 * fading / fading.sum())]
+        super().__init__(
+            Predictors(v.eta, v.log_factor, v.derivatives, etas=v.etas), data,
+            {"q": 0, "theta": start}, own, support={"q": count},
+            constraints={"theta": positive(coordinates)},
+            lengths={"theta": ("q", [order + 2 for order in self.orders])},
+        )  # fmt: skip
+        self.arguments = (
+            self.returns, self.orders, log_prior, coordinates, prior, nu_prior, alpha_prior,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"ARCH(N={self.size}, orders={self.orders})"
+
+    def __reduce__(self):
+        return type(self), self.arguments
+
+    def unpack(self, theta, k: int) -> Parameters:
+        """The parameters in use for order k of `orders`; theta may have further axes before."""
+        order, theta = self.orders[k], np.asarray(theta)
+        return Parameters(order, theta[..., 0], theta[..., 1 : order + 2])
+
+    def summary(self, trace, weights=None) -> pd.DataFrame:
+        """Posterior means and sds of nu, a_0 and the sum of the other a_i, a row per order.
+
+        weights: (chains, draws), if draws are not all worth the same, as after a tilt of q.
+        """
+        return forecasts.summary(self, trace, weights)
+
+    def forecast(self, trace, level: float = 0.9, weights=None) -> pd.DataFrame:
+        """The next return, a row per order and one averaged over orders by their probabilities.
+
+        sigma2: the posterior mean of its squared scale, with a central interval of probability
+        `level`; return_low, return_high: that of the return itself, a mixture of Student-t laws.
+        weights: as for `summary`.
+        """
+        return forecasts.forecast(self, trace, level, weights)
+
+
+# ------------------------------------------------------------------------------------- checking
+def orders_of(orders) -> tuple[int, ...]:
+    """Orders as a tuple of ints, or an error."""
+    given = np.asarray(orders)
+    good = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iu"
+    if not good or given[0] < 1 or np.any(np.diff(given) <= 0) or given[-1] > 32_000:
+        raise ValueError(
+            f"orders={orders!r}: give positive whole numbers, each larger than the one before."
+        )
+    return tuple(int(q) for q in given)
+
+
+def enough(returns: np.ndarray, most: int) -> np.ndarray:
+    """The returns, if there are 10 per lag; warns of a mean that is not 0."""
+    if len(returns) < ENOUGH * most:
+        raise ValueError(
+            f"{len(returns)} returns for orders up to {most}: give at least {ENOUGH * most}, or "
+            "lower orders."
+        )
+    mean, error = float(returns.mean()), float(returns.std()) / len(returns) ** 0.5
+    if abs(mean) > FAR * error:
+        warnings.warn(
+            f"the returns' mean is {mean:.3g}, {abs(mean) / error:.1f} standard errors from 0, and "
+            "the model has none: remove it, as sm.models.returns.standardised does.",
+            stacklevel=3,
+        )
+    return returns
+
+
+def probabilities(prior, count: int) -> list[float]:
+    """Logarithms of the orders' prior probabilities."""
+    given = np.full(count, 1.0 / count) if prior is None else np.asarray(prior, dtype=float)
+    if given.shape != (count,) or not np.all(given > 0.0) or abs(given.sum() - 1.0) > 1e-8:
+        raise ValueError(
+            f"prior={prior!r}: give {count} positive probabilities, one per order, of sum 1."
+        )
+    return [log(p) for p in given]
+
+
+def gamma(given, name: str) -> tuple[float, float]:
+    """(shape, rate) of a Gamma prior, or an error."""
+    try:
+        shape, rate = (float(number) for number in given)
+    except (TypeError, ValueError):
+        shape = rate = 0.0
+    if not (shape > 0.0 and rate > 0.0 and isfinite(shape * rate)):
+        raise ValueError(f"{name}={given!r}: give (shape, rate), two positive numbers.")
+    return shape, rate

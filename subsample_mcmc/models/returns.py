@@ -1,0 +1,221 @@
+"""From bars to returns, in steps that one sees: read, take logarithms, standardise.
+
+    bars = sm.models.returns.read_bars("bars.csv.gz")
+    returns = sm.models.returns.log_returns(bars, overnight="drop")
+    print(returns)                                         # how many were dropped, gaps
+    values, mean, sd = sm.models.returns.standardised(returns)
+    model = sm.models.arch.ARCH(values)
+
+Nothing is mended here: what is missing, repeated or out of order is refused, with its times.
+"""
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from subsample_mcmc.population import numeric, read_only
+
+TREATMENTS = ("drop", "rescale", "keep")
+SHOWN = 5  # times in a message
+BULK = 0.3  # of returns that are all the same: prices that mostly do not move
+
+
+# ----------------------------------------------------------------------------------------- bars
+def read_bars(path: str | os.PathLike) -> pd.DataFrame:
+    """Bars of a CSV file (gz and the like too) with the columns time and close, in order of time.
+
+    The file has a header; its columns are `datetime`, or `date` and `time`, and `close`, in any
+    order and any case. Others are ignored. Stamps are of the bars' ends or their starts, all alike.
+    Refused, with line numbers or times: what is no time or no number, missing or non-positive
+    prices, stamps that repeat or go back. Gaps within a day are no error: log_returns reports them.
+    """
+    header = pd.read_csv(path, nrows=0).columns
+    names = {str(column).strip().lower(): column for column in header}
+    stamp = ["datetime"] if "datetime" in names else ["date", "time"]
+    missing = [name for name in (*stamp, "close") if name not in names]
+    if missing:
+        raise ValueError(
+            f"{os.fspath(path)} has the columns {list(header)}: give `datetime`, or `date` and "
+            "`time`, and `close`, named in the first line."
+        )
+    wanted = [names[name] for name in (*stamp, "close")]
+    table = pd.read_csv(path, usecols=wanted, dtype=str, skip_blank_lines=False)
+    table = table.dropna(how="all")  # the index still tells the line
+    text = table[wanted[0]]
+    if len(stamp) > 1:
+        text = text + " " + table[wanted[1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a format that cannot be inferred
+        times = pd.to_datetime(text, errors="coerce")
+    wrong = times.index[times.isna()]
+    if len(wrong):
+        raise ValueError(
+            f"{os.fspath(path)} line {wrong[0] + 2}: {text[wrong[0]]!r} is no time (and "
+            f"{len(wrong) - 1} more such lines): write 2016-01-04 09:20, in one format throughout."
+        )
+    close = pd.to_numeric(table[wanted[-1]], errors="coerce").astype(float)
+    prices_of(close.to_numpy(), pd.DatetimeIndex(times))
+    return pd.DataFrame({"time": times, "close": close}).reset_index(drop=True)
+
+
+def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:
+    """Refuse prices or times that no returns can be made of."""
+    good = np.isfinite(prices) & (prices > 0.0)
+    if not good.all():
+        raise ValueError(
+            f"{at(~good, times)}: missing, not a number or not positive: {(~good).sum()} of "
+            f"{len(prices)} prices. Drop such bars: the return across them is a longer one then."
+        )
+    if times is None:
+        return
+    if times.isna().any():
+        raise ValueError(
+            f"row {np.flatnonzero(times.isna())[0]} has no time: every price needs one."
+        )
+    step = np.diff(times.to_numpy())
+    wrong = np.concatenate([[False], step <= np.timedelta64(0)])
+    if wrong.any():
+        raise ValueError(
+            f"{at(wrong, times)}: repeats the time before it, or precedes it ({wrong.sum()} bars). "
+            "Drop what is double and sort by time."
+        )
+
+
+def at(wrong: np.ndarray, times: pd.DatetimeIndex | None) -> str:
+    """The first wrong entries, by their times."""
+    rows = np.flatnonzero(wrong)
+    shown = [f"row {i}" if times is None else str(times[i]) for i in rows[:SHOWN]]
+    return ", ".join(shown) + (", ..." if len(rows) > SHOWN else "")
+
+
+# -------------------------------------------------------------------------------------- returns
+@dataclass(frozen=True, eq=False)
+class Returns:
+    """Log returns in order of time: an array for numpy; print it to see how it was made."""
+
+    values: np.ndarray
+    times: pd.DatetimeIndex | None  # of the later of each two prices
+    overnight: int  # returns between two days, among the bars' returns
+    treatment: str  # what was done with them: "drop", "rescale" or "keep"
+    scale: float  # what overnight returns were multiplied by
+    gaps: pd.DataFrame  # missing bars within days: columns after, before
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def __str__(self) -> str:
+        text = f"{len(self)} log returns"
+        if self.times is None:
+            return f"{text} of prices without times: nights and gaps are not known"
+        done = {
+            "drop": "dropped",
+            "keep": "kept as they are",
+            "rescale": f"kept, multiplied by {self.scale:.4g} to the spread of the others",
+        }
+        text += f", {self.times[0]} to {self.times[-1]}; {self.overnight} overnight returns "
+        text += done[self.treatment]
+        if len(self.gaps):
+            first = self.gaps.iloc[0]
+            text += f"; {len(self.gaps)} gaps within days, the first {first.after} - {first.before}"
+        return text
+
+
+def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
+    """Logarithms of ratios of consecutive prices.
+
+    bars: the table of read_bars, or prices, with their `times` if these are known.
+    overnight: what becomes of returns between two calendar days: "drop"; "rescale" multiplies
+        them by one number, so that their mean square is that of the others; "keep".
+    """
+    if overnight not in TREATMENTS:
+        raise ValueError(f"overnight={overnight!r}: give one of {', '.join(TREATMENTS)}.")
+    if isinstance(bars, pd.DataFrame):
+        bars, times = bars["close"], bars["time"]
+    prices = numeric(np.asarray(bars), "prices").astype(float)
+    if prices.ndim != 1 or len(prices) < 2:
+        raise ValueError(f"prices have shape {prices.shape}: give a series of two or more.")
+    stamps = None if times is None else pd.DatetimeIndex(times)
+    if stamps is not None and len(stamps) != len(prices):
+        raise ValueError(f"{len(stamps)} times for {len(prices)} prices: give one for each.")
+    prices_of(prices, stamps)
+    values, none = np.diff(np.log(prices)), pd.DataFrame({"after": [], "before": []})
+    if stamps is None:
+        return Returns(read_only(values), None, 0, overnight, 1.0, none)
+    days = stamps.normalize()
+    night = np.asarray(days[1:] != days[:-1])
+    count, scale, kept = int(night.sum()), 1.0, np.ones(len(values), dtype=bool)
+    if night.all() and overnight != "keep":
+        raise ValueError(
+            f"each of {len(prices)} bars is of another day, so that all returns are overnight: "
+            'for daily prices pass overnight="keep".'
+        )
+    if overnight == "drop":
+        kept = ~night
+    elif overnight == "rescale" and count:
+        by_night, by_day = (float(np.mean(np.square(values[part]))) for part in (night, ~night))
+        scale = float(np.sqrt(by_day / by_night)) if by_night > 0.0 else 1.0
+        values[night] *= scale
+    return Returns(
+        read_only(values[kept]), stamps[1:][kept], count, overnight, scale, gaps_of(stamps, night)
+    )
+
+
+def gaps_of(times: pd.DatetimeIndex, night: np.ndarray) -> pd.DataFrame:
+    """Where a day misses bars: steps of more than 1.5 times the median one."""
+    step = np.diff(times.to_numpy())
+    day = step[~night]
+    usual = np.median(day.astype(np.int64)) if len(day) else 0
+    wide = np.flatnonzero(~night & (step.astype(np.int64) > 1.5 * usual))
+    return pd.DataFrame({"after": times[wide], "before": times[wide + 1]})
+
+
+class Standardised(NamedTuple):
+    """Returns of mean 0 and standard deviation 1, and what they had."""
+
+    values: np.ndarray
+    mean: float
+    sd: float
+
+
+def standardised(returns) -> Standardised:
+    """(values, mean, sd): returns less their mean, over their population standard deviation."""
+    values = checked(returns)
+    mean, sd = float(values.mean()), float(values.std())
+    return Standardised(read_only((values - mean) / sd), mean, sd)
+
+
+# ------------------------------------------------------------------------------------- checking
+def checked(returns: Any) -> np.ndarray:
+    """Returns as an array of their own, or an error that says what is wrong with them."""
+    values = np.asarray(returns)
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(f"returns have shape {values.shape}: give one series of numbers.")
+    values = numeric(values, "returns").astype(float)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise ValueError(
+            f"returns[{wrong[0]}] is {values[wrong[0]]} ({len(wrong)} such values): every return "
+            "must be a finite number. sm.models.returns.log_returns makes them of prices."
+        )
+    if values.min() == values.max():
+        raise ValueError(f"all {len(values)} returns are {values[0]:g}: there is nothing to model.")
+    if values.min() > 0.0:
+        raise ValueError(
+            f"all {len(values)} returns are positive, {values.min():g} to {values.max():g}: these "
+            "look like prices. sm.models.returns.log_returns(prices) makes returns of them."
+        )
+    found, counts = np.unique(values, return_counts=True)
+    if counts.max() > BULK * len(values):
+        raise ValueError(
+            f"{100.0 * counts.max() / len(values):.0f}% of the returns are exactly "
+            f"{found[counts.argmax()]:g}: prices that mostly do not move, as in tick data, have no "
+            "density. Use longer bars, or prices at which something was traded."
+        )
+    return values
