@@ -13,13 +13,15 @@ from scipy.stats import multivariate_normal, norm
 
 from subsample_mcmc.constraints import COORDINATES, ROOTS, SIMPLEX, inside
 from subsample_mcmc.coordinates import Coordinates, free_at, label
-from subsample_mcmc.matching import PLENTY, moments
+from subsample_mcmc.matching import moments
 from subsample_mcmc.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
 NODES, REACH = 13, 4.0  # of a line through the mode; how far it goes, in standard deviations
 
 is_inside = getattr(inside, "py_func", inside)
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A Gaussian around the mode of a posterior, in the free coordinates of some blocks.
@@ -113,24 +115,24 @@ class Fit:
         height = -0.5 * z @ z - np.log(np.diag(self.factor)).sum() - 0.5 * len(z) * log(2.0 * pi)
         return float(height - self.coordinates.lift(u)[2][0] - self.log_inside)
 
-    def matched(self, control=None, draws: int = 10_000, inflate: float = 1.1, seed=0) -> "Fit":
+    def matched(self, control=None, draws: int = 4000, inflate: float = 1.1, seed=0) -> "Fit":
         """This fit with the posterior's own mean and covariance, by importance sampling.
 
         Better for proposals and pseudo-priors than the curvature at the mode, by far where a
         posterior is not Gaussian in its coordinates. The point and log_density stay the mode's;
-        log_evidence is the importance sampler's. draws: each reads all data; or, with
-        control=sm.Taylor(...), none. inflate: factor on the covariance, as a light tail is worse
-        than a heavy one. Warns, and keeps the Gaussian, where few draws have all the weight.
+        log_evidence is the importance sampler's. draws: in a round, of which there are a few; each
+        reads all data; or, with control=sm.Taylor(...), none. inflate: factor on the covariance,
+        as a light tail is worse than a heavy one.
         """
         found = moments(
             self.coordinates, self.mean, self.factor, control,
             whole(draws, "draws", "how many, at least 1"), np.random.default_rng(seed),
         )  # fmt: skip
-        if found.effective < PLENTY * len(self.mean):
+        if not found.effective:
             warnings.warn(
-                f"matched: {draws} draws from the fit are worth {found.effective:.0f} of the "
-                f"posterior, too few for {len(self.mean)} coordinates: the fit stays as it is. "
-                "Take more draws, or coordinates that fit.compare_coordinates() likes better.",
+                f"matched: rounds of {draws} draws did not lead from the fit to the posterior of "
+                f"{len(self.mean)} coordinates: the fit stays as it is. Take more draws, or "
+                "coordinates that fit.compare_coordinates() likes better.",
                 stacklevel=2,
             )
             return self
@@ -144,9 +146,9 @@ class Fit:
     def compare_coordinates(self) -> dict[str, dict[str, float]]:
         """How far each positive block is from Gaussian, in each of its coordinates.
 
-        {"sigma": {"log": 2e-4, "softplus": 7e-3, "squareroot": 1e-4, "cuberoot": 4e-5}}: take the least, by
-        constraints={"sigma": sm.positive("cuberoot")}. Nats between the density and a Gaussian of
-        its mean and variance (Kullback-Leibler; of the worst component), along a line on which
+        {"sigma": {"log": 2e-4, "softplus": 7e-3, "squareroot": 1e-4, "cuberoot": 4e-5}}: take the
+        least, by constraints={"sigma": sm.positive("cuberoot")}. Nats between density and Gaussian
+        of its mean and variance (Kullback-Leibler; of the worst component), along a line on which
         the other coordinates follow as the Gaussian says. Reads the data 13 times a component.
         """
         found = {}

@@ -9,7 +9,6 @@ from math import log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from subsample_mcmc.control.reference import streamed, whole_state
@@ -20,7 +19,7 @@ from subsample_mcmc.kernels.trial import make_trial, model_sources, place
 from subsample_mcmc.selectors.exact import Exact
 
 DEGREES = 10.0  # of the t distribution that is drawn from
-ROUNDS = 2
+ROUNDS = 8  # at most
 PLENTY = 10.0  # effective draws for each coordinate: fewer cannot tell a covariance
 
 
@@ -34,30 +33,46 @@ class Moments(NamedTuple):
 
 
 def moments(coordinates, mean, factor, control, draws: int, rng) -> Moments:
-    """Mean, covariance and evidence of the posterior in free coordinates."""
-    height = heights(coordinates, control)
+    """Mean, covariance and evidence of the posterior in free coordinates.
+
+    Round after round of draws, until weights are even enough twice in a row. Before, they are
+    tempered: a few draws in the right direction lead the next round there.
+    """
+    height, d, good, last = heights(coordinates, control), len(mean), 0, None
     for _ in range(ROUNDS):
-        d = len(mean)
         scale = np.sqrt(rng.chisquare(DEGREES, draws) / DEGREES)
         z = rng.standard_normal((draws, d)) / scale[:, None]
         u = mean + z @ factor.T
         drawn = gammaln(0.5 * (DEGREES + d)) - gammaln(0.5 * DEGREES)
         drawn += -0.5 * d * log(DEGREES * pi) - np.log(np.diag(factor)).sum()
-        drawn = drawn - 0.5 * (DEGREES + d) * np.log1p((z * z).sum(axis=1) / DEGREES)
-        logs = height(u) - drawn
+        logs = height(u) - drawn + 0.5 * (DEGREES + d) * np.log1p((z * z).sum(axis=1) / DEGREES)
         top = float(logs.max())
-        weights = np.exp(logs - top)
-        evidence = top + log(weights.mean())
-        # A few draws in the tail of an approximation may have any weight (Ionides 2008).
-        weights = np.minimum(weights, weights.mean() * draws**0.5)
-        weights /= weights.sum()
+        if not top > -np.inf:
+            break
+        evidence = top + log(np.exp(logs - top).mean())
+        weights, power = tempered(logs - top, PLENTY * d)
         effective = 1.0 / float(weights @ weights)
-        if effective < PLENTY * d:
-            return Moments(mean, factor @ factor.T, evidence, effective)
         mean = weights @ u
         covariance = ((u - mean) * weights[:, None]).T @ (u - mean)
         factor = np.linalg.cholesky(covariance)
-    return Moments(mean, factor @ factor.T, evidence, effective)
+        good = good + 1 if power == 1.0 else 0
+        last = Moments(mean, covariance, evidence, effective if good else 0.0)
+        if good == 2:
+            break
+    return last or Moments(mean, factor @ factor.T, -np.inf, 0.0)
+
+
+def tempered(logs: np.ndarray, plenty: float) -> tuple[np.ndarray, float]:
+    """(weights, the power of them that leaves so many effective draws)."""
+    power = 1.0
+    while True:
+        weights = np.exp(power * logs)
+        # A few draws in the tail of an approximation may have any weight (Ionides 2008).
+        weights = np.minimum(weights, weights.mean() * len(logs) ** 0.5)
+        weights /= weights.sum()
+        if 1.0 / float(weights @ weights) >= min(plenty, 0.5 * len(logs)) or power < 1e-3:
+            return weights, power
+        power *= 0.8
 
 
 def heights(coordinates, control) -> Any:

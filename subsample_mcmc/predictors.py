@@ -29,7 +29,8 @@ class Predictors:
         decisions provable; without it Betting refuses.
     etas(state, data, first, out): the predictors of consecutive data in one call, for exact sums:
         writes those of datum first + i into out[0, i], or of several predictors, k into out[k, i].
-        Loop over data innermost: eta's loop over parameters does not vectorise, this one does.
+        Loop over data innermost, along slices made before, x = data.x[first:]: this vectorises,
+        where eta's loop over parameters does not (sm.models.glm: 1.4 to 5 times faster).
     """
 
     eta: Any
@@ -87,7 +88,7 @@ class Predictors:
                 if len(wrong):
                     k, i = (int(v) for v in wrong[0])
                     raise ValueError(
-                        f"etas(state, data, first={first}, out) left {found[k, i]!r} in "
+                        f"etas(state, data, first={first}, out) left {found[k, i]:.12g} in "
                         f"out[{k}, {i}], but eta of datum {first + i}, predictor {k}, is "
-                        f"{wanted[k, i]!r}: both must be the same for every datum."
+                        f"{wanted[k, i]:.12g}: both must be the same for every datum."
                     )

@@ -65,7 +65,7 @@ def test_scalar_block(rng):
     counts, told = matrix_counts(model, X, EACH, label="x")
     rows_equal(counts, site_matrices(model)[0])
     assert told["decisions"] == told["exact"] == told["steps"] == 36 * EACH
-    assert told["pulls"] == told["everything"] == 36 * EACH * 4 * 8
+    assert told["pulls"] <= told["everything"] == 36 * EACH * 4 * 8  # some sums are remembered
 
 
 @pytest.mark.parametrize("scan", ["fixed", "random", "weights"])

@@ -254,7 +254,8 @@ def test_where_the_prior_is_zero_no_data_are_read():
     told = tally(one, made.words, "theta")
     assert made.floats[:, 0].min() >= 0.2
     assert told["alone"] > 0
-    assert told["pulls"] == told["everything"] == 400 * (told["decisions"] - told["alone"])
+    assert told["everything"] == 400 * (told["decisions"] - told["alone"])
+    assert 0.4 * told["everything"] < told["pulls"] < 0.6 * told["everything"]  # x is remembered
 
 
 @pytest.mark.plain

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.constraints import ROOTS
-from subsample_mcmc.control.polynomial import Terms, make_polynomial, polynomial_mean, whole_sum
+from subsample_mcmc.control.polynomial import make_polynomial, polynomial_mean, whole_sum
 from subsample_mcmc.control.reference import streamed, whole_state
+from subsample_mcmc.control.remainder import FEW, how_many, learn
+from subsample_mcmc.control.sums import Terms
 from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import Controls
@@ -35,9 +37,10 @@ class Probes(NamedTuple):
 class Probe:
     """Residuals at points around the reference of one configuration, callable from Python."""
 
-    def __init__(self, probes: Probes, sums, table: int, outliers):
+    def __init__(self, probes: Probes, sums, table: int, outliers, points=None):
         model, source, strides, fits = probes
-        points = np.concatenate([sums.points[table][None], around(model, sums, table, fits[table])])
+        points = around(model, sums, table, fits[table]) if points is None else points
+        points = np.concatenate([sums.points[table][None], points])
         ints = np.zeros(len(strides), dtype=np.int64)
         left = table
         for i, stride in enumerate(strides):
@@ -77,17 +80,27 @@ class Probe:
         return float(one - none)
 
 
+def fits_all(model, fit) -> bool:
+    """Is this a fit of all continuous blocks."""
+    every = tuple(name for name, v in model.variables.items() if not v.support)
+    return getattr(fit, "blocks", ()) == every
+
+
+def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
+    """Continuous values drawn from a fit; widths: of its standard deviations, one after another."""
+    steps = np.random.default_rng(0).standard_normal((count, len(fit.mean))) @ fit.factor.T
+    u = fit.mean + np.resize(widths, count)[:, None] * steps
+    for kind, _, _, a, b, _, _ in fit.coordinates.parts.values():
+        u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
+    values, _, slopes = fit.coordinates.lift(u)
+    return values[slopes > -np.inf]
+
+
 def around(model, sums, table: int, fit) -> np.ndarray:
     """Points near a reference: of the fit, if it is one of all continuous blocks."""
     rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
-    every = tuple(name for name, v in model.variables.items() if not v.support)
-    if getattr(fit, "blocks", ()) == every:
-        steps = rng.standard_normal((POINTS, len(fit.mean))) @ fit.factor.T
-        u = fit.mean + np.resize(WIDTHS, POINTS)[:, None] * steps
-        for kind, _, _, a, b, _, _ in fit.coordinates.parts.values():
-            u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
-        values, _, slopes = fit.coordinates.lift(u)
-        return values[slopes > -np.inf]
+    if fits_all(model, fit):
+        return drawn(fit, POINTS, WIDTHS)
     used = sums.used[table]
     steps = rng.standard_normal((POINTS, used))
     steps *= (np.resize(WIDTHS, POINTS) * sqrt(used) / np.linalg.norm(steps, axis=1))[:, None]
@@ -151,10 +164,30 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
-        sums.raced.limits[table, 6] = sqrt(np.mean(squares)) if squares else 0.0
+        sums.raced.limits[table, 6] = sqrt(np.median(squares)) if squares else 0.0
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
+
+
+def study(probes: Probes, sums, outliers) -> None:
+    """Learn what whole sums leave over, where exact ones are cheap enough."""
+    count = how_many(probes.model.size)
+    for table, fit in enumerate(probes.fits):
+        if count >= FEW and fits_all(probes.model, fit):
+            probe = Probe(probes, sums, table, outliers, drawn(fit, count))
+            left = np.array([probe.whole(arm) for arm in probe.arms])
+            own, used = probe.own, sums.used[table]
+            steps, third = own.steps[1:], np.zeros(len(left))
+            if len(sums.whole.cubes):
+                third = steps_cubed(sums.whole.s3[table], steps, used)
+            learn(sums.learnt, table, steps, own.sizes[1:], third, left)
+
+
+def steps_cubed(s3: np.ndarray, steps: np.ndarray, used: int) -> np.ndarray:
+    """Third-order terms of the polynomial."""
+    b, c = np.tril_indices(used)
+    return np.array([d[:used] @ (s3[:used, : len(b)] @ (d[b] * d[c])) / 6.0 for d in steps])
 
 
 def write(parts: Terms, table: int, seen: np.ndarray, known: bool, size: int) -> None:

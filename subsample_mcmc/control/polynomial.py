@@ -13,45 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.control.remainder import guess
+from subsample_mcmc.control.sums import Sums
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import ControlFunctions
-
-FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
-
-
-class Terms(NamedTuple):
-    """Sums over some rows, by configuration of the discrete blocks."""
-
-    s0: np.ndarray  # (K,)
-    s1: np.ndarray  # (K, d)
-    s2: np.ndarray  # (K, d, d)
-    s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
-    cubes: np.ndarray  # (K, d (d + 1) (d + 2) / 6) its terms x_i x_j x_k, i >= j >= k; or empty
-    # (K, 7) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum of
-    # absolute values and of the sum, and of a row's root mean square.
-    limits: np.ndarray
-
-
-class Sums(NamedTuple):
-    """What is known of a model; shared by all chains."""
-
-    points: np.ndarray  # (K, d) references
-    used: np.ndarray  # (K,) coordinates beyond these are not there
-    metric: np.ndarray  # (K, d, d) B
-    raced: Terms
-    whole: Terms  # over all rows
-
-
-def terms(s0, s1, s2, s3, limits) -> Terms:
-    """Sums of all configurations, third-order ones also in their most compact form."""
-    if not s3.size:
-        return Terms(s0, s1, s2, s3, np.zeros((0, 1)), limits)
-    d, parts = s1.shape[1], []
-    for i in range(d):
-        b, c = np.tril_indices(i + 1)
-        same = (b == i).astype(int) + (c == i)  # of three indices, how often i is among the others
-        parts.append(s3[:, i, : len(b)] * np.array([3.0, 1.5, 1.0])[same])
-    return Terms(s0, s1, s2, s3, np.concatenate(parts, axis=1), limits)
 
 
 class Polynomial(NamedTuple):
@@ -67,6 +32,7 @@ class Polynomial(NamedTuple):
     sizes: np.ndarray  # (arms,) a
     tables: np.ndarray  # (arms,) the configuration; -1: nothing known yet
     values: np.ndarray  # (arms,) the sum of h there, over all rows
+    guesses: np.ndarray  # (arms, 2) what it leaves over, as learnt, and how much that may be off
     pairs: np.ndarray  # scratch: products of two steps
     source: Any  # what the residuals need
 
@@ -78,18 +44,9 @@ def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial
     return Polynomial(
         sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
         np.zeros((arms, d)), np.zeros(arms), np.full(arms, -1), np.zeros(arms),
+        np.zeros((arms, 2)),
         np.zeros(d * (d + 1) // 2), source.bind(ints, floats),
     )  # fmt: skip
-
-
-def metric_of(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(B, its inverse) with B'B = curvature, made positive definite where it is not."""
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
-    top = float(np.abs(values).max())
-    if top == 0.0:  # nothing to measure distances by, and nothing that grows with them
-        return np.eye(len(values)), np.eye(len(values))
-    roots = np.sqrt(np.maximum(np.abs(values), FLOOR * top))
-    return roots[:, None] * vectors.T, vectors / roots
 
 
 @jit(inner="always")
@@ -164,12 +121,12 @@ def stands(own, trial, arm, table):
 
 @jit(inner="always")
 def sum_of(own, parts, table, steps):
-    """The polynomial of some rows."""
-    used = own.sums.used[table]
+    """(the polynomial of some rows, its third-order term)."""
+    used, cubic = own.sums.used[table], 0.0
     value = parts.s0[table] + value_at(parts.s1[table], parts.s2[table], steps[:used])
     if len(parts.cubes) > 0:
-        value += cubic_at(parts.cubes[table], steps[:used], own.pairs)
-    return value
+        cubic = cubic_at(parts.cubes[table], steps[:used], own.pairs)
+    return value + cubic, cubic
 
 
 @jit(inner="always")
@@ -184,13 +141,24 @@ def whole_sum(trial, arm):
             steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
         own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
         own.values[arm] = own.values[1 - arm]
+        own.guesses[arm, 0], own.guesses[arm, 1] = own.guesses[1 - arm, 0], own.guesses[1 - arm, 1]
         return own.values[arm]
     own.tables[arm] = table
     for j in range(len(steps)):
         steps[j] = trial.floats[j] - own.sums.points[table, j]
-    own.sizes[arm] = sqrt(apply(own.sums.metric[table], steps, scaled, own.sums.used[table]))
-    own.values[arm] = sum_of(own, own.sums.whole, table, steps)
-    return own.values[arm]
+    used = own.sums.used[table]
+    size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
+    value, cubic = sum_of(own, own.sums.whole, table, steps)
+    own.sizes[arm], own.values[arm] = size, value
+    more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
+    own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
+    return value
+
+
+@jit(inner="always")
+def guessed_sum(trial, arm):
+    """Sum of l over all rows: that of h, and what was learnt of the rest."""
+    return whole_sum(trial, arm) + trial.control.own.guesses[arm, 0]
 
 
 @jit(inner="always")
@@ -199,7 +167,7 @@ def polynomial_mean(trial, arm):
     value, own = whole_sum(trial, arm), trial.control.own
     if len(trial.control.outliers) == 0:
         return value
-    return sum_of(own, own.sums.raced, own.tables[arm], own.steps[arm])
+    return sum_of(own, own.sums.raced, own.tables[arm], own.steps[arm])[0]
 
 
 @jit(inner="always")
@@ -248,13 +216,21 @@ def reach(trial, i, j, each, everything):
     parts = own.sums.whole if everything else own.sums.raced
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     bound = apart(trial, i, j, parts, 1 if each else 0)
+    if everything:  # what was learnt stands among the offsets
+        bound += abs(own.guesses[i, 0]) + abs(own.guesses[j, 0])
     return bound + (rounding if each else rounding * trial.control.size)
 
 
 @jit(inner="always")
 def estimate(trial, i, j, everything):
-    """What a pilot, with a margin, says of the sum."""
-    own = trial.control.own
+    """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
+    own, learnt = trial.control.own, trial.control.own.sums.learnt
+    if everything:
+        which = trial.control.likely  # 1: careful, 2: at a stated risk
+        doubt = own.guesses[i, 1] * learnt.doubts[own.tables[i], 3 - which]
+        doubt += own.guesses[j, 1] * learnt.doubts[own.tables[j], 3 - which]
+        if doubt < np.inf:
+            return doubt
     parts = own.sums.whole if everything else own.sums.raced
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     return apart(trial, i, j, parts, 5) + rounding * trial.control.size
@@ -302,5 +278,5 @@ def add_gradient(own, trial, start, out):
 def polynomial_functions(residuals) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        polynomial_mean, residuals, reach, distance, trusted, estimate, spread, whole_sum
+        polynomial_mean, residuals, reach, distance, trusted, estimate, spread, guessed_sum
     )

@@ -16,18 +16,17 @@ from tqdm.auto import tqdm
 
 from subsample_mcmc.control.given import Given
 from subsample_mcmc.control.linear import Linear, cubic
-from subsample_mcmc.control.pilot import Probes, influential, pilot
+from subsample_mcmc.control.pilot import Probes, influential, pilot, study
 from subsample_mcmc.control.polynomial import (
     Polynomial,
-    Sums,
     add_gradient,
     make_polynomial,
-    metric_of,
     polynomial_functions,
-    terms,
 )
 from subsample_mcmc.control.reference import references_of, used_of
+from subsample_mcmc.control.remainder import nothing
 from subsample_mcmc.control.stencil import Stencil
+from subsample_mcmc.control.sums import Sums, metric_of, terms
 from subsample_mcmc.kernels.controlled import Control, ControlFunctions
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
@@ -190,6 +189,8 @@ class Taylor(Control):
             outliers = influential(probes, sums, self.outliers)
             sums = self.add_up(model, source, references, supports, outliers, sums)
         measured = pilot(probes, sums, outliers)
+        if self.predict:
+            study(probes, sums, outliers)
         self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
 
     def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
@@ -221,4 +222,5 @@ class Taylor(Control):
         points, used, metrics, s0s, s1s, s2s, s3s, limits = map(np.array, zip(*parts, strict=True))
         third = s3s if source.order > 2 else np.zeros((0, d, 1))
         found = terms(s0s, s1s, s2s, third, limits)
-        return Sums(points, used, metrics, found, full.whole if full else found)
+        learnt = full.learnt if full else nothing(len(points), d)
+        return Sums(points, used, metrics, found, full.whole if full else found, learnt)

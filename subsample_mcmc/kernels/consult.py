@@ -41,7 +41,11 @@ def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
 
 
 def consultation(
-    sources: Sources, functions: ControlFunctions, place, betting: bool, ranged: bool,
+    sources: Sources,
+    functions: ControlFunctions,
+    place,
+    betting: bool,
+    ranged: bool,
     floored: bool,
 ) -> Any:
     """consult(judge, current): moves what is known into the offsets, and rules arms out."""
@@ -79,28 +83,27 @@ def consultation(
                 if own.certain == 1 and ahead > reach(trial, leader, arm, False, everything):
                     own.left[arm] = -np.inf
                     continue
-                if own.likely == 1 and ahead > estimate(trial, leader, arm, everything):
+                if own.likely > 0 and ahead > estimate(trial, leader, arm, everything):
                     own.left[arm], risk = -np.inf, 1
                     continue
             left += 1
         return left, leader, risk
 
     @jit(inner=True)
-    def read_outliers_of_all(judge):
-        """Put what outliers say in the place of what h says of them; return a bad arm, or -1."""
+    def be_exact(judge):
+        """Known sums, and rewards of outliers, in the place of beliefs; return a bad arm, or -1."""
         trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
-        if len(own.outliers) == 0:
-            return -1
         for arm in range(len(offsets)):
             if own.left[arm] == -np.inf:
                 continue
+            offsets[arm] -= own.means[arm]
+            if early and own.off[0] == 0:
+                place(trial, arm)
+                own.means[arm] = mean(trial, arm)
             value = read_outliers(trial, arm)
             judge.tally[0].pulls += len(own.outliers)
             if not_a_sum(value):
                 return arm
-            offsets[arm] -= own.means[arm]
-            if early and own.off[0] == 0:
-                own.means[arm] = mean(trial, arm)
             own.means[arm] += value
             offsets[arm] += own.means[arm]
             own.left[arm] = offsets[arm]
@@ -159,10 +162,10 @@ def consultation(
             offsets[arm] += own.means[arm]
             own.left[arm] = offsets[arm]
         left, leader, risk = possible, -1, 0
-        if early and own.off[0] == 0 and len(own.outliers) > 0:
+        if early and own.off[0] == 0:
             left, leader, risk = rule_out(judge, True)
         if left > 1:
-            bad = read_outliers_of_all(judge)
+            bad = be_exact(judge)
             if bad >= 0:
                 return bad, -1, 0
             left, leader, more = rule_out(judge, False)

@@ -19,6 +19,8 @@ from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
 
+BOLD = 0.01  # delta from which on predictions may take a part of it
+
 
 @jit(inner="always")
 def unknown(trial, i, j, everything):
@@ -38,7 +40,7 @@ class ControlFunctions(NamedTuple):
     trusted: Any  # (trial, arm) -> bool: is h likely to be a help, so near the reference
     estimate: Any = unknown  # (trial, i, j, everything) -> what a pilot says of the sum's reach
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
-    whole: Any = None  # (trial, arm) -> sum of h over all rows, where that is known
+    whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
 
 
 class Controls(NamedTuple):
@@ -50,7 +52,7 @@ class Controls(NamedTuple):
     outliers: np.ndarray  # rows that every decision reads
     values: np.ndarray  # (CHUNK,) their log likelihoods
     certain: int  # 1: arms may be ruled out by reach, which is proved
-    likely: int  # 1: and by the estimate, as the rule is asymptotic anyway
+    likely: int  # 1, 2: and by the estimate, as the rule is asymptotic anyway; 2: at some risk
     off: np.ndarray  # (1,) 1: this decision goes without, an arm lies too far from the reference
     own: Any
 
@@ -118,10 +120,11 @@ def make_controls(control: Control | None, model, selector: Selector, arms: int)
     """The arrays of one chain; nothing without a control variate."""
     if control is None:
         return ()
-    known = control.known(model)
+    known, delta = control.known(model), getattr(selector, "delta", 0.0)
+    likely = (2 if delta >= BOLD else 1) if selector.guarantee == "asymptotic" else 0
     return Controls(
         model.size, np.zeros(arms), np.zeros(arms), control.always_read(model), np.zeros(CHUNK),
-        int(known and control.proved(model)), int(known and selector.guarantee == "asymptotic"),
+        int(known and control.proved(model)), int(known) * likely,
         np.zeros(1, dtype=np.int64), control.bind(model, arms),
     )  # fmt: skip
 

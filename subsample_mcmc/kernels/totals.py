@@ -26,8 +26,8 @@ def known_of(model, run) -> np.ndarray:
     """
     if run.known is None:
         numbers = len(run.ints) + len(run.floats)
-        arms = max((v.support for v in model.variables.values() if v.block.discrete), default=0)
-        slots = max(2 * arms, FEWEST) if 2 * arms <= SLOTS else FEWEST
+        arms = [v.support for v in model.variables.values() if v.block.discrete]
+        slots = max(FEWEST, *(2 * k for k in arms if 2 * k <= SLOTS), 0)
         run.known = np.full((1 + slots if numbers <= NUMBERS else 1, numbers + 1), np.inf)
         run.known[0] = 0.0  # where a sum was written last
         run.kept["totals"] = run.known

@@ -217,7 +217,7 @@ def gap(race, arm):
 
 @jit(inner="always")
 def error_at(race, arm, spread):
-    """Standard error, at a variance of the rewards, in nats, of the total behind the moments of `arm`: N s/sqrt(T) (1-f)^1/2.
+    """The same at another variance s^2 of the rewards: N s/sqrt(T) (1-f)^1/2.
 
     f = (T-1)/(N-1): nothing is uncertain once every row is read (Chen & Ghahramani 2016, Eq. 9).
     """
