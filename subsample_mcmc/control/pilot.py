@@ -19,6 +19,7 @@ from subsample_mcmc.selectors.racing import expected_pulls
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
+LOOKED = 500_000  # residuals, at least four a datum, by which rows with large ones are found
 MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
@@ -148,14 +149,15 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers)
         # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
-        seen, squares = np.zeros(4), []
+        seen, squares, units = np.zeros(4), [], []
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
             if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
                 continue
             unit, out = probe.size(arm) ** order / factorial, 0.0
             left = both = raced * np.abs(found).mean()
-            squares.append((found @ found) / len(found) / unit**2)
+            squares.append((found @ found) / len(found))
+            units.append((unit, probe.own.guesses[arm, 1]))
             if model.size <= MOST:
                 left = both = probe.whole(arm)
             if len(outliers):
@@ -164,18 +166,22 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
-        sums.raced.limits[table, 6] = sqrt(np.median(squares)) if squares else 0.0
+        if squares:
+            ratios = np.sqrt(squares)[:, None] / np.array(units)  # none, where nothing was learnt
+            sums.raced.limits[table, 6] = np.median(ratios[:, 0])
+            ratios = ratios[ratios[:, 1] > 0.0, 1]
+            sums.learnt.spreads[table] = np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
 
 
-def study(probes: Probes, sums, outliers) -> None:
+def study(probes: Probes, sums) -> None:
     """Learn what whole sums leave over, where exact ones are cheap enough."""
-    count = how_many(probes.model.size)
+    count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
     for table, fit in enumerate(probes.fits):
         if count >= FEW and fits_all(probes.model, fit):
-            probe = Probe(probes, sums, table, outliers, drawn(fit, count))
+            probe = Probe(probes, sums, table, none, drawn(fit, count))
             left = np.array([probe.whole(arm) for arm in probe.arms])
             own, used = probe.own, sums.used[table]
             steps, third = own.steps[1:], np.zeros(len(left))
@@ -206,14 +212,18 @@ def influential(probes: Probes, sums, share) -> np.ndarray:
     size = probes.model.size
     scores, nothing = np.zeros(size), np.zeros(0, dtype=np.int64)
     kind = np.int32 if size < 2**31 else np.int64
-    for table in range(len(sums.points)):
-        probe = Probe(probes, sums, table, nothing)
-        for arm in list(probe.arms)[1:POINTS:6]:
+    count = int(np.clip(LOOKED // size, 4, POINTS))
+    for table, fit in enumerate(probes.fits):
+        points = drawn(fit, count) if fits_all(probes.model, fit) else None
+        probe = Probe(probes, sums, table, nothing, points)
+        arms = list(probe.arms) if points is not None else list(probe.arms)[1:POINTS:6]
+        for arm in arms:
             for first in range(0, size, 1 << 16):
                 rows = np.arange(first, min(first + (1 << 16), size), dtype=kind)
                 found = np.abs(probe.residuals(arm, rows))
                 part = scores[first : first + len(rows)]
-                np.maximum(part, np.where(np.isfinite(found), found, np.inf), out=part)
+                part += np.where(np.isfinite(found), found, np.inf) ** 2 / len(arms)
+    scores = np.sqrt(scores / len(sums.points))
     if share == "auto":
         share = cheapest(scores)
     count = int(share * size)

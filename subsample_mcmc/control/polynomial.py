@@ -239,7 +239,13 @@ def estimate(trial, i, j, everything):
 @jit(inner="always")
 def spread(trial, i, j):
     """How widely residuals of two arms differ over the raced rows."""
-    return apart(trial, i, j, trial.control.own.sums.raced, 6)
+    own, known = trial.control.own, trial.control.own.sums.learnt.spreads
+    first, second = known[own.tables[i]], known[own.tables[j]]
+    if first > 0.0 and second > 0.0:
+        one, two = first * own.guesses[i, 1], second * own.guesses[j, 1]
+        if one + two < np.inf:
+            return sqrt(one * one + two * two)
+    return apart(trial, i, j, own.sums.raced, 6)
 
 
 @jit(inner="always")

@@ -32,6 +32,7 @@ class Learnt(NamedTuple):
     weights: np.ndarray  # (K, COMMON + POWERS d) of the features
     reach: np.ndarray  # (K, 2) largest distance, and scaled coordinate, that were seen
     doubts: np.ndarray  # (K, 3) base; factor at the risk above, and at the largest error seen
+    spreads: np.ndarray  # (K,) root mean square of a raced row's residual, a unit of doubt
 
 
 def nothing(count: int, d: int) -> Learnt:
@@ -39,6 +40,7 @@ def nothing(count: int, d: int) -> Learnt:
     return Learnt(
         np.zeros(count, dtype=np.int64), np.zeros((count, d)),
         np.zeros((count, COMMON + POWERS * d)), np.zeros((count, 2)), np.zeros((count, 3)),
+        np.zeros(count),
     )  # fmt: skip
 
 

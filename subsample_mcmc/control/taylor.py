@@ -188,9 +188,9 @@ class Taylor(Control):
         if self.outliers:
             outliers = influential(probes, sums, self.outliers)
             sums = self.add_up(model, source, references, supports, outliers, sums)
-        measured = pilot(probes, sums, outliers)
         if self.predict:
-            study(probes, sums, outliers)
+            study(probes, sums)
+        measured = pilot(probes, sums, outliers)
         self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
 
     def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
