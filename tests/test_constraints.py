@@ -50,7 +50,9 @@ def free(name, x):
 
 def points(name):
     """Three free coordinates from where the map is far from its edges."""
-    least, most = {"squareroot": (0.05, 12.0), "cuberoot": (0.05, 12.0), "simplex": (-3.0, 3.0)}.get(name, (-12.0, 12.0))
+    root = (0.05, 12.0)
+    ends = {"squareroot": root, "cuberoot": root, "simplex": (-3.0, 3.0)}
+    least, most = ends.get(name, (-12.0, 12.0))
     return st.lists(st.floats(least, most), min_size=3, max_size=3).map(np.array)
 
 
@@ -119,7 +121,9 @@ def test_one_coordinate_outside_is_outside(name):
     assert jacobian == (0.0 if name == "real" else -np.inf)
 
 
-@pytest.mark.parametrize("name", ["log", "softplus", "squareroot", "cuberoot", "interval", "unit", "simplex"])
+@pytest.mark.parametrize(
+    "name", ["log", "softplus", "squareroot", "cuberoot", "interval", "unit", "simplex"]
+)
 def test_a_nan_is_outside(name):
     assert not block(name, [np.nan])[1] > -np.inf
 

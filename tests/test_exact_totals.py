@@ -271,7 +271,7 @@ def test_with_a_control_variate(rng):
 
 def test_signs_of_zero_are_told_apart():
     def log_likelihood(state, data, n):
-        return 1.0 if 1.0 / state.b[0] > 0.0 else 2.0
+        return 1.0 if math.copysign(1.0, state.b[0]) > 0.0 else 2.0
 
     made = model(log_likelihood=log_likelihood, state={"b": [1.0]}, support=None)
     found, trial = asked(made, [[0.0], [-0.0], [0.0], [1e-300]])

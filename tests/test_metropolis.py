@@ -65,7 +65,8 @@ def test_random_walk(rng, name):
     told = keeps_the_law(space(name), fixed(), rng)
     assert told["decisions"] == told["steps"] == 8 * COUNT
     assert told["everything"] == (told["decisions"] - told["alone"]) * 2 * 6
-    assert (told["alone"] > 0) == (name in ("squareroot", "cuberoot"))  # its free coordinates have an end
+    ends = name in ("squareroot", "cuberoot")  # of its free coordinates
+    assert (told["alone"] > 0) == ends
 
 
 def test_one_scale_per_coordinate(rng):

@@ -59,7 +59,7 @@ def test_a_row_for_every_variant(found):
         assert row["G, nats"] == np.median(gaps) and row["N v, nats^2"] == np.median(spreads)
         assert gaps.min() > 0.0 and spreads.min() >= 0.0
     exact = row_of(found, "exact")
-    assert exact["read"] == 1.0 and exact["predicted"] == 0.0
+    assert exact["read"] == 0.5 and exact["predicted"] == 0.0  # the current state's sum is known
     assert np.isnan([exact["G, nats"], exact["N v, nats^2"], exact["expected"]]).all()
     assert all(row["us a decision"] > 0.0 for row in found.rows)
 
@@ -123,7 +123,7 @@ def test_it_is_a_table(found):
     assert [line.partition("beta")[2].strip()[:8].strip() for line in lines[1:5]] == VARIANTS
     assert len({len(line) for line in lines[:5]}) == 1
     exact = lines[4].split()
-    assert exact[:5] == ["beta", "exact", "-", "-", "-"] and exact[5] == "100.00%"
+    assert exact[:5] == ["beta", "exact", "-", "-", "-"] and exact[5] == "50.00%"
     assert lines[5] == "" and lines[6:] == found.advice
     frame = found.to_frame()
     assert list(frame["variant"]) == VARIANTS and len(frame) == 4

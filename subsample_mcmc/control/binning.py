@@ -8,17 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import SIMPLEX
+from subsample_mcmc.control.fields import fields_of
 from subsample_mcmc.control.stencil import stencil
 from subsample_mcmc.control.taylor import Keep
 from subsample_mcmc.population import read_only
 
-MOST = 3  # columns: bins that are narrow in every one of them become too many
-FEW = 16  # different values of a field that splits the data into groups
 GROUPS = 4096
-GLANCE = 4096  # rows that tell most fields with many values from those with few
 PIECE = 1 << 18  # rows that are added up at a time
-CHECKED = 64  # data at which a likelihood is evaluated elsewhere
 NARROW = 0.25  # of a bin's standard deviation: the least step
 
 
@@ -39,107 +35,6 @@ def terms(q: int) -> list[tuple[int, int]]:
     return [(k, j) for k in range(q) for j in range(k, q)]
 
 
-# ------------------------------------------------------------------------------------- fields
-def fields_of(model, columns: tuple[str, ...] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(columns to cut into bins, fields that split the data into groups), or an error."""
-    arrays = {n: v for n, v in zip(model.data._fields, model.data, strict=True) if np.ndim(v)}
-    for name in columns or ():
-        if name not in arrays:
-            raise ValueError(f"Bins(columns=...): {name!r} is not among the arrays {[*arrays]}.")
-        if arrays[name].dtype.kind != "f":
-            raise TypeError(
-                f"Bins(columns=...): data {name} has dtype {arrays[name].dtype}, and bins have "
-                "means: give it as .astype(float), or leave it out, if it has few values."
-            )
-    few = []
-    for name, array in arrays.items():
-        if array.ndim > 1:
-            raise ValueError(
-                f"data {name} has shape {array.shape}: Bins needs one number a datum in each "
-                "field. Give a matrix as one array per column, or use sm.Taylor."
-            )
-        if not np.all(np.isfinite(array)):
-            row = int(np.flatnonzero(~np.isfinite(array))[0])
-            raise ValueError(f"data {name} is {array[row]} in row {row}: it is in no bin.")
-        if name in (columns or ()):
-            continue
-        if has_few(array):
-            few.append(name)
-        elif array.dtype.kind != "f":
-            raise ValueError(
-                f"data {name} has dtype {array.dtype} and more than {FEW} different values: "
-                "neither a group nor a column to cut into bins. Give it as .astype(float), leave "
-                "it out of the data, or use sm.Taylor."
-            )
-    chosen = tuple(n for n in arrays if n not in few) if columns is None else columns
-    if len(chosen) > MOST:
-        raise ValueError(
-            f"{len(chosen)} columns {chosen}: bins that are narrow in each of them would be too "
-            f"many. Bins serves {MOST}; name the ones that matter in columns=, or use sm.Taylor, "
-            "which expands in the parameters."
-        )
-    return chosen, tuple(few)
-
-
-def has_few(array: np.ndarray) -> bool:
-    """Has it so few values that each may have bins of its own."""
-    return len(np.unique(array[:GLANCE])) <= FEW and len(np.unique(array)) <= FEW
-
-
-# --------------------------------------------------------------------- does a datum stand alone
-def check_alone(model) -> None:
-    """Refuse a likelihood that depends on more than the row's own numbers, by a sample."""
-    rng = np.random.default_rng(0)  # the same sample every time
-    rows = np.unique(rng.integers(model.size, size=CHECKED))
-    # The same numbers at other indices, in data of another length.
-    moved = np.append(rows[-1], rows[::-1])
-    copied = [v[moved] if np.ndim(v) else v for v in model.data]
-    small = type(model.data)(*copied)
-    for state in states_near(model, rng):
-        there = values_of(model, state, model.data, rows)
-        here = values_of(model, state, small, np.arange(len(rows), 0, -1))
-        for i in np.flatnonzero((there != here) & ~(np.isnan(there) & np.isnan(here))):
-            raise ValueError(
-                f"log_likelihood is {there[i]:.6g} at datum {rows[i]}, and {here[i]:.6g} where the "
-                f"same numbers stand in row {len(rows) - i} of other data: it depends on n "
-                "itself, on other rows or on their number. Bins needs a likelihood that reads "
-                "data.y[n] and the like; use sm.Taylor."
-            )
-
-
-def values_of(model, state, data, rows) -> np.ndarray:
-    """The log likelihood, uncompiled; inf where it reads outside the data."""
-    found = np.full(len(rows), np.nan)
-    with np.errstate(all="ignore"):
-        for i, n in enumerate(rows):
-            try:
-                made = () if model.prepare is None else (model.prepare(state, data),)
-                found[i] = float(model.log_likelihood(state, data, int(n), *made))
-            except IndexError:
-                found[i] = np.inf
-            except (ArithmeticError, ValueError):  # compiled code returns nan
-                continue
-    return found
-
-
-def states_near(model, rng):
-    """The initial state, where terms may vanish, and two others."""
-    for shift in (0.0, 0.5, 0.5):
-        ints, floats = model.ints.copy(), model.floats.copy()
-        for variable in model.variables.values() if shift else ():
-            block, kind = variable.block, variable.constraint
-            part = slice(block.start, block.start + block.length)
-            if block.discrete:
-                ints[part] = rng.integers(variable.support, size=block.length)
-                continue
-            x = floats[part]
-            room = np.minimum(np.minimum(x - kind.low, kind.high - x), 1.0 + np.abs(x))
-            x += shift * room * rng.uniform(-1.0, 1.0, block.length)
-            if kind.kind == SIMPLEX:
-                x /= x.sum()
-        yield model.state(ints, floats)
-
-
 # ---------------------------------------------------------------------------------------- bins
 def cut(model, columns: tuple[str, ...] | None, count: int, share: float) -> Cut:
     """About `count` bins of similar counts; this share of all rows are outliers."""
@@ -154,35 +49,45 @@ def cut(model, columns: tuple[str, ...] | None, count: int, share: float) -> Cut
         centres[b] = [np.median(column[rows]) for column in values]
     first = np.array([rows[0] for rows in parts])
     del parts
-    outliers = farthest(bins, values, centres, int(share * model.size))
+    outliers = largest(distances(bins, values, centres), int(share * model.size))
     keep = Keep(outliers)
     counts, reference = means(bins, values, centres, keep)
     kinds = [column.dtype for column in values]
     for k, kind in enumerate(kinds):
         reference[:, k] = reference[:, k].astype(kind)  # as it will stand in the pseudo-data
     moments, steps = moments_of(bins, values, reference, counts, keep)
-    points = stencil(len(values))
-    made = {}
-    for k, name in enumerate(names):
-        column = reference[:, k] + points[:, k, None] * steps[:, k]
-        made[name] = column.astype(kinds[k])
-        up, down = made[name][1 + 2 * k].astype(float), made[name][2 + 2 * k].astype(float)
-        steps[:, k] = 0.5 * (up - down)
-    for name, column in zip(model.data._fields, model.data, strict=True):
-        if np.ndim(column) and name not in made:  # constant in a bin; or not asked for, its mean
-            one = column[first]
-            if name not in few:
-                one = means(bins, [column], one[:, None], keep)[1][:, 0].astype(column.dtype)
-            made[name] = np.tile(one, (len(points), 1))
+    made, inverse = at_stencil(dict(zip(names, kinds, strict=True)), reference, steps)
+    made |= elsewhere(model, made, len(stencil(len(names))), few, bins, first, keep)
     pseudo = [
-        read_only(made[name].ravel()) if name in made else column
+        read_only(np.concatenate(made[name])) if name in made else column
         for name, column in zip(model.data._fields, model.data, strict=True)
     ]
-    inverse = np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
     return Cut(names, bins, reference, moments, inverse, outliers, type(model.data)(*pseudo))
 
 
-def grouped(model, few: tuple[str, ...], values: list[np.ndarray], count: int):
+def at_stencil(kinds: dict[str, Any], reference, steps) -> tuple[dict[str, Any], np.ndarray]:
+    """(the columns at all points of all bins, one over steps); steps are rounded as columns are."""
+    points, made = stencil(reference.shape[1]), {}
+    for k, (name, kind) in enumerate(kinds.items()):
+        made[name] = (reference[:, k] + points[:, k, None] * steps[:, k]).astype(kind)
+        up, down = made[name][1 + 2 * k].astype(float), made[name][2 + 2 * k].astype(float)
+        steps[:, k] = 0.5 * (up - down)
+    return made, np.divide(1.0, steps, out=np.zeros_like(steps), where=steps > 0.0)
+
+
+def elsewhere(model, made, points: int, few, bins, first, keep) -> dict[str, Any]:
+    """Fields that are not cut, at all points of all bins: constant in a bin, or its mean."""
+    found = {}
+    for name, column in zip(model.data._fields, model.data, strict=True):
+        if np.ndim(column) and name not in made:
+            one = column[first]
+            if name not in few and column.ndim == 1 and column.dtype.kind == "f":
+                one = means(bins, [column], one[:, None], keep)[1][:, 0].astype(column.dtype)
+            found[name] = np.stack([one] * points)
+    return found
+
+
+def grouped(model, few: tuple[str, ...], values: list[np.ndarray], count: int, split=None):
     """The rows of each bin: groups first, within each quantiles of one column after another."""
     code = np.zeros(model.size, dtype=np.int64)
     for name in few:
@@ -199,7 +104,7 @@ def grouped(model, few: tuple[str, ...], values: list[np.ndarray], count: int):
     for rows in np.split(order, np.cumsum(np.bincount(code))[:-1]):
         share = count * len(rows) / model.size
         each = max(1, round(share ** (1.0 / len(values)))) if values else 1
-        yield from nested(rows, values, each)
+        yield from (split or nested)(rows, values, each)
 
 
 def nested(rows: np.ndarray, values: list[np.ndarray], each: int):
@@ -212,16 +117,21 @@ def nested(rows: np.ndarray, values: list[np.ndarray], each: int):
         yield from nested(part, values[1:], each)
 
 
-def farthest(bins, values: list[np.ndarray], centres: np.ndarray, count: int) -> np.ndarray:
-    """The rows, this many, that lie farthest from the middle of their bins."""
-    distance = np.zeros(len(bins))
+def distances(bins, values: list[np.ndarray], centres: np.ndarray) -> np.ndarray:
+    """Squared distances of all rows from the middle of their bins."""
+    found = np.zeros(len(bins))
     for k, column in enumerate(values):
         # One unit for all bins: what is far in a wide bin has large residuals. Not the standard
         # deviation, which a few rows of a heavy tail decide.
         low, high = np.quantile(column, (0.16, 0.84))
         unit = 0.5 * (high - low) or float(np.std(column)) or 1.0
         for first, part in pieces(len(bins)):
-            distance[part] += ((column[part] - centres[bins[part], k]) / unit) ** 2
+            found[part] += ((column[part] - centres[bins[part], k]) / unit) ** 2
+    return found
+
+
+def largest(distance: np.ndarray, count: int) -> np.ndarray:
+    """The rows, this many, that lie farthest; none that lies in the middle."""
     if count == 0:
         return np.zeros(0, dtype=np.int64)
     found = np.argpartition(distance, -count)[-count:]

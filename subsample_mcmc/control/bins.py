@@ -9,12 +9,27 @@ Where the posterior is narrow sm.Taylor leaves far less over. (Chen & Ghahramani
 and appendix C.2; Wang, Chen, Smola & Xing 2013.)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.control.binning import Cut, check_alone, cut, fields_of
+from subsample_mcmc.control.binning import Cut, cut
+from subsample_mcmc.control.claims import check_affine, check_eta
+from subsample_mcmc.control.fields import check_alone, fields_of, fields_read
+from subsample_mcmc.control.predictorbins import make_near, predictor_functions
+from subsample_mcmc.control.predictorcut import predictor_cut, references
+from subsample_mcmc.control.quadratics import (
+    copy_table,
+    distance,
+    interpolate,
+    note,
+    product,
+    reach,
+    stands,
+    subtractor,
+    trusted,
+)
 from subsample_mcmc.draws import CHUNK
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import Control, ControlFunctions
@@ -22,6 +37,7 @@ from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.kernels.trial import Trial, make_trial, model_sources
 from subsample_mcmc.layout import Block
 from subsample_mcmc.population import whole
+from subsample_mcmc.userfunction import plain
 
 
 class Binned(NamedTuple):
@@ -29,7 +45,8 @@ class Binned(NamedTuple):
 
     probe: Trial  # its data are the points of all bins; it has no candidates
     rows: np.ndarray  # all of its rows
-    values: np.ndarray  # the log likelihoods there
+    values: np.ndarray  # (P, B) the log likelihoods there
+    flat: np.ndarray  # (P B,) the same
     bins: np.ndarray
     reference: np.ndarray
     moments: np.ndarray
@@ -61,11 +78,19 @@ class Bins(Control):
         reads. Without them a few data of a heavy tail make races err: 16% of decisions at delta
         .05, for data from t(1.5). The paper takes a fifth; with one column .01 is often enough,
         and 20 times cheaper.
+    fit: for models of sm.Predictors, whose eta may look at other rows (ARCH): sm.laplace(model), a
+        dict of the continuous blocks' values, or a list of them, one for each configuration of
+        the discrete blocks as in sm.Taylor. Then the predictors at the fit that vary over rows are
+        cut like columns, by marginal quantiles, for each configuration anew; of the fields only
+        those that log_factor reads count. Sums at any parameters come from moments of the bins'
+        X_n, where eta_n = X_n x: an arm costs bins * d^2 / 2 multiplications for d parameters, and
+        bins * (q^2 + q + 1) log factors, q now the number of columns and such predictors.
     """
 
     columns: Any = None
     bins: int = 100
     outliers: float = 0.2
+    fit: Any = field(default=None, repr=False)
 
     def __post_init__(self):
         given = (self.columns,) if isinstance(self.columns, str) else self.columns
@@ -84,32 +109,30 @@ class Bins(Control):
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse data that cannot be cut, and likelihoods that look beyond their datum."""
-        fields_of(model, self.columns)
-        check_alone(model)
+        if self.fit is None:
+            fields_of(model, self.columns)
+            check_alone(model)
+        else:
+            points = references(self.fit, model)
+            given, state = model.predictors, model.state(model.ints, model.floats)
+            check_eta(plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0))
+            check_affine(model, given.count(model))
+            fields_read(model, self.columns, points[0])
 
     def functions(self, model) -> ControlFunctions:
         """The compiled half."""
         made = self.prepared(model)
+        if self.fit is not None and "functions" not in made:
+            made["functions"] = predictor_functions(model.predictors, made["cut"])
         if "functions" not in made:
             fields = tuple(model.data._fields.index(name) for name in made["cut"].columns)
             made["functions"] = bin_functions(model_sources(model, touched=False).rewards, fields)
         return made["functions"]
 
-    def bind(self, model, arms: int) -> Binned:
+    def bind(self, model, arms: int) -> Any:
         """Arrays of one chain."""
-        made: Cut = self.prepared(model)["cut"]
-        run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
-        count, q = made.inverse.shape
-        points = count * (q * q + q + 1)
-        probe = make_trial(model, run, Block("none", False, (0,), 0), points)
-        kind = np.int32 if model.size < 2**31 else np.int64
-        return Binned(
-            probe._replace(data=made.pseudo), np.arange(points, dtype=kind), np.zeros(points),
-            made.bins, made.reference, made.moments, made.inverse,
-            np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
-            np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),
-            np.zeros(CHUNK, dtype=np.int64), np.zeros((q, CHUNK)),
-        )  # fmt: skip
+        made = self.prepared(model)["cut"]
+        return make_near(model, made, arms) if self.fit is not None else bind(model, made, arms)
 
     def always_read(self, model) -> np.ndarray:
         """Rows that every decision reads."""
@@ -122,81 +145,27 @@ class Bins(Control):
     def prepared(self, model) -> dict[str, Any]:
         """The bins of a model: made once, kept in the object."""
         if "cut" not in self.made_for(model):
-            self.made["cut"] = cut(model, self.columns, self.bins, self.outliers)
+            made: Any = cut if self.fit is None else predictor_cut
+            more = () if self.fit is None else (self.fit,)
+            self.made["cut"] = made(model, self.columns, self.bins, self.outliers, *more)
         return self.made
 
 
 # ------------------------------------------------------------------------------- compiled half
-@jit(flags=FLAGS, inner=True)
-def interpolate(values, inverse, out):
-    """Coefficients of 1, d_k and d_k d_l in every bin, through its values at the stencil.
-
-    Where a value is not finite its terms are left out: any h will do, as long as the residuals
-    and the sum take the same.
-    """
-    count, q = inverse.shape
-    for b in range(count):
-        middle, at = values[b], 1 + q
-        usable = abs(middle) < np.inf
-        out[b, 0] = middle if usable else 0.0
-        for k in range(q):
-            for j in range(k, q):
-                up, down = values[(1 + 2 * k) * count + b], values[(2 + 2 * k) * count + b]
-                scale = inverse[b, k] * inverse[b, j]
-                ends = up + down
-                if j == k:
-                    bend = 0.5 * (ends - 2.0 * middle) * scale
-                    slope = 0.5 * (up - down) * inverse[b, k]
-                    out[b, 1 + k] = slope if usable and abs(slope) < np.inf else 0.0
-                else:
-                    pair = 1 + 2 * q + k * (2 * q - k - 1) + 2 * (j - k - 1)
-                    both = values[pair * count + b] + values[(pair + 1) * count + b]
-                    ends += values[(1 + 2 * j) * count + b] + values[(2 + 2 * j) * count + b]
-                    bend = (0.5 * (both - ends) + middle) * scale
-                out[b, at] = bend if usable and abs(bend) < np.inf else 0.0
-                at += 1
-
-
-@jit(flags=FLAGS, inner=True)
-def product(a, b):
-    """Sum of the products of two tables."""
-    total = 0.0
-    for i in range(np.uint64(a.shape[0])):
-        for j in range(np.uint64(a.shape[1])):
-            total += a[i, j] * b[i, j]
-    return total
-
-
-@jit(inner=True)
-def stands(own, trial, arm):
-    """Is what is known of an arm about the state as it is: the same numbers, to the last bit."""
-    if own.known[arm] == 0:
-        return False
-    for j in range(len(trial.floats)):
-        if own.floats[arm, j] != trial.floats[j]:
-            return False
-    for j in range(len(trial.ints)):
-        if own.ints[arm, j] != trial.ints[j]:
-            return False
-    return True
-
-
-@jit(inner=True)
-def reach(trial, i, j, each, everything):
-    """Nothing is known of the residuals."""
-    return np.inf
-
-
-@jit(inner=True)
-def distance(trial, arm):
-    """There is no reference to be far from."""
-    return 0.0
-
-
-@jit(inner=True)
-def trusted(trial, arm):
-    """The bins are as near as they ever were."""
-    return True
+def bind(model, made: Cut, arms: int) -> Binned:
+    """Arrays of one chain."""
+    run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
+    count, q = made.inverse.shape
+    points = count * (q * q + q + 1)
+    probe = make_trial(model, run, Block("none", False, (0,), 0), points)
+    kind = np.int32 if model.size < 2**31 else np.int64
+    return Binned(
+        probe._replace(data=made.pseudo), np.arange(points, dtype=kind), np.zeros(points),
+        made.bins, made.reference, made.moments, made.inverse,
+        np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
+        np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),
+        np.zeros(CHUNK, dtype=np.int64), np.zeros((q, CHUNK)),
+    )  # fmt: skip
 
 
 @jit(flags=FLAGS, inner=True)
@@ -222,21 +191,10 @@ def with_column(before, field: int, k: int):
 def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
     """The compiled half for one likelihood and the places of its columns among the data."""
     read, q = find_bins, len(fields)
-    for k, field in enumerate(fields):
-        read = with_column(read, field, k)
+    for k, place in enumerate(fields):
+        read = with_column(read, place, k)
 
-    @jit(flags=FLAGS, inner=True)
-    def subtract(own, coefficients, out):
-        for i in range(np.uint64(len(out))):
-            b, at = np.uint64(own.where[i]), 1 + q
-            value = coefficients[b, 0]
-            for k in range(q):
-                along = coefficients[b, 1 + k]
-                for j in range(k, q):
-                    along += coefficients[b, at] * own.steps[j, i]
-                    at += 1
-                value += own.steps[k, i] * along
-            out[i] -= value
+    subtract = subtractor(q)
 
     @jit(inner=True)
     def residuals(trial, arm, rows, out):
@@ -252,9 +210,7 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
             return own.sums[arm]
         mine, other = own.coefficients[arm], 1 - arm
         if len(own.sums) == 2 and stands(own, trial, other):  # it was accepted
-            for b in range(len(mine)):
-                for j in range(mine.shape[1]):
-                    mine[b, j] = own.coefficients[other, b, j]
+            copy_table(own.coefficients[other], mine)
             own.sums[arm] = own.sums[other]
         else:
             here = Trial(
@@ -262,14 +218,10 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
                 probe.candidates, probe.indices, probe.control, probe.room,
                 probe.known, probe.pulls,
             )  # fmt: skip
-            rewards(here, 0, own.rows, own.values)
+            rewards(here, 0, own.rows, own.flat)
             interpolate(own.values, own.inverse, mine)
             own.sums[arm] = product(mine, own.moments)
-        for j in range(len(trial.floats)):
-            own.floats[arm, j] = trial.floats[j]
-        for j in range(len(trial.ints)):
-            own.ints[arm, j] = trial.ints[j]
-        own.known[arm] = 1
+        note(own, trial, arm)
         return own.sums[arm]
 
     return ControlFunctions(mean, residuals, reach, distance, trusted)

@@ -194,7 +194,8 @@ class Gibbs(OneBlock):
         variable = model.variables[self.block]
         indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
         controls = make_controls(self.control, model, self.selector, variable.support)
-        candidates, beside, inactive = None, None, ()
+        candidates, beside = None, None
+        inactive: Any = ()
         if self.pseudo is not None:
             theta = model.variables[self.pseudo.block_of(model, self.block)]
             candidates, beside = ends_of(model, theta, variable.support), theta.block

@@ -210,12 +210,12 @@ class Langevin(OneBlock):
             full = make_slope(model, run, variable, model.size, self.own is not None)
             anchor(slope_of(model, self.own), slope, full, to, point, run.floats)
             slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
-        full, scales, factors = scales_of(given, variable)
+        matrix, scales, factors = scales_of(given, variable)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size
         target = OPTIMAL if self.adapt and self.correct else 0.0
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
-        push = Push(full, factors, float(self.decay), *room)
+        push = Push(matrix, factors, float(self.decay), *room)
         tally = tally_of(run.next_words(len(self.columns)))
         selector = with_range(selector, self.variate, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)

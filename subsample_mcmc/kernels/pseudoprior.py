@@ -38,7 +38,8 @@ class PseudoPrior:
         given={"q": k}) or, better by far where posteriors are not Gaussian, its .matched().
     transform: coordinates in which they are Gaussian, "log", "softplus", "squareroot" or
         "cuberoot", for a block of sm.positive; default those of the model. Others are reached by
-        linearising at the mode. Of positive values that may be near 0 a softplus Gaussian has too thin a tail.
+        linearising at the mode. Of values that may be near 0 a softplus Gaussian has too thin a
+        tail.
     Draws outside the block's set (square roots below 0) make their model impossible at that step,
     which costs moves but no correctness.
     """

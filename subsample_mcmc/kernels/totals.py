@@ -5,6 +5,7 @@ nothing needs to be told when a block moves. All kernels of a chain share what i
 part of its checkpoint; so what is read does not depend on where a run was stopped.
 """
 
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def stands(trial, slot):
     known, floats, ints = trial.known, trial.floats, trial.ints
     for j in range(len(floats)):
         a, b = known[slot, j], floats[j]
-        if a != b or 1.0 / a != 1.0 / b:  # 0 and -0 are two
+        if a != b or copysign(1.0, a) != copysign(1.0, b):  # 0 and -0 are two
             return False
     for j in range(len(ints)):
         if known[slot, len(floats) + j] != ints[j]:
