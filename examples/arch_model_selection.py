@@ -71,13 +71,13 @@ def main() -> None:
     coordinates = "softplus" if options.paper else "squareroot"
     model = sm.models.arch.ARCH(series.returns, ORDERS, coordinates=coordinates)
     settings = arch_paper.settings if options.paper else ours
-    fits, make = settings(model)
+    fits, control, make = settings(model)
     wanted = ["raced"] * (not options.exact) + ["exact"] * (options.exact or options.both)
     runs = {name: carried_out(make(name), model, fits, options, say) for name in wanted}
     arch_report.tell(runs, model, series, fits, say, options.output)
     if options.plan:
         say(arch_paper.planned(model, fits, make("raced")))
-    files = arch_figures.draw_all(runs, model, series, fits, options.output)
+    files = arch_figures.draw_all(runs, model, series, fits, control, options.output)
     if options.summary:
         arch_report.write_summary(runs, ORDERS, options.summary)
     say(f"\nWritten in {time.monotonic() - began:.0f} s to {options.output}:")
@@ -94,7 +94,7 @@ def parsed() -> argparse.Namespace:
     add("--both", action="store_true", help="race, and decide exactly, and compare")
     add("--paper", action="store_true", help="the settings of the paper")
     add("--plan", action="store_true", help="compare control variates by sm.plan; takes minutes")
-    add("--draws", type=int, help="per chain (default 20,000)")
+    add("--draws", type=int, help="per chain (default 10,000)")
     add("--chains", type=int, help="default 5")
     add("--audit", type=float, help="share of decisions to check (default .02; large data .002)")
     add("--seed", type=int, default=1)
@@ -106,7 +106,7 @@ def parsed() -> argparse.Namespace:
         parser.error("--exact or --both, not both")
     if options.year and not options.data:
         parser.error("--year needs --data")
-    options.draws = options.draws or (1_000 if options.quick else 20_000)
+    options.draws = options.draws or (1_000 if options.quick else 10_000)
     options.chains = options.chains or (2 if options.quick else 5)
     options.warmup = 500 if options.quick else 2_000
     options.steps = 2_000 if options.quick else 10_000  # of Wang-Landau from zero
@@ -135,7 +135,7 @@ def series_of(options) -> Series:
 
 # ------------------------------------------------------------------------------------- samplers
 def ours(model):
-    """(fits, sampler by name): surrogate gradients, matched pseudo-priors, a cubic control."""
+    """(fits, control variate, sampler by name): surrogate gradients, matched pseudo-priors, a cubic control."""
     orders = range(len(model.orders))
     bar = tqdm(orders, "fit of each order", unit="order")
     raw = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in bar]
@@ -155,7 +155,7 @@ def ours(model):
         moves = choice >> sm.mixture((local, 0.5), (jump, 0.5))
         return Sampler(name, lambda **tilt: moves >> sm.WangLandau("q", **tilt), best(fits).state)
 
-    return fits, sampler
+    return fits, taylor, sampler
 
 
 def best(fits):

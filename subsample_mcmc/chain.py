@@ -21,6 +21,7 @@ from subsample_mcmc.kernels.kernel import (
     check,
     columns_of,
 )
+from subsample_mcmc.kernels.totals import has_etas, room_of
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
 
@@ -108,6 +109,9 @@ class Program:
             suspects.insert(0, (model.prepare, (state, model.data)))
         if model.log_prior is not None:
             suspects.append((model.log_prior, (state,)))
+        if has_etas(model):
+            room = room_of(model)
+            suspects.append((model.predictors.etas, (state, model.data, np.int64(0), room)))
         suspects += self.kernel.suspects(model, state)
         reasons = (compiles(function, given, FLAGS) for function, given in suspects)
         return next((reason for reason in reasons if reason), "")

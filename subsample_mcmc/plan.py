@@ -183,6 +183,8 @@ def reference_state(variants: Mapping[str, Kernel]) -> dict[str, Any] | None:
     for variant in variants.values():
         for leaf in variant.leaves():
             fit = getattr(getattr(leaf, "control", None), "fit", None)
+            if isinstance(fit, list | tuple):  # the most probable of several models
+                fit = max(fit, key=lambda one: getattr(one, "log_evidence", -np.inf), default=None)
             if (state := getattr(fit, "state", None)) is not None:
                 return state
     return None

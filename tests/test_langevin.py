@@ -130,7 +130,10 @@ def test_gradients_proposals_and_their_densities():
         for i, (part, tools) in enumerate(zip(parts, made.tools, strict=True)):
             block, push, tally = part.block, tools.push, tools.judge.tally[0]
             state = values_of(model, made)
-            loops[i](made.chain, tools, made.ints, made.floats, made.words, out, 0, 1, 1, False)
+            own = made.run.reads, made.run.before
+            loops[i](
+                made.chain, tools, made.ints, made.floats, made.words, *own, out, 0, 1, 1, False
+            )
             assert made.chain.now[0].code == 0
             x, y = tools.judge.trial.candidates
             np.testing.assert_array_equal(x, state[block])

@@ -157,11 +157,12 @@ def bind(model, made: Cut, arms: int) -> Binned:
     run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
     count, q = made.inverse.shape
     points = count * (q * q + q + 1)
+    values = np.zeros((points // count, count))
     probe = make_trial(model, run, Block("none", False, (0,), 0), points)
     kind = np.int32 if model.size < 2**31 else np.int64
     return Binned(
-        probe._replace(data=made.pseudo), np.arange(points, dtype=kind), np.zeros(points),
-        made.bins, made.reference, made.moments, made.inverse,
+        probe._replace(data=made.pseudo), np.arange(points, dtype=kind), values,
+        values.reshape(-1), made.bins, made.reference, made.moments, made.inverse,
         np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
         np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),
         np.zeros(CHUNK, dtype=np.int64), np.zeros((q, CHUNK)),

@@ -99,13 +99,15 @@ def common(cut, table, k, floats):
 # ----------------------------------------------------------------------------------- all bins
 @jit(flags=FLAGS, disjoint=True, inner=True)
 def add_products(matrix, first, vector, start, out, column):
-    """Write start + matrix[:, first:] @ vector into a column."""
-    begin = np.uint64(first)
-    for b in range(np.uint64(out.shape[0])):
-        value = 0.0
+    """Write start + matrix[:, first:] @ vector into a column: two rows at once, a quarter less."""
+    last, most = first + len(vector), len(out) - 1
+    for b in range(0, len(out), 2):
+        one, two = matrix[b, first:last], matrix[min(b + 1, most), first:last]
+        value, other = start, start
         for i in range(np.uint64(len(vector))):
-            value += matrix[b, begin + i] * vector[i]
-        out[b, column] = start + value
+            value += one[i] * vector[i]
+            other += two[i] * vector[i]
+        out[b, column], out[min(b + 1, most), column] = value, other
 
 
 @jit(flags=FLAGS, disjoint=True, inner=True)

@@ -146,8 +146,8 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
         for k, point in enumerate(points)
     ]
     surveys = [design.survey() for design in designs]
-    varies = np.array([found.varies.any(axis=1) for found in surveys]).any(axis=0)
-    moving = tuple(int(k) for k in np.flatnonzero(varies))
+    count_of = model.predictors.count(model)
+    moving = tuple(k for k in range(count_of) if any(found.varies[k].any() for found in surveys))
     if len(names) + len(moving) > MOST:
         raise ValueError(
             f"{len(names)} columns {names} and {len(moving)} predictors that vary over rows: bins "
@@ -178,7 +178,7 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     ]
     fields = tuple(model.data._fields.index(name) for name in names)
     used = np.array([design.used for design in designs])
-    places = np.array([moving.index(k) if k in moving else -1 for k in range(len(varies))])
+    places = np.array([moving.index(k) if k in moving else -1 for k in range(count_of)])
     cut = PredictorCut(
         strides=strides, places=places, used=used, points=stencil(len(names) + len(moving)), **parts
     )

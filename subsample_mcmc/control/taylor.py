@@ -219,7 +219,8 @@ class Taylor(Control):
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
-        points, lengths, metrics, s0s, s1s, s2s, s3s, limits = map(np.array, zip(*parts, strict=True))
+        found = map(np.array, zip(*parts, strict=True))
+        points, lengths, metrics, s0s, s1s, s2s, s3s, limits = found
         third = s3s if source.order > 2 else np.zeros((0, d, 1))
         found = terms(s0s, s1s, s2s, third, limits)
         learnt = full.learnt if full else nothing(len(points), d)

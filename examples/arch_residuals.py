@@ -1,0 +1,72 @@
+"""What control variates leave over of an ARCH decision, in plain NumPy, for arch_figures.
+
+A decision compares two states; d[n] is the difference of datum n's log likelihoods, and a race has
+to tell the sum of d from 0 by reading some of them. N times their variance, N v in nats^2, is what
+it has to average out. A control variate of order k subtracts from each log likelihood its Taylor
+polynomial at the fit, whose sum over the data is known.
+"""
+
+import numpy as np
+from scipy.special import loggamma
+
+KINDS = ("none", "order 1", "order 2", "order 3", "order 3, 1% read")
+CIRCLE, NODES = 0.1, 8  # Taylor coefficients by Cauchy's formula
+
+
+def squares_of(model) -> np.ndarray:
+    """r^2 of every datum and of the returns before it, newest first: (N, 1 + largest order)."""
+    most = model.orders[-1]
+    windows = np.lib.stride_tricks.sliding_window_view(np.square(model.returns), most + 1)
+    return windows[:, ::-1]
+
+
+def scales(squares, theta, order: int) -> np.ndarray:
+    """sigma_t^2 of every datum."""
+    return theta[1] + squares[:, 1 : order + 1] @ theta[2 : order + 2]
+
+
+def log_likelihood(r2, h, nu):
+    """Of a Student-t return with squared scale h; h and nu may be complex."""
+    level = loggamma((nu + 1) / 2) - loggamma(nu / 2) - 0.5 * np.log(np.pi * nu * h)
+    return level - 0.5 * (nu + 1) * np.log1p(r2 / (nu * h))
+
+
+def left_over(squares, theta, reference, order: int) -> np.ndarray:
+    """(4, N) log likelihoods, and those less their polynomials of order 1, 2, 3 at the reference."""
+    r2, h0 = squares[:, 0], scales(squares, reference, order)
+    dh, dnu = scales(squares, theta, order) - h0, theta[0] - reference[0]
+    full = log_likelihood(r2, h0 + dh, theta[0]).real
+    turns = CIRCLE * np.exp(2j * np.pi * np.arange(NODES) / NODES)
+    around = [log_likelihood(r2, h0 + t * dh, reference[0] + t * dnu) for t in turns]
+    terms = np.fft.fft(around, axis=0).real[:4] / NODES / CIRCLE ** np.arange(4)[:, None]
+    return np.stack([full, *(full - np.cumsum(terms, axis=0)[1:])])
+
+
+def differences(model, fits, trace, read, count: int, seed: int = 0):
+    """d[n] of some decisions: {"order q": (count, 4, N), "theta": ...}, as in a chain.
+
+    Orders are compared with parameters from two pseudo-priors, parameters of one order as two draws
+    of the trace: a proposal from the fit is much like that. `read` are rows read by all decisions.
+    """
+    rng, squares = np.random.default_rng(seed), squares_of(model)
+    q = trace.draws["q"].ravel()
+    theta = trace.draws["theta"].reshape(len(q), -1)
+    points = [np.asarray(fit.state["theta"]) for fit in fits]
+
+    def at(k, draw):
+        return left_over(squares, draw, points[k], model.orders[k])
+
+    found = {"order q": [], "theta": []}
+    for _ in range(count):
+        i = rng.integers(len(q))
+        other = int(rng.choice(np.flatnonzero(np.arange(len(fits)) != q[i])))
+        here = at(q[i], theta[i])
+        found["order q"].append(at(other, fits[other].draw(rng)["theta"]) - here)
+        same = rng.choice(np.flatnonzero(q == q[i]))
+        found["theta"].append(at(q[i], theta[same]) - here)
+    kept = np.setdiff1d(np.arange(len(squares)), read)
+    spreads = {}
+    for name, parts in found.items():
+        rows = [[*(len(d[0]) * d.var(axis=1)), len(kept) * d[3, kept].var()] for d in parts]
+        spreads[name] = np.array(rows)
+    return {name: parts[0] for name, parts in found.items()}, spreads
