@@ -15,11 +15,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo test slow lint format types bench bench-chains build clean python
+.PHONY: help demo synthetic test slow lint format types bench bench-chains build clean python
 .DELETE_ON_ERROR:
 
 help:
-	@echo 'make demo    the synthetic experiment, quick: tables and figures in $(OUT)/'
+	@echo 'make demo    choose an ARCH model, every step subsampled: tables and figures in $(OUT)/arch'
+	@echo '             with your own bars: make demo ARGS="--data bars.csv.gz --both"'
+	@echo 'make synthetic   the synthetic experiment, quick: tables and figures in $(OUT)/'
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
 	@echo 'make lint    ruff, check and format    make format    apply both'
@@ -29,6 +31,9 @@ help:
 	@echo 'make clean   remove the environment and everything built'
 
 demo: $(MADE)-plots
+	$(BIN)/python examples/arch_model_selection.py --output $(OUT)/arch $(ARGS)
+
+synthetic: $(MADE)-plots
 	$(BIN)/python examples/synthetic.py --quick --out $(OUT)/
 
 test: $(MADE)-test

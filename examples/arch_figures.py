@@ -35,9 +35,7 @@ def save(figure, path: Path) -> str:
 
 def returns(series, out) -> str:
     """The series, and how its squares remember."""
-    figure, axes = plt.subplots(
-        1, 2, figsize=(10, 3.2), layout="constrained", width_ratios=(3, 1)
-    )
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), layout="constrained", width_ratios=(5, 2))
     real = series.times is not None
     shown = 100.0 * series.sd * series.returns if real else series.returns
     axes[0].plot(shown, color="black", linewidth=0.3)
@@ -52,7 +50,7 @@ def returns(series, out) -> str:
     lags = np.arange(1, 41)
     kept = [squares[lag:] @ squares[:-lag] / (squares @ squares) for lag in lags]
     axes[1].bar(lags, kept, color=PALETTE[0])
-    axes[1].set(title="autocorrelation of their squares", xlabel="lag, bars")
+    axes[1].set(title="their squares", xlabel="lag, bars", ylabel="autocorrelation")
     axes[1].axhline(0.0, color="black", linewidth=0.8)
     return save(figure, out / "returns.png")
 
@@ -65,26 +63,33 @@ def wang_landau(runs, out) -> str:
         if run.journey is None:
             continue
         read, found = log_posteriors(run)
-        millions = np.maximum(read, read[read > 0].min()) / 1e6
+        shown = read > 0
+        millions, found = read[shown] / 1e6, found[shown]
         for k, order in enumerate(run.chosen.labels):
             label = f"q = {order}" if name == next(iter(runs)) else None
             axes[0].plot(
                 millions, found[:, k], color=PALETTE[k], linestyle=LINES[name], label=label
             )
-        off = worst_error(run, truth)
+        off = worst_error(run, truth)[shown]
         axes[1].plot(millions, off, color=SAMPLERS[name], linestyle=LINES[name], label=name)
     for k, value in enumerate(truth):
         if np.isfinite(value):
             axes[0].axhline(value, color=PALETTE[k], linewidth=0.8, linestyle=":")
     decay = next(run.journey.attrs["decay"] for run in runs.values() if run.journey is not None)
-    known = " dashed: exact;" if len(runs) > 1 else ""
+    known = "dashed: exact; " if len(runs) > 1 else ""
     axes[0].set(
         xscale="log", xlabel="log likelihoods evaluated, millions", ylabel="log p(q | data), nats",
         title=f"Wang-Landau from zero, steps 1/(1 + t/{decay:g})",
     )  # fmt: skip
-    axes[0].legend(fontsize=8, loc="lower left", title=f"{known} dotted: long run", title_fontsize=8)
+    handles, labels = axes[0].get_legend_handles_labels()
+    title = f"{known}dotted: long run"
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, title=title,
+        title_fontsize=8,
+    )  # fmt: skip
     axes[1].axhline(0.5, color="black", linewidth=0.8, linestyle=":")
-    axes[1].annotate("half a nat", (axes[1].get_xlim()[0], 0.5), fontsize=8, va="bottom")
+    place = {"transform": axes[1].get_yaxis_transform(), "fontsize": 8, "va": "bottom"}
+    axes[1].text(0.01, 0.5, "half a nat", **place)
     axes[1].set(
         xscale="log", yscale="log", xlabel="log likelihoods evaluated, millions",
         ylabel="nats", title="how far the worst order is off",
@@ -127,7 +132,7 @@ def adjusted(runs, out) -> str:
 
 def autocorrelation(runs, out) -> str:
     """Of the order's place in the list, by lag and by evaluations."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     for name, run in runs.items():
         values = run.trace.draws["q"].reshape(run.trace.shape).astype(float)
         values = values - values.mean(axis=1, keepdims=True)
@@ -137,9 +142,9 @@ def autocorrelation(runs, out) -> str:
         each = evaluations(run.trace) / values.size
         look = {"color": SAMPLERS[name], "marker": "o", "markersize": 3, "label": name}
         axes[0].plot(lags, np.array(found) / squares, linestyle=LINES[name], **look)
-        axes[1].plot(each * lags / 1e3, np.array(found) / squares, linestyle=LINES[name], **look)
+        axes[1].plot(each * lags[1:], np.array(found[1:]) / squares, linestyle=LINES[name], **look)
     axes[0].set(xlabel="lag, iterations", ylabel="autocorrelation of q")
-    axes[1].set(xlabel="lag, thousands of log likelihoods evaluated")
+    axes[1].set(xscale="log", xlabel="the same lags, in log likelihoods evaluated")
     for panel in axes:
         panel.axhline(0.0, color="black", linewidth=0.8)
     axes[0].legend(fontsize=8)
@@ -153,7 +158,7 @@ def residuals(trace, model, fits, read, out) -> str:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     parts = one["order q"]
     edges = np.geomspace(1e-10, 10.0, 90)
-    for k, name in enumerate(KINDS[:4]):
+    for k, name in enumerate(KINDS):
         heights = np.histogram(np.abs(parts[k]), edges)[0]
         axes[0].stairs(heights, edges, color=PALETTE[k], label=name)
     axes[0].set(
@@ -162,7 +167,8 @@ def residuals(trace, model, fits, read, out) -> str:
     )  # fmt: skip
     axes[0].legend(fontsize=8)
     rng = np.random.default_rng(0)
-    kinds = KINDS if len(read) else KINDS[:4]
+    always = [f"order 3, {len(read) / model.size:.0%} read"] if len(read) else []
+    kinds = [*KINDS, *always]
     for i, (name, values) in enumerate(spreads.items()):
         for k in range(len(kinds)):
             place = k + 0.25 * (i - 0.5) + 0.08 * rng.uniform(-1.0, 1.0, len(values))
@@ -173,9 +179,8 @@ def residuals(trace, model, fits, read, out) -> str:
             axes[1].plot(k + 0.25 * (i - 0.5), np.median(values[:, k]), "k_", markersize=14)
     # A nat is three standard errors of N times the mean of a share f: N v (1/f - 1) = 1/9.
     axes[1].axhline(1.0 / (9.0 * 99.0), color="black", linewidth=0.8, linestyle=":")
-    axes[1].annotate(
-        "1% of the data tell a nat", (len(kinds) - 0.55, 1.3e-3), fontsize=8, ha="right"
-    )
+    place = {"transform": axes[1].get_yaxis_transform(), "fontsize": 8, "va": "bottom"}
+    axes[1].text(0.01, 1.2e-3, "below: 1% of the data tell a nat", **place)
     axes[1].set_xticks(range(len(kinds)), kinds, fontsize=8)
     axes[1].set(
         yscale="log", ylabel="N v, nats²", title="spread to be told from zero, decision by decision"

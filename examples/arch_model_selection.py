@@ -1,8 +1,8 @@
 """How many lags does volatility remember? Student-t ARCH models of six orders, by MCMC.
 
-    python examples/arch_model_selection.py                      a simulated year of 5-minute returns
-    python examples/arch_model_selection.py --both               and every decision exactly, beside it
-    python examples/arch_model_selection.py --data bars.csv.gz --year 2016      your own bars
+    python examples/arch_model_selection.py           a simulated year, 5-minute returns
+    python examples/arch_model_selection.py --both    and every decision exactly, too
+    python examples/arch_model_selection.py --data bars.csv.gz --year 2016     your own bars
 
 The experiment of Chen & Ghahramani (2016), section 5.2: r_t = sigma_t z_t, z_t Student-t with nu
 degrees of freedom, sigma_t^2 = a_0 + sum_{i <= q} a_i r_{t-i}^2, and a chain over the order q in
@@ -57,6 +57,7 @@ class Run(NamedTuple):
     """What a sampler found."""
 
     trace: Any
+    report: Any  # of the trace
     chosen: Any  # the orders' probabilities
     journey: Any  # a Wang-Landau run from zero, as a table; or None
 
@@ -135,7 +136,7 @@ def series_of(options) -> Series:
 
 # ------------------------------------------------------------------------------------- samplers
 def ours(model):
-    """(fits, control variate, sampler by name): surrogate gradients, matched pseudo-priors, a cubic control."""
+    """(fits, control variate, sampler by name): proposals from fits, cubic control variates."""
     orders = range(len(model.orders))
     bar = tqdm(orders, "fit of each order", unit="order")
     raw = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in bar]
@@ -178,12 +179,12 @@ def carried_out(sampler, model, fits, options, say) -> Run:
         audit=audit if sampler.name == "raced" else 0.0, store=path,
     )  # fmt: skip
     chosen = trace.model_probabilities("q", labels=list(model.orders))
-    return Run(trace, chosen, journey(sampler, model, evidences, options, say))
+    return Run(trace, trace.report(), chosen, journey(sampler, model, evidences, options, say))
 
 
 def journey(sampler, model, evidences, options, say):
     """The tilts of a Wang-Landau run that starts from zero, and the evaluations it took."""
-    # So many nats lie between the orders; rate 1 / (1 + t / decay) bridges decay log(1 + T / decay).
+    # So many nats have to be bridged; T steps of 1 / (1 + t / decay) take decay log(1 + T / decay).
     apart, steps = float((evidences - evidences.min()).sum()), options.steps
     decays = [100.0 * 2**i for i in range(12) if 100.0 * 2**i < 0.5 * steps]
     able = [decay for decay in decays if decay * np.log1p(steps / decay) > 1.2 * apart]

@@ -28,7 +28,7 @@ def tell(runs, model, series, fits, say, out) -> None:
         run.chosen.table.to_csv(out / f"probabilities_{name}.csv")
         for text in run.chosen.warnings:
             say(f"  note: {text}")
-        (out / f"kernels_{name}.txt").write_text(f"{run.trace.report()}\n")
+        (out / f"kernels_{name}.txt").write_text(f"{run.report}\n")
     say("\nDecisions: data read, and wrong ones among those made again exactly (bound: 95%)")
     say(decisions(runs))
     if len(runs) > 1:
@@ -65,7 +65,7 @@ def decisions(runs) -> str:
         "                        made  accepted  data read  no data  audited  wrong    rate <="
     ]
     for name, run in runs.items():
-        for row in run.trace.report().rows:
+        for row in run.report.rows:
             what = DECIDED.get(row["kind"], row["kernel"])
             bound = f"{row['error_upper']:.2g}" if row["audited"] else "exact" * (name == "exact")
             lines.append(
@@ -143,20 +143,18 @@ def truth_of(runs) -> np.ndarray:
 
 
 def arrivals(runs):
-    """Evaluations until the worst order of a Wang-Landau run from zero stays within half a nat."""
+    """Evaluations until all orders of a Wang-Landau run from zero are within half a nat."""
     found = {}
     for name, run in runs.items():
         if run.journey is None:
             continue
-        off = np.flatnonzero(worst_error(run, truth_of(runs)) > 0.5)
+        near = np.flatnonzero(worst_error(run, truth_of(runs)) < 0.5)
         read = log_posteriors(run)[0]
-        if len(off) == 0 or off[-1] + 1 < len(read):
-            found[name] = read[off[-1] + 1] if len(off) else 0
-            yield (
-                f"Wang-Landau from zero, {name}: within .5 nats from {found[name]:,} evaluations on"
-            )
+        if len(near):
+            found[name] = read[near[0]]
+            yield f"Wang-Landau from zero, {name}: within .5 nats after {found[name]:,} evaluations"
         else:
-            yield f"Wang-Landau from zero, {name}: not yet within .5 nats after {read[-1]:,}"
+            yield f"Wang-Landau from zero, {name}: not within .5 nats after {read[-1]:,}"
     if len(found) == 2 and found["raced"]:
         yield f"  {found['exact'] / found['raced']:.1f} times as many without races"
 
@@ -183,7 +181,7 @@ def numbers(run) -> dict:
     """What the summary says about a run."""
     found, trace = run.chosen.table, run.trace
     seconds, ess, errors = float(trace.seconds.sum()), ess_of(run.chosen), {}
-    for row in trace.report().rows:
+    for row in run.report.rows:
         exact = row["guarantee"] == "exact"
         errors[row["kernel"]] = [0.0, 0.0] if exact else [row["error"], row["error_upper"]]
     return {

@@ -9,15 +9,15 @@ polynomial at the fit, whose sum over the data is known.
 import numpy as np
 from scipy.special import loggamma
 
-KINDS = ("none", "order 1", "order 2", "order 3", "order 3, 1% read")
+KINDS = ("none", "order 1", "order 2", "order 3")
 CIRCLE, NODES = 0.1, 8  # Taylor coefficients by Cauchy's formula
 
 
 def squares_of(model) -> np.ndarray:
-    """r^2 of every datum and of the returns before it, newest first: (N, 1 + largest order)."""
+    """r^2 of every datum and of the returns before it: (N, 1 + largest order), newest first."""
     most = model.orders[-1]
     windows = np.lib.stride_tricks.sliding_window_view(np.square(model.returns), most + 1)
-    return windows[:, ::-1]
+    return windows[::-1, ::-1]  # the model's data, too, start with the latest
 
 
 def scales(squares, theta, order: int) -> np.ndarray:
@@ -32,7 +32,7 @@ def log_likelihood(r2, h, nu):
 
 
 def left_over(squares, theta, reference, order: int) -> np.ndarray:
-    """(4, N) log likelihoods, and those less their polynomials of order 1, 2, 3 at the reference."""
+    """(4, N) log likelihoods, and those less their polynomials of order 1, 2 and 3."""
     r2, h0 = squares[:, 0], scales(squares, reference, order)
     dh, dnu = scales(squares, theta, order) - h0, theta[0] - reference[0]
     full = log_likelihood(r2, h0 + dh, theta[0]).real

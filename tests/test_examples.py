@@ -1,6 +1,7 @@
 """Every example runs as its docstring says, and writes what it promises."""
 
 import csv
+import json
 import math
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import subsample_mcmc as sm
 
 ROOT = Path(__file__).parent.parent
 COLUMNS = [
@@ -183,6 +186,73 @@ def test_tall_logistic_of_flights(tmp_path):
     assert np.all(accepted > 80.0) and read[2] < 5.0 and without[2] > 50.0, printed
     assert time[2] < 0.1 * time[0] and ess[2] > 10.0 * ess[0], printed
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+ARCH_FIGURES = {
+    "returns", "wang_landau", "adjusted_posterior", "autocorrelation", "control_variates",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_arch_chooses_an_order_from_few_data(tmp_path):
+    out, summary = tmp_path / "arch", tmp_path / "summary.json"
+    printed = finished(
+        start(
+            "arch_model_selection.py",
+            "--quick",
+            "--both",
+            "--output",
+            str(out),
+            "--summary",
+            str(summary),
+        )
+    )
+    assert printed.startswith("13,702 simulated returns"), printed
+    for name in ARCH_FIGURES:
+        assert (out / f"{name}.png").stat().st_size > 10_000, name
+    found = json.loads(summary.read_text())
+    assert list(found) == ["orders", "raced", "exact"] and found["orders"][-1] == 30
+    raced, exact = found["raced"], found["exact"]
+    assert list(raced) == list(exact) == [
+        "log_posterior", "log_posterior_se", "share_read", "errors", "ess_per_second",
+        "ess_per_million_evaluations", "seconds",
+    ]  # fmt: skip
+    gap, error = (
+        np.array([run[key] for run in (raced, exact)])
+        for key in ("log_posterior", "log_posterior_se")
+    )
+    assert np.all(np.abs(gap[0] - gap[1]) < 5.0 * np.hypot(*error)), printed
+    assert raced["share_read"] < 0.5 < exact["share_read"], printed
+    assert raced["ess_per_million_evaluations"] > 2.0 * exact["ess_per_million_evaluations"], (
+        printed
+    )
+    assert list(raced["errors"]) == ["q", "theta", "theta_2"]
+    assert all(rate <= upper <= 1.0 and rate < 0.05 for rate, upper in raced["errors"].values())
+    text = (out / "report.txt").read_text()
+    assert text in printed and "Wang-Landau from zero, raced: within .5 nats" in text, text
+    loaded = sm.load(out / "raced.nc")
+    assert loaded.shape == (2, 1_000) and hasattr(loaded.to_arviz(), "posterior")
+
+
+@pytest.mark.slow
+def test_arch_reads_bars(tmp_path):
+    """Days of a fifth of the simulated year, as prices."""
+    returns = 1e-3 * sm.models.arch.example_returns(3_000)
+    days, each = divmod(np.arange(3_001), 75)
+    lines = ["Date,Time,Close"]
+    for day, bar, price in zip(days, each, 100.0 * np.exp(np.cumsum([0.0, *returns])), strict=True):
+        date = np.datetime64("2016-01-04") + day
+        lines.append(f"{date},{9 + bar // 12:02d}:{5 * (bar % 12):02d},{price:.6f}")
+    path, out = tmp_path / "bars.csv", tmp_path / "arch"
+    path.write_text("\n".join(lines) + "\n")
+    options = ("--data", str(path), "--year", "2016", "--quick", "--output", str(out))
+    printed = finished(start("arch_model_selection.py", *options))
+    assert "40 overnight returns dropped" in printed and "basis points" in printed, printed
+    assert (out / "raced.nc").exists() and not (out / "exact.nc").exists()
+
+    process = start("arch_model_selection.py", *options[:2], "--year", "2015")
+    assert "has no bars of 2015" in process.communicate(timeout=600)[0]
+    assert process.returncode == 1
 
 
 @pytest.mark.slow
