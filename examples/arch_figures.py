@@ -5,7 +5,6 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from arch_report import evaluations, log_posteriors, truth_of, worst_error
-from arch_residuals import KINDS, differences
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -17,13 +16,12 @@ LINES = {"raced": "-", "exact": "--"}
 LAGS = 30
 
 
-def draw_all(runs, model, series, fits, control, out: Path) -> list[str]:
+def draw_all(runs, series, left, out: Path) -> list[str]:
     """Every figure that the runs have something for; returns the names of the files."""
     files = [returns(series, out), adjusted(runs, out), autocorrelation(runs, out)]
     if any(run.journey is not None for run in runs.values()):
         files.append(wang_landau(runs, out))
-    read = control.always_read(model) if control is not None else []
-    files.append(residuals(next(iter(runs.values())).trace, model, fits, read, out))
+    files.append(residuals(left, out))
     return files
 
 
@@ -151,15 +149,13 @@ def autocorrelation(runs, out) -> str:
     return save(figure, out / "autocorrelation.png")
 
 
-def residuals(trace, model, fits, read, out) -> str:
+def residuals(left, out) -> str:
     """What is left to race: one decision's differences, and N v of many by kind of control."""
-    count = int(np.clip(2e6 // model.size, 4, 40))
-    one, spreads = differences(model, fits, trace, read, count)
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    parts = one["order q"]
+    kinds = left.kinds
     edges = np.geomspace(1e-10, 10.0, 90)
-    for k, name in enumerate(KINDS):
-        heights = np.histogram(np.abs(parts[k]), edges)[0]
+    for k, name in enumerate(kinds[: len(left.one)]):
+        heights = np.histogram(np.abs(left.one[k]), edges)[0]
         axes[0].stairs(heights, edges, color=PALETTE[k], label=name)
     axes[0].set(
         xscale="log", yscale="log", xlabel="|difference| of one datum, nats", ylabel="data",
@@ -167,9 +163,7 @@ def residuals(trace, model, fits, read, out) -> str:
     )  # fmt: skip
     axes[0].legend(fontsize=8)
     rng = np.random.default_rng(0)
-    always = [f"order 3, {len(read) / model.size:.0%} read"] if len(read) else []
-    kinds = [*KINDS, *always]
-    for i, (name, values) in enumerate(spreads.items()):
+    for i, (name, values) in enumerate(left.spreads.items()):
         for k in range(len(kinds)):
             place = k + 0.25 * (i - 0.5) + 0.08 * rng.uniform(-1.0, 1.0, len(values))
             label = f"decisions of {name}" if k == 0 else None

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import arch_figures
 import arch_paper
 import arch_report
+import arch_residuals
 import numpy as np
 from tqdm import tqdm
 
@@ -78,7 +79,11 @@ def main() -> None:
     arch_report.tell(runs, model, series, fits, say, options.output)
     if options.plan:
         say(arch_paper.planned(model, fits, make("raced")))
-    files = arch_figures.draw_all(runs, model, series, fits, control, options.output)
+    trace = next(iter(runs.values())).trace
+    left = arch_residuals.differences(model, fits, trace, control)
+    say("\nN v, nats^2, of what a race has to average out, by control variate: medians")
+    say(arch_residuals.table(left))
+    files = arch_figures.draw_all(runs, series, left, options.output)
     if options.summary:
         arch_report.write_summary(runs, ORDERS, options.summary)
     say(f"\nWritten in {time.monotonic() - began:.0f} s to {options.output}:")
@@ -97,7 +102,11 @@ def parsed() -> argparse.Namespace:
     add("--plan", action="store_true", help="compare control variates by sm.plan; takes minutes")
     add("--draws", type=int, help="per chain (default 10,000)")
     add("--chains", type=int, help="default 5")
-    add("--audit", type=float, help="share of decisions to check (default .02; large data .002)")
+    add(
+        "--audit",
+        type=float,
+        help="share of decisions to check, which takes time (.02; large data .005)",
+    )
     add("--seed", type=int, default=1)
     add("--quick", action="store_true", help="the first 3,000 returns, few draws: to see it run")
     add("--output", type=Path, default=Path("results/arch"), help="folder (default results/arch)")
@@ -170,8 +179,10 @@ def carried_out(sampler, model, fits, options, say) -> Run:
     path.unlink(missing_ok=True)
     audit = options.audit
     if audit is None:
-        audit = 0.02 if model.size <= LARGE else 0.002
-    say(f"\n{sampler.name}: compiling first, if this machine has not yet; a minute at most")
+        audit = 0.02 if model.size <= LARGE else 0.005
+    print(
+        f"\n{sampler.name}: control variates, and compiling if it is the first time ...", flush=True
+    )
     evidences = np.array([fit.log_evidence for fit in fits])
     trace = sm.sample(
         model, sampler.tilted(start=-evidences), draws=options.draws, warmup=options.warmup,
@@ -189,7 +200,7 @@ def journey(sampler, model, evidences, options, say):
     decays = [100.0 * 2**i for i in range(12) if 100.0 * 2**i < 0.5 * steps]
     able = [decay for decay in decays if decay * np.log1p(steps / decay) > 1.2 * apart]
     if not able:
-        say(f"{apart:,.0f} nats between the orders: too far for Wang-Landau in {steps:,} steps.")
+        say(f"{apart:,.0f} nats to bridge: too many for {steps:,} steps of Wang-Landau from zero.")
         return None
     trace = sm.sample(
         model, sampler.tilted(decay=able[0]), draws=1, warmup=steps, chains=1,

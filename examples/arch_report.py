@@ -38,22 +38,24 @@ def tell(runs, model, series, fits, say, out) -> None:
     for text in arrivals(runs):
         say(text)
     run = next(iter(runs.values()))
-    weights = run.chosen.weights
     say("\nParameters, by order: posterior means and sds")
-    say(model.summary(run.trace, weights).round(4).to_string())
+    # Draws of one order are all worth the same, even where that is next to nothing.
+    summary = model.summary(run.trace).drop(columns="draws")
+    summary["probability"] = run.chosen.table.probability
+    say(summary.round(4).to_string())
     say(f"\nThe next return, in {unit(series)}; 90% intervals")
-    say(forecast(model, run.trace, weights, series).to_string())
+    say(forecast(model, run, series).to_string())
 
 
 def table(chosen, fits) -> str:
     """Order, log posterior with its error, visits, log Bayes factor, and what Laplace says."""
     evidences = np.array([fit.log_evidence for fit in fits])
-    lines = ["   q   log posterior    +- se    visits       ESS   log BF    +- se   from the fit"]
+    lines = ["   q   log posterior    +- se    visits       ESS     log BF    +- se   from the fit"]
     laplace = evidences - np.logaddexp.reduce(evidences)
     for (order, row), fitted in zip(chosen.table.iterrows(), laplace, strict=True):
         lines.append(
             f"{order:4d}{row.log_probability:16.3f}{row.log_probability_se:9.3f}"
-            f"{row.visits:10,.0f}{row.ess:10,.0f}{row.log_bayes_factor:9.3f}"
+            f"{row.visits:10,.0f}{row.ess:10,.0f}{row.log_bayes_factor:11.3f}"
             f"{row.log_bayes_factor_se:9.3f}{fitted:15.3f}"
         )
     return "\n".join(lines)
@@ -164,9 +166,11 @@ def unit(series) -> str:
     return "units of the series" if series.times is None else "basis points (sigma: per bar)"
 
 
-def forecast(model, trace, weights, series):
+def forecast(model, run, series):
     """Volatility of the next return, by order and averaged over orders."""
-    found = model.forecast(trace, weights=weights)
+    found = model.forecast(run.trace)
+    found.iloc[:-1, 0] = run.chosen.table.probability
+    found.iloc[-1] = model.forecast(run.trace, weights=run.chosen.weights).iloc[-1]
     scale = 1.0 if series.times is None else 1e4 * series.sd
     made = found[["probability"]].copy()
     made["sigma"] = scale * np.sqrt(found["sigma2"])

@@ -6,10 +6,13 @@ it has to average out. A control variate of order k subtracts from each log like
 polynomial at the fit, whose sum over the data is known.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import loggamma
 
 KINDS = ("none", "order 1", "order 2", "order 3")
+COST = 2_000_000  # data of the decisions that are looked at
 CIRCLE, NODES = 0.1, 8  # Taylor coefficients by Cauchy's formula
 
 
@@ -42,12 +45,22 @@ def left_over(squares, theta, reference, order: int) -> np.ndarray:
     return np.stack([full, *(full - np.cumsum(terms, axis=0)[1:])])
 
 
-def differences(model, fits, trace, read, count: int, seed: int = 0):
-    """d[n] of some decisions: {"order q": (count, 4, N), "theta": ...}, as in a chain.
+class Left(NamedTuple):
+    """What is left over: rows of one decision between orders, and N v of many decisions."""
+
+    kinds: list[str]  # of control variate
+    one: np.ndarray  # (4, N) d[n], the first four kinds
+    spreads: dict[str, np.ndarray]  # of "order q" and "theta": (decisions, kinds)
+
+
+def differences(model, fits, trace, control, seed: int = 0) -> Left:
+    """d[n] of some decisions like those of a chain.
 
     Orders are compared with parameters from two pseudo-priors, parameters of one order as two draws
-    of the trace: a proposal from the fit is much like that. `read` are rows read by all decisions.
+    of the trace: a proposal from the fit is much like that.
     """
+    read = control.always_read(model)
+    kept = np.setdiff1d(np.arange(model.size), read)
     rng, squares = np.random.default_rng(seed), squares_of(model)
     q = trace.draws["q"].ravel()
     theta = trace.draws["theta"].reshape(len(q), -1)
@@ -57,16 +70,26 @@ def differences(model, fits, trace, read, count: int, seed: int = 0):
         return left_over(squares, draw, points[k], model.orders[k])
 
     found = {"order q": [], "theta": []}
-    for _ in range(count):
+    for _ in range(int(np.clip(COST // model.size, 4, 40))):
         i = rng.integers(len(q))
         other = int(rng.choice(np.flatnonzero(np.arange(len(fits)) != q[i])))
         here = at(q[i], theta[i])
         found["order q"].append(at(other, fits[other].draw(rng)["theta"]) - here)
         same = rng.choice(np.flatnonzero(q == q[i]))
         found["theta"].append(at(q[i], theta[same]) - here)
-    kept = np.setdiff1d(np.arange(len(squares)), read)
-    spreads = {}
-    for name, parts in found.items():
-        rows = [[*(len(d[0]) * d.var(axis=1)), len(kept) * d[3, kept].var()] for d in parts]
-        spreads[name] = np.array(rows)
-    return {name: parts[0] for name, parts in found.items()}, spreads
+    spreads = {
+        name: np.array(
+            [[*(model.size * d.var(axis=1)), len(kept) * d[3, kept].var()] for d in each]
+        )
+        for name, each in found.items()
+    }
+    always = f"order 3, {len(read) / model.size:.0%} read"
+    return Left([*KINDS, always], found["order q"][0], spreads)
+
+
+def table(left: Left) -> str:
+    """Medians of N v."""
+    lines = [" " * 14 + "".join(f"{kind:>18}" for kind in left.kinds)]
+    for name, values in left.spreads.items():
+        lines.append(f"{name:14}" + "".join(f"{v:18.2g}" for v in np.median(values, axis=0)))
+    return "\n".join(lines)

@@ -134,8 +134,9 @@ plt.show()
 
 # %% [markdown]
 # Orders that have e^−145 of the posterior have error bars as good as the best one's: without a
-# tilt they would never have been seen. Below, on the right, how decisions ended: `predicted` read no data,
-# `raced` some rows, `retreated` all rows of the arms that were left, as a race would have cost more.
+# tilt they would never have been seen. Below, on the right, how decisions ended: `predicted` read
+# no data, `raced` some rows, `retreated` all rows of the arms that were left, as a race would have
+# cost more.
 #
 # ## Is it right?
 #

@@ -16,10 +16,11 @@ from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import make_controls
 from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.kernels.trial import make_trial, model_sources, place
-from subsample_mcmc.selectors.exact import Exact
+from subsample_mcmc.selectors.racing import Racing
 
 DEGREES = 10.0  # of the t distribution that is drawn from
 ROUNDS = 8  # at most
+DOUBT = 0.5  # nats: sums of a control variate are believed up to that
 PLENTY = 10.0  # effective draws for each coordinate: fewer cannot tell a covariance
 
 
@@ -54,7 +55,10 @@ def moments(coordinates, mean, factor, control, draws: int, rng) -> Moments:
         effective = 1.0 / float(weights @ weights)
         mean = weights @ u
         covariance = ((u - mean) * weights[:, None]).T @ (u - mean)
-        factor = np.linalg.cholesky(covariance)
+        try:
+            factor = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:  # a few draws have all the weight
+            return Moments(mean, covariance, evidence, 0.0)
         good = good + 1 if power == 1.0 else 0
         last = Moments(mean, covariance, evidence, effective if good else 0.0)
         if good == 2:
@@ -78,23 +82,37 @@ def tempered(logs: np.ndarray, plenty: float) -> tuple[np.ndarray, float]:
 def heights(coordinates, control) -> Any:
     """height(u) -> log posterior densities at free coordinates, up to the evidence.
 
-    Exact, or with a control variate by its sums: no data are read.
+    Exact, or with a control variate by its sums, which read no data: but far from its reference,
+    where a polynomial may lead anywhere, exact again.
     """
     model, d = coordinates.model, len(coordinates.floats)
-    controls = make_controls(control, model, Exact(), 1)
-    run = Run(coordinates.ints.copy(), coordinates.floats.copy(), np.zeros(0, dtype=np.int64))
-    if control is None:
-        log_likelihood = streamed(model_sources(model, touched=False).total)
-    else:
-        log_likelihood = streamed(known(control.functions(model).whole))
+    exact = streamed(model_sources(model, touched=False).total)
+    block, here = whole_state(d), coordinates.floats.copy()
+    functions, controls, known, constant = None, (), None, 0.0
+    if control is not None:
+        control.check(model, coordinates.blocks[0])
+        functions = control.functions(model)
+        if functions.whole is None:
+            raise ValueError(f"matched: {control!r} knows no sums over all data: give sm.Taylor.")
+        controls = make_controls(control, model, Racing(), 2)
+        known = believing(functions)
+
+    def trial_at(values):
+        run = Run(coordinates.ints.copy(), here.copy(), np.zeros(0, dtype=np.int64))
+        return make_trial(model, run, block, model.size, values, None, controls)
+
+    if known is not None:  # sums may lack a constant, which an evidence does not
+        middle = trial_at(coordinates.floats[None].copy())
+        constant = exact(middle, 0, model.size) - known(middle, 0, 1)[0]
 
     def height(u: np.ndarray) -> np.ndarray:
         values, base, _ = coordinates.lift(u)
-        found = np.full(len(u), -np.inf)
-        trial = make_trial(model, run, whole_state(d), model.size, values, None, controls)
+        found, trial = np.full(len(u), -np.inf), trial_at(values)
         with np.errstate(all="ignore"):
             for i in np.flatnonzero(base > -np.inf):
-                found[i] = base[i] + log_likelihood(trial, i, model.size)
+                value, doubt = known(trial, i, 0) if known is not None else (0.0, np.inf)
+                sure = doubt < DOUBT
+                found[i] = base[i] + (value + constant if sure else exact(trial, i, model.size))
         return np.where(np.isfinite(found), found, -np.inf)
 
     return height
@@ -103,14 +121,19 @@ def heights(coordinates, control) -> Any:
 _known: dict[Any, Any] = {}
 
 
-def known(whole) -> Any:
-    """A control variate's sum over all data, at a candidate."""
-    if whole not in _known:
+def believing(functions) -> Any:
+    """known(trial, arm, into) -> (sum over all data, its doubt against the reference), compiled.
 
-        @jit(inner=True)
-        def at(trial, arm, size):
+    into: 1 for the reference, to which those at 0 are compared.
+    """
+    if functions not in _known:
+        whole, estimate = functions.whole, functions.estimate
+
+        @jit
+        def at(trial, arm, into):
             place(trial, arm)
-            return whole(trial, 0)
+            value = whole(trial, into)
+            return value, 0.0 if into == 1 else estimate(trial, 0, 1, True)
 
-        _known[whole] = at
-    return _known[whole]
+        _known[functions] = at
+    return _known[functions]

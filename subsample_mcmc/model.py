@@ -126,6 +126,10 @@ class Model:
                 )
             flat = ints if block.discrete else floats
             flat[block.start : block.start + block.length] = given.ravel()
+        for v in self.variables.values() if floats is not self.floats else ():
+            if v.place >= 0:  # what is not in use stands still, whatever was given
+                still = slice(v.block.start + v.length(ints), v.block.start + v.block.length)
+                floats[still] = self.floats[still]
 
     def try_functions(self) -> None:
         """Call what the user gave once uncompiled, on the first and the last datum."""

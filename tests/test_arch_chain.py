@@ -33,7 +33,7 @@ def simulated(rng):
     r[: len(FIRST)] = FIRST
     z = rng.standard_t(nu, SIZE)
     for t in range(len(FIRST), SIZE):
-        r[t] = z[t] * np.sqrt(a[0] + a[1:] @ r[t - 1 : t - ORDERS[k] - 1 : -1] ** 2)
+        r[t] = z[t] * np.sqrt(a[0] + a[:0:-1] @ r[t - ORDERS[k] : t] ** 2)
     return k, r
 
 

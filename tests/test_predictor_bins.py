@@ -117,7 +117,7 @@ def test_configurations_have_cuts_of_their_own():
 @pytest.mark.parametrize("name", ["gaussian", "logistic", "poisson"])
 @pytest.mark.parametrize("source", ["given", "differences"])
 def test_regressions(name, source):
-    """One predictor; classes are groups, and a matrix that log_factor does not read is no matter."""
+    """One predictor; classes are groups, and what log_factor does not read is no matter."""
     model, fit = regression(name, SIZE, d=3, source=source, configurations=2)
     bench = Bench(model, Bins(fit=fit, outliers=0.1), fit["beta"] * np.array([[1.0], [1.1]]))
     exact(bench)
@@ -380,7 +380,7 @@ def plain_likelihood(state, data, n):
 
 def test_models_without_predictors_are_refused():
     model = sm.Model(plain_likelihood, {"y": np.arange(9.0)}, {"theta": 0.0})
-    with pytest.raises(ValueError, match="Bins.fit=.*sm.Predictors.*leave fit out"):
+    with pytest.raises(ValueError, match=r"Bins.fit=.*sm.Predictors.*leave fit out"):
         Bins(fit={"theta": 0.0}).check(model, "theta")
 
 
@@ -429,6 +429,23 @@ def by_count(e, data, n):
     return e * data.c[n]
 
 
+def by_itself(e, data, n):
+    return -sm.log1p((data.y[n] - e) ** 2)
+
+
+def test_models_without_discrete_blocks():
+    rng = np.random.default_rng(1)
+    data = {"y": rng.standard_normal(SIZE), "x": rng.standard_normal(SIZE)}
+    model = sm.Model(sm.Predictors(location, by_itself), data, {"mu": 0.1})
+    control = Bins(fit={"mu": 0.1})
+    control.check(model, "mu")
+    exact(Bench(model, control, np.array([[0.1], [0.15]])))
+    huge = sm.Model(sm.Predictors(location, by_itself), data, {"mu": 0.1, "z": np.zeros(9, int)},
+                    support={"z": 2})  # fmt: skip
+    with pytest.raises(ValueError, match="512 configurations"):
+        control.check(huge, "mu")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -445,10 +462,8 @@ def test_factors_that_cannot_be_cut_are_refused(given, words):
     data = {n: rng.standard_normal(200) for n in "yxv"}
     data |= {"w": rng.standard_normal((200, 2)), "c": np.arange(200)}
     model = sm.Model(sm.Predictors(location, given), data, {"mu": 0.1})
-    control = Bins(fit={"mu": 0.1})
     with pytest.raises(ValueError, match=words):
-        control.check(model, "mu")
-        control.prepared(model)
+        Bins(fit={"mu": 0.1}).prepared(model)
 
 
 def test_predictors_must_be_linear_and_finite():

@@ -14,6 +14,7 @@ from subsample_mcmc.control import pilot as pilots
 from subsample_mcmc.control import polynomial, remainder
 from subsample_mcmc.control.pilot import Probe, Probes
 from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels import decision
 from subsample_mcmc.kernels.controlled import make_controls
 from tests.claims import at_most, below
 from tests.laws import ALARM
@@ -38,7 +39,7 @@ class Case:
             self.block, self.idle = "beta", idle
             self.fit = sm.laplace(self.model, "beta", progress=False)
         else:
-            returns = sm.models.arch.simulate(SIZE, (0.1, 0.3, 0.2, 0.1, 0.05, 0.05), 6.0, seed=3)
+            returns = sm.models.arch.simulate(SIZE, (0.2, 0.2, 0.12, 0.08, 0.05, 0.03), 6.0, seed=3)
             self.model = sm.models.arch.ARCH(returns, orders=(5,))
             self.block, self.idle = "theta", same
             self.fit = sm.laplace(self.model, "theta", progress=False).matched()
@@ -102,7 +103,6 @@ def test_the_stated_risk_is_kept(case):
     at_most(int((error > careful * unit).sum()), len(error), 1e-3)
     # It is worth its while: what is left over of what is left over is much smaller.
     assert np.median(error) < 0.2 * np.median(np.abs(left))
-    assert np.median(bold * unit) < np.median(np.abs(left))
 
 
 def test_doubts_that_are_too_small_are_noticed(case):
@@ -211,11 +211,11 @@ def bare_reach(trial, i, j, each, everything):
 
 
 def misled(case, reach=None):
-    """A control variate whose guesses are nats off: plus 60 and minus 60 along one coordinate."""
+    """A control variate whose guesses are thousands of nats off, rising along one coordinate."""
     control = sm.Taylor(case.fit)
     sums = control.prepared(case.model)["sums"]
     sums.learnt.weights[:] = 0.0
-    sums.learnt.weights[0, remainder.COMMON] = 60.0
+    sums.learnt.weights[0, remainder.COMMON] = 1e4
     control.functions(case.model)
     if reach is not None:
         control.made["functions"] = control.made["functions"]._replace(reach=reach)
@@ -236,16 +236,17 @@ def test_proofs_hold_whatever_was_learnt(logistic):
 
 
 @pytest.mark.slow
-def test_a_proof_without_the_guesses_is_none(logistic):
+def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
+    monkeypatch.setattr(decision, "_deciders", {})
     mutant = misled(logistic, jit(bare_reach, inner="always"))
     _, told = logistic.chain(sm.Exact(), 1000, mutant)
     assert told["wrong"].sum() > 10
 
 
 # ------------------------------------------------------------------- the variance floor of sm.Normal
-def floored(case, factor):
+def floored(case, factor, **more):
     """The same control variate, but for how widely it says that residuals vary."""
-    control = sm.Taylor(case.fit)
+    control = sm.Taylor(case.fit, **more)
     sums = control.prepared(case.model)["sums"]
     sums.raced.limits[:, 6] *= factor
     sums.learnt.spreads[:] *= factor
@@ -253,15 +254,18 @@ def floored(case, factor):
 
 
 def test_a_variance_floor_makes_races_read_on(logistic):
-    """Nothing but the floor differs; where it is far above what is seen, all rows are read."""
+    """Nothing but the floor differs; where it is far above what is seen, all rows are read.
+
+    Without the guard: that believes less in skewness where the variance is said to be larger.
+    """
     found = {}
-    selector = sm.Racing(delta=0.05, batch=16, retreat=False)
+    selector = sm.Racing(sm.Normal(guard=False), delta=0.05, batch=16, retreat=False)
     for factor in (0.0, 1.0, 1e6):
-        _, told = logistic.chain(selector, 1500, floored(logistic, factor))
-        found[factor] = told
-    reads = {f: t["pulls"][t["predicted"] == 0].mean() for f, t in found.items()}
-    assert reads[0.0] <= reads[1.0] < reads[1e6] == 2 * SIZE
-    assert found[1e6]["wrong"].sum() == 0 and found[1e6]["raced"].sum() == 0
+        _, found[factor] = logistic.chain(selector, 1500, floored(logistic, factor, predict=False))
+        assert found[factor]["predicted"].sum() == 0
+    reads = {f: t["pulls"].mean() for f, t in found.items()}
+    assert 1.1 * reads[0.0] < reads[1.0] < 0.1 * reads[1e6]
+    assert found[1e6]["exhausted"].sum() >= 1499 and found[1e6]["wrong"].sum() == 0
 
 
 @pytest.mark.slow

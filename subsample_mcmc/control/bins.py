@@ -5,7 +5,8 @@ the same log likelihood, whatever the parameters are. So h_n is a quadratic in y
 of the likelihood at a few points of its bin, and its sum over n is known from each bin's moments.
 It needs no reference point and no fit, serves posteriors of any shape, and arms that have nothing
 to do with each other; it costs bins * (q^2 + q + 1) evaluations an arm, q the number of columns.
-Where the posterior is narrow sm.Taylor leaves far less over. (Chen & Ghahramani 2016, section 3.4
+Where the posterior is narrow sm.Taylor leaves far less over. Given a fit, linear predictors are cut
+like columns: predictorcut.py and predictorbins.py. (Chen & Ghahramani 2016, section 3.4
 and appendix C.2; Wang, Chen, Smola & Xing 2013.)
 """
 
@@ -122,17 +123,20 @@ class Bins(Control):
     def functions(self, model) -> ControlFunctions:
         """The compiled half."""
         made = self.prepared(model)
-        if self.fit is not None and "functions" not in made:
-            made["functions"] = predictor_functions(model.predictors, made["cut"])
-        if "functions" not in made:
+        if "functions" in made:
+            return made["functions"]
+        if self.fit is None:
             fields = tuple(model.data._fields.index(name) for name in made["cut"].columns)
-            made["functions"] = bin_functions(model_sources(model, touched=False).rewards, fields)
-        return made["functions"]
+            found = bin_functions(model_sources(model, touched=False).rewards, fields)
+        else:
+            found = predictor_functions(model.predictors, made["cut"])
+        made["functions"] = found
+        return found
 
     def bind(self, model, arms: int) -> Any:
         """Arrays of one chain."""
         made = self.prepared(model)["cut"]
-        return make_near(model, made, arms) if self.fit is not None else bind(model, made, arms)
+        return bind(model, made, arms) if self.fit is None else make_near(model, made, arms)
 
     def always_read(self, model) -> np.ndarray:
         """Rows that every decision reads."""
@@ -145,9 +149,8 @@ class Bins(Control):
     def prepared(self, model) -> dict[str, Any]:
         """The bins of a model: made once, kept in the object."""
         if "cut" not in self.made_for(model):
-            made: Any = cut if self.fit is None else predictor_cut
-            more = () if self.fit is None else (self.fit,)
-            self.made["cut"] = made(model, self.columns, self.bins, self.outliers, *more)
+            how = model, self.columns, self.bins, self.outliers
+            self.made["cut"] = cut(*how) if self.fit is None else predictor_cut(*how, self.fit)
         return self.made
 
 
@@ -191,11 +194,9 @@ def with_column(before, field: int, k: int):
 
 def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
     """The compiled half for one likelihood and the places of its columns among the data."""
-    read, q = find_bins, len(fields)
+    read, subtract = find_bins, subtractor(len(fields))
     for k, place in enumerate(fields):
         read = with_column(read, place, k)
-
-    subtract = subtractor(q)
 
     @jit(inner=True)
     def residuals(trial, arm, rows, out):

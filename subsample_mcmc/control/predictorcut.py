@@ -162,7 +162,7 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     most = max(len(made.first) for made in grids)
     if (size := most * sum(found.varies.sum() ** 2 for found in surveys)) > LARGEST:
         raise ValueError(
-            f"moments of {most} bins with up to {surveys[-1].varies.sum()} coefficients are "
+            f"moments of {most} bins with {surveys[-1].varies.sum()} coefficients are about "
             f"{size:.2g} numbers: use fewer bins, or sm.Taylor."
         )
     tables = [

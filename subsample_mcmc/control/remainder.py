@@ -88,7 +88,12 @@ def learn(learnt: Learnt, table: int, steps, sizes, cubics, left: np.ndarray) ->
     needed = COMMON + POWERS * int((spread > 0.0).sum())
     matrix = features(steps, scales, sizes, cubics, POWERS if count >= 4 * needed else 0)
     matrix = matrix if count >= 8 * COMMON else matrix[:, :1]
-    weight = 1.0 / (np.median(np.abs(left)) + np.abs(left) + 1e-300)
+    most = np.abs(left).max()
+    if not most > 0.0:  # nothing is left over, and features would tell as much
+        learnt.scales[table], learnt.reach[table] = scales, (1.1 * sizes.max(), np.inf)
+        learnt.known[table] = 1
+        return
+    weight = 1.0 / (np.median(np.abs(left)) + np.abs(left) + 1e-6 * most)
     norm = np.maximum(np.abs(matrix * weight[:, None]).max(axis=0), 1e-300)
     scaled, wanted = matrix * weight[:, None] / norm, left * weight
 
@@ -105,6 +110,7 @@ def learn(learnt: Learnt, table: int, steps, sizes, cubics, left: np.ndarray) ->
     factors = np.linspace(0.0, largest, 400)
     excess = np.array([np.maximum(error - f * unit, 0.0).mean() for f in factors])
     found = fitted(slice(None))
+    found[~matrix.any(axis=0)] = 0.0  # of coordinates that are not there
     learnt.weights[table, : len(found)] = found
     learnt.scales[table] = scales
     learnt.reach[table] = 1.1 * sizes.max(), 1.1 * np.abs(steps * scales).max()

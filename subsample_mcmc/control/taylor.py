@@ -74,6 +74,7 @@ class Taylor(Control):
     derivatives: Any = None
     outliers: Any = 0.0
     predict: bool = True
+    anchor: ClassVar[bool] = True
     compiled: ClassVar[tuple[str, ...]] = ("source", "functions")
 
     def __post_init__(self):
@@ -219,8 +220,8 @@ class Taylor(Control):
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
-        found = map(np.array, zip(*parts, strict=True))
-        points, lengths, metrics, s0s, s1s, s2s, s3s, limits = found
+        each = map(np.array, zip(*parts, strict=True))
+        points, lengths, metrics, s0s, s1s, s2s, s3s, limits = each
         third = s3s if source.order > 2 else np.zeros((0, d, 1))
         found = terms(s0s, s1s, s2s, third, limits)
         learnt = full.learnt if full else nothing(len(points), d)

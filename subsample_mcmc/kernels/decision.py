@@ -70,6 +70,7 @@ _deciders: dict[Any, Any] = {}
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
     """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
     sources, consult, kind = model_sources(model, touched), None, (False, False, False)
+    functions = None
     if control is not None:
         ranged = getattr(getattr(selector, "rule", None), "declares_range", False)
         functions = control.functions(model)
@@ -77,8 +78,9 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
         consult = consultation(sources, functions, place, *kind)
         sources = residual_sources(sources, functions)
     choose = selector.build(sources)
-    if (choose, kind) in _deciders:
-        return _deciders[choose, kind]
+    key = (choose, functions, kind)  # an exact choice is the same whatever the control variate
+    if key in _deciders:
+        return _deciders[key]
     rewards, total, _ = sources
     before, len_of, spread_rows = nothing_known, raced_rows, evenly
     if consult is not None:
@@ -182,7 +184,7 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
         place(trial, made.arm)
         return made.arm
 
-    _deciders[choose, kind] = decide
+    _deciders[key] = decide
     return decide
 
 

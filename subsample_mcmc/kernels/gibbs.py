@@ -86,8 +86,21 @@ class Gibbs(OneBlock):
             raise ValueError(f'scan={self.scan!r}: it must be "fixed", "random" or weights.')
         if self.pseudo is not None and not isinstance(self.pseudo, PseudoPrior):
             raise TypeError(f"pseudo={self.pseudo!r:.60}: give sm.PseudoPrior(fits).")
-        if self.pseudo is not None and (self.log_prior is not None or self.cumulative):
-            raise ValueError("pseudo goes with neither log_prior nor cumulative.")
+        other = self.log_prior is not None or self.cumulative or np.any(heat != 1.0)
+        if self.pseudo is not None and other:
+            raise ValueError("pseudo goes with neither log_prior, cumulative nor temperature.")
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The block, and the parameters of its models."""
+        if self.pseudo is None:
+            return (self.block,)
+        return (self.block, self.pseudo.block_of(self.pseudo.fit[0].model, self.block))
+
+    @property
+    def label(self) -> str:
+        """The block alone."""
+        return self.block
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -102,7 +115,6 @@ class Gibbs(OneBlock):
         variable = model.variables[self.block]
         told["arms"], told["rows"] = variable.support, self.rows(model)
         if self.pseudo is not None:
-            told["writes"] = [self.block, self.pseudo.block_of(model, self.block)]
             told["note"] = "with the parameters of each model, drawn from pseudo-priors"
         if self.cumulative:
             told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}

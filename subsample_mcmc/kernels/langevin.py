@@ -135,7 +135,7 @@ class Langevin(OneBlock):
     @property
     def anchored(self) -> bool:
         """Is the mini-batch's gradient relative to that of a reference point."""
-        point = self.variate is None or hasattr(self.variate, "fit")  # bins have none
+        point = self.variate is None or self.variate.anchor
         return self.control is not None and point and not self.surrogate_gradient
 
     def facts(self, model=None) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class PseudoPrior:
     def block_of(self, model, choice: str) -> str:
         """The continuous block that varies with the discrete one, or an error."""
         variables = model.variables
+        if choice not in variables:
+            raise ValueError(f"Gibbs({choice!r}, pseudo=...): the fits' model has no such block.")
         ruler = variables[choice].block
         found = [n for n, v in variables.items() if v.place == ruler.start and not v.support]
         if ruler.length != 1 or len(found) != 1:
@@ -150,7 +152,6 @@ def choice_step(decide, prior, inner: Any):
         """Candidates and offsets of all arms; False if a prior is not a number."""
         trial, offsets, own = tools.judge.trial, tools.judge.offsets, tools.inactive
         now, target = chain.now[0], trial.target[0]
-        heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
         for j in range(target.joint):  # before another arm stands in the state
             trial.candidates[current, j] = trial.floats[target.beside + j]
         for k in range(len(offsets)):
@@ -171,7 +172,7 @@ def choice_step(decide, prior, inner: Any):
                     square += noise[i] * noise[i]
                 slope = to_block(own.kind, own.low, own.high, u, x)
             offsets[k] = -np.inf
-            noise_of_arm = heat * gumbel(chain.rng)
+            noise_of_arm = gumbel(chain.rng)
             if slope > -np.inf:
                 place(trial, k)
                 value = prior(trial.state)

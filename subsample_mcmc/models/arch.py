@@ -109,7 +109,8 @@ class ARCH(Model):
     def summary(self, trace, weights=None) -> pd.DataFrame:
         """Posterior means and sds of nu, a_0 and the sum of the other a_i, a row per order.
 
-        weights: (chains, draws), if draws are not all worth the same, as after a tilt of q.
+        weights: (chains, draws), if draws are not all worth the same; default: what undoes the
+            tilt of sm.WangLandau, if there is one.
         """
         return forecasts.summary(self, trace, weights)
 
