@@ -1,4 +1,4 @@
-"""ARCH models of unknown order, from data to probabilities: calibrated, and as bridge sampling says.
+"""ARCH of unknown order, from data to probabilities: calibrated, and as bridge sampling says.
 
 Simulation-based calibration: orders and parameters from the prior, returns given them by the
 model's own likelihood (the first of them are fixed, and conditioned on). Then, over data sets, the
@@ -86,7 +86,7 @@ def test_posterior_probabilities_are_calibrated(name):
     assert sharp > 0.45  # and say something: a third would be nothing
 
 
-# ------------------------------------------------------------------------ against bridge sampling
+# -------------------------------------------------------------------------- against bridge sampling
 KNOWN = (1, 3, 5)
 
 

@@ -21,7 +21,7 @@ is_free = getattr(to_free, "py_func", to_free)
 SEEDS = range(8)
 
 
-# --------------------------------------------- exponential data with one rate, or several, each
+# ------------------------------------------------- exponential data with one rate, or several, each
 def eta(state, data, n):
     return state.theta[n % (data.first if state.q[0] == 0 else data.second)]
 
@@ -98,7 +98,7 @@ def found(fit, control=None, draws=4000):
 
 
 def agree(fits, effective, law, evidence, coordinates, draws=4000):
-    """Averages over seeds, each independent: moments and the evidence are those of the posterior."""
+    """Averages over seeds, which are independent: moments and evidence are the posterior's."""
     mean, variance, kurtosis = known(law, coordinates)
     sd, total = np.sqrt(variance), effective.sum()
     far = stats.norm.isf(ALARM / 2 / (2 * len(mean) ** 2 + 1))
@@ -156,7 +156,7 @@ def test_inflation_and_seeds():
         fit.matched(draws=0)
 
 
-# ------------------------------------------------------------------- by sums of a control variate
+# --------------------------------------------------------------------- by sums of a control variate
 @pytest.mark.parametrize("models", [1, 2])
 def test_with_a_control_variate_and_no_data(models):
     """Moments and evidence are the same: also where only one model has a reference."""

@@ -19,7 +19,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels import gibbs, pseudoprior
 from tests import runs
 from tests.claims import at_most
-from tests.laws import ALARM, normalised, not_uniform, uniform
+from tests.laws import ALARM, normalised, not_uniform
 from tests.models import tally, walker
 from tests.test_lengths import (
     HALF_LOG_2PI,
@@ -48,7 +48,7 @@ def choice(fits, selector=None, transform=None, **more):
     return sm.Gibbs("q", selector or sm.Exact(), pseudo=pseudo, **more)
 
 
-# ------------------------------------------------------------------ the joint law, whatever they are
+# ------------------------------------------------------------------ the joint law, whatever they ar
 WRONG = {
     "as they are": {},
     "shifted": {"shift": 1.2},
@@ -84,9 +84,7 @@ def test_where_most_draws_are_outside(rng):
     """A Gaussian of square roots around nearly 0: models are often impossible, never wrongly so."""
     model = space("squareroot")
     fits = [replace(f, mean=f.mean - 0.75) for f in guesses(model, "squareroot", wide=2.0)]
-    told, _ = keeps_the_law(
-        model, choice(fits) >> fixed(), rng, 60_000, least=0.02, label="q"
-    )
+    told, _ = keeps_the_law(model, choice(fits) >> fixed(), rng, 60_000, least=0.02, label="q")
     assert told["everything"] < 0.6 * told["decisions"] * 3 * 8
 
 
@@ -107,7 +105,7 @@ def test_a_mixture_of_all_kernels(rng, name):
     keeps_the_law(model, kernel, rng, 40_000, times=12, least=0.05, label="q")
 
 
-# ------------------------------------------------------------------------------------------- mutants
+# ------------------------------------------------------------------------------------------- mutant
 MUTANTS = {
     "no constant": ("+ own.levels[k]", ""),
     "no Jacobian": ("tools.tilt[k] + slope", "tools.tilt[k]"),
@@ -220,7 +218,7 @@ def test_wang_landau_tilts_and_is_undone(known):
     assert shares.min() > 0.25  # flat, where p is not
 
 
-# --------------------------------------------------------------------------- races, and their errors
+# --------------------------------------------------------------------------- races, and their error
 SIZE = 2000
 
 
@@ -317,7 +315,7 @@ def test_races_agree_with_exact_draws(tall, delta):
     assert found["both"][1]["pulls"] < 0.2 * found["raced"][1]["pulls"]
 
 
-# -------------------------------------------------------------------------- the same draws again
+# ----------------------------------------------------------------------------- the same draws again
 def complete(fits, control):
     """A kernel with everything that is new in it."""
     selector, local = race(0.05), sm.Langevin("theta", control=control, selector=race(0.05))
@@ -366,7 +364,7 @@ def test_other_pseudo_priors_are_another_run(spec, tall, tmp_path):
     path = tmp_path / "run.nc"
     runs.run(**spec, store=path)
     other = [*fits[:2], replace(fits[2], mean=fits[2].mean + 1e-12)]
-    first, *rest = complete(fits, control).parts
+    rest = complete(fits, control).parts[1:]
     for kernel in (
         choice(other, race(0.05), control=control), choice(fits, race(0.06), control=control)
     ):  # fmt: skip
@@ -421,7 +419,7 @@ def test_workers_draw_the_same(tmp_path):
     assert done.returncode == 0 and done.stdout == "equal\n", done.stdout + done.stderr
 
 
-# ------------------------------------------------------------------------------------------ refusals
+# ------------------------------------------------------------------------------------------ refusal
 def test_refusals(known):
     model, fits, _ = known
     with pytest.raises(TypeError, match=r"pseudo=\[.*give sm.PseudoPrior"):

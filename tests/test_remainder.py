@@ -90,13 +90,14 @@ def learnt(case):
     return case.control.prepared(case.model)["sums"].learnt
 
 
-# --------------------------------------------------------------------------------- doubts and errors
+# --------------------------------------------------------------------------------- doubts and error
 def test_the_stated_risk_is_kept(case):
     """Expected excess of errors over doubts, at fresh draws: at most RISK; careful ones: none."""
     left, said, unit, _ = case.fresh(4000)
     known = np.isfinite(unit)
     assert known.mean() > 0.99
-    error, unit, (_, bold, careful) = np.abs(left - said)[known], unit[known], learnt(case).doubts[0]
+    error, unit = np.abs(left - said)[known], unit[known]
+    _, bold, careful = learnt(case).doubts[0]
     excess = np.maximum(error - bold * unit, 0.0)
     far = stats.norm.isf(ALARM)
     assert excess.mean() - far * excess.std() / np.sqrt(len(excess)) < remainder.RISK
@@ -243,7 +244,7 @@ def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
     assert told["wrong"].sum() > 10
 
 
-# ------------------------------------------------------------------- the variance floor of sm.Normal
+# ------------------------------------------------------------------- the variance floor of sm.Norma
 def floored(case, factor, **more):
     """The same control variate, but for how widely it says that residuals vary."""
     control = sm.Taylor(case.fit, **more)

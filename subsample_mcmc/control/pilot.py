@@ -21,7 +21,6 @@ POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
 LOOKED = 500_000  # residuals, at least four a datum, by which rows with large ones are found
 MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
-HIGH = 0.9  # quantile over points of how widely residuals vary: a race believes no less
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
@@ -169,10 +168,10 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
         if squares:
             ratios = np.sqrt(squares)[:, None] / np.array(units)  # none, where nothing was learnt
-            sums.raced.limits[table, 6] = np.quantile(ratios[:, 0], HIGH)
+            sums.raced.limits[table, 6] = np.median(ratios[:, 0])
             ratios = ratios[ratios[:, 1] > 0.0, 1]
             sums.learnt.spreads[table] = (
-                np.quantile(ratios, HIGH) if len(ratios) >= POINTS // 3 else 0.0
+                np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
             )
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)

@@ -19,6 +19,9 @@ from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import ControlFunctions
 
 
+CAREFUL = 3.0  # times the typical spread of residuals: for races with a small delta
+
+
 class Polynomial(NamedTuple):
     """The arrays of one chain."""
 
@@ -240,14 +243,18 @@ def estimate(trial, i, j, everything):
 
 @jit(inner="always")
 def spread(trial, i, j):
-    """How widely residuals of two arms differ over the raced rows."""
+    """How widely residuals of two arms differ over the raced rows.
+
+    Typically; where delta is small, more than almost anywhere.
+    """
+    wide = CAREFUL if trial.control.likely == 1 else 1.0
     own, known = trial.control.own, trial.control.own.sums.learnt.spreads
     first, second = known[own.tables[i]], known[own.tables[j]]
     if first > 0.0 and second > 0.0:
         one, two = first * own.guesses[i, 1], second * own.guesses[j, 1]
         if one + two < np.inf:
-            return sqrt(one * one + two * two)
-    return apart(trial, i, j, own.sums.raced, 6)
+            return wide * sqrt(one * one + two * two)
+    return wide * apart(trial, i, j, own.sums.raced, 6)
 
 
 @jit(inner="always")
