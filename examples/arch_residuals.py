@@ -70,7 +70,7 @@ def differences(model, fits, trace, control, seed: int = 0) -> Left:
         return left_over(squares, draw, points[k], model.orders[k])
 
     found = {"order q": [], "theta": []}
-    for _ in range(int(np.clip(COST // model.size, 4, 40))):
+    for _ in range(int(np.clip(COST // model.size, 4, 25))):
         i = rng.integers(len(q))
         other = int(rng.choice(np.flatnonzero(np.arange(len(fits)) != q[i])))
         here = at(q[i], theta[i])

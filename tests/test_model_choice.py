@@ -429,9 +429,12 @@ def test_refusals(known):
             sm.PseudoPrior(given)
     with pytest.raises(ValueError, match="transform='square'"):
         sm.PseudoPrior(fits, "square")
-    for more in ({"cumulative": True}, {"log_prior": lambda state, data, site, arm: 0.0}):
-        with pytest.raises(ValueError, match="neither log_prior nor cumulative"):
-            choice(fits, **more)
+    for name, value in (
+        ("cumulative", True), ("log_prior", lambda state, data, site, arm: 0.0),
+        ("temperature", 2.0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"pseudo goes with neither .*{name}"):
+            choice(fits, **{name: value})
     with pytest.raises(ValueError, match="3 lengths"):
         choice(fits[:2]).check(model)
     with pytest.raises(ValueError, match=r"fit 0 of PseudoPrior was made at q=2"):

@@ -170,9 +170,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             ratios = np.sqrt(squares)[:, None] / np.array(units)  # none, where nothing was learnt
             sums.raced.limits[table, 6] = np.median(ratios[:, 0])
             ratios = ratios[ratios[:, 1] > 0.0, 1]
-            sums.learnt.spreads[table] = (
-                np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
-            )
+            sums.learnt.spreads[table] = np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))

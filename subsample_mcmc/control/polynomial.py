@@ -18,7 +18,6 @@ from subsample_mcmc.control.sums import Sums
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import ControlFunctions
 
-
 CAREFUL = 3.0  # times the typical spread of residuals: for races with a small delta
 
 
