@@ -184,9 +184,11 @@ def carried_out(sampler, model, fits, options, say) -> Run:
         f"\n{sampler.name}: control variates, and compiling if it is the first time ...", flush=True
     )
     evidences = np.array([fit.log_evidence for fit in fits])
+    # With one seed the two samplers would go the same way until a decision differs.
+    seed = np.random.SeedSequence(options.seed, spawn_key=(int(sampler.name == "exact"),))
     trace = sm.sample(
         model, sampler.tilted(start=-evidences), draws=options.draws, warmup=options.warmup,
-        chains=options.chains, seed=options.seed, start=[sampler.start] * options.chains,
+        chains=options.chains, seed=seed, start=[sampler.start] * options.chains,
         audit=audit if sampler.name == "raced" else 0.0, store=path,
     )  # fmt: skip
     chosen = trace.model_probabilities("q", labels=list(model.orders))

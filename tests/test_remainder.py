@@ -127,6 +127,40 @@ def test_nothing_is_said_of_where_nothing_was_seen(case):
     assert np.all(said == 0.0) and np.all(np.isinf(unit))
 
 
+def test_nothing_is_said_beyond_what_was_seen_of_each_coordinate(case):
+    """That one coordinate was seen ten deviations away says nothing of the others."""
+    seen = pilots.drawn(case.fit, remainder.how_many(SIZE)) - case.fit.point
+    far = np.tile(case.fit.point, (seen.shape[1], 1))
+    far += np.diag(2.0 * np.abs(seen).max(axis=0))
+    _, said, unit, _ = case.at(far)
+    assert np.all(said == 0.0) and np.all(np.isinf(unit))
+
+
+@pytest.mark.slow
+def test_one_reference_for_models_of_all_lengths():
+    """Learnt of each at draws from one of them: then at the others' posteriors it must not be used.
+
+    Or its doubts must hold there as well: expected excess at most RISK.
+    """
+    returns = sm.models.arch.simulate(SIZE, (0.1, 0.3, 0.2, 0.1), 6.0, seed=3)
+    model = sm.models.arch.ARCH(returns, orders=(1, 3))
+    fits = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in range(2)]
+    for given in fits:
+        control = sm.Taylor(given)
+        made = control.prepared(model)
+        probes = Probes(model, control.source(model), made["strides"], [given] * 2)
+        for k, fit in enumerate(fits):
+            points = pilots.drawn(fit, 400)
+            probe = Probe(probes, made["sums"], k, np.zeros(0, dtype=np.int64), points)
+            left = np.array([probe.whole(arm) for arm in probe.arms])
+            said, unit = probe.own.guesses[1:].T
+            known, bold = np.isfinite(unit), made["sums"].learnt.doubts[k, 1]
+            excess = np.maximum(np.abs(left - said) - bold * np.where(known, unit, 0.0), 0.0)[known]
+            if len(excess):
+                error = stats.norm.isf(ALARM) * excess.std() / np.sqrt(len(excess))
+                assert excess.mean() - error < remainder.RISK, (k, known.mean(), excess.mean())
+
+
 def test_without_a_fit_nothing_is_learnt():
     """A dict says where to expand, and not where the posterior is."""
     model, reference = regression("logistic", SIZE, 3, heavy=True, seed=3)
