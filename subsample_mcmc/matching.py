@@ -20,6 +20,7 @@ from subsample_mcmc.selectors.racing import Racing
 
 DEGREES = 10.0  # of the t distribution that is drawn from
 ROUNDS = 8  # at most
+MANY = 0.2  # share of effective draws at which it is there; short of it, all rounds are made
 DOUBT = 0.5  # nats: sums of a control variate are believed up to that
 PLENTY = 10.0  # effective draws for each coordinate: fewer cannot tell a covariance
 
@@ -36,7 +37,7 @@ class Moments(NamedTuple):
 def moments(coordinates, mean, factor, control, draws: int, rng) -> Moments:
     """Mean, covariance and evidence of the posterior in free coordinates.
 
-    Round after round of draws, until weights are even enough twice in a row. Before, they are
+    Round after round of draws, until weights are even enough twice in a row. Before, they may be
     tempered: a few draws in the right direction lead the next round there.
     """
     height, d, good, last = heights(coordinates, control), len(mean), 0, None
@@ -61,7 +62,7 @@ def moments(coordinates, mean, factor, control, draws: int, rng) -> Moments:
             return Moments(mean, covariance, evidence, 0.0)
         good = good + 1 if power == 1.0 else 0
         last = Moments(mean, covariance, evidence, effective if good else 0.0)
-        if good == 2:
+        if good > 1 and effective > MANY * draws:
             break
     return last or Moments(mean, factor @ factor.T, -np.inf, 0.0)
 

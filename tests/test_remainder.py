@@ -257,6 +257,7 @@ def misled(case, reach=None):
     return control
 
 
+@pytest.mark.slow
 def test_proofs_hold_whatever_was_learnt(logistic):
     """Betting at delta 1e-9, and Exact: no decision is wrong, though guesses are nonsense."""
     race = sm.Racing(sm.Betting(), delta=1e-9)

@@ -40,12 +40,10 @@ class Probe:
 
     def __init__(self, probes: Probes, sums, table: int, outliers, points=None):
         model, source, strides, fits = probes
-        points = around(model, sums, table, fits[table]) if points is None else points
+        ints = configuration(strides, table)
+        if points is None:
+            points = around(model, sums, table, fits[table], ints)
         points = np.concatenate([sums.points[table][None], points])
-        ints = np.zeros(len(strides), dtype=np.int64)
-        left = table
-        for i, stride in enumerate(strides):
-            ints[i], left = divmod(left, stride)
         own = make_polynomial(model, sums, strides, len(points), source)
         controls = Controls(
             model.size, np.zeros(len(points)), np.zeros(len(points)), outliers, np.zeros(CHUNK),
@@ -81,10 +79,13 @@ class Probe:
         return float(one - none)
 
 
-def fits_all(model, fit) -> bool:
-    """Is this a fit of all continuous blocks."""
+def is_about(model, fit, ints) -> bool:
+    """Is this a fit of all continuous blocks, in this configuration of the discrete ones."""
     every = tuple(name for name, v in model.variables.items() if not v.support)
-    return getattr(fit, "blocks", ()) == every
+    if getattr(fit, "blocks", ()) != every:
+        return False
+    own = [np.ravel(fit.state[name]) for name, v in model.variables.items() if v.support]
+    return not own or bool(np.array_equal(np.concatenate(own), ints))
 
 
 def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
@@ -97,10 +98,18 @@ def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
     return values[slopes > -np.inf]
 
 
-def around(model, sums, table: int, fit) -> np.ndarray:
+def configuration(strides, table: int) -> np.ndarray:
+    """Values of the discrete sites: the inverse of table_of."""
+    ints, left = np.zeros(len(strides), dtype=np.int64), table
+    for i, stride in enumerate(strides):
+        ints[i], left = divmod(left, stride)
+    return ints
+
+
+def around(model, sums, table: int, fit, ints) -> np.ndarray:
     """Points near a reference: of the fit, if it is one of all continuous blocks."""
     rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
-    if fits_all(model, fit):
+    if is_about(model, fit, ints):
         return drawn(fit, POINTS, WIDTHS)
     used = sums.used[table]
     steps = rng.standard_normal((POINTS, used))
@@ -180,7 +189,7 @@ def study(probes: Probes, sums) -> None:
     """Learn what whole sums leave over, where exact ones are cheap enough."""
     count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
     for table, fit in enumerate(probes.fits):
-        if count >= FEW and fits_all(probes.model, fit):
+        if count >= FEW and is_about(probes.model, fit, configuration(probes.strides, table)):
             probe = Probe(probes, sums, table, none, drawn(fit, count))
             left = np.array([probe.whole(arm) for arm in probe.arms])
             own, used = probe.own, sums.used[table]
@@ -214,7 +223,8 @@ def influential(probes: Probes, sums, share) -> np.ndarray:
     kind = np.int32 if size < 2**31 else np.int64
     count = int(np.clip(LOOKED // size, 4, POINTS))
     for table, fit in enumerate(probes.fits):
-        points = drawn(fit, count) if fits_all(probes.model, fit) else None
+        about = is_about(probes.model, fit, configuration(probes.strides, table))
+        points = drawn(fit, count) if about else None
         probe = Probe(probes, sums, table, nothing, points)
         arms = list(probe.arms) if points is not None else list(probe.arms)[1:POINTS:6]
         for arm in arms:

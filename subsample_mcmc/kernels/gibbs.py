@@ -165,6 +165,11 @@ class Gibbs(OneBlock):
                     f"scan has shape {weights.shape}: give one positive weight for each of "
                     f"{sites} sites."
                 )
+        if self.pseudo is not None and variable.touches is not None:
+            raise ValueError(
+                f"Gibbs({self.block!r}, pseudo=...): its sums are over all data; leave out the "
+                "model's touches of this block."
+            )
         if self.control is not None and (self.cumulative or variable.touches is not None):
             raise ValueError(
                 f"Gibbs({self.block!r}, control=...): its sums are over all data; leave out "

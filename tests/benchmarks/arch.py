@@ -94,17 +94,16 @@ def decision(study: Study) -> list[dict]:
 def packaged(study: Study) -> float | None:
     """Seconds a factor of the arch package's variance recursion and Student-t likelihood."""
     try:
-        from arch.univariate import ARCH as Peer
-        from arch.univariate import StudentsT
+        from arch import univariate
     except ImportError:
         return None
     series, best = study.model.returns, np.inf
-    law = StudentsT(seed=0)
+    law = univariate.StudentsT(seed=0)
     for _ in range(5):
         begun = time.thread_time()
         for fit, order in zip(study.fits, ORDERS, strict=True):
             theta = fit.state["theta"]
-            volatility = Peer(p=order)
+            volatility = univariate.ARCH(p=order)
             variances = np.empty_like(series)
             first = np.full(order, series.var())
             bounds = np.ones((len(series), 1)) * [1e-6, 1e6]
