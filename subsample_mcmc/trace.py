@@ -104,12 +104,14 @@ class Trace:
     def mixing(self, name: str) -> Mixing:
         """Bulk effective sample size of a block's worst component, and what moved.
 
-        Of a wide block, at most 200 components, evenly spaced, are looked at.
+        Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
+        chain by chain.
         """
         import arviz
 
         values = self.draws[name]
         chains, draws = self.shape
+        tilted = any(told["kind"] == "WangLandau" for told in self.meta["kernels"])
         sites = int(np.prod(values.shape[2:], dtype=int))
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
@@ -125,7 +127,9 @@ class Trace:
             stuck += still
             if not still and draws >= 4 and np.isfinite(part).all():
                 with np.errstate(all="ignore"):
-                    found.append(float(arviz.ess(part, method="bulk")))
+                    # Chains with tilts of their own do not have one law: each by itself.
+                    each = [row[None] for row in part] if tilted else [part]
+                    found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
         known = [ess for ess in found if ess == ess]
         return Mixing(min(known, default=np.nan), sites, len(chosen), stuck, moved, finite)
 

@@ -17,6 +17,7 @@ EVALUATIONS = 100_000_000  # log likelihoods of one datum that the exact sums of
 POINTS = 3000  # at most; below FEW nothing is learnt
 FEW, FOLDS = 24, 3
 COMMON, POWERS = 6, 4  # features of the polynomial's terms; powers of each coordinate
+RIDGE = 1e-12  # of the mean square of a feature: what rounding leaves of the rest
 SLOPE = 0.2  # doubt grows with this share of what is said: large remainders are known less well
 # Expected excess, in nats, of an error over its doubt. The top two arms of a decision are as close
 # as g with density at most 1 a nat, so this is the chance of a wrong prediction, an arm.
@@ -97,12 +98,18 @@ def learn(learnt: Learnt, table: int, steps, sizes, cubics, left: np.ndarray) ->
     norm = np.maximum(np.abs(matrix * weight[:, None]).max(axis=0), 1e-300)
     scaled, wanted = matrix * weight[:, None] / norm, left * weight
 
-    def fitted(rows):
-        return np.linalg.lstsq(scaled[rows], wanted[rows], rcond=1e-10)[0] / norm
-
     said, part = np.zeros(count), np.arange(count) % FOLDS
+    folds = [scaled[part == fold] for fold in range(FOLDS)]
+    squares = np.array([rows.T @ rows for rows in folds])
+    products = np.array([rows.T @ wanted[part == f] for f, rows in enumerate(folds)])
+    ridge = RIDGE * np.trace(squares.sum(axis=0)) / squares.shape[1] * np.eye(squares.shape[1])
+
+    def fitted(which):
+        square, product = squares[which].sum(axis=0), products[which].sum(axis=0)
+        return np.linalg.solve(square + ridge, product) / norm
+
     for fold in range(FOLDS):
-        said[part == fold] = matrix[part == fold] @ fitted(part != fold)
+        said[part == fold] = matrix[part == fold] @ fitted(np.arange(FOLDS) != fold)
     error = np.abs(left - said)
     base = float(np.median(error)) + 1e-300
     unit = base + SLOPE * np.abs(said)

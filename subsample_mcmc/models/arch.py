@@ -53,14 +53,17 @@ class ARCH(Model):
         order: all but the first max(orders), which are only conditioned on.
     log_prior(state) -> float takes the place of the priors below. Give it with all its constants:
         those of theta have other dimensions for other orders.
-    coordinates: in which kernels move theta, see sm.positive: cube roots make posteriors nearly
-        normal even where an a_i is near 0.
+    coordinates: in which kernels move theta, see sm.positive: square roots make posteriors nearly
+        normal even where an a_i is near 0 (effective draws of an importance sampler at order 30:
+        .22 a draw; cube roots .11, softplus next to none).
     prior: probabilities of the orders; default: all the same.
     nu_prior, alpha_prior: (shape, rate) of the Gamma priors of nu and of every a_i.
+
+    Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
     """
 
     def __init__(
-        self, returns, orders=ORDERS, log_prior=None, coordinates="cuberoot", prior=None,
+        self, returns, orders=ORDERS, log_prior=None, coordinates="squareroot", prior=None,
         nu_prior=(1.0, 1.0), alpha_prior=(1.0, 1.0),
     ):  # fmt: skip
         self.orders = orders_of(orders)

@@ -17,7 +17,8 @@ def draws_of(model, trace, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         raise ValueError(
             f"the trace has theta of shape {theta.shape[2:]}: this model has ({length},)."
         )
-    if weights is None and any(told["kind"] == "WangLandau" for told in trace.meta["kernels"]):
+    kernels = getattr(trace, "meta", {}).get("kernels", ())
+    if weights is None and any(told["kind"] == "WangLandau" for told in kernels):
         weights = trace.model_probabilities("q").weights
     w = np.ones(q.shape) if weights is None else np.asarray(weights, dtype=float)
     if w.shape != q.shape or not np.all((w >= 0.0) & (w < np.inf)) or not w.sum() > 0.0:
@@ -43,9 +44,10 @@ def summary(model, trace, weights=None) -> pd.DataFrame:
         parts = {"nu": x[:, 0], "a_0": x[:, 1], "sum_a": x[:, 2 : 2 + order].sum(axis=1)}
         for name, values in parts.items():
             mean, sd = np.nan, np.nan
-            if row["probability"] > 0.0:
-                mean = np.average(values, weights=w[mine])
-                sd = np.sqrt(np.average(np.square(values - mean), weights=w[mine]))
+            if row["draws"]:
+                own = w[mine] if row["probability"] > 0.0 else None  # too small for a number
+                mean = np.average(values, weights=own)
+                sd = np.sqrt(np.average(np.square(values - mean), weights=own))
             row |= {name: mean, f"{name}_sd": sd}
         rows[order] = row
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("order")
@@ -71,7 +73,8 @@ def forecast(model, trace, level: float = 0.9, weights=None) -> pd.DataFrame:
         own = w[mine]
         row = {"probability": own.sum(), "sigma2": np.nan}
         row |= dict.fromkeys(("sigma2_low", "sigma2_high", "return_low", "return_high"), np.nan)
-        if row["probability"] > 0.0:
+        if mine.any():
+            own = np.ones(len(own)) if row["probability"] == 0.0 else own  # too small for a number
             own = own / own.sum()
             row["sigma2"] = float(own @ scales[mine])
             row["sigma2_low"], row["sigma2_high"] = quantiles(scales[mine], own, (low, 1.0 - low))
