@@ -131,7 +131,7 @@ def test_a_nan_is_outside(name):
 def test_the_sets_are_told_apart():
     assert sm.positive("log").kind == sm.positive.kind
     assert sm.positive("softplus")("cuberoot").kind == sm.positive("cuberoot").kind
-    assert len({c.kind for c in SETS.values()}) == 6
+    assert len({c.kind for c in SETS.values()}) == 7
     assert sm.simplex.free_length(4) == 3
     assert sm.interval(0.0, 1.0).free_length(4) == 4
 
