@@ -513,7 +513,7 @@ def test_calibration_under_betting(replications):
     uniform({"theta": found})
     assert told["wrong"] == 0 and told["raced"] + told["predicted"] > 0.5 * told["decisions"]
     assert 0.1 < told["accepted"] / told["decisions"] < 0.95
-    control.made["sums"].s1[:] += 0.7 / replications[4][:, None]
+    control.made["sums"].raced.s1[:] += 0.7 / replications[4][:, None]
     mutant, _ = calibrated(replications, control, sm.Betting(), 1e-6)
     not_uniform({"theta": mutant})
 

@@ -18,7 +18,8 @@ from subsample_mcmc.control.sums import Sums
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.controlled import ControlFunctions
 
-CAREFUL = 3.0  # times the typical spread of residuals: for races with a small delta
+# Times the typical spread of residuals: for races among all rows, and with a small delta.
+HEAVY, CAREFUL = 2.0, 3.0
 
 
 class Polynomial(NamedTuple):
@@ -244,9 +245,11 @@ def estimate(trial, i, j, everything):
 def spread(trial, i, j):
     """How widely residuals of two arms differ over the raced rows.
 
-    Typically; where delta is small, more than almost anywhere.
+    Typically; more where rows with large residuals are among them, or where delta is small.
     """
-    wide = CAREFUL if trial.control.likely == 1 else 1.0
+    wide = 1.0 if len(trial.control.outliers) > 0 else HEAVY
+    if trial.control.likely == 1:
+        wide = CAREFUL
     own, known = trial.control.own, trial.control.own.sums.learnt.spreads
     first, second = known[own.tables[i]], known[own.tables[j]]
     if first > 0.0 and second > 0.0:
