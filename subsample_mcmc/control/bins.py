@@ -78,7 +78,7 @@ class Bins(Control):
     outliers: share of the data, those that lie farthest from their bin's mean, that every decision
         reads. Without them a few data of a heavy tail make races err: 16% of decisions at delta
         .05, for data from t(1.5). The paper takes a fifth; with one column .01 is often enough,
-        and 20 times cheaper.
+        and reads a third of it or less.
     fit: for models of sm.Predictors, whose eta may look at other rows (ARCH): sm.laplace(model), a
         dict of the continuous blocks' values, or a list of them, one for each configuration of
         the discrete blocks as in sm.Taylor. Then the predictors at the fit that vary over rows are
