@@ -77,7 +77,7 @@ def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:
             f"row {np.flatnonzero(times.isna())[0]} has no time: every price needs one."
         )
     step = np.diff(times.to_numpy())
-    wrong = np.concatenate([[False], step <= np.timedelta64(0)])
+    wrong = np.concatenate([[False], step <= np.timedelta64(0, "ns")])
     if wrong.any():
         raise ValueError(
             f"{at(wrong, times)}: repeats the time before it, or precedes it ({wrong.sum()} bars). "
