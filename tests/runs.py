@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +102,12 @@ def writable(folder):
 def plain(meta):
     """A header as it is after JSON."""
     return json.loads(json.dumps(meta))
+
+
+def run_script(folder, text):
+    """A script run by itself, which imports the package and the tests; warnings are errors."""
+    (folder / "script.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "script.py"], cwd=folder, env=environment(),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip

@@ -19,6 +19,7 @@ GAUSSIAN, LOGISTIC, POISSON = range(3)
 FAMILIES = {"gaussian": GAUSSIAN, "logistic": LOGISTIC, "poisson": POISSON}
 CLASSIC = 0.1  # the largest third derivative of log(1 + e^t) is 1 / (6 sqrt(3)) = 0.0962
 QUARTIC = 0.126  # and the largest fourth 1/8
+EXACT = 1e-10  # of the mean, relative to the sum of |h|
 
 
 # ------------------------------------------------- one predictor: x'beta + effect * k, 3 families
@@ -333,3 +334,15 @@ class Bench:
         """How far the mean is from the sum of h over the raced rows, relative to that of |h|."""
         h = self.values(arm) - self.residuals(arm)
         return float(abs(self.means[arm] - h.sum()) / np.abs(h).sum())
+
+
+def exact(bench):
+    """The mean of every arm is the sum of h over exactly the raced rows."""
+    worst = max(bench.error(arm) for arm in range(bench.arms))
+    assert worst < EXACT, f"the mean is off by {worst:.1e} of the sum of |h|"
+
+
+def spread(bench, i=0, j=1):
+    """N v: N times the variance of what is raced between two arms."""
+    apart = bench.residuals(i) - bench.residuals(j)
+    return float(len(apart) * apart.var())

@@ -16,9 +16,8 @@ from subsample_mcmc.fingerprint import spelled
 from subsample_mcmc.jit import DISABLED
 from tests.claims import above, at_most
 from tests.models import tally, walker
-from tests.tall import Bench, idle
+from tests.tall import EXACT, Bench, exact, idle, spread
 
-EXACT = 1e-10  # of the mean, relative to the sum of |h|
 GAUSS, STUDENT, KINK, JUMP, POSITIVE = range(5)
 SIZE = 900
 
@@ -65,17 +64,6 @@ def points(size=SIZE, spread=1.0):
     """Values of theta about a posterior standard deviation apart."""
     rng = np.random.default_rng(5)
     return np.array([0.05, 0.02]) + spread / np.sqrt(size) * rng.standard_normal((3, 2))
-
-
-def exact(bench):
-    for arm in range(bench.arms):
-        assert bench.error(arm) < EXACT, f"the mean is off by {bench.error(arm):.1e} of sum |h|"
-
-
-def spread(bench, i=0, j=1):
-    """N v: N times the variance of what is raced between two arms."""
-    apart = bench.residuals(i) - bench.residuals(j)
-    return float(len(apart) * apart.var())
 
 
 def without(bench, i=0, j=1):

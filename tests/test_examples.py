@@ -161,7 +161,8 @@ def test_tall_logistic_needs_next_to_no_data(tmp_path):
         assert abs(truth - mode) < 5.0 * sd, printed
     draws, accepted, read, without, time, ess = np.array([ways[way] for way in WAYS]).T
     assert np.all(accepted > 98.0) and draws[0] == draws[1] and draws[2] == 40_000, printed
-    assert read[0] == 100.0 and read[1] > 50.0 and list(without[:2]) == [0.0, 0.0], printed
+    # Exact sums are remembered: two in the first draw, then one, of the two that a draw may read.
+    assert 50.0 < read[0] < 51.0 and read[1] > 40.0 and list(without[:2]) == [0.0, 0.0], printed
     assert np.all(read[2:] < 1.0) and np.all(without[2:] > 90.0), printed
     # 10,000 times as fast, measured; a tenth of that on any machine.
     assert time[2] < 1e-3 * time[0] and ess[2] > 1e3 * ess[0], printed
@@ -265,7 +266,7 @@ def test_own_kernel_agrees_with_metropolis_and_mixes_better():
         error = math.hypot(own[k + 1] / own[k + 2] ** 0.5, walk[k + 1] / walk[k + 2] ** 0.5)
         assert abs(own[k] - walk[k]) < 5.0 * error + 0.001, printed  # printed to .001
         assert abs(own[k + 1] - walk[k + 1]) < 0.1 * walk[k + 1], printed
-    assert own[2] > 2.0 * walk[2] and own[6] == walk[6] / 2.0 == 4_000.0, printed
+    assert own[2] > 2.0 * walk[2] and own[6] == walk[6] == 4_000.0, printed
     moved, expected = map(float, re.findall(r"([\d.]+) sd; .*: ([\d.]+)", printed)[0])
     assert abs(moved - expected) < 0.05, printed
 

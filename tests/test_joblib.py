@@ -1,7 +1,6 @@
 """Chains as tasks of a joblib backend: the same draws, wherever they are made."""
 
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -136,11 +135,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_workers_of_a_script(tmp_path):
     pytest.importorskip("joblib")
-    (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "script.py"], cwd=tmp_path, env=runs.environment(),
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = runs.run_script(tmp_path, SCRIPT)
     assert done.returncode == 0 and done.stdout == "all equal\n", done.stdout + done.stderr
     assert not done.stderr
     assert store.peek(tmp_path / "run.nc").finished

@@ -7,8 +7,6 @@ parameters, with evidences in closed form. Every test cries wolf with probabilit
 
 import inspect
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -411,11 +409,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_workers_draw_the_same(tmp_path):
     pytest.importorskip("joblib")
-    (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "script.py"], cwd=tmp_path, env=runs.environment(),
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = runs.run_script(tmp_path, SCRIPT)
     assert done.returncode == 0 and done.stdout == "equal\n", done.stdout + done.stderr
 
 

@@ -17,22 +17,10 @@ from subsample_mcmc.jit import DISABLED
 from subsample_mcmc.models.arch import ARCH, example_returns
 from tests.claims import above, at_most, below
 from tests.models import tally, walker
-from tests.tall import Bench, regression, softmax
+from tests.tall import Bench, exact, regression, softmax, spread
 
-EXACT = 1e-10  # of the mean, relative to the sum of |h|
 SIZE = 700
 ORDERS = (1, 4, 7)
-
-
-def exact(bench):
-    for arm in range(bench.arms):
-        assert bench.error(arm) < EXACT, f"the mean is off by {bench.error(arm):.1e} of sum |h|"
-
-
-def spread(bench, i=0, j=1):
-    """N v: N times the variance of what is raced between two arms."""
-    apart = bench.residuals(i) - bench.residuals(j)
-    return float(len(apart) * apart.var())
 
 
 # --------------------------------- y given its own past and x: location, and scale where it moves

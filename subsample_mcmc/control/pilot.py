@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.constraints import ROOTS
 from subsample_mcmc.control.polynomial import make_polynomial, polynomial_mean, whole_sum
-from subsample_mcmc.control.reference import streamed, whole_state
+from subsample_mcmc.control.reference import configuration, streamed, whole_state
 from subsample_mcmc.control.remainder import FEW, how_many, learn
 from subsample_mcmc.control.sums import Terms
 from subsample_mcmc.draws import CHUNK
@@ -96,14 +96,6 @@ def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
         u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
     values, _, slopes = fit.coordinates.lift(u)
     return values[slopes > -np.inf]
-
-
-def configuration(strides, table: int) -> np.ndarray:
-    """Values of the discrete sites: the inverse of table_of."""
-    ints, left = np.zeros(len(strides), dtype=np.int64), table
-    for i, stride in enumerate(strides):
-        ints[i], left = divmod(left, stride)
-    return ints
 
 
 def around(model, sums, table: int, fit, ints) -> np.ndarray:

@@ -22,7 +22,7 @@ from subsample_mcmc.control.binning import (
 )
 from subsample_mcmc.control.design import Design
 from subsample_mcmc.control.fields import MOST, fields_read
-from subsample_mcmc.control.reference import references_of
+from subsample_mcmc.control.reference import configuration, configurations, references_of
 from subsample_mcmc.control.stencil import stencil
 from subsample_mcmc.control.taylor import Keep
 from subsample_mcmc.population import read_only
@@ -65,14 +65,6 @@ class Made(NamedTuple):
 
 
 # --------------------------------------------------------------------------------- what is given
-def configurations(model) -> tuple[list[int], np.ndarray]:
-    """(sizes of the discrete blocks' sites, strides)."""
-    sizes = [v.support for v in model.variables.values() for _ in range(v.block.length)]
-    sizes = [s for s in sizes if s]
-    strides = [int(np.prod(sizes[i + 1 :], dtype=float)) for i in range(len(sizes))]
-    return sizes, np.array(strides, dtype=np.int64)
-
-
 def references(given: Any, model) -> list[np.ndarray]:
     """One reference for each configuration of the discrete blocks, checked."""
     if model.predictors is None:
@@ -138,13 +130,10 @@ def grid(model, few, values: list[np.ndarray], count: int) -> Grid:
 
 def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     """About `count` bins of each configuration, and one set of outliers: this share of all rows."""
-    points, (sizes, strides) = references(fit, model), configurations(model)
+    points, (_, strides) = references(fit, model), configurations(model)
     names, few = fields_read(model, columns, points[0])
     taken = {name: getattr(model.data, name) for name in names}
-    designs = [
-        Design(model, np.array(np.unravel_index(k, sizes), dtype=np.int64).ravel(), point)
-        for k, point in enumerate(points)
-    ]
+    designs = [Design(model, configuration(strides, k), point) for k, point in enumerate(points)]
     surveys = [design.survey() for design in designs]
     count_of = model.predictors.count(model)
     moving = tuple(k for k in range(count_of) if any(found.varies[k].any() for found in surveys))

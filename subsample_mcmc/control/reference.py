@@ -10,6 +10,24 @@ from subsample_mcmc.kernels.trial import make_trial, model_sources
 from subsample_mcmc.layout import Block
 
 
+# ----------------------------------------------------------------- values of the discrete blocks
+def configurations(model) -> tuple[list[int], np.ndarray]:
+    """(sizes of the discrete blocks' sites, strides)."""
+    sizes = [v.support for v in model.variables.values() for _ in range(v.block.length)]
+    sizes = [s for s in sizes if s]
+    strides = [int(np.prod(sizes[i + 1 :], dtype=float)) for i in range(len(sizes))]
+    return sizes, np.array(strides, dtype=np.int64)
+
+
+def configuration(strides, table: int) -> np.ndarray:
+    """Values of the discrete sites: the inverse of table_of."""
+    ints, left = np.zeros(len(strides), dtype=np.int64), table
+    for i, stride in enumerate(strides):
+        ints[i], left = divmod(left, stride)
+    return ints
+
+
+# -------------------------------------------------------------------------------------- references
 def references_of(given: Any, model, count: int) -> list[np.ndarray]:
     """One reference for each of `count` configurations of the discrete blocks, checked."""
     several = list(given) if isinstance(given, list | tuple) else [given] * count

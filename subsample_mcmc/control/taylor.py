@@ -23,7 +23,7 @@ from subsample_mcmc.control.polynomial import (
     make_polynomial,
     polynomial_functions,
 )
-from subsample_mcmc.control.reference import references_of, used_of
+from subsample_mcmc.control.reference import configuration, configurations, references_of, used_of
 from subsample_mcmc.control.remainder import nothing
 from subsample_mcmc.control.stencil import Stencil
 from subsample_mcmc.control.sums import Sums, metric_of, terms
@@ -175,26 +175,24 @@ class Taylor(Control):
 
     def prepare(self, model) -> None:
         """One or two passes over the data for each configuration of the discrete blocks."""
-        supports = [v.support for v in model.variables.values() for _ in range(v.block.length)]
-        supports = [s for s in supports if s]
-        strides = np.array([prod(supports[i + 1 :]) for i in range(len(supports))], dtype=np.int64)
-        count = prod(supports)
+        sizes, strides = configurations(model)
+        count = prod(sizes)
         references = references_of(self.fit, model, count)
         source = self.new_source(model, references)
         outliers = np.zeros(0, dtype=np.int64)
         made = {"model": model, "strides": strides, "references": references, "source": source}
-        sums = self.add_up(model, source, references, supports, outliers)
+        sums = self.add_up(model, source, references, strides, outliers)
         several = isinstance(self.fit, list | tuple)
         probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
         if self.outliers:
             outliers = influential(probes, sums, self.outliers)
-            sums = self.add_up(model, source, references, supports, outliers, sums)
+            sums = self.add_up(model, source, references, strides, outliers, sums)
         if self.predict:
             study(probes, sums)
         measured = pilot(probes, sums, outliers)
         self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
 
-    def add_up(self, model, source, references, supports, outliers, full=None) -> Sums:
+    def add_up(self, model, source, references, strides, outliers, full=None) -> Sums:
         """The sums over all rows but the outliers; full: those over all rows.
 
         Their metric stays: without its outliers a direction may look flat, and no distance would
@@ -206,7 +204,7 @@ class Taylor(Control):
                    delay=PATIENT)  # fmt: skip
         with bar:
             for table, reference in enumerate(references):
-                ints = np.array(np.unravel_index(table, supports), dtype=np.int64).ravel()
+                ints = configuration(strides, table)
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
                 used, metric, inverse = used_of(model, ints), *np.zeros((2, d, d))
                 if full is None:
