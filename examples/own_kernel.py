@@ -1,11 +1,11 @@
 """A kernel of your own in ten lines: an exact draw of a mean, beside Metropolis for the scale.
 
 Given sigma, the mean of a Gaussian is Gaussian and needs two numbers, the count and the sum of the
-data: its kernel reads no data, where a random walk reads everything to accept or reject. (The
-same data are read all the same: exact Metropolis remembers the sum at the state it left, which is
-of no use to sigma once mu has moved. But a draw of mu is worth four.) `stats` names what the
-function returns: here, how far the mean moved. Nothing checks a kernel of your own but a comparison
-such as this one, with a chain that does without.
+data: its kernel reads no data, where a random walk reads everything to accept or reject. Here that
+costs a draw no less, for once mu has moved, exact Metropolis for sigma cannot use the sum that it
+remembers, and reads the data twice; but a draw of mu is worth four. `stats` names what the function
+returns: here, how far the mean moved. Nothing checks a kernel of your own but a comparison such as
+this one, with a chain that does without.
 """
 
 import numpy as np

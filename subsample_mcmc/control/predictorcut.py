@@ -22,7 +22,12 @@ from subsample_mcmc.control.binning import (
 )
 from subsample_mcmc.control.design import Design
 from subsample_mcmc.control.fields import MOST, fields_read
-from subsample_mcmc.control.reference import configuration, configurations, references_of
+from subsample_mcmc.control.reference import (
+    configuration,
+    configurations,
+    references_of,
+    strides_of,
+)
 from subsample_mcmc.control.stencil import stencil
 from subsample_mcmc.control.taylor import Keep
 from subsample_mcmc.population import read_only
@@ -73,12 +78,12 @@ def references(given: Any, model) -> list[np.ndarray]:
             "itself: give sm.Predictors(eta, log_factor), or leave fit out."
         )
     several = list(given) if isinstance(given, list | tuple) else [given]
-    count = float(np.prod(configurations(model)[0], dtype=float))
+    count = configurations(model)
     if count > TABLES or (count != len(several) and isinstance(given, list | tuple)):
         raise ValueError(
-            f"Bins was given {len(several)} fits, and the discrete blocks have {count:.6g} "
-            "configurations: give one fit, or one for each of them; Bins serves "
-            f"{TABLES} configurations at most."
+            f"Bins was given {len(several)} fits, and the discrete blocks have "
+            f"{count if count < 10**9 else 'more than 10^9'} configurations: give "
+            f"one fit, or one for each of them; Bins serves {TABLES} configurations at most."
         )
     for one in several:
         if not (isinstance(one, dict) or hasattr(one, "point")):
@@ -86,7 +91,7 @@ def references(given: Any, model) -> list[np.ndarray]:
                 f"Bins(fit={one!r:.60}): give sm.laplace(model), or a dict of the values of the "
                 "continuous blocks."
             )
-    return references_of(given, model, int(count))
+    return references_of(given, model, count)
 
 
 # ------------------------------------------------------------------------------------------- bins
@@ -130,7 +135,7 @@ def grid(model, few, values: list[np.ndarray], count: int) -> Grid:
 
 def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     """About `count` bins of each configuration, and one set of outliers: this share of all rows."""
-    points, (_, strides) = references(fit, model), configurations(model)
+    points, strides = references(fit, model), strides_of(model)
     names, few = fields_read(model, columns, points[0])
     taken = {name: getattr(model.data, name) for name in names}
     designs = [Design(model, configuration(strides, k), point) for k, point in enumerate(points)]

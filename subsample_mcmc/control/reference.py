@@ -1,5 +1,6 @@
 """Where a control variate is expanded: a point, and steps of about one standard deviation there."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,16 @@ from subsample_mcmc.layout import Block
 
 
 # ----------------------------------------------------------------- values of the discrete blocks
-def configurations(model) -> tuple[list[int], np.ndarray]:
-    """(sizes of the discrete blocks' sites, strides)."""
+def configurations(model) -> int:
+    """How many values the discrete blocks have together."""
+    return prod(v.support**v.block.length for v in model.variables.values() if v.support)
+
+
+def strides_of(model) -> np.ndarray:
+    """Which configuration a state is: the sum of these times the values of the discrete sites."""
     sizes = [v.support for v in model.variables.values() for _ in range(v.block.length)]
     sizes = [s for s in sizes if s]
-    strides = [int(np.prod(sizes[i + 1 :], dtype=float)) for i in range(len(sizes))]
-    return sizes, np.array(strides, dtype=np.int64)
+    return np.array([prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=np.int64)
 
 
 def configuration(strides, table: int) -> np.ndarray:

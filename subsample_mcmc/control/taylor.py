@@ -8,7 +8,6 @@ from the reference, or the fourth: at N = 10^6 it is often so small that no datu
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,13 @@ from subsample_mcmc.control.polynomial import (
     make_polynomial,
     polynomial_functions,
 )
-from subsample_mcmc.control.reference import configuration, configurations, references_of, used_of
+from subsample_mcmc.control.reference import (
+    configuration,
+    configurations,
+    references_of,
+    strides_of,
+    used_of,
+)
 from subsample_mcmc.control.remainder import nothing
 from subsample_mcmc.control.stencil import Stencil
 from subsample_mcmc.control.sums import Sums, metric_of, terms
@@ -101,7 +106,7 @@ class Taylor(Control):
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse models with too many configurations, or another model than the fit's."""
-        count = prod(v.support**v.block.length for v in model.variables.values() if v.support)
+        count = configurations(model)
         if count > TABLES:
             wide = [n for n, v in model.variables.items() if v.support]
             raise ValueError(
@@ -175,8 +180,7 @@ class Taylor(Control):
 
     def prepare(self, model) -> None:
         """One or two passes over the data for each configuration of the discrete blocks."""
-        sizes, strides = configurations(model)
-        count = prod(sizes)
+        count, strides = configurations(model), strides_of(model)
         references = references_of(self.fit, model, count)
         source = self.new_source(model, references)
         outliers = np.zeros(0, dtype=np.int64)
