@@ -57,6 +57,8 @@ def spelled(value: Any, inside: bool = True) -> str:
         return f"{{{', '.join(parts)}}}"
     if hasattr(value, "__code__") or hasattr(value, "py_func"):
         return content(value)
+    if hasattr(value, "__array__"):  # a table, whose repr leaves most of it out
+        return array_hash(np.asarray(value))
     if isinstance(value, Model):  # fingerprinted by itself
         return repr(value)
     if " at 0x" in (text := repr(value)) and hasattr(value, "__dict__"):
@@ -77,8 +79,8 @@ def own_code(kind: type) -> list[str]:
             if isinstance(function, FunctionType):
                 with suppress(NameError):  # a name that only type checkers know
                     found.append(f"{name}={content(function)}")
-            elif isinstance(value, bool | int | float | str):
-                found.append(f"{name}={value!r}")
+            elif isinstance(value, bool | int | float | str | tuple | dict | np.ndarray):
+                found.append(f"{name}={spelled(value)}")
     return found
 
 

@@ -13,6 +13,7 @@ from subsample_mcmc.errors import StoreError
 from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import whole
+from subsample_mcmc.seeds import root_of
 from subsample_mcmc.team import Member, Plan, Team, joblib_with
 from subsample_mcmc.trace import Trace
 from subsample_mcmc.version import __version__
@@ -178,19 +179,6 @@ def data_of(program: Program, member: Member) -> files.ChainData:
         return files.ChainData(*empty, words, member.checkpoint, member.seconds)
     chunk = member.taken()
     return files.ChainData(*chunk, member.checkpoint, member.seconds)
-
-
-def root_of(seed) -> tuple[int, tuple[int, ...]]:
-    """The entropy that all streams of a run come from."""
-    if isinstance(seed, np.random.Generator):
-        words = seed.integers(2**32, size=4)
-        return sum(int(w) << 32 * i for i, w in enumerate(words)), ()
-    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    entropy = root.entropy
-    if not isinstance(entropy, int | np.integer):  # a list of words, as SeedSequence takes it
-        entropy = int.from_bytes(root.generate_state(4, np.uint32).tobytes(), "little")
-        return entropy, ()
-    return int(entropy), tuple(int(k) for k in root.spawn_key)
 
 
 def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:

@@ -18,7 +18,17 @@ from subsample_mcmc import frames, netcdf
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.journal import Journal, refuse_other_layout
 
-__all__ = ["ChainData", "Journal", "Progress", "Stored", "finish", "peek", "read", "reopen"]
+__all__ = [
+    "ChainData",
+    "Journal",
+    "Progress",
+    "Stored",
+    "finish",
+    "peek",
+    "read",
+    "reopen",
+    "replace",
+]
 
 T = TypeVar("T")
 
@@ -90,7 +100,7 @@ def finish(path: str | os.PathLike) -> None:
             )
         try:
             netcdf.write(made, run)
-            _replace(made, path)
+            replace(made, path)
         except BaseException as error:
             made.unlink(missing_ok=True)
             if not isinstance(error, OSError | RuntimeError):  # HDF5 has both for a full disk
@@ -120,7 +130,7 @@ def reopen(path: str | os.PathLike, meta: dict[str, Any]) -> Journal:
                 none = netcdf.empty(run.layout, 0)
                 state = frames.unpack(run.checkpoint(chain))
                 journal.append(chain, **none, checkpoint=state, seconds=run.seconds[chain])
-            _replace(made, path)
+            replace(made, path)
             journal.path = path
         except BaseException as error:
             journal.close()
@@ -181,9 +191,10 @@ def _beside(path: Path, kind: str) -> Path:
     return path.with_name(f"{path.name}.{kind}-part")
 
 
-def _replace(made: Path, path: Path) -> None:
+def replace(made: Path, path: Path) -> None:
     """Puts a file in the place of another: also after a crash, one of them is there, whole."""
-    shutil.copymode(path, made)
+    if path.exists():
+        shutil.copymode(path, made)
     with made.open("rb+") as file:
         os.fsync(file.fileno())
     os.replace(made, path)
