@@ -1,7 +1,9 @@
 """MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk."""
 
+from subsample_mcmc import bandits as bandits
 from subsample_mcmc import models as models
 from subsample_mcmc.audit import audit
+from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.control.bins import Bins
 from subsample_mcmc.control.taylor import Taylor
@@ -13,8 +15,10 @@ from subsample_mcmc.errors import (
     SpreadError,
     StoreError,
 )
+from subsample_mcmc.experiment import Experiment
 from subsample_mcmc.fastmath import exp, log, log1p
 from subsample_mcmc.fit import Fit
+from subsample_mcmc.identify import identify
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
@@ -35,13 +39,17 @@ from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
 from subsample_mcmc.rules.normal import Normal
 from subsample_mcmc.rules.serfling import BernsteinSerfling
 from subsample_mcmc.sample import load, resume, sample
+from subsample_mcmc.selectors.bayesgap import BayesGap
 from subsample_mcmc.selectors.exact import Exact
+from subsample_mcmc.selectors.halving import SequentialHalving
 from subsample_mcmc.selectors.lilucb import LilUCB
+from subsample_mcmc.selectors.lingape import LinGapE
 from subsample_mcmc.selectors.racing import Racing, expected_pulls
 from subsample_mcmc.trace import Trace
 from subsample_mcmc.version import __version__ as __version__
 
 __all__ = [
+    "BayesGap",
     "BernsteinSerfling",
     "Betting",
     "Bins",
@@ -50,10 +58,14 @@ __all__ = [
     "Confidence",
     "Draws",
     "Exact",
+    "Experiment",
     "Fit",
     "Gibbs",
+    "Identification",
+    "Identifications",
     "Langevin",
     "LilUCB",
+    "LinGapE",
     "Metropolis",
     "Model",
     "Normal",
@@ -63,6 +75,7 @@ __all__ = [
     "PseudoPrior",
     "Racing",
     "RewardError",
+    "SequentialHalving",
     "Slice",
     "SlowMathWarning",
     "SpreadError",
@@ -80,6 +93,7 @@ __all__ = [
     "draw",
     "exp",
     "expected_pulls",
+    "identify",
     "independence",
     "interval",
     "kernel",

@@ -20,7 +20,10 @@ if "SUBSAMPLE_MCMC_CACHE" not in os.environ:
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Tests of the code that computes indices: worth a second run with bounds checked.
-BOUNDS = ("test_draws", "test_racing", "test_exact", "test_decide", "test_lilucb")
+BOUNDS = (
+    "test_draws", "test_racing", "test_exact", "test_decide", "test_lilucb", "test_halving",
+    "test_bayesgap", "test_lingape",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):

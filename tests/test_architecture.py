@@ -16,24 +16,24 @@ PACKAGE = ROOT / "subsample_mcmc"
 # A unit is a module or a sub-package of subsample_mcmc; it may import units of lower levels only.
 # Inside a sub-package, modules may import each other.
 LEVELS = (
-    {"errors", "records", "bytecode", "jitcache", "version"},
+    {"errors", "records", "bytecode", "jitcache", "version", "seeds"},
     {"digest"},
     {"jit"},
     {"draws", "fastmath"},
     {"rules", "constraints", "layout", "userfunction"},
-    {"population", "predictors"},
+    {"population", "predictors", "bandits"},
     {"selectors", "variables"},
     {"model"},
     {"explain", "kernels", "models"},
     {"control"},
     {"coordinates", "matching"},
-    {"fit", "decide", "blame", "advice", "multistate"},
+    {"fit", "decide", "blame", "advice", "multistate", "identify"},
     {"chain", "laplace"},
     {"frames", "report", "evidence", "progress", "fingerprint"},
     {"netcdf"},
     {"journal"},
     {"store"},
-    {"trace", "team"},
+    {"trace", "team", "experiment"},
     {"sample"},
     {"audit", "plan"},
 )

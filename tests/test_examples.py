@@ -80,6 +80,25 @@ def test_own_rule_keeps_its_promise_and_reads_less_than_everything():
 
 
 @pytest.mark.slow
+def test_own_strategy_needs_a_third_of_the_pulls_of_the_next_best():
+    printed = finished(start("own_strategy.py", "--quick"))
+    found = re.findall(r"^(\S+) +bounded +([\d,]+) \+- .* (\S+) \(", printed, flags=re.MULTILINE)
+    pulls = {name: int(mean.replace(",", "")) for name, mean, _ in found}
+    assert list(pulls) == ["KLLUCB", "LUCB", "LUCB++"]
+    assert 3 * pulls["KLLUCB"] < min(pulls["LUCB"], pulls["LUCB++"])
+    assert float(found[0][2]) == 0.0  # at delta .05: no error in 40 runs
+
+
+@pytest.mark.slow
+def test_ask_and_tell_goes_on_where_it_died(tmp_path):
+    printed = finished(start("ask_and_tell.py", "--out", str(tmp_path)))
+    assert "died after 40 trainings" in printed
+    assert "best rate: 1\n" in printed
+    assert "stopped by own rule" in printed
+    assert "the same without dying: True" in printed
+
+
+@pytest.mark.slow
 def test_mixture_finds_the_posterior_that_it_has_without_labels():
     printed = finished(start("mixture.py"))
     rows = re.findall(

@@ -1,6 +1,6 @@
 """The adapted lil'UCB: its bound, its stopping rule, and what the paper says of it."""
 
-from math import log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
@@ -11,8 +11,11 @@ from tests.claims import above, at_most
 from tests.gumbels import against_exact, standardised
 
 
-def naive(orders, offsets, params):
-    """lil'UCB as the papers write it, one row at a time, each arm in its given order."""
+def naive(orders, offsets, params, batch=1):
+    """lil'UCB as the papers write it, one row at a time, each arm in its given order.
+
+    batch: rows in a row; then it stops only at an arm that is on top.
+    """
     arms, size = orders.shape
     pulls, total = np.ones(arms, dtype=int), orders[:, 0].copy()
 
@@ -20,39 +23,52 @@ def naive(orders, offsets, params):
         mean = total[arm] / pulls[arm] + offsets[arm] / size
         if pulls[arm] == size:
             return mean
-        iterated = log(log(params.inflate * pulls[arm] + 2.0) / params.level)
+        iterated = log(log(params.inflate * pulls[arm] + 2.0)) - params.level
         return mean + params.width * params.scale * sqrt(iterated / pulls[arm])
+
+    def dominates(arm):
+        return pulls[arm] >= 1.0 + params.patience * (pulls.sum() - pulls[arm])
 
     while True:
         arm = int(np.argmax([bound(a) for a in range(arms)]))
-        if pulls[arm] == size:
+        if pulls[arm] == size or (batch > 1 and dominates(arm)):
             return arm, int(pulls.sum())
-        total[arm] += orders[arm, pulls[arm]]
-        pulls[arm] += 1
-        if pulls[arm] >= 1.0 + params.patience * (pulls.sum() - pulls[arm]):
+        new = min(batch, size - pulls[arm])
+        total[arm] += orders[arm, pulls[arm] : pulls[arm] + new].sum()
+        pulls[arm] += new
+        if batch == 1 and dominates(arm):
             return arm, int(pulls.sum())
 
 
 def test_parameters_are_the_papers():
     shape = Shape((1000,) * 10, shared=True)
     heuristic = sm.LilUCB(delta=0.1, scale=0.5).params(shape)
-    assert (heuristic.patience, heuristic.level) == (2.0, 0.02)
+    assert (heuristic.patience, exp(heuristic.level)) == (2.0, pytest.approx(0.02))
     assert heuristic.width == pytest.approx(1.5 * sqrt(2.0))
     theory = sm.LilUCB(delta=0.1, scale=0.5, variant="theory").params(shape)
-    assert theory.patience == 9.0
-    assert theory.level == pytest.approx(2.8e-8, rel=0.02)
+    assert theory.patience == pytest.approx(20.8, abs=0.05)  # 9 is recommended, this is proved
+    assert exp(theory.level) == pytest.approx(2.8e-8, rel=0.02)
 
 
-def test_it_makes_the_decisions_of_the_naive_version(rng):
+@pytest.mark.parametrize("batch", [1, 5, 60])
+def test_it_makes_the_decisions_of_the_naive_version(batch, rng):
     """Rewards of an arm are constant, so the order in which its rows are read does not matter."""
     for seed in range(20):
         means = rng.normal(0.0, 0.3, 5)
         rewards = np.repeat(means[:, None], 400, axis=1)
-        selector = sm.LilUCB(delta=0.1, scale=0.5, batch=1)
+        selector = sm.LilUCB(delta=0.1, scale=0.5, batch=batch)
         offsets = rng.normal(0.0, 30.0, 5)
         choice = sm.choose(rewards, offsets, selector, seed=seed)
         params = selector.params(Shape((400,) * 5, shared=True))
-        assert (choice.arm, choice.pulls) == naive(rewards, offsets, params)
+        assert (choice.arm, choice.pulls) == naive(rewards, offsets, params, batch)
+
+
+def test_theory_keeps_delta_however_many_rows_a_visit_reads(rng):
+    """A first visit of 500 rows makes either arm dominate the other: that alone says nothing."""
+    rewards = standardised(rng.random((2, 5000)), 3e-3, np.array([0.5, 0.5]))
+    scale = float(np.ptp(rewards, axis=1).max()) / 2
+    found = against_exact(rewards, sm.LilUCB(0.1, "theory", scale, batch=500), 500)
+    at_most(found.wrong, 500, 0.1)
 
 
 def test_theory_keeps_delta_and_reads_more_than_the_heuristic(rng):

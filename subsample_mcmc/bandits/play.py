@@ -1,0 +1,243 @@
+"""One run of a strategy: the loop over pulls, compiled or not, and what it leaves behind."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.bandits.pull import Pull
+from subsample_mcmc.bandits.strategy import HELP, MAX_PULLS, STOP, Steps, Strategy, highest_mean
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.jit import jit
+
+RATIO = 1.1  # between the times at which a run is looked at
+BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
+FINE, DONE, ASKS_HELP, BAD_REWARD, BAD_LENGTH, PAUSED = range(6)
+
+
+class Log(NamedTuple):
+    """A run over time."""
+
+    times: np.ndarray  # pulls made when it was looked at
+    at: np.ndarray  # (1,) how many times that was
+    leaders: np.ndarray  # the arm with the highest mean
+    pulls: np.ndarray  # (times, arms) pulls of each; no rows: not kept
+
+
+def make_log(arms: int, most: int, whole: bool) -> Log:
+    """Times up to `most` pulls, in steps of a tenth; whole: with the pulls of each arm."""
+    steps = int(np.log(max(most, 2)) / np.log(RATIO)) + 2
+    times = np.unique(np.minimum(RATIO ** np.arange(steps), most).astype(np.int64))
+    rows = len(times) if whole else 0
+    kept = np.zeros((rows, arms), dtype=np.int64)
+    return Log(times, np.zeros(1, np.int64), np.zeros(len(times), np.int64), kept)
+
+
+@jit(inner=True)
+def look(state, log):
+    """Write down how things stand."""
+    at = log.at[0]
+    log.leaders[at] = highest_mean(state)
+    if len(log.pulls):
+        for arm in range(len(state.pulls)):
+            log.pulls[at, arm] = state.pulls[arm]
+    log.at[0] += 1
+
+
+# ---------------------------------------------------------------------------------------- the loop
+_loops: dict[Any, Any] = {}
+
+
+def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
+    """The compiled loop up to `until` pulls, or some more: why it came back."""
+    key = (steps, source, batched)
+    if key in _loops:
+        return _loops[key]
+    ask, tell = steps.ask, steps.tell
+
+    @jit(inner=True)
+    def take_in(params, state, log, arm, reward):
+        now = state.now[0]
+        now.reward = reward
+        if not -np.inf < reward < np.inf:
+            return BAD_REWARD
+        now.total += 1
+        now.count -= 1
+        tell(params, state, arm, reward)
+        if log.at[0] < len(log.times) and now.total == log.times[log.at[0]]:
+            look(state, log)
+        return FINE
+
+    if batched:
+
+        @jit(inner=True, user=True)
+        def pulled(params, state, data, rewards, log, most):
+            now = state.now[0]
+            arm, count = now.arm, min(now.count, most - now.total, BLOCK)
+            found = source(data, arm, rewards, count)
+            if len(found) != count:
+                return BAD_LENGTH
+            for i in range(count):
+                how = take_in(params, state, log, arm, found[i])
+                if how != FINE or now.count <= 0:  # a stopping rule may end a block
+                    return how
+            return FINE
+
+    else:
+
+        @jit(inner=True, user=True)
+        def pulled(params, state, data, rewards, log, most):
+            arm = state.now[0].arm
+            return take_in(params, state, log, arm, source(data, arm, rewards, 1))
+
+    @jit(user=True)
+    def loop(params, state, data, rewards, choices, log, until, most):
+        now = state.now[0]
+        while now.total < until or (now.count <= 0 and now.total >= most):
+            if now.count <= 0:
+                arm = ask(params, state, choices)
+                if arm < 0:
+                    return DONE if arm == STOP else ASKS_HELP
+                now.arm = arm
+                if now.total >= most:  # it would have liked to go on
+                    return PAUSED
+            how = pulled(params, state, data, rewards, log, most)
+            if how != FINE:
+                return how
+        return PAUSED
+
+    _loops[key] = loop
+    return loop
+
+
+_asked: dict[Steps, Any] = {}
+
+
+def asked(steps: Steps) -> tuple[Any, Any, Any]:
+    """(ask, tell, answer) for Python to call, one pull at a time."""
+    if steps not in _asked:
+        ask, tell, answer = steps
+
+        @jit
+        def ask_one(params, state, rng):
+            return ask(params, state, rng)
+
+        @jit
+        def tell_one(params, state, log, reward):
+            now = state.now[0]
+            now.total += 1
+            now.count -= 1
+            tell(params, state, now.arm, reward)
+            if log.at[0] < len(log.times) and now.total == log.times[log.at[0]]:
+                look(state, log)
+
+        @jit
+        def answer_now(params, state):
+            return answer(params, state)
+
+        _asked[steps] = ask_one, tell_one, answer_now
+    return _asked[steps]
+
+
+class Player:
+    """A strategy at play: ask for an arm, tell its reward; or let it run on a source of rewards."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        arms: int,
+        seed,
+        most: int,
+        whole: bool = True,
+        numbers: Any = None,
+    ):
+        self.strategy, self.arms, self.most = strategy, arms, most
+        self.params = strategy.numbers(arms) if numbers is None else numbers
+        self.state = strategy.fresh(arms, self.params)
+        self.steps = strategy.steps()
+        first, second = seed.spawn(2)
+        self.rewards, self.choices = (np.random.default_rng(s) for s in (first, second))
+        self.log = make_log(arms, most, whole)
+
+    @property
+    def total(self) -> int:
+        """Pulls made."""
+        return int(self.state.now[0].total)
+
+    def ask(self) -> int | None:
+        """The arm to pull next; None when it has stopped."""
+        now = self.state.now[0]
+        if now.count > 0 and self.total < self.most and not now.ended:
+            return int(now.arm)
+        if now.count <= 0:  # at `most` pulls, too: it may have enough
+            while not now.ended:
+                arm = asked(self.steps)[0](self.params, self.state, self.choices)
+                if arm == HELP:
+                    self.strategy.help(self.params, self.state)
+                elif arm >= 0:
+                    now.arm = arm
+                    break
+        if not now.ended and self.total >= self.most:
+            now.ended = MAX_PULLS
+        return None if now.ended else int(now.arm)
+
+    def tell(self, reward: float) -> None:
+        """The reward of the arm that was asked for."""
+        if not np.isfinite(reward):
+            raise RewardError(
+                f"the reward of arm {self.state.now[0].arm} is {reward}: give a number."
+            )
+        asked(self.steps)[1](self.params, self.state, self.log, float(reward))
+
+    def answer(self) -> int:
+        """The arm that is believed best."""
+        if self.arms == 1:
+            return 0
+        return int(asked(self.steps)[2](self.params, self.state))
+
+    # ------------------------------------------------------------------------- a whole run
+    def run(self, pull: Pull, data: Any, until: int) -> bool:
+        """Go on up to `until` pulls, or to the end of a block; is it over."""
+        now = self.state.now[0]
+        if pull.obstacle:
+            self.run_plain(pull, data, until)
+        else:
+            self.run_compiled(pull, data, until)
+        return bool(now.ended)
+
+    def run_compiled(self, pull: Pull, data: Any, until: int) -> None:
+        """`until` = 0 compiles, and pulls nothing."""
+        now, loop = self.state.now[0], loop_over(self.steps, pull.source(), pull.batched)
+        how = ASKS_HELP
+        while how == ASKS_HELP:
+            how = loop(
+                self.params, self.state, data, self.rewards, self.choices, self.log,
+                min(until, self.most), self.most,
+            )  # fmt: skip
+            if how == ASKS_HELP:
+                self.strategy.help(self.params, self.state)
+        if how == BAD_REWARD:
+            self.refuse(pull, now.arm, now.reward)
+        if how == BAD_LENGTH:
+            pull(data, int(now.arm), np.random.default_rng(0), int(now.count))
+            raise TypeError(f"{pull.name} must return one reward for each of `count` pulls.")
+        if how == PAUSED and self.total >= self.most:
+            now.ended = MAX_PULLS
+
+    def run_plain(self, pull: Pull, data: Any, until: int) -> None:
+        """The same, in Python."""
+        now = self.state.now[0]
+        while (self.total < until or self.total >= self.most) and (arm := self.ask()) is not None:
+            count = min(int(now.count), self.most - self.total, BLOCK) if pull.batched else 1
+            for value in pull(data, arm, self.rewards, count):
+                if not np.isfinite(value):
+                    self.refuse(pull, arm, value)
+                self.tell(value)
+                if now.count <= 0:  # a stopping rule may end a block
+                    break
+
+    def refuse(self, pull, arm, value) -> None:
+        """Rewards that are no numbers."""
+        raise RewardError(
+            f"{pull.name} returned {value} for arm {arm}, pull {self.total + 1}: rewards must be "
+            "finite numbers."
+        )

@@ -1,0 +1,92 @@
+"""Where rewards come from: a user's function of an arm, compiled if it can be."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.jit import FLAGS, compiles, jit
+from subsample_mcmc.userfunction import plain, try_once
+
+
+class Pull:
+    """A user's pull(arm, rng) -> float, or pull(arm, rng, count) -> array; data first if given."""
+
+    def __init__(self, function: Any, data: Any, compiled: bool | None):
+        self.function = function
+        self.has_data = data is not None
+        self.name = getattr(function, "__name__", "pull")
+        given = ["data"] * self.has_data + ["arm", "rng"]
+        asked = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+        count = sum(p.default is p.empty for p in asked)  # what has a default is not for us
+        if count not in (len(given), len(given) + 1):
+            raise TypeError(
+                f"pull={self.name} takes {count} arguments: give pull({', '.join(given)}) -> one "
+                f"float, or pull({', '.join(given)}, count) -> an array of so many rewards."
+            )
+        self.batched = count == len(given) + 1
+        rng = np.random.default_rng(0)
+        tried = (*((data,) if self.has_data else ()), 0, rng, *((2,) if self.batched else ()))
+        reason = "asked for" if compiled is False else obstacle(function, tried)
+        if reason and compiled:
+            raise TypeError(f"compiled=True, but {reason}")
+        self.obstacle = reason
+        if not reason and self.batched:  # a mistake shows with an ordinary traceback
+            self(data, 0, rng, 2)
+        elif not reason:
+            named = {"data": data} if self.has_data else {}
+            try_once(plain(function, "pull", "pull(arm, rng)"), "pull",
+                     {**named, "arm": 0, "rng": rng})  # fmt: skip
+
+    def __call__(self, data, arm: int, rng, count: int):
+        """`count` rewards of an arm, in Python."""
+        given = (data, arm, rng) if self.has_data else (arm, rng)
+        if self.batched:
+            values = np.asarray(self.function(*given, count), dtype=float)
+            if values.shape != (count,):
+                raise TypeError(
+                    f"{self.name}(arm={arm}, count={count}) returned an array of shape "
+                    f"{values.shape}: give one reward for each pull."
+                )
+            return values
+        return [float(self.function(*given)) for _ in range(count)]
+
+    def source(self) -> Any:
+        """pull(data, arm, rng, count), compiled: one reward, or an array."""
+        return reading(jit(self.function, flags=FLAGS, user=True), self.has_data, self.batched)
+
+
+def obstacle(function, tried) -> str:
+    """Why a function does not compile; empty if it does."""
+    try:
+        return compiles(function, tried, FLAGS)
+    except Exception as error:  # numba stumbles over some Python: that runs as Python, too
+        return f"{type(error).__name__}: {error}"
+
+
+_reading: dict[Any, Any] = {}
+
+
+def reading(function, has_data: bool, batched: bool) -> Any:
+    """One signature for all of them."""
+    key = (function, has_data, batched)
+    if key in _reading:
+        return _reading[key]
+    if has_data and batched:
+        return _reading.setdefault(key, function)
+    if batched:
+
+        def read(data, arm, rng, count):
+            return function(arm, rng, count)
+
+    elif has_data:
+
+        def read(data, arm, rng, count):
+            return function(data, arm, rng)
+
+    else:
+
+        def read(data, arm, rng, count):
+            return function(arm, rng)
+
+    return _reading.setdefault(key, jit(read, inner="always", user=True))
