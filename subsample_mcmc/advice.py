@@ -34,7 +34,8 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         )
     elif delta is not None and wrong and binom.sf(wrong - 1, audited, delta) < ALARM:
         bounds = f"95% bounds {row['error_lower']:.2g} and {row['error_upper']:.2g}"
-        use = "Check the declared range" if proved else "Use a smaller delta, Betting with a range"
+        usual = "Check the declared range", "Use a smaller delta, Betting with a range"
+        use = row["remedy"] or usual[not proved]
         yield (
             f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
             "or sm.Exact()."
@@ -53,9 +54,11 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
             "without a risk."
         )
     elif racing and read > NEARLY_ALL:
+        control = "Give it a control variate, control=sm.Taylor(sm.laplace(model)), or use"
+        use = control if row["selector"].startswith("Racing") else "Use"
         yield (
-            f"decisions read {read:.0%} of all rewards, so racing saves little. Give it a control "
-            "variate, control=sm.Taylor(sm.laplace(model)), or use sm.Exact(), which is faster."
+            f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(), "
+            "which is faster."
         )
     if row["distance"] > FAR:
         yield (
@@ -94,7 +97,7 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         each = row["decisions_per_draw"] * max(row["iat"], 1.0)
         needed = -np.log(1 - CONFIDENCE) * each / limit
         if row["error"] * each > limit:
-            advice = "Use a smaller delta, or sm.Exact()."
+            advice = f"{row['remedy'] or 'Use a smaller delta'}, or sm.Exact()."
         elif needed < row["decisions"]:
             advice = f"That is for want of audits: take about {needed:,.0f}."
         else:

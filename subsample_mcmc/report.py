@@ -79,7 +79,7 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
         "kernel": kernel["label"],
         **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
         "asymptotic_normal": bool(kernel.get("asymptotic_normal")),
-        "note": kernel.get("note") or "",
+        **{k: kernel.get(k) or "" for k in ("note", "promise", "remedy")},
         "walks": bool(kernel.get("walks", True)),
         "steps": total["steps"],
         "decisions": decisions,
@@ -145,8 +145,10 @@ class Report:
             self.rows.append(row)
             found = kernel_warnings(row, meta.get("audit") or 0.0)
             self.warnings += [f"{row['kernel']}: {text}" for text in found]
-            if row["guarantee"] == "none":
+            if row["guarantee"] == "none" and not row["promise"]:
                 self.notes.append(f"{row['kernel']}: your own kernel; nothing here checks it.")
+            if row["promise"]:
+                self.notes.append(f"{row['kernel']}: {row['promise']}")
             if row["note"]:
                 self.notes.append(f"{row['kernel']}: {row['note']}")
         for name, block in blocks.items():

@@ -207,3 +207,17 @@ def test_equal_arms_are_chosen_at_random():
     assert counts[:2].sum() == 200
     below(int(counts[0]), 200, 0.7)
     below(int(counts[1]), 200, 0.7)
+
+
+@pytest.mark.parametrize("batch", [None, 32])
+def test_the_level_of_a_log_likelihood_is_no_ones_business(rng, batch):
+    """Totals a million nats from the mean of the prior; what counts is how they differ."""
+    rewards, grid = rewards_of(rng, 30, spread=0.0), np.arange(30.0)
+    rewards += -((grid[:, None] - 12.0) ** 2) / (30.0 * ROWS)
+    prior = 30.0 * np.exp(-0.5 * (grid[:, None] - grid) ** 2 / 36.0) + 4.0 * np.eye(30)
+    selector = sm.BayesGap(20 * ROWS, prior, batch=batch)
+    found = [sm.draw(table(r), 100, selector, seed=1) for r in (rewards, rewards - 1e6 / ROWS)]
+    assert np.array_equal(found[0].arms, found[1].arms)
+    assert np.array_equal(found[0].pulls, found[1].pulls)
+    exact = sm.draw(table(rewards), 100, sm.Exact(), seed=1)
+    at_most(int((found[1].arms != exact.arms).sum()), 100, 0.1)

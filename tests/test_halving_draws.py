@@ -279,6 +279,27 @@ def test_a_chain_of_fixed_cost_says_that_nothing_bounds_its_error(rng):
     assert shares[1] < 0.5 * shares[0]
 
 
+def test_descriptions_and_reports_say_what_is_not_promised(rng):
+    rewards = rng.standard_normal((2000, 6)) * 0.01
+    model = sm.Model(log_likelihood, {"rewards": rewards}, {"k": 0}, support={"k": 6})
+    kernel = sm.Gibbs("k", sm.SequentialHalving(1500))
+    said = "at most 1,500 rewards a decision, no bound on its error: audit it"
+    assert kernel.describe(model).endswith(
+        f"SequentialHalving(budget=1500); guarantee: none ({said})"
+    )
+    options = {"warmup": 10, "chains": 1, "seed": 1, "audit": 1.0, "progress": False}
+    report = sm.sample(model, kernel, draws=300, **options).report()
+    assert report.rows[0]["delta"] is None  # that of SHAdaVar's variances is no chance of an error
+    assert f"k: {said}" in report.notes
+    assert "your own kernel" not in str(report) and "smaller delta" not in str(report)
+    assert any("Give a larger budget, or sm.Exact()." in text for text in report.warnings)
+    # Rewards that no features explain: a bound that rests on them is void, and audits say so.
+    linear = sm.Gibbs("k", sm.LinGapE(np.eye(6), noise=1e-6, norm=1e-6))
+    assert "LinGapE(features=<6 x 6>, noise=1e-06, norm=1e-06)" in linear.describe(model)
+    report = sm.sample(model, linear, draws=300, **options).report()
+    assert any("Check that rewards are linear" in text for text in report.warnings)
+
+
 @pytest.mark.parametrize(
     "selector",
     [

@@ -178,7 +178,7 @@ def design_answer(params, state):
 DESIGN = Steps(design_ask, design_tell, design_answer)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class XYAllocation(Strategy):
     """Experiments designed for the directions between arms; see the module.
 

@@ -112,7 +112,7 @@ def rule_answer(params, state):
 RULES = Steps(rule_ask, gap_tell, rule_answer)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ByPosterior(Strategy):
     """What BayesUCB, GPUCB, Thompson, ExpectedImprovement and ProbabilityOfImprovement share.
 
@@ -150,12 +150,12 @@ class ByPosterior(Strategy):
         return self.budget
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BayesUCB(ByPosterior):
     """The highest posterior quantile 1 - 1 / (t + 1) (Kaufmann, Cappe & Garivier 2012)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GPUCB(ByPosterior):
     """The highest mean + sqrt(2 log(K t^2 pi^2 / (6 delta))) sd (Srinivas et al. 2010)."""
 
@@ -167,21 +167,21 @@ class GPUCB(ByPosterior):
         check_delta(self.delta)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Thompson(ByPosterior):
     """The best arm of a draw from the posterior."""
 
     rule = THOMPSON
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExpectedImprovement(ByPosterior):
     """The largest expected improvement over the highest posterior mean."""
 
     rule = EI
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProbabilityOfImprovement(ByPosterior):
     """The largest probability to improve on the highest posterior mean by a margin."""
 

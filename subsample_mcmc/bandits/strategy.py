@@ -11,7 +11,7 @@ anywhere, be looked at, pickled and gone on with, and rewards may come from comp
 Python, or from the world.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -73,6 +73,17 @@ class Strategy:
     """How a bandit is played. A frozen spec; `steps` gives the compiled half."""
 
     guarantee: ClassVar[str] = "none"  # "bounded": wrong with probability delta at most
+
+    def __repr__(self) -> str:
+        """What is not as by default; arrays by their shapes. For those whose fields have some."""
+        shown = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if np.ndim(value):
+                shown.append(f"{field.name}=<{' x '.join(map(str, np.shape(value)))}>")
+            elif value != field.default:
+                shown.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def steps(self) -> Steps:
         """The compiled functions."""

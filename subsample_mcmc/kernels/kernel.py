@@ -115,10 +115,11 @@ class Kernel:
         lines = [self.text()]
         for label, leaf in labelled(self):
             told = leaf.facts(model)
+            more = "; ".join(filter(None, (told["promise"], told["note"])))
             lines.append(
                 f"  {label}: {told['kind']} moves {', '.join(told['writes']) or 'nothing'}; "
                 f"{told['selector'] or 'no decision'}; guarantee: {told['guarantee']}"
-                + (f" ({told['note']})" if told["note"] else "")
+                + (f" ({more})" if more else "")
             )
         return "\n".join(lines)
 
@@ -157,7 +158,9 @@ class Leaf(Kernel):
             "writes": list(self.writes),
             "guarantee": self.guarantee,
             "selector": repr(selector) if selector is not None else "",
-            "delta": getattr(selector, "delta", None),
+            "delta": getattr(selector, "risk", None),
+            "promise": getattr(selector, "promise", ""),
+            "remedy": getattr(selector, "remedy", ""),
             "rows": model.size if model else 0,
             "arms": None,
             "asymptotic_normal": getattr(rule, "guarantee", "") == "asymptotic",

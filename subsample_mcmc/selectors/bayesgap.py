@@ -1,9 +1,10 @@
 """BayesGap as a strategy, and as a selector for large ordered supports.
 
 As a selector the prior is over the totals of all arms, in nats: log likelihoods of a change point,
-a bandwidth or a count are smooth along the support, so that a few arms teach about all of them. A
-pull is the exact sum of one arm, or a mini-batch of its distances from one reference arm, whose
-noise is much less than that of the rewards. The Gumbel noise is known and white: it is an offset of
+a bandwidth or a count are smooth along the support, so that a few arms teach about all of them. Of
+the prior only differences count: nobody knows the level of a log likelihood. A pull is the exact
+sum of one arm, or a mini-batch of its distances from one reference arm, whose noise is much less
+than that of the rewards. The Gumbel noise is known and white: it is an offset of
 each arm, never part of the prior. It ends when one arm is ahead by 3 standard deviations, or by the
 budget. Nothing bounds the risk that the prior is wrong about arms that were never read.
 
@@ -22,19 +23,21 @@ from subsample_mcmc.bandits.gaussian import Belief, belief
 from subsample_mcmc.bandits.strategy import Steps, Strategy, settle_budget
 from subsample_mcmc.draws import CHUNK, make_rows
 from subsample_mcmc.rules.race import Shape
-from subsample_mcmc.selectors.bayesgaploop import Params, Scratch, gap_choice
+from subsample_mcmc.selectors.bayesgapbelief import Params, Scratch
+from subsample_mcmc.selectors.bayesgaploop import gap_choice
 from subsample_mcmc.selectors.selector import Selector, Sources
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BayesGap(Selector, Strategy):
     """Pull the arm of least possible regret or its closest rival, whichever is less known.
 
     budget: pulls; as a selector, rewards read in a decision. It may be exceeded if arms are
         impossible, by N for each that would be named, until one is possible.
     covariance: of the means before anything is pulled (times prior_scale^2), a (K, K) matrix; as a
-        selector of totals in nats. mean: of the prior. noise: variance of one reward, a number or
-        one for each arm; as a selector it is found from the mini-batches.
+        selector of totals in nats. mean: of the prior; as a selector, up to a constant.
+    noise: variance of one reward, a number or one for each arm; as a selector it is found from
+        the mini-batches.
     epsilon: regret that does not matter: of the two, an arm this far below the best is no error.
         hardness: the paper's H if it is known, with which it bounds the chance of an arm more than
         epsilon below the best; None estimates it from bounds of 3 standard deviations, anew at
@@ -57,6 +60,12 @@ class BayesGap(Selector, Strategy):
     judge_last: bool = True
     batch: int | None = None
     guarantee: ClassVar[str] = "none"
+    remedy: ClassVar[str] = "Check its covariance, or give a larger budget"
+
+    @property
+    def promise(self) -> str:
+        """None but what the prior is worth."""
+        return "as good as its prior of the totals: audit it"
 
     def __post_init__(self):
         settle_budget(self)
@@ -110,5 +119,5 @@ class BayesGap(Selector, Strategy):
         return Scratch(
             make_rows(shape.sizes if params.batch else shape.sizes[:1]), belief(params.gap.prior),
             np.zeros((2, CHUNK)), np.zeros(shape.arms), np.zeros((shape.arms, 2)), np.zeros(4),
-            np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.int64), np.zeros(1),
         )  # fmt: skip

@@ -45,7 +45,7 @@ from subsample_mcmc.selectors.halvingstage import APART, NEVER, Params, Scratch,
 from subsample_mcmc.selectors.selector import Selector, Sources
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SequentialHalving(Selector, Strategy):
     """Keep the better half of the arms, stage by stage, for a budget that is never exceeded.
 
@@ -63,6 +63,13 @@ class SequentialHalving(Selector, Strategy):
     variances: Any = None
     delta: float = 0.05
     guarantee: ClassVar[str] = "none"
+    remedy: ClassVar[str] = "Give a larger budget"
+    risk = None  # delta is that of variances
+
+    @property
+    def promise(self) -> str:
+        """Of the cost alone."""
+        return f"at most {self.budget:,} rewards a decision, no bound on its error: audit it"
 
     def __post_init__(self):
         meaning = "the number of rewards (or pulls) of a decision, a whole number, at least 1"

@@ -115,6 +115,11 @@ class LilUCB(Selector, Strategy):
         """Bounded for the theory variant; none for the heuristic."""
         return self.guarantee_of[self.variant]
 
+    @property
+    def promise(self) -> str:
+        """That of the heuristic, in words."""
+        return "" if self.guarantee == "bounded" else "may err more often than delta: audit it"
+
     def build(self, sources: Sources) -> Any:
         """The compiled choice."""
         return lil_choice(sources)

@@ -61,7 +61,7 @@ class Scratch(NamedTuple):
     within: np.ndarray  # 1: to be summed, 2: was summed, 0: ruled out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LinGapE(Selector, Strategy):
     """Best of arms whose means are linear in known features (Xu, Honda & Sugiyama 2018).
 
@@ -93,6 +93,12 @@ class LinGapE(Selector, Strategy):
     growth: float = 0.0
     batch: int = 32
     guarantee: ClassVar[str] = "bounded"
+    remedy: ClassVar[str] = "Check that rewards are linear in its features, its noise and its norm"
+
+    @property
+    def promise(self) -> str:
+        """What its bound rests on."""
+        return "if rewards are linear in its features, and its noise and norm hold"
 
     def __post_init__(self):
         check_delta(self.delta)

@@ -22,11 +22,22 @@ class Sources(NamedTuple):
     touch: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selector:
     """How a decision is made. A frozen spec; `build` gives the compiled half."""
 
     guarantee: ClassVar[str] = "exact"
+    remedy: ClassVar[str] = ""  # what to do if audits find too many errors
+
+    @property
+    def promise(self) -> str:
+        """What describe() and reports add to the guarantee."""
+        return ""
+
+    @property
+    def risk(self) -> float | None:
+        """The chance of an error that a decision may have; None if none is declared."""
+        return getattr(self, "delta", None)
 
     def build(self, sources: Sources) -> Any:
         """Return choose(rng, context, offsets, params, scratch) -> Choice, compiled."""
