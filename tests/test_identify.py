@@ -1,6 +1,7 @@
 """sm.identify: what it takes, what it returns, and what it says when something is wrong."""
 
 import inspect
+import signal
 import sys
 
 import numpy as np
@@ -360,8 +361,13 @@ def test_an_interrupt_leaves_what_there_is(runs):
             _thread.interrupt_main()
         return float(rng.random())
 
-    run = sm.identify(slow, 3, sm.SequentialHalving(20_000 if runs > 1 else 200_000), seed=1,
-                      runs=runs, compiled=False, **QUIET)  # fmt: skip
+    # A test run started in the background ignores SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        strategy = sm.SequentialHalving(20_000 if runs > 1 else 200_000)
+        run = sm.identify(slow, 3, strategy, seed=1, runs=runs, compiled=False, **QUIET)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(calls) < 200_000
     if runs == 1:
         assert (run.stopped_by, run.guarantee) == ("interrupted", "none")
