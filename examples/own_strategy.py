@@ -22,7 +22,6 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -70,8 +69,6 @@ def bound(mean, end, allowed):
 @jit
 def ask(params, state, rng):
     now = state.now[0]
-    if len(state.pulls) == 1:
-        return stop(state, ALONE)
     first = pull_each_once(state, rng, state.order)
     if first >= 0:
         return first

@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc.bandits.budget import best_two
 from subsample_mcmc.bandits.gaussian import Prior, learn, prior_of
-from subsample_mcmc.bandits.strategy import ALONE, BUDGET, Steps, stop
+from subsample_mcmc.bandits.strategy import BUDGET, Steps, stop
 from subsample_mcmc.jit import jit
 
 HARD = 3.0  # standard deviations of the bounds by which the hardness is estimated
@@ -128,9 +128,7 @@ def choose_arm(params, state, salt):
 
 @jit(inner=True)
 def gap_ask(params, state, rng):
-    now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
+    now = state.now[0]
     over = now.total == params.budget
     if over and params.last == 0:
         return stop(state, BUDGET)

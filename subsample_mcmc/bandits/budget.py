@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     BUDGET,
     Steps,
     Strategy,
@@ -138,8 +137,6 @@ def undecided(state, width, rng):
 def gaps_ask(params, state, rng):
     now, order = state.now[0], state.order
     arms = len(order)
-    if arms == 1:
-        return stop(state, ALONE)
     if now.total == params.budget:
         return stop(state, BUDGET)
     now.count = 1

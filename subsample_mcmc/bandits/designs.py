@@ -22,7 +22,6 @@ from subsample_mcmc.bandits.features import check_noise, checked_features
 from subsample_mcmc.bandits.gaussian import favourite
 from subsample_mcmc.bandits.lengths import DesignNumbers, DesignState, afresh, apart, worst
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -103,8 +102,6 @@ def open_phase(params, state):
 @jit(inner=True)
 def design_ask(params, state, rng):
     now, arms = state.now[0], len(params.features)
-    if arms == 1:
-        return stop(state, ALONE)
     now.count = 1
     if now.cursor < arms:  # each arm once, in every phase
         return now.cursor

@@ -8,7 +8,6 @@ import numpy as np
 
 from subsample_mcmc.bandits.lil import EPSILON, constant, iterated
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     BUDGET,
     OWN_RULE,
     Steps,
@@ -53,8 +52,6 @@ class UniformNumbers(NamedTuple):
 @jit(inner=True)
 def uniform_ask(params, state, rng):
     now, arms = state.now[0], len(state.order)
-    if arms == 1:
-        return stop(state, ALONE)
     if now.total == params.budget:
         return stop(state, BUDGET)
     if now.total == 0:
@@ -113,8 +110,6 @@ def radius_of(params, rounds):
 @jit(inner=True)
 def successive_ask(params, state, rng):
     now, order = state.now[0], state.order
-    if len(order) == 1:
-        return stop(state, ALONE)
     if now.total == 0:
         shuffle(order, rng)
     if now.cursor == now.left:  # a round is over: all that are in have as many pulls

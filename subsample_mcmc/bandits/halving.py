@@ -22,7 +22,6 @@ import numpy as np
 
 from subsample_mcmc.bandits.heap import Heap, make_heap, put
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     BUDGET,
     Steps,
     begin,
@@ -140,8 +139,6 @@ def open_stage(params, state, rng):
 @jit(inner=True)
 def halving_ask(params, state, rng):
     now, order = state.now[0], state.order
-    if len(order) == 1:
-        return stop(state, ALONE)
     if now.total == 0:
         open_stage(params, state, rng)
     if now.cursor == now.goal:

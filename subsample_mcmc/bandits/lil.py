@@ -17,7 +17,6 @@ import numpy as np
 
 from subsample_mcmc.bandits.heap import Heap, make_heap, put, runner_up
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     STOPPING_RULE,
     Steps,
@@ -116,8 +115,6 @@ def lil_state(arms: int) -> LilState:
 @jit(inner=True)
 def lil_ask(params, state, rng):
     now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
     if now.total == 0:
         order, places = state.heap.order, state.heap.places
         for i in range(arms - 1, 0, -1):  # equal keys: any order is a heap

@@ -20,7 +20,6 @@ from subsample_mcmc.bandits.bestshares import sparsest
 from subsample_mcmc.bandits.features import checked_features
 from subsample_mcmc.bandits.gaussian import favourite
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     HELP,
     OWN_RULE,
     Steps,
@@ -188,8 +187,6 @@ def greedy(params, state, leader, rival):
 def linear_ask(params, state, rng):
     now, features = state.now[0], params.features
     arms, moved, leader = len(features), state.moved, 0
-    if arms == 1:
-        return stop(state, ALONE)
     if state.size[1] >= AFRESH:
         afresh(params, state)
     for k in range(arms):

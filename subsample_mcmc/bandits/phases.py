@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -114,8 +113,6 @@ def open_phase(params, state):
 @jit(inner=True)
 def gap_ask(params, state, rng):
     now = state.now[0]
-    if len(state.order) == 1:
-        return stop(state, ALONE)
     if now.total == 0:
         shuffle(state.order, rng)
         if params.median:

@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.pull import Pull
-from subsample_mcmc.bandits.strategy import HELP, MAX_PULLS, STOP, Steps, Strategy, highest_mean
+from subsample_mcmc.bandits.strategy import (
+    ALONE,
+    HELP,
+    MAX_PULLS,
+    STOP,
+    Steps,
+    Strategy,
+    highest_mean,
+)
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import jit
 
@@ -43,6 +51,21 @@ def look(state, log):
     log.at[0] += 1
 
 
+def counting(tell: Any) -> Any:
+    """A strategy's tell, with the counts and the log around it."""
+
+    @jit(inner=True)
+    def count_and_tell(params, state, log, arm, reward):
+        now = state.now[0]
+        now.total += 1
+        now.count -= 1
+        tell(params, state, arm, reward)
+        if log.at[0] < len(log.times) and now.total == log.times[log.at[0]]:
+            look(state, log)
+
+    return count_and_tell
+
+
 # ---------------------------------------------------------------------------------------- the loop
 _loops: dict[Any, Any] = {}
 
@@ -52,19 +75,14 @@ def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
     key = (steps, source, batched)
     if key in _loops:
         return _loops[key]
-    ask, tell = steps.ask, steps.tell
+    ask, count_and_tell = steps.ask, counting(steps.tell)
 
     @jit(inner=True)
     def take_in(params, state, log, arm, reward):
-        now = state.now[0]
-        now.reward = reward
+        state.now[0].reward = reward
         if not -np.inf < reward < np.inf:
             return BAD_REWARD
-        now.total += 1
-        now.count -= 1
-        tell(params, state, arm, reward)
-        if log.at[0] < len(log.times) and now.total == log.times[log.at[0]]:
-            look(state, log)
+        count_and_tell(params, state, log, arm, reward)
         return FINE
 
     if batched:
@@ -115,7 +133,7 @@ _asked: dict[Steps, Any] = {}
 def asked(steps: Steps) -> tuple[Any, Any, Any]:
     """(ask, tell, answer) for Python to call, one pull at a time."""
     if steps not in _asked:
-        ask, tell, answer = steps
+        ask, answer, count_and_tell = steps.ask, steps.answer, counting(steps.tell)
 
         @jit
         def ask_one(params, state, rng):
@@ -123,12 +141,7 @@ def asked(steps: Steps) -> tuple[Any, Any, Any]:
 
         @jit
         def tell_one(params, state, log, reward):
-            now = state.now[0]
-            now.total += 1
-            now.count -= 1
-            tell(params, state, now.arm, reward)
-            if log.at[0] < len(log.times) and now.total == log.times[log.at[0]]:
-                look(state, log)
+            count_and_tell(params, state, log, state.now[0].arm, reward)
 
         @jit
         def answer_now(params, state):
@@ -157,6 +170,8 @@ class Player:
         first, second = seed.spawn(2)
         self.rewards, self.choices = (np.random.default_rng(s) for s in (first, second))
         self.log = make_log(arms, most, whole)
+        if arms == 1:  # no strategy need think of it
+            self.state.now[0].ended = ALONE
 
     @property
     def total(self) -> int:
@@ -198,10 +213,8 @@ class Player:
     def run(self, pull: Pull, data: Any, until: int) -> bool:
         """Go on up to `until` pulls, or to the end of a block; is it over."""
         now = self.state.now[0]
-        if pull.obstacle:
-            self.run_plain(pull, data, until)
-        else:
-            self.run_compiled(pull, data, until)
+        if not now.ended:
+            (self.run_plain if pull.obstacle else self.run_compiled)(pull, data, until)
         return bool(now.ended)
 
     def run_compiled(self, pull: Pull, data: Any, until: int) -> None:

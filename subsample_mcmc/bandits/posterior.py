@@ -22,7 +22,6 @@ from subsample_mcmc.bandits.gaussian import (
     prior_of,
 )
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     BUDGET,
     Steps,
     Strategy,
@@ -65,8 +64,6 @@ def log_improvement(z):
 def rule_ask(params, state, rng):
     now, score, centre, sd = state.now[0], state.score, state.centre, state.sd
     arms = len(centre)
-    if arms == 1:
-        return stop(state, ALONE)
     if now.total == params.budget:
         return stop(state, BUDGET)
     t = now.total + 1

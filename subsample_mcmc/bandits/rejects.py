@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     BUDGET,
     Steps,
     Strategy,
@@ -57,8 +56,6 @@ def quota(params, arms, phase):
 def rejects_ask(params, state, rng):
     now, order = state.now[0], state.order
     arms = len(order)
-    if arms == 1:
-        return stop(state, ALONE)
     if now.total == 0:
         shuffle(order, rng)
         now.stage, now.goal = 1, quota(params, arms, 1) * arms

@@ -18,7 +18,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -99,9 +98,7 @@ def drawn(params, state, rng):
 
 @jit(inner=True)
 def top_two_ask(params, state, rng):
-    now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
+    now = state.now[0]
     first = pull_each_once(state, rng, state.order)
     if first >= 0:
         return first

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -92,8 +91,6 @@ def solve_weights(state, leader):
 @jit(inner=True)
 def tracking_ask(params, state, rng):
     now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
     first = pull_each_once(state, rng, state.order)
     if first >= 0:
         return first

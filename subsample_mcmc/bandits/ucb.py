@@ -8,7 +8,6 @@ import numpy as np
 
 from subsample_mcmc.bandits.lil import EPSILON, constant, iterated
 from subsample_mcmc.bandits.strategy import (
-    ALONE,
     OWN_RULE,
     Steps,
     Strategy,
@@ -50,8 +49,6 @@ class Width(NamedTuple):
 @jit(inner=True)
 def ucb_ask(params, state, rng):
     now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
     first = pull_each_once(state, rng, state.order)
     if first >= 0:
         return first
@@ -119,8 +116,6 @@ def lucb_radius(params, pulls, total, level):
 @jit(inner=True)
 def lucb_ask(params, state, rng):
     now, arms = state.now[0], len(state.pulls)
-    if arms == 1:
-        return stop(state, ALONE)
     first = pull_each_once(state, rng, state.order)
     if first >= 0:
         return first
