@@ -5,6 +5,7 @@ from subsample_mcmc import models as models
 from subsample_mcmc.audit import audit
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.constraints import interval, positive, simplex
+from subsample_mcmc.control.bilinear import Bilinear
 from subsample_mcmc.control.bins import Bins
 from subsample_mcmc.control.taylor import Taylor
 from subsample_mcmc.decide import Choice, Draws, choose, draw
@@ -24,6 +25,7 @@ from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
+from subsample_mcmc.kernels.partition import GibbsPartition
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
@@ -52,6 +54,7 @@ __all__ = [
     "BayesGap",
     "BernsteinSerfling",
     "Betting",
+    "Bilinear",
     "Bins",
     "Choice",
     "CompileError",
@@ -61,6 +64,7 @@ __all__ = [
     "Experiment",
     "Fit",
     "Gibbs",
+    "GibbsPartition",
     "Identification",
     "Identifications",
     "Langevin",

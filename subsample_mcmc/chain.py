@@ -84,6 +84,7 @@ class Program:
         )
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
+        self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
         # A call passes its arguments as some hundred pointers: inlined, a step that reads no
         # data takes half the time.
         inner = "always" if self.compiled else False
@@ -104,7 +105,7 @@ class Program:
         model = self.model
         state = model.state(model.ints.copy(), model.floats.copy())
         given = (state, model.data, np.int64(0), *model.extra(state))
-        suspects = [(model.log_likelihood, given)]
+        suspects = [(model.log_likelihood, given)] if model.log_likelihood is not None else []
         if model.prepare is not None:
             suspects.insert(0, (model.prepare, (state, model.data)))
         if model.log_prior is not None:

@@ -23,7 +23,9 @@ class Model:
 
     log_likelihood(state, data, n) -> float: ONE datum, plain Python, compiled; n is its index.
         With prepare: log_likelihood(state, data, n, prepared). Or sm.Predictors(eta, log_factor),
-        where it sees the state through linear predictors: the best case of sm.Taylor.
+        where it sees the state through linear predictors: the best case of sm.Taylor. None: for
+        kernels that bring their target (sm.GibbsPartition); data may then have any lengths, N is
+        that of the first.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
         read by field, data.y[n]. Not copied. Give a matrix as one array per column: data.x1[n]
         compiles to vector instructions, data.x[n, 1] does not (6 times slower).
@@ -51,7 +53,8 @@ class Model:
                 '{"y": y}, so that log_likelihood can read data.y[n].'
             )
         self.data = prepared(data)
-        self.size = common_length(self.data)
+        count = first_length if log_likelihood is None else common_length
+        self.size = count(self.data)
         self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
         given = log_likelihood
         if self.predictors is not None:
@@ -79,7 +82,7 @@ class Model:
         self.try_functions()
 
     def __repr__(self) -> str:
-        name = getattr(self.log_likelihood, "__name__", "log_likelihood")
+        name = getattr(self.log_likelihood, "__name__", "no log_likelihood")
         blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
@@ -143,7 +146,7 @@ class Model:
                 raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
             made = (result,)
         names = ("state", "data", "n", "prepared")
-        for n in sorted({0, self.size - 1}):
+        for n in sorted({0, self.size - 1}) if self.log_likelihood is not None else ():
             arguments = dict(zip(names, (state, self.data, n, *made), strict=False))
             value = try_once(self.log_likelihood, "log_likelihood", arguments)
             if value is not None and not value < np.inf:
@@ -153,7 +156,8 @@ class Model:
                 )
         if self.predictors is not None and self.predictors.etas is not None:
             self.predictors.check_etas(self)
-        warn_of_slow_math(self.log_likelihood)
+        if self.log_likelihood is not None:
+            warn_of_slow_math(self.log_likelihood)
         if self.log_prior is not None:
             prior = plain(self.log_prior, "log_prior", "log_prior(state) -> float")
             with np.errstate(all="ignore"):
@@ -195,8 +199,8 @@ class Model:
 
     def fingerprints(self) -> dict[str, str]:
         """A hash of each part by name: what must be equal for a run to be resumed."""
-        found = {"log_likelihood": content(self.log_likelihood)}
-        for name in ("log_prior", "prepare"):
+        found = {}
+        for name in ("log_likelihood", "log_prior", "prepare"):
             if getattr(self, name) is not None:
                 found[name] = content(getattr(self, name))
         if self.predictors is not None:
@@ -234,6 +238,17 @@ def array_hash(array: np.ndarray) -> str:
         for i in range(1024):
             made.update(flat_view[i * step : i * step + HASHED // 1024 // array.itemsize].data)
     return made.hexdigest()
+
+
+def first_length(data) -> int:
+    """N of a model without likelihood: the length of its first array."""
+    first: Any = data[0] if len(data) else 0
+    if np.ndim(first) == 0 or len(first) == 0:
+        raise ValueError(
+            f"log_likelihood=None, and the first of the data {data._fields} is no array: it must "
+            "have one entry for each of the N things that the model is about."
+        )
+    return len(first)
 
 
 def common_length(data) -> int:

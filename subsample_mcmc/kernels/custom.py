@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from subsample_mcmc.userfunction import plain
 @dataclass(frozen=True, eq=False)
 class Custom(Leaf):
     """See sm.kernel."""
+
+    own_target: ClassVar[bool] = True
 
     function: Any
     blocks: tuple[str, ...]

@@ -127,6 +127,8 @@ class Kernel:
 class Leaf(Kernel):
     """A kernel that moves blocks itself."""
 
+    interpreted: ClassVar[bool] = False  # is its step Python, which hands out work to cores
+    own_target: ClassVar[bool] = False  # does it bring what a model's log_likelihood is to others
     columns: ClassVar[tuple[tuple[str, str], ...]] = tuple(
         (name, TALLY[name].str[1:]) for name in TALLY.names or ()
     )
@@ -251,6 +253,11 @@ def check(kernel: Kernel, model: Model) -> None:
         if missing:
             raise ValueError(
                 f"kernel {label} moves {missing[0]!r}, which is no block of {model.names}."
+            )
+        if model.log_likelihood is None and not leaf.own_target:
+            raise ValueError(
+                f"kernel {label} draws from the model's log_likelihood, and the model has none: "
+                "sm.Model(None, ...) is for kernels that bring their target, as GibbsPartition."
             )
         leaf.check(model)
         leaf.check_among(leaves)

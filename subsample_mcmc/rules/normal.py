@@ -38,22 +38,28 @@ class Normal(Rule):
         adds the two arms' own radii at delta' = delta/D; arms with rows of their own add
         variances instead (they are independent) and smooth them by one pseudo-observation.
     side: "table1" is the reading behind the paper's Table 1, valid for two arms; with more arms
-        "eq5" is used, whose union over arms holds. "eq5" uses it always.
+        "eq5" is used, whose union over arms holds. "eq5" uses it always. "eq27" is the looser
+        union over looks of appendix C.3, as printed: delta is not shared among arms.
     guard: corrects the gap for the skewness of the difference and reads on while the batch is
         too small for it. Paired differences only: paired=False is not guarded. It cannot see
         rare spikes that no row read so far contains: if those matter, declare a range and use
         Betting.
+    prior: of arms with rows of their own, how many pseudo-observations of the usual spread their
+        variance starts with. 0, the paper's: a few equal rewards pass for certainty.
     """
 
     paired: bool = True
     side: str = "table1"
     guard: bool = True
+    prior: float = 1.0
     guarantee: ClassVar[str] = "asymptotic"
     batch: ClassVar[int] = 64
 
     def __post_init__(self):
-        if self.side not in ("table1", "eq5"):
-            raise ValueError(f'side={self.side!r}: it must be "table1" or "eq5".')
+        if self.side not in ("table1", "eq5", "eq27"):
+            raise ValueError(f'side={self.side!r}: it must be "table1", "eq5" or "eq27".')
+        if not 0.0 <= self.prior < np.inf:
+            raise ValueError(f"prior={self.prior!r}: give pseudo-observations, 0 or more.")
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""
@@ -69,16 +75,35 @@ class Normal(Rule):
         rivals = shape.arms - 1 if self.paired or not shape.shared else shape.arms
         side = self.side if shape.arms == 2 and rivals == 1 else "eq5"
         most = max(looks(batch / size, growth) for size in shape.sizes if size > 0)
-        line = boundary_line(delta / max(rivals, 1), side, growth, most)
+        if self.side == "eq27":
+            line = union_boundaries(delta, most, split=False)
+        else:
+            line = boundary_line(delta / max(rivals, 1), side, growth, most)
         kind = 0 if self.paired else (1 if shape.shared else 2)
-        fields = record("line", "batch", "growth", "kind", "guard", "floor")
+        fields = record("line", "batch", "growth", "kind", "guard", "floor", "prior")
         guard = GUARD_ROWS if self.guard else 0.0
         arms = shape.arms if shape.arms <= FLOORED else 0
-        return fields(line, float(batch), float(growth), kind, guard, np.zeros((arms, arms)))
+        floor = np.zeros((arms, arms))
+        prior = float(self.prior)
+        return fields(line, float(batch), float(growth), kind, guard, floor, prior)
 
     def memory(self, shape: Shape):
         """B per arm: populations of different sizes have different first fractions."""
         return (np.zeros(shape.arms),)
+
+
+def union_boundaries(delta: float, looks: int = 40, split: bool = True) -> np.ndarray:
+    """B for races of 0, 1, ... looks that leave rows unread (rows), by Eq. 27: a union over looks.
+
+    split: also over rivals, 1, 2, 4, ... 2^20 (columns); else one column, as printed.
+    """
+    from scipy.stats import norm
+
+    rivals = 2.0 ** np.arange(21 if split else 1)
+    count = np.maximum(np.arange(looks + 1), 1)[:, None]
+    bounds = norm.isf(np.minimum(delta / count / rivals, 0.5))
+    bounds[0] = 0.0
+    return bounds
 
 
 @jit(inner="always")
@@ -123,8 +148,8 @@ def believed(race, params, arm):
 
 
 @jit(inner="always")
-def smoothed(race, arm, error):
-    """Squared standard error with one pseudo-observation of the spread seen over all arms.
+def smoothed(race, arm, error, count):
+    """Squared standard error with pseudo-observations of the spread seen over all arms.
 
     Three equal draws give variance 0 and would kill the right arm.
     """
@@ -139,7 +164,7 @@ def smoothed(race, arm, error):
             rows += own.seen - 1.0
     prior = pooled / max(rows, 1.0)
     finite = 1.0 - (t - 1.0) / (n - 1.0)
-    return error * error + n * n * prior * finite / (t * t)
+    return error * error + count * n * n * prior * finite / (t * t)
 
 
 @jit(inner="always")
@@ -160,8 +185,8 @@ def drop(race, params, memory, arm):
         if error <= 0.0 and other <= 0.0:
             return False
         return distance > bound * (error + other)
-    # Independent populations: variances add, each smoothed by one pseudo-observation.
-    total = smoothed(race, arm, error) + smoothed(race, leader, other)
+    # Independent populations: variances add, each smoothed by pseudo-observations.
+    total = smoothed(race, arm, error, params.prior) + smoothed(race, leader, other, params.prior)
     exact = (
         race.arms[arm].drawn == race.arms[arm].rows
         and race.arms[leader].drawn == race.arms[leader].rows

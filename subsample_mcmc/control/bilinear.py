@@ -1,0 +1,249 @@
+"""Bilinear control variates of pairwise scores: sums over whole clusters that need no pair."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.control.pairsample import (
+    Sample,
+    columns_of,
+    left_over,
+    random_pairs,
+    scores_of,
+)
+from subsample_mcmc.kernels.blocks import blocks_of, keys_of
+from subsample_mcmc.kernels.clustersums import LeftOver, Pieces
+from subsample_mcmc.kernels.kernel import NOW, Chain, Run
+from subsample_mcmc.kernels.partition import GibbsPartition
+from subsample_mcmc.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear:
+    """A score of pairs whose sum over a cluster is known without reading a pair of it.
+
+    h(i, j) = constant + sum over kinds of tokens of coefficient * <weights of i, weights of j>
+              + sum over tables of table[category of i, category of j].
+
+    As control=... of sm.GibbsPartition it is a control variate: a race is then about what h leaves
+    of similarity, and clusters far behind are ruled out before any pair is read. Without similarity
+    it is the score itself.
+
+    tokens: {"title": (indptr, ids, values, coefficient)}: mention i has the tokens
+        ids[indptr[i]:indptr[i + 1]], each once, with these values.
+    tables: {"year": (codes, table)}: one category per mention, -1 where it is missing, and a
+        symmetric matrix of scores.
+    between, within, shift: what similarity - h usually is: the variance, between clusters, of its
+        mean over one; the variance between the members of one; and its mean. Numbers, or arrays by
+        level: level k begins where h, averaged over the cluster, reaches edges[k - 1].
+    reach: standard deviations by which a cluster must be behind to be ruled out unread.
+
+    `Bilinear.fit` estimates all of it from scored pairs.
+    """
+
+    tokens: dict[str, tuple] = field(default_factory=dict)
+    tables: dict[str, tuple] = field(default_factory=dict)
+    constant: float = 0.0
+    between: Any = 0.0
+    within: Any = 0.0
+    shift: Any = 0.0
+    edges: Any = ()
+    reach: float = 2.5
+    explained: float = float("nan")
+    learnt: dict[str, tuple] = field(default_factory=dict)  # by table: kind and coefficients
+
+    def __post_init__(self):
+        if not self.tokens and not self.tables:
+            raise ValueError("Bilinear needs tokens, tables, or both.")
+        for name, (indptr, ids, values, coefficient) in self.tokens.items():
+            check_tokens(name, indptr, ids, values)
+            if not abs(coefficient) < np.inf:
+                raise ValueError(f"tokens[{name!r}]: its coefficient is {coefficient}.")
+        for name, (codes, table) in self.tables.items():
+            check_table(name, codes, np.asarray(table, dtype=float))
+        for name in ("between", "within", "reach"):
+            if not np.all(np.asarray(getattr(self, name)) >= 0.0):
+                raise ValueError(f"{name}={getattr(self, name)!r}: it must be 0 or more.")
+        for name in ("between", "within", "shift"):
+            if np.ndim(value := getattr(self, name)) and len(value) != len(self.edges) + 1:
+                raise ValueError(
+                    f"{name} has {len(value)} levels: {len(self.edges)} edges make "
+                    f"{len(self.edges) + 1}."
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"Bilinear(tokens: {', '.join(self.tokens) or 'none'}; tables: "
+            f"{', '.join(self.tables) or 'none'}; explains {100 * self.explained:.1f}%, leaves "
+            f"{np.mean(self.between):.3g} between clusters, {np.mean(self.within):.3g} within)"
+        )
+
+    def check(self, size: int) -> None:
+        """Refuse another number of mentions."""
+        for name, (indptr, *_) in self.tokens.items():
+            if len(indptr) != size + 1:
+                raise ValueError(
+                    f"control: tokens {name!r} are of {len(indptr) - 1} mentions, the model has "
+                    f"{size}: use `of(tokens, categories)` for another set of mentions."
+                )
+        for name, (codes, _) in self.tables.items():
+            if len(codes) != size:
+                raise ValueError(
+                    f"control: table {name!r} is of {len(codes)} mentions, the model has {size}: "
+                    "use `of(tokens, categories)` for another set of mentions."
+                )
+
+    def pieces(self) -> Pieces:
+        """What the sums of a partition are made of."""
+        tables = tuple((c, np.asarray(t, dtype=float)) for c, t in self.tables.values())
+        edges = np.array(self.edges, dtype=float)
+        shift, between, within = (
+            np.array(np.broadcast_to(np.asarray(v, dtype=float), len(edges) + 1))
+            for v in (self.shift, self.between, self.within)
+        )
+        # The largest that a cluster of any size may be off, per member.
+        most = shift + self.reach * np.sqrt(between + within)
+        most = np.append(most, most.max())
+        left = LeftOver(edges, shift, between, within, np.array([self.reach]), most)
+        return Pieces(self.constant, tuple(self.tokens.values()), tables, left)
+
+    def value(self, i: int, j: int) -> float:
+        """h of one pair."""
+        found = self.constant
+        for indptr, ids, values, coefficient in self.tokens.values():
+            one, other = (slice(indptr[k], indptr[k + 1]) for k in (i, j))
+            _, a, b = np.intersect1d(ids[one], ids[other], return_indices=True)
+            found += coefficient * float(np.dot(values[one][a], values[other][b]))
+        for codes, table in self.tables.values():
+            if codes[i] >= 0 and codes[j] >= 0:
+                found += float(table[codes[i], codes[j]])
+        return found
+
+    def of(self, tokens: dict[str, tuple], categories: dict[str, Any]) -> "Bilinear":
+        """The same scores of other mentions: the coefficients learnt here, their tokens."""
+        made = {name: (*tokens[name], old[3]) for name, old in self.tokens.items()}
+        tables = {name: (codes_in(categories[name]), old[1]) for name, old in self.tables.items()}
+        for name, (codes, table) in tables.items():
+            if np.max(codes, initial=-1) < len(table):
+                continue
+            kind, found = self.learnt.get(name, ("free", ()))
+            if kind not in ("same", "gap"):
+                raise ValueError(
+                    f"categories[{name!r}] go to {np.max(codes)}, but {len(table)} were fitted."
+                )
+            tables[name] = (codes, combined(columns_of(name, codes, kind), found))
+        return replace(self, tokens=made, tables=tables)
+
+    @classmethod
+    def fit(
+        cls, similarity: Any, data: Any, tokens: dict[str, tuple], categories: dict[str, Any],
+        candidates: Any = None, clusters: Any = None, pairs: int = 50_000, seed: int = 0,
+        reach: float = 2.5,
+    ) -> "Bilinear":  # fmt: skip
+        """Least squares of similarity on random pairs of candidates, and what that leaves over.
+
+        tokens: {"title": (indptr, ids, values)}. categories: {"year": (codes, kind)}: kind "same"
+            (one number for equal ones, one for different ones), "gap" (one for each |difference|
+            up to 20), "free" (one for each pair of categories), or a list of symmetric matrices.
+        clusters: a labelling to measure the variances on, such as a true one of training data;
+            None: that of a pilot, annealed by the fit itself.
+        """
+        model = Model(None, data, {"y": np.zeros(1)})
+        blocks = blocks_of(keys_of(candidates, model))
+        rng = np.random.default_rng(seed)
+        one, other = random_pairs(blocks, pairs, rng)
+        scores = scores_of(similarity, model.data, one, other)
+        bases = {name: columns_of(name, *given) for name, given in categories.items()}
+        parts = {name: Sample(*given) for name, given in tokens.items()}
+        design = [np.ones(len(one))]
+        design += [part.products(one, other) for part in parts.values()]
+        for name, basis in bases.items():
+            codes = codes_in(categories[name])
+            both = (codes[one] >= 0) & (codes[other] >= 0)
+            for matrix in basis:
+                design.append(np.where(both, matrix[codes[one], codes[other]], 0.0))
+        columns = np.column_stack(design)
+        found = np.linalg.lstsq(columns, scores, rcond=1e-10)[0]
+        left = scores - columns @ found
+        at = 1 + len(tokens)
+        tables, learnt = {}, {}
+        for name, basis in bases.items():
+            own = found[at : at + len(basis)]
+            tables[name] = (codes_in(categories[name]), combined(basis, own))
+            kind = categories[name][1]
+            learnt[name] = (kind if isinstance(kind, str) else "given", own)
+            at += len(basis)
+        spread = float(np.var(scores))
+        coefficients = dict(zip(tokens, found[1:].tolist(), strict=False))
+        made = cls(
+            {name: (*given, coefficients[name]) for name, given in tokens.items()},
+            tables, float(found[0]), 0.0, float(np.mean(left**2)), 0.0, (), reach,
+            1.0 - float(np.mean(left**2)) / spread if spread > 0.0 else 1.0, learnt,
+        )  # fmt: skip
+        if clusters is None:
+            clusters = pilot(made, data, candidates, rng)
+        seen = left_over(similarity, model.data, made, blocks, np.asarray(clusters), rng)
+        return replace(made, **seen)
+
+
+def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
+    """The table that is this combination of matrices."""
+    return np.tensordot(np.asarray(coefficients, dtype=float), np.array(basis), axes=1)
+
+
+def codes_in(given: Any) -> np.ndarray:
+    """Categories, from codes or (codes, kind)."""
+    return np.asarray(given[0] if isinstance(given, tuple) else given)
+
+
+def check_tokens(name: str, indptr: Any, ids: Any, values: Any) -> None:
+    """Refuse lists of tokens that are not what they should be."""
+    indptr, ids, values = np.asarray(indptr), np.asarray(ids), np.asarray(values)
+    if len(indptr) < 2 or indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] != len(ids):
+        raise ValueError(
+            f"tokens[{name!r}]: indptr must start at 0, never fall, and end at {len(ids)}, the "
+            "number of ids."
+        )
+    if len(values) != len(ids) or not np.all(np.isfinite(values)):
+        raise ValueError(f"tokens[{name!r}]: give one finite value for each of {len(ids)} ids.")
+    owner = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    order = np.lexsort((ids, owner))
+    twice = (np.diff(ids[order]) == 0) & (np.diff(owner[order]) == 0)
+    if twice.any() or np.min(ids, initial=0) < 0:
+        who = owner[order][np.flatnonzero(twice)[0]] if twice.any() else int(owner[np.argmin(ids)])
+        raise ValueError(
+            f"tokens[{name!r}]: mention {who} has a token twice, or a negative one: add up the "
+            "values of equal tokens, and number them from 0."
+        )
+
+
+def check_table(name: str, codes: Any, table: np.ndarray) -> None:
+    """Refuse a table of scores that does not fit its categories."""
+    size = len(table)
+    if table.shape != (size, size) or not np.all(np.isfinite(table)):
+        raise ValueError(f"tables[{name!r}]: give a square matrix of finite scores.")
+    if not np.allclose(table, table.T, rtol=1e-12, atol=1e-12):
+        raise ValueError(f"tables[{name!r}] is not symmetric: the order of a pair must not matter.")
+    codes = np.asarray(codes)
+    if codes.dtype.kind not in "iu" or np.max(codes, initial=-1) >= size:
+        raise ValueError(
+            f"tables[{name!r}]: codes must be integers below {size}, the size of the table; "
+            "negative ones are missing."
+        )
+
+
+def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generator) -> np.ndarray:
+    """A labelling by the control variate alone, annealed: it reads no pair."""
+    size = len(next(iter(data.values() if isinstance(data, dict) else data)))
+    model = Model(None, data, {"y": np.arange(size)}, support={"y": size})
+    heat = np.geomspace(8.0, 0.3, 8)
+    kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
+    ints, words = model.ints.copy(), np.zeros(len(kernel.columns), dtype=np.int64)
+    tools = kernel.bind(model, Run(ints, model.floats.copy(), words))
+    step, now = kernel.build(model, False), np.zeros(1, dtype=NOW).view(np.recarray)
+    chain = Chain(rng, np.zeros(1, np.uint64), np.zeros(1, np.uint64), now)
+    for sweep in range(len(heat)):
+        now["iteration"] = sweep
+        step(chain, tools)
+    return ints

@@ -1,0 +1,79 @@
+"""Scores of pairs: the user's function, compiled, and tried on some pairs first."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernels.totals import MASK
+from subsample_mcmc.userfunction import number, plain
+
+CALLS = "similarity(data, i, j) -> float, or similarity(data, i, rows, out) that fills out"
+
+
+def is_batched(similarity: Any) -> bool:
+    """Does it score a mention against several at once."""
+    count = len(inspect.signature(plain(similarity, "similarity", CALLS)).parameters)
+    if count not in (3, 4):
+        raise TypeError(f"similarity takes {count} arguments: give {CALLS}.")
+    return count == 4
+
+
+def score_once(similarity: Any, data: Any, i: int, j: int) -> float:
+    """The score of one pair, uncompiled."""
+    called = plain(similarity, "similarity", CALLS)
+    with np.errstate(all="ignore"):
+        if is_batched(similarity):
+            out = np.full(1, np.nan)
+            called(data, i, np.array([j]), out)
+            return float(out[0])
+        return number(called(data, i, j), f"similarity(data, i={i}, j={j})")
+
+
+def try_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
+    """Refuse a score that is no number or not symmetric, by looking at some pairs."""
+    rng = np.random.default_rng(0)  # the same sample every time
+    sizes = np.diff(blocks.start)
+    large = np.flatnonzero(sizes > 1)
+    for b in rng.choice(large, pairs) if len(large) else ():
+        i, j = blocks.order[blocks.start[b] + rng.choice(sizes[b], 2, replace=False)].tolist()
+        one, other = score_once(similarity, data, i, j), score_once(similarity, data, j, i)
+        if not abs(one) < np.inf:
+            raise RewardError(wrong_pair(i, j, one))
+        if abs(one - other) > 1e-9 * max(1.0, abs(one)):
+            raise ValueError(
+                f"similarity is {one!r} for mentions ({i}, {j}) and {other!r} for ({j}, {i}): it "
+                "must be symmetric; average the two, or order the pair inside the function."
+            )
+
+
+def wrong_pair(i: int, j: int, value: float | None = None) -> str:
+    """What is said of a score that is no number."""
+    found = "not finite" if value is None else f"{value}"
+    return (
+        f"similarity is {found} for mentions {i} and {j}: every pair that may share a cluster "
+        "needs a finite score. For pairs that must not, give different candidate keys, or a score "
+        "of -1e3; for missing fields, the score of pairs of which nothing is known."
+    )
+
+
+def compiled_scores(similarity: Any) -> Any:
+    """fill(data, i, rows, out), compiled, whichever way the user wrote it."""
+    if is_batched(similarity):
+        batch = jit(similarity, flags=FLAGS, user=True, inner=True)
+
+        @jit(inner=True, user=True)
+        def fill_batch(data, i, rows, out):
+            batch(data, i, rows, out)
+
+        return fill_batch
+    score = jit(similarity, flags=FLAGS, user=True, inner="always")
+
+    @jit(flags=FLAGS, inner=True, user=True)
+    def fill(data, i, rows, out):
+        for k in range(len(rows)):
+            out[k] = score(data, i & MASK, rows[k] & MASK)  # not negative, says the mask
+
+    return fill
