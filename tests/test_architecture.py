@@ -24,7 +24,7 @@ LEVELS = (
     {"population", "predictors", "bandits"},
     {"selectors", "variables"},
     {"model"},
-    {"explain", "kernels", "models"},
+    {"explain", "kernels"},
     {"control"},
     {"coordinates", "matching"},
     {"fit", "decide", "blame", "advice", "multistate", "identify"},
@@ -35,7 +35,7 @@ LEVELS = (
     {"store"},
     {"trace", "team", "experiment"},
     {"sample"},
-    {"audit", "plan"},
+    {"audit", "plan", "models"},
 )
 LEVEL = {unit: level for level, units in enumerate(LEVELS) for unit in units}
 

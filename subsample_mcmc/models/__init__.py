@@ -1,5 +1,5 @@
 """Ready models: likelihoods with everything that subsampling wants to know of them."""
 
-from subsample_mcmc.models import arch, glm, returns
+from subsample_mcmc.models import arch, coreference, glm, returns
 
-__all__ = ["arch", "glm", "returns"]
+__all__ = ["arch", "coreference", "glm", "returns"]

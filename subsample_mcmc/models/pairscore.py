@@ -1,0 +1,203 @@
+"""The score of a pair of mentions, learned from labelled ones by logistic regression."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from subsample_mcmc.control.bilinear import Bilinear
+from subsample_mcmc.kernels.partition import GibbsPartition
+from subsample_mcmc.model import Model
+from subsample_mcmc.models import pairfeatures
+from subsample_mcmc.models.mentions import Mentions
+from subsample_mcmc.models.pairfields import category_fields, token_fields
+from subsample_mcmc.models.partitions import b_cubed
+from subsample_mcmc.population import prepared, read_only, whole
+from subsample_mcmc.sample import sample
+
+COUNT = len(pairfeatures.FEATURES)
+
+
+@dataclass(frozen=True, eq=False)
+class PairScore:
+    """f = w'phi + w_0 + bias, clipped: what `co.similarity` computes of a pair of mentions.
+
+    weights: one for each of co.FEATURES, then w_0. bias: what to add for pairs in one cluster to
+    outweigh those that a clustering wrongly joins; tuned by B^3 on training blocks, see with_bias.
+    """
+
+    weights: np.ndarray
+    bias: float = 0.0
+    clip: float = pairfeatures.CLIP
+    pairs: int = field(default=0, repr=False)  # that it was fitted to
+
+    def __post_init__(self):
+        weights = np.array(self.weights, dtype=float)
+        if weights.shape != (COUNT + 1,) or not np.all(np.isfinite(weights)):
+            raise ValueError(
+                f"weights has shape {weights.shape} and {np.sum(~np.isfinite(weights))} numbers "
+                f"that are not finite: give {COUNT} weights and the intercept."
+            )
+        if not np.isfinite(self.bias) or not 0.0 < self.clip < np.inf:
+            raise ValueError(
+                f"bias={self.bias}, clip={self.clip}: give a finite bias, a positive clip."
+            )
+        object.__setattr__(self, "weights", read_only(weights))
+
+    def __str__(self) -> str:
+        names = (*pairfeatures.FEATURES, "intercept")
+        shown = [f"{n:>28} {w:8.3f}" for n, w in zip(names, self.weights, strict=True)]
+        return "\n".join([*shown, f"{'bias':>28} {self.bias:8.3f}"])
+
+    def with_bias(self, bias: float) -> "PairScore":
+        """The same score with another bias: larger ones make larger clusters."""
+        return replace(self, bias=float(bias))
+
+    def data(self, mentions: Mentions) -> dict[str, np.ndarray]:
+        """Arrays for sm.Model: those of the mentions, and the weights."""
+        return mentions.data | {"weights": np.append(self.weights, [self.bias, self.clip])}
+
+    def model(self, mentions: Mentions, start=None) -> Model:
+        """A model of partitions of the mentions: block y, a label per mention.
+
+        start: initial labels, 0 .. N-1; default: every mention on its own.
+        """
+        start = np.arange(mentions.size) if start is None else np.asarray(start)
+        given = {"y": start}
+        return Model(None, data=self.data(mentions), state=given, support={"y": mentions.size})
+
+    def control(self, learn: Mentions, serve: Mentions | None = None, **options: Any) -> Bilinear:
+        """The control variate of this score, fitted on one set of mentions, to serve another.
+
+        What it leaves over is measured on the true clusters, where they are known. options: of
+        sm.Bilinear.fit.
+        """
+        made = Bilinear.fit(
+            pairfeatures.similarity, self.data(learn), token_fields(learn), category_fields(learn),
+            candidates=learn.block, **{"clusters": learn.truth} | options,
+        )  # fmt: skip
+        return made if serve is None else made.of(token_fields(serve), category_fields(serve))
+
+    def kernel(self, mentions: Mentions, **options: Any) -> GibbsPartition:
+        """sm.GibbsPartition of the mentions' blocks; options are its own."""
+        return GibbsPartition("y", pairfeatures.similarity, candidates=mentions.block, **options)
+
+    def tuned(
+        self, mentions: Mentions, biases=tuple(np.arange(0.0, 2.01, 0.25)), sweeps: int = 16,
+        seed: int = 0, progress: bool = False,
+    ) -> "PairScore":  # fmt: skip
+        """The bias with the best B^3 F1 of an annealed clustering of labelled mentions.
+
+        The one knob that matters. Training mentions only: it is no estimate of how well others
+        will be clustered.
+        """
+        if mentions.truth is None:
+            raise ValueError("these mentions have no labels: give the table a column `label`.")
+        first = self.with_bias(float(np.mean(biases)))
+        control, best, found = first.control(mentions), -1.0, first
+        heat = np.geomspace(8.0, 0.3, sweeps)
+        for bias in biases:
+            score = self.with_bias(bias)
+            # A bias moves all pairs alike, but for the few that are clipped.
+            shifted = replace(control, constant=control.constant + score.bias - first.bias)
+            kernel = score.kernel(mentions, control=shifted, temperature=heat)
+            trace = sample(
+                score.model(mentions), kernel, draws=1, warmup=sweeps - 1, chains=4, seed=seed,
+                progress=progress,
+            )  # fmt: skip
+            labels = trace.draws["y"][:, 0]
+            f1 = np.mean([b_cubed(y, mentions.truth, mentions.block).f1 for y in labels])
+            if f1 > best:
+                best, found = f1, score
+        return found
+
+    def scores(self, mentions: Mentions, left, right) -> np.ndarray:
+        """f of pairs (left[k], right[k])."""
+        left, right = (np.ascontiguousarray(x, dtype=np.int64) for x in (left, right))
+        if left.shape != right.shape or left.ndim != 1:
+            raise ValueError(f"left {left.shape}, right {right.shape}: give one pair per entry.")
+        if len(left) and not 0 <= min(left.min(), right.min()) <= max(left.max(), right.max()) < (
+            mentions.size
+        ):
+            raise ValueError(f"pairs must be of mentions 0 .. {mentions.size - 1}.")
+        out = np.empty(len(left))
+        pairfeatures.scores(prepared(self.data(mentions)), left, right, out)
+        return out
+
+    def auc(self, mentions: Mentions, pairs: int = 200_000, seed: int = 1) -> float:
+        """How often a pair of one person scores above a pair of two, within blocks."""
+        left, right, same = labelled_pairs(mentions, pairs, seed)
+        ranks = pd.Series(self.scores(mentions, left, right)).rank().to_numpy()  # ties: the mean
+        ones = int(same.sum())
+        if not 0 < ones < len(same):
+            raise ValueError(f"{ones} of {len(same)} pairs are one person's: no AUC exists.")
+        above = ranks[same].sum() - ones * (ones + 1) / 2
+        return float(above / (ones * (len(same) - ones)))
+
+
+def fit(
+    mentions: Mentions, pairs: int = 200_000, seed: int = 0, ridge: float = 1e-5, bias: float = 0.0
+) -> PairScore:
+    """Weights by logistic regression on labelled pairs within blocks: one person's, or not.
+
+    pairs: at most so many, drawn without replacement. ridge: the penalty ridge |w|^2 / 2 on the
+    mean log loss, intercept excepted. bias: of the score that comes out; it is not fitted here.
+    """
+    if not 0.0 <= ridge < np.inf:
+        raise ValueError(f"ridge={ridge}: give a number >= 0.")
+    left, right, same = labelled_pairs(mentions, pairs, seed)
+    if same.all() or not same.any():
+        raise ValueError(
+            f"{same.sum()} of {len(same)} labelled pairs within blocks are one person's: a "
+            "regression needs pairs of both kinds."
+        )
+    x = np.empty((len(left), COUNT))
+    blank = prepared(mentions.data | {"weights": np.zeros(COUNT + 3)})
+    pairfeatures.fill(blank, left, right, x)
+    y = same.astype(float)
+    spread = x.std(axis=0)
+    spread[spread == 0.0] = 1.0  # a field that no pair has: its weight stays 0
+    x /= spread
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        eta = x @ w[:-1] + w[-1]
+        slope = (expit(eta) - y) / len(y)
+        own = w[:-1] / spread
+        value = np.mean(np.logaddexp(0.0, eta) - y * eta) + 0.5 * ridge * own @ own
+        return value, np.append(x.T @ slope + ridge * own / spread, slope.sum())
+
+    start = np.append(np.zeros(COUNT), np.log(y.mean() / (1.0 - y.mean())))
+    found: Any = minimize(
+        loss, start, jac=True, method="L-BFGS-B",
+        options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-7},
+    )  # fmt: skip
+    return PairScore(np.append(found.x[:-1] / spread, found.x[-1]), bias, pairs=len(left))
+
+
+def labelled_pairs(mentions: Mentions, pairs: int, seed: int) -> tuple[np.ndarray, ...]:
+    """(left, right, same) of pairs of labelled mentions within blocks, without replacement."""
+    pairs = whole(pairs, "pairs", "how many pairs, at least 1")
+    if mentions.truth is None:
+        raise ValueError("these mentions have no labels: give the table a column `label`.")
+    rows = np.flatnonzero((mentions.truth >= 0) & (mentions.block >= 0))
+    rows = rows[np.argsort(mentions.block[rows], kind="stable")]
+    _, counts = np.unique(mentions.block[rows], return_counts=True)
+    first, ends = np.cumsum(counts) - counts, np.cumsum(counts * (counts - 1) // 2)
+    total = int(ends[-1]) if len(ends) else 0
+    if total == 0:
+        raise ValueError("no block has two labelled mentions: there are no pairs.")
+    chosen = np.arange(total)
+    if total > pairs:
+        chosen = np.sort(np.random.default_rng(seed).choice(total, pairs, replace=False))
+    block = np.searchsorted(ends, chosen, side="right")
+    within = chosen - (ends - counts * (counts - 1) // 2)[block]
+    # Pair number k = b (b - 1) / 2 + a with a < b; the square root may be off by rounding.
+    high = ((1.0 + np.sqrt(1.0 + 8.0 * within)) / 2.0).astype(np.int64)
+    high -= high * (high - 1) // 2 > within
+    high += high * (high + 1) // 2 <= within
+    low = within - high * (high - 1) // 2
+    left, right = rows[first[block] + low], rows[first[block] + high]
+    return left, right, mentions.truth[left] == mentions.truth[right]
