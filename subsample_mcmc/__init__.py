@@ -24,6 +24,7 @@ from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
+from subsample_mcmc.kernels.mergesplit import MergeSplit
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.partition import GibbsPartition
 from subsample_mcmc.kernels.proposals import independence, pcn
@@ -70,6 +71,7 @@ __all__ = [
     "Langevin",
     "LilUCB",
     "LinGapE",
+    "MergeSplit",
     "Metropolis",
     "Model",
     "Normal",

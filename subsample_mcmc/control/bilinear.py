@@ -1,5 +1,6 @@
 """Bilinear control variates of pairwise scores: sums over whole clusters that need no pair."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,7 +121,7 @@ class Bilinear:
                 found += float(table[codes[i], codes[j]])
         return found
 
-    def of(self, tokens: dict[str, tuple], categories: dict[str, Any]) -> "Bilinear":
+    def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":
         """The same scores of other mentions: the coefficients learnt here, their tokens."""
         made = {name: (*tokens[name], old[3]) for name, old in self.tokens.items()}
         tables = {name: (codes_in(categories[name]), old[1]) for name, old in self.tables.items()}
@@ -137,7 +138,7 @@ class Bilinear:
 
     @classmethod
     def fit(
-        cls, similarity: Any, data: Any, tokens: dict[str, tuple], categories: dict[str, Any],
+        cls, similarity: Any, data: Any, tokens: Mapping[str, Any], categories: Mapping[str, Any],
         candidates: Any = None, clusters: Any = None, pairs: int = 50_000, seed: int = 0,
         reach: float = 2.5,
     ) -> "Bilinear":  # fmt: skip

@@ -36,6 +36,7 @@ class Tools(NamedTuple):
     cores: int
     words: np.ndarray
     leaf: int
+    extra: Any = ()  # what other moves than a sweep need besides
 
 
 def shares_of(blocks: Blocks, tasks: int) -> np.ndarray:
@@ -67,13 +68,13 @@ def one_sweep(sweep: Any, chain: Any, tools: Tools) -> None:
     def share(k: int) -> float:
         begun = thread_time()
         sweep(
-            contest, tools.data, roots, tasks[k], tasks[k + 1], heat, float(now.audit),
+            contest, tools.data, tools.extra, roots, tasks[k], tasks[k + 1], heat, float(now.audit),
             tools.shuffled,
         )  # fmt: skip
         return thread_time() - begun
 
     if not getattr(sweep, "signatures", True):  # compiled before the clock runs
-        sweep(contest, tools.data, roots, 0, 0, heat, 0.0, tools.shuffled)
+        sweep(contest, tools.data, tools.extra, roots, 0, 0, heat, 0.0, tools.shuffled)
     shares = range(len(tasks) - 1)
     if tools.cores == 1 or len(shares) == 1:
         seconds = [share(k) for k in shares]
@@ -104,7 +105,7 @@ _sweeps: dict[Any, Any] = {}
 
 
 def sweep_over(choose: Any, controlled: bool) -> Any:
-    """sweep(contest, data, roots, first, last, heat, audit, shuffled): all mentions of blocks."""
+    """sweep(contest, data, extra, roots, first, last, heat, audit, shuffled), compiled."""
     if (choose, controlled) in _sweeps:
         return _sweeps[choose, controlled]
 
@@ -134,7 +135,7 @@ def sweep_over(choose: Any, controlled: bool) -> Any:
                     add_to_sums(contest.sums, i, y)
 
     @jit
-    def sweep(contest, data, roots, first, last, heat, audit, shuffled):
+    def sweep(contest, data, extra, roots, first, last, heat, audit, shuffled):
         for b in range(first, last):
             # Streams of its own: what is drawn in a block does not depend on who draws it.
             number = hashed(np.uint64(b + 1) * WEYL)

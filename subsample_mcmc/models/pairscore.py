@@ -109,7 +109,7 @@ class PairScore:
                 progress=progress,
             )  # fmt: skip
             labels = trace.draws["y"][:, 0]
-            f1 = np.mean([b_cubed(y, mentions.truth, mentions.block).f1 for y in labels])
+            f1 = float(np.mean([b_cubed(y, mentions.truth, mentions.block).f1 for y in labels]))
             if f1 > best:
                 best, found = f1, score
         return found
