@@ -102,8 +102,9 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
         "regret_wrong": _ratio(total["regret"], wrong),
         "regret_audited": _ratio(total["regret"], audited),
         "margin": _ratio(total["margin"], audited),
-        "skewness": _ratio(total["skewness"], audited),
-        "variance": _ratio(total["variance"], audited),
+        # Rewards of one arm have no partner in another where arms have rows of their own.
+        "skewness": np.nan if kernel.get("labels") else _ratio(total["skewness"], audited),
+        "variance": np.nan if kernel.get("labels") else _ratio(total["variance"], audited),
         "distance": _ratio(total["distance"], decisions),
         "ess": ess,
         "iat": iat,

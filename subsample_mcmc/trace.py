@@ -105,7 +105,7 @@ class Trace:
         """Bulk effective sample size of a block's worst component, and what moved.
 
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
-        chain by chain.
+        chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
         """
         import arviz
 
@@ -116,12 +116,14 @@ class Trace:
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
         chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
+        names = any(t.get("labels") and name in t["writes"] for t in self.meta["kernels"])
         # Chain by chain: the block may fill most of the memory, and this makes copies.
         moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
         finite = all(bool(np.isfinite(chain).all()) for chain in flat)
         found, stuck = [], 0
-        for site in chosen:
-            part = flat[..., site].astype(float)
+        sizes = cluster_sizes(flat, chosen) if names else None
+        for k, site in enumerate(chosen):
+            part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
             # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
             still = draws > 1 and bool((part == part[:, :1]).all())
             stuck += still
@@ -248,6 +250,14 @@ class Trace:
         ended.set(xlabel="share of decisions, by how they ended", xlim=(0, 1))
         ended.legend(ncols=len(_ENDS), loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8)
         return axes
+
+
+def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
+    """How many share the label of each of some sites: (chains, draws, sites)."""
+    found = np.empty((*labels.shape[:2], len(sites)))
+    for at in np.ndindex(labels.shape[:2]):
+        found[at] = np.bincount(labels[at])[labels[at][sites]]
+    return found
 
 
 def _rolling_share(read: np.ndarray, whole: np.ndarray) -> np.ndarray:

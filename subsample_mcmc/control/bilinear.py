@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.control.pairpieces import codes_of, scored, token_lists, weighted
 from subsample_mcmc.control.pairsample import (
     Sample,
     columns_of,
@@ -57,12 +58,16 @@ class Bilinear:
     def __post_init__(self):
         if not self.tokens and not self.tables:
             raise ValueError("Bilinear needs tokens, tables, or both.")
-        for name, (indptr, ids, values, coefficient) in self.tokens.items():
-            check_tokens(name, indptr, ids, values)
-            if not abs(coefficient) < np.inf:
-                raise ValueError(f"tokens[{name!r}]: its coefficient is {coefficient}.")
-        for name, (codes, table) in self.tables.items():
-            check_table(name, codes, np.asarray(table, dtype=float))
+        tokens = {name: weighted(name, given) for name, given in self.tokens.items()}
+        tables = {name: scored(name, given) for name, given in self.tables.items()}
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "tables", tables)
+        edges = np.asarray(self.edges, dtype=float)
+        if not (np.all(np.diff(edges) > 0.0) and np.all(np.isfinite(edges))):
+            raise ValueError(f"edges={self.edges!r}: they must be finite and ascend.")
+        for name in ("constant", "shift"):
+            if not np.all(np.isfinite(np.asarray(getattr(self, name), dtype=float))):
+                raise ValueError(f"{name}={getattr(self, name)!r}: it must be finite.")
         for name in ("between", "within", "reach"):
             if not np.all(np.asarray(getattr(self, name)) >= 0.0):
                 raise ValueError(f"{name}={getattr(self, name)!r}: it must be 0 or more.")
@@ -103,10 +108,8 @@ class Bilinear:
             np.array(np.broadcast_to(np.asarray(v, dtype=float), len(edges) + 1))
             for v in (self.shift, self.between, self.within)
         )
-        # The largest that a cluster of any size may be off, per member.
-        most = shift + self.reach * np.sqrt(between + within)
-        most = np.append(most, most.max())
-        left = LeftOver(edges, shift, between, within, np.array([self.reach]), most)
+        bound = upper_lines(edges, shift + self.reach * np.sqrt(between + within))
+        left = LeftOver(edges, shift, between, within, np.array([self.reach]), bound)
         return Pieces(self.constant, tuple(self.tokens.values()), tables, left)
 
     def value(self, i: int, j: int) -> float:
@@ -123,17 +126,21 @@ class Bilinear:
 
     def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":
         """The same scores of other mentions: the coefficients learnt here, their tokens."""
+        for name in (*self.tokens, *self.tables):
+            if name not in (tokens if name in self.tokens else categories):
+                raise ValueError(f"{name!r} was fitted and is not given: give the same fields.")
         made = {name: (*tokens[name], old[3]) for name, old in self.tokens.items()}
-        tables = {name: (codes_in(categories[name]), old[1]) for name, old in self.tables.items()}
-        for name, (codes, table) in tables.items():
-            if np.max(codes, initial=-1) < len(table):
-                continue
-            kind, found = self.learnt.get(name, ("free", ()))
-            if kind not in ("same", "gap"):
-                raise ValueError(
-                    f"categories[{name!r}] go to {np.max(codes)}, but {len(table)} were fitted."
-                )
-            tables[name] = (codes, combined(columns_of(name, codes, kind), found))
+        tables = {}
+        for name, (_, table) in self.tables.items():
+            kind, found = self.learnt.get(name, ("given", ()))
+            codes = codes_of(name, categories[name], kind)
+            if np.max(codes, initial=-1) >= len(table):
+                if kind not in ("same", "gap"):
+                    raise ValueError(
+                        f"categories[{name!r}] go to {np.max(codes)}, but {len(table)} were fitted."
+                    )
+                table = combined(columns_of(name, codes, kind), found)
+            tables[name] = (codes, table)
         return replace(self, tokens=made, tables=tables)
 
     @classmethod
@@ -150,17 +157,29 @@ class Bilinear:
         clusters: a labelling to measure the variances on, such as a true one of training data;
             None: that of a pilot, annealed by the fit itself.
         """
+        for name, given in categories.items():
+            if not (isinstance(given, tuple) and len(given) == 2):
+                raise ValueError(f"categories[{name!r}]: give a pair (codes, kind).")
         model = Model(None, data, {"y": np.zeros(1)})
         blocks = blocks_of(keys_of(candidates, model))
         rng = np.random.default_rng(seed)
         one, other = random_pairs(blocks, pairs, rng)
         scores = scores_of(similarity, model.data, one, other)
-        bases = {name: columns_of(name, *given) for name, given in categories.items()}
-        parts = {name: Sample(*given) for name, given in tokens.items()}
+        size = len(blocks.order)
+        codes_by = {name: codes_of(name, *given) for name, given in categories.items()}
+        bases = {name: columns_of(name, codes_by[name], categories[name][1]) for name in codes_by}
+        parts = {name: Sample(*token_lists(name, given)) for name, given in tokens.items()}
+        counts = {name: part.matrix.shape[0] for name, part in parts.items()}
+        counts |= {name: len(codes) for name, codes in codes_by.items()}
+        if clusters is not None:
+            counts["clusters"] = len(clusters)
+        for name, count in counts.items():
+            if count != size:
+                raise ValueError(f"{name!r} is of {count} mentions, candidates are of {size}.")
         design = [np.ones(len(one))]
         design += [part.products(one, other) for part in parts.values()]
         for name, basis in bases.items():
-            codes = codes_in(categories[name])
+            codes = codes_by[name]
             both = (codes[one] >= 0) & (codes[other] >= 0)
             for matrix in basis:
                 design.append(np.where(both, matrix[codes[one], codes[other]], 0.0))
@@ -171,7 +190,7 @@ class Bilinear:
         tables, learnt = {}, {}
         for name, basis in bases.items():
             own = found[at : at + len(basis)]
-            tables[name] = (codes_in(categories[name]), combined(basis, own))
+            tables[name] = (codes_by[name], combined(basis, own))
             kind = categories[name][1]
             learnt[name] = (kind if isinstance(kind, str) else "given", own)
             at += len(basis)
@@ -188,50 +207,22 @@ class Bilinear:
         return replace(made, **seen)
 
 
+def upper_lines(edges: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """l, s, a: x + most[level of x] is at most max(x + l, s x + a), with s >= 1.
+
+    Two lines, so that a sum need not be divided, nor its level be looked up.
+    """
+    if not len(edges):
+        return np.array([most[0], 1.0, most[0]])
+    # Above every level's beginning is above all of it, as s is at least 1.
+    tops = edges + most[1:]
+    steep = max(1.0, *((tops[1:] - tops[0]) / (edges[1:] - edges[0]))) if len(edges) > 1 else 1.0
+    return np.array([most[0], steep, tops[0] - steep * edges[0]])
+
+
 def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
     """The table that is this combination of matrices."""
     return np.tensordot(np.asarray(coefficients, dtype=float), np.array(basis), axes=1)
-
-
-def codes_in(given: Any) -> np.ndarray:
-    """Categories, from codes or (codes, kind)."""
-    return np.asarray(given[0] if isinstance(given, tuple) else given)
-
-
-def check_tokens(name: str, indptr: Any, ids: Any, values: Any) -> None:
-    """Refuse lists of tokens that are not what they should be."""
-    indptr, ids, values = np.asarray(indptr), np.asarray(ids), np.asarray(values)
-    if len(indptr) < 2 or indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] != len(ids):
-        raise ValueError(
-            f"tokens[{name!r}]: indptr must start at 0, never fall, and end at {len(ids)}, the "
-            "number of ids."
-        )
-    if len(values) != len(ids) or not np.all(np.isfinite(values)):
-        raise ValueError(f"tokens[{name!r}]: give one finite value for each of {len(ids)} ids.")
-    owner = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    order = np.lexsort((ids, owner))
-    twice = (np.diff(ids[order]) == 0) & (np.diff(owner[order]) == 0)
-    if twice.any() or np.min(ids, initial=0) < 0:
-        who = owner[order][np.flatnonzero(twice)[0]] if twice.any() else int(owner[np.argmin(ids)])
-        raise ValueError(
-            f"tokens[{name!r}]: mention {who} has a token twice, or a negative one: add up the "
-            "values of equal tokens, and number them from 0."
-        )
-
-
-def check_table(name: str, codes: Any, table: np.ndarray) -> None:
-    """Refuse a table of scores that does not fit its categories."""
-    size = len(table)
-    if table.shape != (size, size) or not np.all(np.isfinite(table)):
-        raise ValueError(f"tables[{name!r}]: give a square matrix of finite scores.")
-    if not np.allclose(table, table.T, rtol=1e-12, atol=1e-12):
-        raise ValueError(f"tables[{name!r}] is not symmetric: the order of a pair must not matter.")
-    codes = np.asarray(codes)
-    if codes.dtype.kind not in "iu" or np.max(codes, initial=-1) >= size:
-        raise ValueError(
-            f"tables[{name!r}]: codes must be integers below {size}, the size of the table; "
-            "negative ones are missing."
-        )
 
 
 def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generator) -> np.ndarray:

@@ -146,7 +146,11 @@ def left_over(
 def by_level(number, known, total, square) -> dict[str, Any]:
     """Mean, variance between and variance within clusters, at each level, of sums over members."""
     level_by, mean = known / number, total / number
-    edges = np.unique(np.quantile(level_by, np.arange(1, LEVELS) / LEVELS))
+    # Between two values that occur: rounding must not carry a sum from one level to another.
+    values = np.unique(level_by)
+    at = np.searchsorted(values, np.quantile(level_by, np.arange(1, LEVELS) / LEVELS))
+    at = np.unique(np.clip(at, 1, None)[np.clip(at, 1, None) < len(values)])
+    edges = 0.5 * (values[at - 1] + values[at])
     at = np.searchsorted(edges, level_by, side="right")
     count = np.bincount(at, minlength=len(edges) + 1)
     inner, free = square - number * mean**2, number - 1.0

@@ -38,17 +38,17 @@ def keys_of(candidates: Any, model: Any) -> np.ndarray:
         given = [candidates(model.data, i) for i in range(size)]
     else:
         given = candidates
-    # Whatever pandas calls missing, and the empty string: no candidates.
-    keys = pandas.Series(list(given) if not isinstance(given, np.ndarray) else given)
-    if len(keys) != size or np.ndim(given) != 1:
+    array = np.asarray(given) if not hasattr(given, "isna") else given
+    if np.ndim(array) != 1 or len(array) != size:
         raise ValueError(
-            f"candidates have shape {np.shape(given)}: give one key for each of {size} mentions."
+            f"candidates have shape {np.shape(array)}: give one key for each of {size} mentions."
         )
-    keys = keys.mask(keys == "") if keys.dtype.kind not in "biuf" else keys
-    codes = pandas.factorize(keys, sort=False)[0].astype(np.int64)
-    if keys.dtype.kind == "i":
-        codes[keys.to_numpy() < 0] = -1
-    return codes
+    # Whatever pandas calls missing, the empty string, and negative numbers: no candidates.
+    keys = pandas.Series(array if hasattr(given, "isna") else list(given), dtype=object)
+    numbers = pandas.to_numeric(keys, errors="coerce")
+    strings = keys.map(lambda key: isinstance(key, str | bytes))
+    missing = keys.isna() | (numbers < 0) & ~strings | keys.isin(["", b""])
+    return pandas.factorize(keys.mask(missing), sort=False)[0].astype(np.int64)
 
 
 def blocks_of(keys: np.ndarray) -> Blocks:

@@ -19,6 +19,7 @@ from subsample_mcmc.kernels.clusterrace import (
 )
 from subsample_mcmc.kernels.clustersums import pair_score
 from subsample_mcmc.kernels.membership import bring_forward, empty_label
+from subsample_mcmc.kernels.pairs import LARGEST
 
 _made: dict[Any, Any] = {}
 
@@ -35,15 +36,10 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
         rows = m.pool[m.first[y] + lo : m.first[y] + hi]
         out = contest.values[at : at + hi - lo]
         fill(data, i, rows, out)
-        value = 0.0
         for k in range(hi - lo):
-            value += abs(out[k])
-        if value < np.inf:
-            return True
-        for k in range(hi - lo):
-            if not abs(out[k]) < np.inf:
+            if not abs(out[k]) < LARGEST:
                 m.now[b].bad, m.now[b].i, m.now[b].j = 1, i, rows[k]
-        return False
+        return m.now[b].bad == 0
 
     @jit(inner="always")
     def read(contest, data, b, i, y, target):

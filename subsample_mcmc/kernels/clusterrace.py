@@ -18,6 +18,7 @@ from subsample_mcmc.kernels.clustersums import Sums, cluster_scores
 from subsample_mcmc.kernels.membership import Members
 
 U11 = np.uint64(11)
+MOST = 38.0  # no Gumbel variable of 53 bits is larger: log(2^54) = 37.4
 LARGE = 1000  # members from which on the second look reads LARGE_SHARE of them, else SHARE
 SHARE, LARGE_SHARE = 0.1, 0.01
 
@@ -197,22 +198,19 @@ def enter_likely(contest, b, heat, i):
     for k in range(1, count):
         if contest.known[m.alive[lo + k]] > contest.known[m.alive[lo + first]]:
             first = k
-    floor, entered, cold, largest = -np.inf, 0, 1.0 / heat, left.most[len(left.most) - 1]
+    floor, entered, cold = -np.inf, 0, 1.0 / heat
+    lowest, steep, above = left.bound[0], left.bound[1], left.bound[2]
     for k in range(-1, count):
         y = m.alive[lo + (k if k >= 0 else first)]
         if k == first:
             continue
         place = k if k >= 0 else first
-        size = m.size[y]
-        short = floor - contest.known[y]
-        ahead = (short - largest * size) * cold
-        noise = hashed(bits + np.uint64(place + 1) * WEYL)
-        if ahead > 0.0 and surely_below(noise, ahead):
+        known, size = contest.known[y], float(m.size[y])
+        ahead = (floor - max(known + lowest * size, steep * known + above * size)) * cold
+        if ahead > MOST:
             continue
-        if size > 0:
-            ahead = (short - left.most[level_of(left, contest.known[y] / size)] * size) * cold
-            if ahead > 0.0 and surely_below(noise, ahead):
-                continue
+        if ahead > 0.0 and surely_below(hashed(bits + np.uint64(place + 1) * WEYL), ahead):
+            continue
         arms[y].noise = heat * gumbel_at(bits, place)
         prepare(contest, y)
         low, high = low_and_high(contest, y)

@@ -13,6 +13,8 @@ import numpy as np
 
 from subsample_mcmc.jit import jit
 
+JOINT = 32  # combinations of categories up to which tables are joined
+
 
 class LeftOver(NamedTuple):
     """What a control variate leaves of a score, by level of its own mean over the cluster."""
@@ -22,7 +24,9 @@ class LeftOver(NamedTuple):
     between: np.ndarray  # (levels,) variance of a cluster's mean of it about that
     within: np.ndarray  # (levels,) variance inside a cluster
     reach: np.ndarray  # (1,) standard deviations at which an arm is ruled out unread
-    most: np.ndarray  # (levels + 1,) what may be left per member, at most; last: at any level
+    bound: (
+        np.ndarray
+    )  # (3,) l, s, a: of N members with sum k: max(k + l N, s k + a N)
 
 
 class Sums(NamedTuple):
@@ -178,17 +182,18 @@ def make_sums(pieces: Pieces, m) -> Sums:
     blocks = np.searchsorted(first, np.arange(len(m.start)))
     again = np.lexsort((number, mention))
     starts = np.concatenate([[0], np.cumsum(np.bincount(mention, minlength=size))])
-    widths = [len(table) for _, table in pieces.tables]
+    tables = joint_tables(pieces.tables)
+    widths = [len(table) for _, table in tables]
     offset = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     table = np.zeros((offset[-1], max(widths, default=1)))
-    for (_, own), at in zip(pieces.tables, offset, strict=False):
+    for (_, own), at in zip(tables, offset, strict=False):
         table[at : at + len(own), : len(own)] = own
     category = np.full((len(widths), size), -1, dtype=np.int64)
-    for k, (codes, _) in enumerate(pieces.tables):
+    for k, (codes, _) in enumerate(tables):
         category[k] = codes
     self_score = np.full(size, pieces.constant)
     np.add.at(self_score, mention, left * right)
-    for codes, own in pieces.tables:
+    for codes, own in tables:
         self_score += np.where(codes >= 0, np.diag(own)[codes], 0.0)
     return Sums(
         np.array([pieces.constant]), starts.astype(np.int64), number[again].astype(np.int64),
@@ -197,6 +202,25 @@ def make_sums(pieces: Pieces, m) -> Sums:
         np.zeros(len(rows)), category, offset, table, np.zeros((size, offset[-1])),
         self_score, pieces.left_over,
     )  # fmt: skip
+
+
+def joint_tables(tables: tuple) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Small tables as one table of combinations: every one is looked up for every cluster."""
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for codes, table in sorted(tables, key=lambda given: len(given[1])):
+        codes, table = np.asarray(codes, dtype=np.int64), np.asarray(table, dtype=float)
+        count = len(table) + 1  # the last one: missing
+        full = np.zeros((count, count))
+        full[:-1, :-1] = table
+        codes = np.where(codes < 0, len(table), codes)
+        if np.max(codes, initial=-1) < len(table):
+            count, full = len(table), table
+        if found and len(found[-1][1]) * count <= JOINT:
+            before, known = found.pop()
+            full = np.kron(known, np.ones((count, count))) + np.tile(full, (len(known),) * 2)
+            codes = before * count + codes
+        found.append((codes, full))
+    return found
 
 
 def joined(pieces: Pieces, owner: np.ndarray) -> tuple[np.ndarray, ...]:

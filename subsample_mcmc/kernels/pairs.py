@@ -10,12 +10,14 @@ from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.totals import MASK
 from subsample_mcmc.userfunction import number, plain
 
+LARGEST = 1e100  # scores beyond it would swallow all others in a sum
 CALLS = "similarity(data, i, j) -> float, or similarity(data, i, rows, out) that fills out"
 
 
 def is_batched(similarity: Any) -> bool:
     """Does it score a mention against several at once."""
-    count = len(inspect.signature(plain(similarity, "similarity", CALLS)).parameters)
+    given = inspect.signature(plain(similarity, "similarity", CALLS)).parameters.values()
+    count = sum(parameter.default is parameter.empty for parameter in given)
     if count not in (3, 4):
         raise TypeError(f"similarity takes {count} arguments: give {CALLS}.")
     return count == 4
@@ -40,7 +42,7 @@ def try_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
     for b in rng.choice(large, pairs) if len(large) else ():
         i, j = blocks.order[blocks.start[b] + rng.choice(sizes[b], 2, replace=False)].tolist()
         one, other = score_once(similarity, data, i, j), score_once(similarity, data, j, i)
-        if not abs(one) < np.inf:
+        if not abs(one) < LARGEST:
             raise RewardError(wrong_pair(i, j, one))
         if abs(one - other) > 1e-9 * max(1.0, abs(one)):
             raise ValueError(
@@ -51,7 +53,7 @@ def try_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
 
 def wrong_pair(i: int, j: int, value: float | None = None) -> str:
     """What is said of a score that is no number."""
-    found = "not finite" if value is None else f"{value}"
+    found = "not finite, or beyond 1e100," if value is None else f"{value}"
     return (
         f"similarity is {found} for mentions {i} and {j}: every pair that may share a cluster "
         "needs a finite score. For pairs that must not, give different candidate keys, or a score "
@@ -66,6 +68,8 @@ def compiled_scores(similarity: Any) -> Any:
 
         @jit(inner=True, user=True)
         def fill_batch(data, i, rows, out):
+            for k in range(len(out)):
+                out[k] = np.nan  # what it forgets to fill is noticed
             batch(data, i, rows, out)
 
         return fill_batch

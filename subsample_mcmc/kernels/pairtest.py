@@ -11,6 +11,7 @@ from subsample_mcmc.draws import WEYL, below, hashed
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.clusterrace import level_of, uniform
 from subsample_mcmc.kernels.clustersums import pair_score
+from subsample_mcmc.kernels.pairs import LARGEST
 
 FEW = 512  # pairs up to which all are read
 WIDER = 2.0  # times the control's reach before it decides alone: parts differ more than mentions
@@ -74,7 +75,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
         rows[0] = j
         fill(data, i, rows, out)
-        if not abs(out[0]) < 1e300:
+        if not abs(out[0]) < LARGEST:
             now = contest.members.now[b]
             now.bad, now.i, now.j = 1, i, j
         return out[0]
@@ -89,10 +90,8 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             part = 0.0
             for k in range(hi - middle):
                 part += out[k]
-            if not abs(part) < 1e300:
-                for k in range(hi - middle):
-                    if not abs(out[k]) < 1e300:
-                        m.now[b].bad, m.now[b].i, m.now[b].j = 1, i, rows[k]
+                if not abs(out[k]) < LARGEST:
+                    m.now[b].bad, m.now[b].i, m.now[b].j = 1, i, rows[k]
             value += part
         return value
 
@@ -102,7 +101,8 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         left, size = contest.sums.left_over, float(pairs)
         at = level_of(left, known / size)
         apart = known + size * left.shift[at] - bar
-        if abs(apart) <= WIDER * left.reach[0] * sqrt(size * (size * left.between[at] + left.within[at])):
+        spread = size * (size * left.between[at] + left.within[at])
+        if abs(apart) <= WIDER * left.reach[0] * sqrt(spread):
             return -1
         return 1 if apart > 0.0 else 0
 

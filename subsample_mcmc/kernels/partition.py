@@ -15,6 +15,7 @@ from subsample_mcmc.kernels.clustersums import LeftOver, Pieces, make_sums
 from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.kernels.membership import make_members
 from subsample_mcmc.kernels.pairs import (
+    LARGEST,
     compiled_scores,
     is_batched,
     score_once,
@@ -29,6 +30,7 @@ from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
 
 FIRST_LOOK = 3  # members read at first where the selector does not say
+LEAST_GROWTH = 1.5  # then 40 looks are more than any cluster takes
 PILOT = 2000  # random pairs whose scores tell the usual spread
 TASKS = 8  # per core: blocks are of very different sizes
 
@@ -129,7 +131,7 @@ class GibbsPartition(Leaf):
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds blocks, mentions without candidates, and whether pairs are read at all."""
-        told = super().facts(model)
+        told = super().facts(model) | {"labels": True}
         if not self.races:
             told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}
         if model is None:
@@ -140,6 +142,9 @@ class GibbsPartition(Leaf):
         told["note"] = f"{model.size} mentions in {len(sizes)} blocks, the largest of {sizes.max()}"
         if alone:
             told["note"] += f"; {alone} mentions without candidates stay alone"
+        heat = np.atleast_1d(np.asarray(self.temperature, dtype=float))
+        if np.any(heat != 1.0):
+            told["note"] += f"; temperature {heat[0]:.3g} to {heat[-1]:.3g}"
         if self.similarity is None:
             told["note"] += "; the score is bilinear: its sums are known, no pair is read"
         return told
@@ -251,8 +256,11 @@ def check_selector(selector: Any) -> None:
             "selector: Normal() compares arms row by row, but clusters have members of their own: "
             "give sm.Racing(sm.Normal(paired=False), batch=3)."
         )
-    if getattr(selector, "growth", 2.0) == 1.0:
-        raise ValueError("growth=1.0: races of clusters look at growing numbers of members.")
+    if getattr(selector, "growth", 2.0) < LEAST_GROWTH:
+        raise ValueError(
+            f"growth={getattr(selector, 'growth')}: races of clusters look at growing numbers of members, at "
+            f"least {LEAST_GROWTH} times as many each."
+        )
 
 
 def check_prior(block: str, model) -> None:
@@ -283,6 +291,6 @@ def pilot_spread(similarity: Any, data: Any, blocks: Blocks) -> float:
     for b in rng.choice(len(sizes), PILOT, p=weights / weights.sum()):
         i, j = blocks.order[blocks.start[b] + rng.choice(sizes[b], 2, replace=False)].tolist()
         found.append(score_once(similarity, data, i, j))
-        if not abs(found[-1]) < np.inf:
+        if not abs(found[-1]) < LARGEST:
             raise RewardError(wrong_pair(i, j, found[-1]))
     return float(np.var(found))

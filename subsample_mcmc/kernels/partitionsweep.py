@@ -1,5 +1,6 @@
 """One sweep over all mentions: compiled, block by block, and blocks side by side on all cores."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from time import thread_time
@@ -47,8 +48,8 @@ def shares_of(blocks: Blocks, tasks: int) -> np.ndarray:
 
 
 @cache
-def workers(cores: int) -> ThreadPoolExecutor:
-    """Threads that all chains share; they never wait for each other."""
+def workers(cores: int, process: int) -> ThreadPoolExecutor:
+    """Threads that all chains of a process share; they never wait for each other."""
     return ThreadPoolExecutor(cores, thread_name_prefix="partition")
 
 
@@ -67,10 +68,11 @@ def one_sweep(sweep: Any, chain: Any, tools: Tools) -> None:
 
     def share(k: int) -> float:
         begun = thread_time()
-        sweep(
-            contest, tools.data, tools.extra, roots, tasks[k], tasks[k + 1], heat, float(now.audit),
-            tools.shuffled,
-        )  # fmt: skip
+        with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
+            sweep(
+                contest, tools.data, tools.extra, roots, tasks[k], tasks[k + 1], heat,
+                float(now.audit), tools.shuffled,
+            )  # fmt: skip
         return thread_time() - begun
 
     if not getattr(sweep, "signatures", True):  # compiled before the clock runs
@@ -79,7 +81,7 @@ def one_sweep(sweep: Any, chain: Any, tools: Tools) -> None:
     if tools.cores == 1 or len(shares) == 1:
         seconds = [share(k) for k in shares]
     else:
-        seconds = list(workers(tools.cores).map(share, shares))
+        seconds = list(workers(tools.cores, os.getpid()).map(share, shares))
     wrong = np.flatnonzero(members.now["bad"])
     if len(wrong):
         found = members.now[wrong[0]]
