@@ -22,7 +22,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Tests of the code that computes indices: worth a second run with bounds checked.
 BOUNDS = (
     "test_draws", "test_racing", "test_exact", "test_decide", "test_lilucb", "test_halving",
-    "test_bayesgap", "test_lingape",
+    "test_bayesgap", "test_lingape", "test_membership", "test_mergesplit", "test_partition",
 )  # fmt: skip
 
 

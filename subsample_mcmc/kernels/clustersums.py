@@ -24,9 +24,7 @@ class LeftOver(NamedTuple):
     between: np.ndarray  # (levels,) variance of a cluster's mean of it about that
     within: np.ndarray  # (levels,) variance inside a cluster
     reach: np.ndarray  # (1,) standard deviations at which an arm is ruled out unread
-    bound: (
-        np.ndarray
-    )  # (3,) l, s, a: of N members with sum k: max(k + l N, s k + a N)
+    bound: np.ndarray  # (3,) l, s, a: of N members with sum k: max(k + l N, s k + a N)
 
 
 class Sums(NamedTuple):

@@ -21,11 +21,13 @@ class MergeSplit(Leaf):
     moves: proposals per mention and step.
 
     A mention is drawn, and a second one: from its own cluster, to be separated from it, or from
-    another, to be joined with it (likelier from one with a high mean score by the control variate).
+    another, to be joined with it (in races, likelier from one of a high mean score by the control
+    variate).
     The others of a cluster that is split choose sides one by one by their scores with the first few
     on either side; a merge is weighed against the chance that a split would undo it. Its test is
     about the sum over all pairs between the two parts: exact for few pairs; for many, of a random
-    sample of them, as large as it takes at the selector's delta.
+    sample of them, as large as it takes at the selector's delta: its batch and growth are those of
+    draws. A merge that is accepted has passed two tests.
     """
 
     interpreted: ClassVar[bool] = True

@@ -22,7 +22,8 @@ from subsample_mcmc.kernels.clustersums import (
     take_from_sums,
 )
 from subsample_mcmc.kernels.membership import empty_label, gather, join, leave
-from subsample_mcmc.kernels.pairtest import part_scores, sum_of_pairs
+from subsample_mcmc.kernels.pairs import LARGEST
+from subsample_mcmc.kernels.pairtest import sum_of_pairs
 
 ANCHORS = 4  # members of each side whose scores decide on which one the next stands
 SPLITS = 0.25  # share of proposals: splits cost more, and clusters seldom want to be split
@@ -79,6 +80,10 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
         rows[0] = j
         fill(data, i, rows, out)
         contest.tally[b].pulls += 1
+        contest.tally[b].everything += 1
+        if not abs(out[0]) < LARGEST:
+            now = contest.members.now[b]
+            now.bad, now.i, now.j = 1, i, j
         return out[0]
 
     @jit(inner=True)
@@ -237,6 +242,3 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
 
     _made[fill, controlled, racing] = sweep
     return sweep
-
-
-__all__ = ["Moves", "moves_over", "part_scores"]

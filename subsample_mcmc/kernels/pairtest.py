@@ -108,7 +108,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
 
     @jit(inner=True)
     def raced(contest, data, extra, b, lo, middle, hi, bar):
-        """1 or 0 if a sample decides; -1 if all pairs must be read."""
+        """1 or 0 if a sample decides; -1 if all pairs must be read, -2 if so after a sample."""
         tally, stream, parts = contest.tally[b], contest.rows[b : b + 1], extra.parts
         pairs = (middle - lo) * (hi - middle)
         known = 0.0
@@ -143,18 +143,18 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             if contest.members.now[b].bad == 1:
                 return 0
             mean, t = total / count, float(count)
-            # A pseudo-observation of the usual spread, as for clusters.
+            # Not less than usual: rare large scores are those that a sample has not met.
             usual = contest.numbers.spread
             if controlled:
-                usual = contest.sums.left_over.within[
-                    level_of(contest.sums.left_over, known / pairs)
-                ]
-            spread = (max(square - t * mean * mean, 0.0) + usual) / t
+                left = contest.sums.left_over
+                usual = left.within[level_of(left, known / pairs)]
+            usual = usual if contest.numbers.prior > 0.0 else 0.0
+            spread = max(square / t - mean * mean, usual)
             apart = known + pairs * (mean + shift) - bar
             if abs(apart) > bound * pairs * sqrt(spread / t):
                 return 1 if apart > 0.0 else 0
             target *= 2
-        return -1
+        return -2 if count > 0 else -1
 
     @jit(inner=True)
     def reaches(contest, data, extra, b, lo, middle, hi, bar, audit):
@@ -168,7 +168,8 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             tally.raced += 1 if tally.predicted == before else 0
             tally.early += 1
         else:
-            tally.exact += 1
+            tally.exact += 1 if found == -1 else 0
+            tally.exhausted += 1 if found == -2 else 0
             tally.pulls += pairs
             found = 1 if exact(contest, data, extra, b, lo, middle, hi) >= bar else 0
         if audit > 0.0 and uniform(contest.audits[b : b + 1]) < audit:

@@ -258,7 +258,7 @@ def check_selector(selector: Any) -> None:
         )
     if getattr(selector, "growth", 2.0) < LEAST_GROWTH:
         raise ValueError(
-            f"growth={getattr(selector, 'growth')}: races of clusters look at growing numbers of members, at "
+            f"growth={selector.growth}: races of clusters look at growing numbers of members, at "
             f"least {LEAST_GROWTH} times as many each."
         )
 
