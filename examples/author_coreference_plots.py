@@ -14,8 +14,14 @@ LOOKS = {
     "exact": ("#000000", "-", "o"),
     "paper": ("#D55E00", "--", "s"),
     "ours": ("#0072B2", "-", "^"),
+    "merged": ("#009E73", ":", "D"),
 }
-NAMES = {"exact": "exact", "paper": "the paper's race", "ours": "race with control variate"}
+NAMES = {
+    "exact": "exact",
+    "paper": "the paper's race",
+    "ours": "race with control variate",
+    "merged": "the same, with merges and splits",
+}
 
 
 def draw_all(runs: dict, task, out: Path) -> list[str]:

@@ -65,7 +65,8 @@ def apart(runs: dict, name: str) -> tuple[float, float]:
 def summary(runs: dict) -> dict:
     """By sampler, one number a seed: whole runs, and the last four sweeps."""
     found = {}
-    for name, run in runs.items():
+    for name in ("exact", "paper", "ours"):
+        run = runs[name]
         one = {"f1": None if run.f1 is None else run.f1[:, -1].tolist()}
         for label, last in (("", None), ("_last", NEAR)):
             wrong, seen = total(run.wrong, last), total(run.audited, last)
@@ -197,6 +198,9 @@ def claims(runs: dict, task) -> str:
         lines.append(beside("F1 less that of exact", "none lost", found, holds))
         gap, error = apart(runs, "ours")
         lines.append(f"F1 of ours less that of exact: {gap:+.4f} +- {error:.4f} (standard error)")
+        if "merged" in runs:
+            gap, error = apart(runs, "merged")
+            lines.append(f"and with whole clusters merged or split: {gap:+.4f} +- {error:.4f}")
     lost = [regret(runs[name]) for name in ("paper", "ours")]
     if not np.isnan(lost[0]):
         own = "ours made none" if np.isnan(lost[1]) else f"one of ours {lost[1]:,.1f}"

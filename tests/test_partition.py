@@ -375,3 +375,16 @@ def test_composed_with_a_kernel_of_ones_own(rng):
 def test_described(kernel, said):
     told = kernel.describe(model_of(records(np.arange(4), np.eye(4))))
     assert all(text in told for text in said), told
+
+
+def test_labels_are_names(rng):
+    """The effective sample size is that of the size of one's cluster: names may be exchanged."""
+    model = model_of(records(np.arange(6) % 2, [[0.4, -0.3], [-0.3, 0.4]]))
+    kernel = sm.GibbsPartition("y", score, selector=sm.Exact(), cores=1)
+    trace = sm.sample(model, kernel, draws=200, warmup=0, chains=2, seed=3, progress=False)
+    found = trace.mixing("y")
+    assert 0.0 < found.ess < 2000.0 and found.looked == 6
+    for one in trace.draws["y"]:
+        for labels in one:  # new names in every draw
+            labels[:] = rng.permutation(6)[labels]
+    assert trace.mixing("y").ess == found.ess

@@ -114,14 +114,16 @@ class Bilinear:
 
     def value(self, i: int, j: int) -> float:
         """h of one pair."""
-        found = self.constant
-        for indptr, ids, values, coefficient in self.tokens.values():
-            one, other = (slice(indptr[k], indptr[k + 1]) for k in (i, j))
-            _, a, b = np.intersect1d(ids[one], ids[other], return_indices=True)
-            found += coefficient * float(np.dot(values[one][a], values[other][b]))
+        return float(self.values(np.array([i]), np.array([j]))[0])
+
+    def values(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """h of pairs (one[k], other[k])."""
+        found = np.full(len(one), self.constant)
+        for *lists, coefficient in self.tokens.values():
+            found += coefficient * Sample(*lists).products(one, other)
         for codes, table in self.tables.values():
-            if codes[i] >= 0 and codes[j] >= 0:
-                found += float(table[codes[i], codes[j]])
+            both = (codes[one] >= 0) & (codes[other] >= 0)
+            found += np.where(both, table[codes[one], codes[other]], 0.0)
         return found
 
     def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":

@@ -135,7 +135,7 @@ def left_over(
     if not one:
         return {}
     pair = np.array(one), np.array(other)
-    known = np.array([control.value(i, j) for i, j in zip(*pair, strict=True)])
+    known = control.values(*pair)
     left = scores_of(similarity, data, *pair) - known
     number = np.bincount(group, minlength=LOOKED)
     kept = number > 0

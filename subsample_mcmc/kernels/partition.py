@@ -256,10 +256,11 @@ def check_selector(selector: Any) -> None:
             "selector: Normal() compares arms row by row, but clusters have members of their own: "
             "give sm.Racing(sm.Normal(paired=False), batch=3)."
         )
-    if getattr(selector, "growth", 2.0) < LEAST_GROWTH:
+    growth = getattr(selector, "growth", 2.0)
+    if growth < LEAST_GROWTH:
         raise ValueError(
-            f"growth={selector.growth}: races of clusters look at growing numbers of members, at "
-            f"least {LEAST_GROWTH} times as many each."
+            f"growth={growth}: races of clusters look at growing numbers of members, at least "
+            f"{LEAST_GROWTH} times as many each."
         )
 
 
