@@ -11,12 +11,11 @@ from subsample_mcmc.control.pairsample import (
     Sample,
     columns_of,
     left_over,
-    random_pairs,
-    scores_of,
 )
 from subsample_mcmc.kernels.blocks import blocks_of, keys_of
 from subsample_mcmc.kernels.clustersums import LeftOver, Pieces
 from subsample_mcmc.kernels.kernel import NOW, Chain, Run
+from subsample_mcmc.kernels.pairs import random_pairs, scores_of
 from subsample_mcmc.kernels.partition import GibbsPartition
 from subsample_mcmc.model import Model
 

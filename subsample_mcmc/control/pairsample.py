@@ -1,13 +1,11 @@
-"""Random pairs of mentions: their scores, their common tokens, and what a fit leaves of them."""
+"""What scores of pairs are made of: common tokens, categories, and what a fit of them leaves."""
 
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.errors import RewardError
-from subsample_mcmc.jit import DISABLED, jit
 from subsample_mcmc.kernels.blocks import Blocks
-from subsample_mcmc.kernels.pairs import compiled_scores, wrong_pair
+from subsample_mcmc.kernels.pairs import scores_of
 
 GAP = 20  # largest difference of ordered categories that is told apart
 FREE = 12  # categories up to which every pair of them may have a coefficient
@@ -29,45 +27,6 @@ class Sample:
     def products(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Inner products of pairs of mentions."""
         return np.asarray(self.matrix[one].multiply(self.matrix[other]).sum(axis=1)).ravel()
-
-
-def random_pairs(
-    blocks: Blocks, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of different mentions of one block, all such pairs equally likely."""
-    sizes = np.diff(blocks.start)
-    work = sizes * (sizes - 1.0)
-    if work.sum() == 0.0:
-        raise ValueError("no two mentions share a candidate key: there is no pair to learn from.")
-    b = rng.choice(len(sizes), count, p=work / work.sum())
-    one = rng.integers(sizes[b])
-    other = rng.integers(sizes[b] - 1)
-    other += other >= one
-    return blocks.order[blocks.start[b] + one], blocks.order[blocks.start[b] + other]
-
-
-_scorers: dict[Any, Any] = {}
-
-
-def scores_of(similarity: Any, data: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Scores of pairs; refuses those that are no numbers."""
-    fill = compiled_scores(similarity)
-    if fill not in _scorers:
-
-        @jit
-        def score_pairs(data, one, other, out):
-            for k in range(len(one)):
-                fill(data, one[k], other[k : k + 1], out[k : k + 1])
-
-        _scorers[fill] = score_pairs
-    out = np.zeros(len(one))
-    with np.errstate(all="ignore" if DISABLED else "warn"):
-        _scorers[fill](data, one, other, out)
-    wrong = np.flatnonzero(~np.isfinite(out))
-    if len(wrong):
-        k = wrong[0]
-        raise RewardError(wrong_pair(int(one[k]), int(other[k]), float(out[k])))
-    return out
 
 
 def columns_of(name: str, codes: Any, kind: Any) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.errors import CompileError, RewardError
+from subsample_mcmc.errors import CompileError
 from subsample_mcmc.jit import FLAGS, compiles
 from subsample_mcmc.kernels.blocks import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.clusterchoice import chooser
@@ -15,12 +15,11 @@ from subsample_mcmc.kernels.clustersums import LeftOver, Pieces, make_sums
 from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.kernels.membership import make_members
 from subsample_mcmc.kernels.pairs import (
-    LARGEST,
     compiled_scores,
     is_batched,
-    score_once,
+    random_pairs,
+    scores_of,
     try_pairs,
-    wrong_pair,
 )
 from subsample_mcmc.kernels.partitionsweep import Tools, one_sweep, shares_of, sweep_over
 from subsample_mcmc.layout import TALLY
@@ -283,15 +282,7 @@ def check_prior(block: str, model) -> None:
 
 def pilot_spread(similarity: Any, data: Any, blocks: Blocks) -> float:
     """Variance of the score over random pairs that may share a cluster."""
-    rng = np.random.default_rng(0)  # the same sample every time
-    sizes = np.diff(blocks.start)
-    weights = (sizes * (sizes - 1.0)).astype(float)
-    if weights.sum() == 0.0:
+    if np.all(np.diff(blocks.start) < 2):
         return 0.0
-    found = []
-    for b in rng.choice(len(sizes), PILOT, p=weights / weights.sum()):
-        i, j = blocks.order[blocks.start[b] + rng.choice(sizes[b], 2, replace=False)].tolist()
-        found.append(score_once(similarity, data, i, j))
-        if not abs(found[-1]) < LARGEST:
-            raise RewardError(wrong_pair(i, j, found[-1]))
-    return float(np.var(found))
+    pairs = random_pairs(blocks, PILOT, np.random.default_rng(0))  # the same every time
+    return float(np.var(scores_of(similarity, data, *pairs)))
