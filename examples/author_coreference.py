@@ -4,10 +4,10 @@
     python examples/author_coreference.py --data mentions.csv.gz              your own, labelled
     python examples/author_coreference.py --data a.csv.gz b.csv.gz --pool --scale 8 --warm
 
-The experiment of Singh, Wick & McCallum (2012), section 5.3: a pairwise model of which mentions
-corefer, one label per mention, drawn from its conditional given all others, under a temperature
-that falls. An arm is a cluster; its score is a sum over its members, as many as it has. Samplers
-go through the same schedule:
+The experiment of Chen & Ghahramani (2016), section 5.3, on the model of Singh, Wick & McCallum
+(2012): scores of pairs say which mentions corefer, and a mention's label is drawn given all others,
+under a temperature that falls. An arm is a cluster; its score is a sum over its members, as many as
+it has. Samplers go through the same schedule:
 
 exact   every sum in full.
 paper   the race of the paper: three members of each cluster, then a tenth, then twice as many, and
@@ -24,7 +24,8 @@ see sm.models.coreference.read. Without labels clusters are still found, by --we
 run (its weights.json) or, failing that, by weights of the synthetic bibliography.
 
 S. Singh, M. Wick and A. McCallum, "Monte Carlo MCMC: efficient inference by approximate sampling",
-EMNLP-CoNLL 2012.
+EMNLP-CoNLL 2012. Y. Chen and Z. Ghahramani, "Scalable discrete sampling as a multi-armed bandit
+problem", ICML 2016.
 """
 
 import argparse

@@ -51,8 +51,9 @@ class GibbsPartition(Leaf):
         "" or negative: none), the name of such a field of the data, or key(data, i). Default: all.
         A new cluster is always a candidate.
     selector: sm.Exact(), or sm.Racing(sm.Normal(paired=False), delta=.05, batch=3), the default.
-        The race of the paper: sm.Racing(sm.Normal(paired=False, side="eq27", prior=0.0),
-        batch=3) with second=.1.
+        B is that of Eq. 27, delta being shared among looks and rivals. The race of the paper, where
+        rivals do not share it: sm.Racing(sm.Normal(paired=False, side="eq27", prior=0.0), batch=3)
+        with second=.1. There is no retreat: a race reads no more than exact sums do.
     control: sm.Bilinear(...). Without, races pay only for clusters of some dozens and more.
     temperature: a number, or an array by sweep (its last value holds), for annealing:
         np.geomspace(8, .3, 16). The Gumbel variables are scaled, not the bound.
