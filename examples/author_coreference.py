@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import author_coreference_plots as plots
 import author_coreference_report as report
 import numpy as np
-import pandas as pd
+from author_coreference_data import Task, frames, keep_weights, prepared
 
 import subsample_mcmc as sm
 
@@ -46,18 +46,6 @@ co = sm.models.coreference
 HOT, COLD = 8.0, 0.3  # temperatures of the first and of the last sweep
 AUDIT = 0.05  # share of decisions made again, exactly
 LARGE = 20_000  # mentions from which on all cores work on one chain
-TUNED_ON = 6_000  # mentions that the bias is tuned on, at most: whole blocks
-BIASES = tuple(np.arange(0.0, 2.01, 0.25))
-
-
-class Task(NamedTuple):
-    """What is to be clustered, by what score."""
-
-    name: str
-    mentions: Any
-    score: Any
-    control: Any
-    told: str
 
 
 class Found(NamedTuple):
@@ -128,85 +116,9 @@ def parsed(argv: list[str] | None) -> argparse.Namespace:
     if options.warm and options.warm_sweeps < 1:
         parser.error("--warm needs --warm-sweeps 1 or more")
     options.seeds = options.seeds or (2 if options.quick else 5)
-    options.mentions = options.mentions or (1_000 if options.quick else 3_000)
+    if options.mentions is None:
+        options.mentions = 1_000 if options.quick else 3_000
     return options
-
-
-# ----------------------------------------------------------------------------------------- data
-def frames(options) -> dict[str, pd.DataFrame]:
-    """Tables of mentions by name; "" for the only one."""
-    if options.data is None:
-        found = {"": co.simulate(options.mentions)}
-    else:
-        found = {path.name.partition(".")[0]: co.read(path) for path in options.data}
-        if len(found) < len(options.data):
-            raise SystemExit("--data: files must have different names, before the first dot.")
-        if options.pool:
-            found = {"": pd.concat(found.values(), ignore_index=True)}
-        elif len(found) == 1:
-            found = {"": next(iter(found.values()))}
-    return {name: co.scale(frame, options.scale) for name, frame in found.items()}
-
-
-def prepared(name: str, frame: pd.DataFrame, options, say) -> Task:
-    """Learn on one half of the blocks what to cluster the other half by."""
-    mentions = co.Mentions(frame)
-    if not (mentions.block >= 0).any():
-        raise ValueError("no mention has a block: give a column `block`, such as initial surname.")
-    labelled = mentions.truth is not None
-    learn, serve = mentions.halves() if labelled else (mentions, mentions)
-    if options.weights:
-        score, source = loaded(options.weights), f"of {options.weights}"
-    elif labelled:
-        score, source = co.fit(learn), f"learned on {learn.size:,} others"
-    else:
-        score = synthetic_score(options)
-        source = "of the synthetic bibliography, for want of labels"
-    bias = "as it came with them"
-    if options.bias is not None:
-        score, bias = score.with_bias(options.bias), "given"
-    elif labelled and not options.weights:
-        score = score.tuned(few(learn), biases=BIASES[::2] if options.quick else BIASES)
-        bias = "tuned by B^3 there"
-    control = score.control(learn, serve)
-    shown = report.described(name, len(frame), serve)
-    told = [
-        shown,
-        f"weights {source}; bias {score.bias:+.2f}, {bias}",
-        f"control variate: explains {control.explained:.1%} of the score's variance",
-    ]
-    if labelled:
-        told.append(f"pairs of one person score above pairs of two in {score.auc(serve):.1%}")
-    else:
-        told.append("no labels: there is no F1 to report")
-    say("\n" + "\n".join(told))
-    return Task(name, serve, score, control, shown)
-
-
-def few(mentions):
-    """Whole blocks, drawn at random, of at most TUNED_ON mentions; all if there are no more."""
-    if mentions.size <= TUNED_ON:
-        return mentions
-    blocks, counts = np.unique(mentions.block[mentions.block >= 0], return_counts=True)
-    order = np.random.default_rng(0).permutation(len(blocks))
-    order = order[np.cumsum(counts[order]) <= TUNED_ON]
-    return mentions.take(np.isin(mentions.block, blocks[order])) if len(order) else mentions
-
-
-def synthetic_score(options):
-    """Weights and bias learned on a synthetic bibliography."""
-    learn = co.Mentions(co.simulate(options.mentions))
-    return co.fit(learn).tuned(learn, biases=BIASES[::2])
-
-
-def keep_weights(score, path: Path) -> None:
-    kept = {"weights": score.weights.tolist(), "bias": score.bias, "clip": score.clip}
-    path.write_text(json.dumps(kept, indent=1))
-
-
-def loaded(path: Path):
-    """A score that keep_weights wrote."""
-    return co.PairScore(**json.loads(path.read_text()))
 
 
 # ------------------------------------------------------------------------------------- samplers

@@ -12,7 +12,7 @@ import pytest
 from subsample_mcmc.jit import jit
 from subsample_mcmc.models import coreference as co
 from subsample_mcmc.models.authornames import focal, key, parts, split
-from subsample_mcmc.models.pairscore import labelled_pairs
+from subsample_mcmc.models.pairscore import labelled_pairs, moved
 from subsample_mcmc.population import prepared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "author_coref"
@@ -102,8 +102,73 @@ def test_mentions(small):
     assert sorted(small.words("title", 1)) == ["arms", "gibbs", "racing"]
     truth = small.truth
     assert truth[0] == truth[1] == truth[3] != truth[2] and truth[5] == -1
-    assert truth[4] not in {truth[0], truth[2], truth[6]}  # labels are unique within blocks only
-    assert "6 labelled" in repr(small)
+    assert truth[4] not in {truth[0], truth[2]}  # labels are unique within blocks only,
+    assert truth[6] == -1  # and say nothing outside of them
+    assert "in 2 blocks, 5 labelled" in repr(small)
+
+
+def test_blank_labels_are_none(small):
+    frame = small.frame.assign(label=["", " ", None, "", np.nan, "", ""])
+    assert co.Mentions(frame).truth is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones(3, dtype=bool), "a mask of 7"),
+        ([0.7], "dtype float64"),
+        ([-1, 2], "-1 .* 2: mentions are 0 .. 6"),
+        ([7], "mentions are 0 .. 6"),
+        (np.zeros(7, dtype=bool), "some mentions"),
+    ],
+)
+def test_refused_parts(small, rows, message):
+    with pytest.raises(ValueError, match=message):
+        small.take(rows)
+
+
+def test_a_control_variate_moves_with_the_bias():
+    """Its levels, too: fitted at another bias it would have them there."""
+    mentions = made_up(400)
+    score = co.fit(mentions, pairs=20_000)
+    one, other = (score.with_bias(bias).control(mentions, pairs=20_000) for bias in (0.0, 0.5))
+    found = moved(one, 0.5)
+    left, right, _ = labelled_pairs(mentions, 1000, 0)
+    np.testing.assert_allclose(found.values(left, right), one.values(left, right) + 0.5)
+    np.testing.assert_allclose(found.edges, np.asarray(one.edges) + 0.5)
+    # Refitted edges are quantiles of another fit: nearer to those that moved than to the old ones.
+    apart = np.abs(np.asarray(other.edges) - found.edges).mean()
+    assert apart < np.abs(np.asarray(other.edges) - one.edges).mean()
+
+
+def test_residuals_are_measured_on_known_persons():
+    """Mentions without a label are no cluster of their own; without any, a pilot finds clusters."""
+    mentions = made_up(400)
+    score = co.fit(mentions, pairs=20_000)
+    whole = score.control(mentions, pairs=20_000)
+    half = mentions.take(np.arange(mentions.size))
+    half.truth = np.where(np.arange(mentions.size) % 2, -1, mentions.truth)
+    known = mentions.take(np.arange(0, mentions.size, 2))
+    seen, same = score.control(half, pairs=20_000), score.control(known, pairs=20_000)
+    np.testing.assert_array_equal(seen.between, same.between)
+    none = mentions.take(np.arange(mentions.size))
+    none.truth = None
+    unknown = score.control(none, pairs=20_000)
+    assert unknown.explained == whole.explained and not np.array_equal(unknown.within, whole.within)
+
+
+def test_tuned_chooses_among_the_biases():
+    mentions = made_up(300)
+    score = co.fit(mentions, pairs=20_000)
+    found = score.tuned(mentions, biases=(-4.0, 0.5), sweeps=8)
+    assert found.bias == 0.5  # at -4 nobody is joined
+    with pytest.raises(ValueError, match="biases is empty"):
+        score.tuned(mentions, biases=())
+
+
+def test_one_block_of_all():
+    frame = co.simulate(300, largest=1.0)
+    assert frame["block"].nunique() == 1 and len(frame) == 300
 
 
 def test_tokens_are_sorted_unit_vectors():
@@ -549,7 +614,7 @@ def test_read(tmp_path):
     assert frame["year"].tolist()[0] == 1996 and frame["year"].isna().sum() == 1
     mentions = co.Mentions(frame)
     np.testing.assert_array_equal(mentions.block, [0, 0, -1])
-    np.testing.assert_array_equal(mentions.truth, [0, -1, 1])
+    np.testing.assert_array_equal(mentions.truth, [0, -1, -1])
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -570,6 +635,9 @@ def test_what_is_written_is_read(tmp_path):
         ("title,year\nArms,1996\nLegs,soon\n", "year of mention 1 .* is 'soon'"),
         ("title,year\n", "no mentions"),
         ('title,year\n"Arms,1996\n', "is no CSV file"),
+        ("title,block\nArms,j smith,\nLegs,j smith,\n", "more fields than the first one names"),
+        ("title,block\nArms,Legs,j smith\n", "more fields than the first one names"),
+        ("title, title\nArms,Legs\n", "two columns .title."),
     ],
 )
 def test_refused_files(tmp_path, text, message):

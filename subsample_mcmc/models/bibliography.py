@@ -1,4 +1,4 @@
-"""Synthetic bibliographies with known authors: as hard as real ones, and free of anyone's data.
+"""Synthetic bibliographies with known authors: not much easier than real ones, and nobody's data.
 
 Names are made of syllables. Authors have topics, a circle of coauthors that moves on with their
 career, venues, employers and a span of years; how much they write has a heavy tail. Authors of
@@ -67,11 +67,16 @@ def simulate(
 
 
 def block_sizes(size: int, largest: float) -> np.ndarray:
-    """Sizes of blocks: a power law of the rank whose first is about `largest` of all."""
+    """Sizes of blocks: a power law of the rank whose first is about `largest` of all.
+
+    No smaller than an equal share; near 1 there is one block.
+    """
+    if largest >= 0.99:
+        return np.array([size])
     blocks = int(max(1, min(round(25 * (size / 3000) ** 0.5), size // 8)))
     rank = np.arange(1, blocks + 1)
     shares = np.ones(blocks) / blocks
-    if blocks > 1 and 1.0 / blocks < largest < 0.99:
+    if blocks > 1 and 1.0 / blocks < largest:
         power = brentq(lambda s: 1.0 / np.sum(rank**-s) - largest, 0.0, 20.0)
         shares = rank**-power / np.sum(rank**-power)
     ends = np.round(np.cumsum(shares) * size).astype(np.int64)
@@ -220,7 +225,8 @@ def scale(frame: pd.DataFrame, times: int, seed: int = 0) -> pd.DataFrame:
         made[name] = pd.Series(texts, dtype=frame[name].dtype)
     if "year" in made:
         shift = np.where(copy, rng.integers(-2, 3, len(made)), 0)
-        made["year"] = pd.to_numeric(made["year"]).astype("Int64") + shift
+        years = pd.to_numeric(made["year"], errors="coerce").round()
+        made["year"] = years.astype("Int64") + shift
     for name in ("venue", "organization"):
         if name in made:
             made[name] = made[name].where(~copy | (rng.random(len(made)) > 0.15))

@@ -53,10 +53,18 @@ def read(path: str | os.PathLike) -> pd.DataFrame:
             f"{shown} is no CSV file ({str(error).strip()}): give one whose first line names its "
             f"columns, {', '.join(COLUMNS)} and label."
         ) from None
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes what is too much as an index
+        raise ValueError(
+            f"{shown}: its lines have more fields than the first one names columns: name every "
+            "column, and quote texts that have commas."
+        )
     frame.columns = [str(name).strip() for name in frame.columns]
     known = {name.lower(): name for name in reversed(frame.columns)}
     wanted = {known[n]: n for n in (*COLUMNS, "label") if n in known}
     frame = frame.rename(columns=wanted)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"{shown} has two columns {twice[0]!r}: give each a name of its own.")
     if not {"title", "authors"} & set(frame.columns):
         raise ValueError(
             f"{shown} has the columns {list(frame.columns)}: there must be `title` or `authors`, "

@@ -57,7 +57,8 @@ class Mentions:
 
     def __repr__(self) -> str:
         known = "no labels" if self.truth is None else f"{np.sum(self.truth >= 0)} labelled"
-        return f"Mentions({self.size} in {len(np.unique(self.block))} blocks, {known})"
+        blocks = len(np.unique(self.block[self.block >= 0]))
+        return f"Mentions({self.size} in {blocks} blocks, {known})"
 
     def __len__(self) -> int:
         return self.size
@@ -79,16 +80,25 @@ class Mentions:
         return [self.vocabulary[t] for t in self.data["token"][rows[i, k] : rows[i, k + 1]]]
 
     def take(self, rows) -> "Mentions":
-        """Some of the mentions, by number or mask, with the vocabulary and weights of all."""
+        """Some of the mentions, by number or mask, with the vocabulary and rarities of all."""
         rows = np.asarray(rows)
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
-        if rows.ndim != 1 or not len(rows):
-            raise ValueError(f"rows has shape {rows.shape}: give the numbers of some mentions.")
+        if rows.dtype == bool and rows.shape == (self.size,):
+            rows = np.flatnonzero(rows)
+        if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"rows has shape {rows.shape} and dtype {rows.dtype}: give the numbers of some "
+                f"mentions, or a mask of {self.size}."
+            )
+        if rows.min() < 0 or rows.max() >= self.size:
+            raise ValueError(
+                f"rows {rows.min()} .. {rows.max()}: mentions are 0 .. {self.size - 1}."
+            )
         made = object.__new__(Mentions)
         made.frame = self.frame.iloc[rows].reset_index(drop=True)
         made.initials, made.blocks, made.vocabulary = self.initials, self.blocks, self.vocabulary
         made.block = self.block[rows]
-        made.truth = None if self.truth is None else self.truth[rows]
+        kept = None if self.truth is None else self.truth[rows]
+        made.truth = kept if kept is not None and np.any(kept >= 0) else None
         old = self.data["mention"][rows]
         lengths = old[:, END].astype(np.int64) - old[:, 0]
         start = np.cumsum(lengths) - lengths
@@ -106,7 +116,8 @@ class Mentions:
     def halves(self) -> tuple["Mentions", "Mentions"]:
         """(train, test): blocks by size, every other one for the test, the largest among them.
 
-        Mentions in no block go to the training half.
+        Mentions in no block go to the training half. Rarities of tokens are those of all mentions,
+        of both halves; labels play no part in them.
         """
         names, counts = np.unique(self.block[self.block >= 0], return_counts=True)
         if len(names) < 2:
@@ -230,7 +241,9 @@ def checked(frame: Any) -> pd.DataFrame:
     if not len(frame):
         raise ValueError("the table has no rows: there must be at least one mention.")
     made = frame.reset_index(drop=True).copy()
-    for name in COLUMNS:
+    for name in (*COLUMNS, "label"):
+        if name == "label" and name not in made:
+            continue
         made[name] = made.get(name)
         if name != "year":
             given = made[name].astype(object)
@@ -250,5 +263,8 @@ def truth_of(frame: pd.DataFrame, block: np.ndarray) -> np.ndarray | None:
     if "label" not in frame or frame["label"].isna().all():
         return None
     label, _ = pd.factorize(frame["label"])  # -1 where missing
+    label = np.where(block < 0, -1, label)  # a label says nothing outside its block
+    if np.all(label < 0):
+        return None
     pair, _ = pd.factorize(block * (label.max() + 1) + label)
     return np.where(label < 0, -1, pair).astype(np.int64)

@@ -72,12 +72,17 @@ class PairScore:
     def control(self, learn: Mentions, serve: Mentions | None = None, **options: Any) -> Bilinear:
         """The control variate of this score, fitted on one set of mentions, to serve another.
 
-        What it leaves over is measured on the true clusters, where they are known. options: of
-        sm.Bilinear.fit.
+        What it leaves over is measured on the true clusters of labelled mentions; without any, on
+        those of a pilot. options: of sm.Bilinear.fit.
         """
+        if learn.truth is not None and np.any((learn.truth < 0) | (learn.block < 0)):
+            known = learn.take((learn.truth >= 0) & (learn.block >= 0))
+            learn = known if np.bincount(known.block).max(initial=0) > 1 else learn
+        labelled = learn.truth is not None and bool(np.all(learn.truth >= 0))
+        clusters = {"clusters": learn.truth if labelled else None}
         made = Bilinear.fit(
             pairfeatures.similarity, self.data(learn), token_fields(learn), category_fields(learn),
-            candidates=learn.block, **{"clusters": learn.truth} | options,
+            candidates=learn.block, **clusters | options,
         )  # fmt: skip
         return made if serve is None else made.of(token_fields(serve), category_fields(serve))
 
@@ -96,13 +101,14 @@ class PairScore:
         """
         if mentions.truth is None:
             raise ValueError("these mentions have no labels: give the table a column `label`.")
+        if not len(biases):
+            raise ValueError("biases is empty: give some to choose from.")
         first = self.with_bias(float(np.mean(biases)))
         control, best, found = first.control(mentions), -1.0, first
         heat = np.geomspace(8.0, 0.3, sweeps)
         for bias in biases:
             score = self.with_bias(bias)
-            # A bias moves all pairs alike, but for the few that are clipped.
-            shifted = replace(control, constant=control.constant + score.bias - first.bias)
+            shifted = moved(control, score.bias - first.bias)
             kernel = score.kernel(mentions, control=shifted, temperature=heat)
             trace = sample(
                 score.model(mentions), kernel, draws=1, warmup=sweeps - 1, chains=4, seed=seed,
@@ -136,6 +142,15 @@ class PairScore:
             raise ValueError(f"{ones} of {len(same)} pairs are one person's: no AUC exists.")
         above = ranks[same].sum() - ones * (ones + 1) / 2
         return float(above / (ones * (len(same) - ones)))
+
+
+def moved(control: Bilinear, bias: float) -> Bilinear:
+    """The control variate of a score whose bias is larger by this.
+
+    All pairs move alike, but for the few that are clipped: h, and with it its levels.
+    """
+    edges = np.asarray(control.edges, dtype=float) + bias
+    return replace(control, constant=control.constant + bias, edges=edges)
 
 
 def fit(
@@ -189,9 +204,10 @@ def labelled_pairs(mentions: Mentions, pairs: int, seed: int) -> tuple[np.ndarra
     total = int(ends[-1]) if len(ends) else 0
     if total == 0:
         raise ValueError("no block has two labelled mentions: there are no pairs.")
-    chosen = np.arange(total)
     if total > pairs:
         chosen = np.sort(np.random.default_rng(seed).choice(total, pairs, replace=False))
+    else:
+        chosen = np.arange(total)
     block = np.searchsorted(ends, chosen, side="right")
     within = chosen - (ends - counts * (counts - 1) // 2)[block]
     # Pair number k = b (b - 1) / 2 + a with a < b; the square root may be off by rounding.
