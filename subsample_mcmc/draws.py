@@ -93,6 +93,13 @@ def below(bits, size):
 
 
 @jit(inner=True)
+def draw(stream, size):
+    """The next number of a stream, uniform on 0 .. size - 1."""
+    stream[0] += WEYL
+    return below(hashed(stream[0]), size)
+
+
+@jit(inner=True)
 def _list_remaining(rows, p):
     count = rows.part[p].first_kept
     for row in range(rows.part[p].rows):

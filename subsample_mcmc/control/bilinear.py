@@ -101,7 +101,6 @@ class Bilinear:
 
     def pieces(self) -> Pieces:
         """What the sums of a partition are made of."""
-        tables = tuple((c, np.asarray(t, dtype=float)) for c, t in self.tables.values())
         edges = np.array(self.edges, dtype=float)
         shift, between, within = (
             np.array(np.broadcast_to(np.asarray(v, dtype=float), len(edges) + 1))
@@ -109,7 +108,7 @@ class Bilinear:
         )
         bound = upper_lines(edges, shift + self.reach * np.sqrt(between + within))
         left = LeftOver(edges, shift, between, within, np.array([self.reach]), bound)
-        return Pieces(self.constant, tuple(self.tokens.values()), tables, left)
+        return Pieces(self.constant, tuple(self.tokens.values()), tuple(self.tables.values()), left)
 
     def value(self, i: int, j: int) -> float:
         """h of one pair."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.draws import WEYL, below, hashed
+from subsample_mcmc.draws import draw
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.blocks import Blocks
 
@@ -170,8 +170,7 @@ def bring_forward(m, stream, y, lo, hi):
     """
     first, size = m.first[y], m.size[y]
     for t in range(lo, hi):
-        stream[0] += WEYL
-        other = t + below(hashed(stream[0]), size - t)
+        other = t + draw(stream, size - t)
         i, j = m.pool[first + t], m.pool[first + other]
         m.pool[first + t], m.pool[first + other] = j, i
         m.place[j], m.place[i] = t, other

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.draws import WEYL, below, hashed
+from subsample_mcmc.draws import draw
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.clusterrace import uniform
 from subsample_mcmc.kernels.clustersums import (
@@ -22,8 +22,8 @@ from subsample_mcmc.kernels.clustersums import (
     take_from_sums,
 )
 from subsample_mcmc.kernels.membership import empty_label, gather, join, leave
-from subsample_mcmc.kernels.pairs import LARGEST
-from subsample_mcmc.kernels.pairtest import sum_of_pairs
+from subsample_mcmc.kernels.pairtest import score_of_one, sum_of_pairs
+from subsample_mcmc.kernels.partitionsweep import by_block, shuffle
 
 ANCHORS = 4  # members of each side whose scores decide on which one the next stands
 SPLITS = 0.25  # share of proposals: splits cost more, and clusters seldom want to be split
@@ -46,13 +46,6 @@ def log_sigmoid(x):
 
 
 @jit(inner=True)
-def draw(stream, count):
-    """A number below count."""
-    stream[0] += WEYL
-    return below(hashed(stream[0]), count)
-
-
-@jit(inner=True)
 def attraction(contest, y, known, controlled):
     """How likely a cluster is to be proposed for a merge, up to a factor."""
     size = float(contest.members.size[y])
@@ -65,26 +58,19 @@ _made: dict[Any, Any] = {}
 
 
 def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
-    """sweep(contest, data, extra, roots, first, last, heat, audit, shuffled)."""
+    """The moves of MergeSplit in all blocks, see by_block."""
     if (fill, controlled, racing) in _made:
         return _made[fill, controlled, racing]
-    total = sum_of_pairs(fill, controlled, racing)
+    total, one = sum_of_pairs(fill, controlled, racing), score_of_one(fill)
 
     @jit(inner=True)
     def score(contest, data, b, i, j):
         """What sides are chosen by."""
         if controlled:
             return pair_score(contest.sums, i, j)
-        at = contest.members.start[b]
-        rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
-        rows[0] = j
-        fill(data, i, rows, out)
         contest.tally[b].pulls += 1
         contest.tally[b].everything += 1
-        if not abs(out[0]) < LARGEST:
-            now = contest.members.now[b]
-            now.bad, now.i, now.j = 1, i, j
-        return out[0]
+        return one(contest, data, b, i, j)
 
     @jit(inner=True)
     def choose_sides(contest, data, extra, b, heat, i, j, known_sides):
@@ -102,9 +88,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
                 if m.pool[c] not in (i, j):
                     order[lo + count] = m.pool[c]
                     count += 1
-        for k in range(count - 1):
-            other = k + draw(noise, count - k)
-            order[lo + k], order[lo + other] = order[lo + other], order[lo + k]
+        shuffle(order, noise, lo, lo + count)
         # i's part grows from the front of `parts`, j's from the back.
         parts, front, back, chance = extra.parts, lo, lo + count + 1, 0.0
         parts[front], parts[back] = i, j
@@ -214,7 +198,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             move_to(contest, b, extra.parts[k], y)
 
     @jit(inner=True)
-    def move_block(contest, data, extra, b, heat, audit):
+    def move_block(contest, data, extra, b, heat, audit, shuffled):
         m, noise = contest.members, contest.noises[b : b + 1]
         lo, hi = m.start[b], m.start[b + 1]
         if hi - lo < 2:
@@ -231,14 +215,5 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             if m.now[b].bad == 1:
                 return
 
-    @jit
-    def sweep(contest, data, extra, roots, first, last, heat, audit, shuffled):
-        for b in range(first, last):
-            number = hashed(np.uint64(b + 1) * WEYL)
-            contest.noises[b] = hashed(roots[0] + number)
-            contest.rows[b] = hashed(roots[1] + number)
-            contest.audits[b] = hashed(roots[2] + number)
-            move_block(contest, data, extra, b, heat, audit)
-
-    _made[fill, controlled, racing] = sweep
-    return sweep
+    _made[fill, controlled, racing] = by_block(move_block)
+    return _made[fill, controlled, racing]

@@ -116,7 +116,7 @@ def scores_of(similarity: Any, data: Any, one: np.ndarray, other: np.ndarray) ->
     out = np.zeros(len(one))
     with np.errstate(all="ignore" if DISABLED else "warn"):
         _scorers[fill](data, one, other, out)
-    wrong = np.flatnonzero(~np.isfinite(out))
+    wrong = np.flatnonzero(~(np.abs(out) < LARGEST))
     if len(wrong):
         k = wrong[0]
         raise RewardError(wrong_pair(int(one[k]), int(other[k]), float(out[k])))

@@ -7,7 +7,7 @@ race of two arms); with a control variate it is about what that leaves over.
 from math import sqrt
 from typing import Any
 
-from subsample_mcmc.draws import WEYL, below, hashed
+from subsample_mcmc.draws import draw
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.clusterrace import level_of, uniform
 from subsample_mcmc.kernels.clustersums import pair_score
@@ -48,6 +48,23 @@ def part_scores(contest, extra, b, lo, middle, hi):
     return value
 
 
+def score_of_one(fill: Any) -> Any:
+    """one(contest, data, b, i, j): the score of one pair; contest.members.now tells a bad one."""
+
+    @jit(inner=True)
+    def one(contest, data, b, i, j):
+        at = contest.members.start[b]
+        rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
+        rows[0] = j
+        fill(data, i, rows, out)
+        if not abs(out[0]) < LARGEST:
+            now = contest.members.now[b]
+            now.bad, now.i, now.j = 1, i, j
+        return out[0]
+
+    return one
+
+
 _made: dict[Any, Any] = {}
 
 
@@ -68,17 +85,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         _made[fill, controlled, racing] = known
         return known
 
-    @jit(inner=True)
-    def one(contest, data, b, i, j):
-        """The score of one pair."""
-        at = contest.members.start[b]
-        rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
-        rows[0] = j
-        fill(data, i, rows, out)
-        if not abs(out[0]) < LARGEST:
-            now = contest.members.now[b]
-            now.bad, now.i, now.j = 1, i, j
-        return out[0]
+    one = score_of_one(fill)
 
     @jit(inner=True)
     def exact(contest, data, extra, b, lo, middle, hi):
@@ -127,10 +134,8 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         count, target, total, square, shift = 0, FIRST, 0.0, 0.0, 0.0
         while 4 * target <= pairs:
             while count < target:
-                stream[0] += WEYL
-                i = parts[lo + below(hashed(stream[0]), middle - lo)]
-                stream[0] += WEYL
-                j = parts[middle + below(hashed(stream[0]), hi - middle)]
+                i = parts[lo + draw(stream, middle - lo)]
+                j = parts[middle + draw(stream, hi - middle)]
                 value = one(contest, data, b, i, j)
                 if controlled:
                     value -= pair_score(contest.sums, i, j)

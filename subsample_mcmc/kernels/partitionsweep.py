@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.draws import WEYL, below, hashed
+from subsample_mcmc.draws import WEYL, draw, hashed
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.blocks import Blocks, canonical, relabel
@@ -98,21 +98,36 @@ def one_sweep(sweep: Any, chain: Any, tools: Tools) -> None:
 def shuffle(scan, stream, lo, hi):
     """Put mentions in random order."""
     for k in range(lo, hi - 1):
-        stream[0] += WEYL
-        other = k + below(hashed(stream[0]), hi - k)
+        other = k + draw(stream, hi - k)
         scan[k], scan[other] = scan[other], scan[k]
+
+
+def by_block(step: Any) -> Any:
+    """sweep(contest, data, extra, roots, first, last, heat, audit, shuffled): a step per block."""
+
+    @jit
+    def sweep(contest, data, extra, roots, first, last, heat, audit, shuffled):
+        for b in range(first, last):
+            # Streams of its own: what is drawn in a block does not depend on who draws it.
+            number = hashed(np.uint64(b + 1) * WEYL)
+            contest.noises[b] = hashed(roots[0] + number)
+            contest.rows[b] = hashed(roots[1] + number)
+            contest.audits[b] = hashed(roots[2] + number)
+            step(contest, data, extra, b, heat, audit, shuffled)
+
+    return sweep
 
 
 _sweeps: dict[Any, Any] = {}
 
 
 def sweep_over(choose: Any, controlled: bool) -> Any:
-    """sweep(contest, data, extra, roots, first, last, heat, audit, shuffled), compiled."""
+    """The sweep of GibbsPartition, see by_block: every mention is drawn once."""
     if (choose, controlled) in _sweeps:
         return _sweeps[choose, controlled]
 
     @jit(inner=True)
-    def sweep_block(contest, data, b, heat, audit, shuffled):
+    def sweep_block(contest, data, extra, b, heat, audit, shuffled):
         m = contest.members
         lo, hi = m.start[b], m.start[b + 1]
         gather(m, b)
@@ -136,15 +151,5 @@ def sweep_over(choose: Any, controlled: bool) -> Any:
                     take_from_sums(contest.sums, i, old, m.size[old] == 0)
                     add_to_sums(contest.sums, i, y)
 
-    @jit
-    def sweep(contest, data, extra, roots, first, last, heat, audit, shuffled):
-        for b in range(first, last):
-            # Streams of its own: what is drawn in a block does not depend on who draws it.
-            number = hashed(np.uint64(b + 1) * WEYL)
-            contest.noises[b] = hashed(roots[0] + number)
-            contest.rows[b] = hashed(roots[1] + number)
-            contest.audits[b] = hashed(roots[2] + number)
-            sweep_block(contest, data, b, heat, audit, shuffled)
-
-    _sweeps[choose, controlled] = sweep
-    return sweep
+    _sweeps[choose, controlled] = by_block(sweep_block)
+    return _sweeps[choose, controlled]
