@@ -20,12 +20,20 @@ ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
 @dataclass(frozen=True)
 class Constraint:
-    """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex."""
+    """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex.
+
+    Example:
+        >>> sm.positive, sm.positive("softplus"), sm.simplex
+        (sm.positive, sm.positive("softplus"), sm.simplex)
+    """
 
     kind: int
     text: str
     low: float = -inf
     high: float = inf
+
+    def __repr__(self) -> str:
+        return f"sm.{self.text}"
 
     def __call__(self, coordinates: str) -> "Constraint":
         """sm.positive("softplus"), ("log"), ("squareroot"), ("cuberoot"): the same set."""
@@ -61,10 +69,23 @@ simplex = Constraint(SIMPLEX, "simplex", 0.0, 1.0)
 
 
 def interval(low: float, high: float) -> Constraint:
-    """Values strictly between two finite numbers."""
+    """Values strictly between two finite numbers.
+
+    Example:
+        >>> model = sm.Model(
+        ...     lambda state, data, n: sm.log(state.p[0]) if data.y[n] else sm.log1p(-state.p[0]),
+        ...     {"y": np.arange(10) < 7},
+        ...     state={"p": 0.5},
+        ...     constraints={"p": sm.interval(0.0, 1.0)},
+        ... )
+        >>> round(float(sm.laplace(model).state["p"]), 1)
+        0.7
+    """
     if not -inf < low < high < inf:
         raise ValueError(f"interval({low}, {high}): give finite numbers with low < high.")
-    return Constraint(INTERVAL, f"interval({low:g}, {high:g})", float(low), float(high))
+    return Constraint(
+        INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)
+    )
 
 
 @jit(inner=True)

@@ -37,6 +37,15 @@ class Experiment:
     `sm.Experiment.load("run.npz", selector)` goes on where `save` was called, as if nothing had
     happened; the strategy is given again, and must be the same.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
+
+    Example:
+        >>> rewards = {0: 0.1, 1: 0.7, 2: 0.4}  # what a long computation would return
+        >>> experiment = sm.Experiment(sm.SequentialHalving(budget=12), arms=3, seed=1)
+        >>> while (arm := experiment.ask()) is not None:
+        ...     experiment.tell(rewards[arm])
+        ...
+        >>> experiment.result().arm
+        1
     """
 
     def __init__(self, selector: Any, arms: int, seed: Any = None, max_pulls: int | None = None):

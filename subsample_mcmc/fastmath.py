@@ -197,7 +197,12 @@ def _exp32(x):
 # ----------------------------------------------------------------------------- public functions
 @jit(flags=CONTRACT, inner="public")
 def log(x):
-    """Natural logarithm of one number: -inf at 0, nan below."""
+    """Natural logarithm of one number: -inf at 0, nan below.
+
+    Example:
+        >>> float(sm.log(2.0)) == np.log(2.0)
+        np.True_
+    """
     # numba prunes the other branch, so the result has the type of the argument.
     if isinstance(x, np.float32):
         return _log32(x)
@@ -206,7 +211,12 @@ def log(x):
 
 @jit(flags=CONTRACT, inner="public")
 def log1p(x):
-    """Logarithm of 1 + x for one number, accurate for small x: -inf at -1, nan below."""
+    """Logarithm of 1 + x for one number, accurate for small x: -inf at -1, nan below.
+
+    Example:
+        >>> float(sm.log1p(1e-300))  # exact near 0
+        1e-300
+    """
     if isinstance(x, np.float32):
         return _log1p32(x)
     return _log1p64(np.float64(x))
@@ -214,7 +224,12 @@ def log1p(x):
 
 @jit(flags=CONTRACT, inner="public")
 def exp(x):
-    """Exponential of one number: inf above 709.78 (float32: 88.72), subnormal, then 0 far below."""
+    """Exponential of one number: inf above 709.78 (float32: 88.72), subnormal, then 0 far below.
+
+    Example:
+        >>> round(float(sm.exp(1.0)), 12)
+        2.718281828459
+    """
     if isinstance(x, np.float32):
         return _exp32(x)
     return _exp64(np.float64(x))

@@ -45,6 +45,16 @@ def identify(
     compiled: True insists on compiled code, False does without; default: if it can be.
     progress: a bar; None shows it when the work takes seconds.
     Ctrl-C ends with what there is: a run as it stands, or those that were finished.
+
+    Example:
+        >>> def pull(data, arm, rng):
+        ...     return data.means[arm] + 0.5 * rng.standard_normal()
+        ...
+        >>> means = np.array([0.5, 0.3, 0.2])
+        >>> lil = sm.LilUCB(delta=0.1, scale=0.5)
+        >>> found = sm.identify(pull, 3, lil, data={"means": means}, seed=1)
+        >>> found.arm, found.stopped_by, found.guarantee
+        (0, 'own rule', 'none')
     """
     arms = whole(arms, "arms", "the number of arms, at least 1")
     runs = whole(runs, "runs", "how often to play, at least 1")

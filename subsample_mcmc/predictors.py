@@ -31,6 +31,18 @@ class Predictors:
         writes those of datum first + i into out[0, i], or of several predictors, k into out[k, i].
         Loop over data innermost, along slices made before, x = data.x[first:]: this vectorises,
         where eta's loop over parameters does not (sm.models.glm: 1.4 to 5 times faster).
+
+    Example:
+        >>> def eta(state, data, n):
+        ...     return state.a[0] + state.b[0] * data.x[n]
+        ...
+        >>> def log_factor(eta, data, n):
+        ...     return data.y[n] * eta - sm.exp(eta)
+        ...
+        >>> data = {"x": np.linspace(-1.0, 1.0, 500), "y": np.arange(500.0) % 5}
+        >>> model = sm.Model(sm.Predictors(eta, log_factor), data, state={"a": 0.0, "b": 0.0})
+        >>> round(float(sm.laplace(model).state["a"]), 1)
+        0.7
     """
 
     eta: Any

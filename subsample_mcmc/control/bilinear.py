@@ -41,6 +41,16 @@ class Bilinear:
     reach: standard deviations by which a cluster must be behind to be ruled out unread.
 
     `Bilinear.fit` estimates all of it from scored pairs.
+
+    Example:
+        >>> colour = np.array([0, 0, 1, 1])
+        >>> table = np.array([[2.0, -3.0], [-3.0, 2.0]])  # alike: +2 nats, different: -3
+        >>> score = sm.Bilinear(tables={"colour": (colour, table)})
+        >>> model = sm.Model(None, {"x": colour}, state={"y": np.arange(4)}, support={"y": 4})
+        >>> kernel = sm.GibbsPartition("y", None, control=score)  # exact: no pair is read
+        >>> labels = sm.sample(model, kernel, draws=50, warmup=0, chains=1, seed=1).draws["y"][0]
+        >>> bool(((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).mean() > 0.6)
+        True
     """
 
     tokens: dict[str, tuple] = field(default_factory=dict)

@@ -86,6 +86,17 @@ class Bins(Control):
         those that log_factor reads count. Sums at any parameters come from moments of the bins'
         X_n, where eta_n = X_n x: an arm costs bins * d^2 / 2 multiplications for d parameters, and
         bins * (q^2 + q + 1) log factors, q now the number of columns and such predictors.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        ...
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> kernel = sm.Gibbs("k", control=sm.Bins())
+        >>> trace = sm.sample(model, kernel, draws=100, warmup=0, chains=1, seed=1)
+        >>> float(trace.draws["k"].mean())
+        3.0
     """
 
     columns: Any = None

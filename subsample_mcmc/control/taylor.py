@@ -72,6 +72,16 @@ class Taylor(Control):
     predict: let the known size of the residuals rule out arms before any datum is read. With
         Predictors(remainder=...) that is proved, and used by all rules; otherwise it is estimated
         from a pilot, and used by rules that are asymptotic anyway.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta"]["predicted"].mean() > 0.9)  # decisions that read no data
+        True
     """
 
     fit: Any

@@ -202,7 +202,13 @@ def changed(kernel: Any, change: Any) -> Any:
 
 
 def cycle(*kernels: Kernel) -> Kernel:
-    """Kernels in turn; the same as first >> second."""
+    """Kernels in turn; the same as first >> second.
+
+    Example:
+        >>> kernel = sm.cycle(sm.Gibbs("k"), sm.Metropolis("mu"))
+        >>> kernel.text() == (sm.Gibbs("k") >> sm.Metropolis("mu")).text()
+        True
+    """
     parts: list[Kernel] = []
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
@@ -214,7 +220,13 @@ def cycle(*kernels: Kernel) -> Kernel:
 
 
 def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
-    """One of several kernels a step: pairs (kernel, weight)."""
+    """One of several kernels a step: pairs (kernel, weight).
+
+    Example:
+        >>> near, far = sm.Metropolis("mu", scale=0.01), sm.Metropolis("mu", scale=1.0)
+        >>> print(sm.mixture((near, 0.9), (far, 0.1)).text())
+        mixture((Metropolis('mu'), 0.9), (Metropolis('mu'), 0.1))
+    """
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Kernel)):
             raise TypeError(f"mixture({pair!r}): give pairs (kernel, weight).")
@@ -227,7 +239,12 @@ def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
 
 
 def repeat(kernel: Kernel, times: int) -> Kernel:
-    """A kernel several times in a row."""
+    """A kernel several times in a row.
+
+    Example:
+        >>> print((sm.Gibbs("k") >> sm.repeat(sm.Metropolis("mu"), 5)).text())
+        Gibbs('k') >> repeat(Metropolis('mu'), 5)
+    """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"repeat({kernel!r}): give a kernel such as sm.Gibbs('k').")
     if int(times) != times or times < 1:
@@ -240,6 +257,13 @@ def when(predicate, kernel: Kernel) -> Kernel:
 
     That it does not is checked at every step: a kernel that could leave the set it runs on would
     not leave the posterior fixed.
+
+    Example:
+        >>> def far(state):
+        ...     return abs(state.k[0]) > 3
+        ...
+        >>> print((sm.Gibbs("k") >> sm.when(far, sm.Metropolis("mu"))).text())
+        Gibbs('k') >> when(far, Metropolis('mu'))
     """
     plain(predicate, "predicate", "predicate(state) -> bool")
     if not isinstance(kernel, Kernel):

@@ -28,6 +28,18 @@ class MergeSplit(Leaf):
     about the sum over all pairs between the two parts: exact for few pairs; for many, of a random
     sample of them, as large as it takes at the selector's delta: its batch and growth are those of
     draws. A merge that is accepted has passed two tests.
+
+    Example:
+        >>> def similarity(data, i, j):
+        ...     return 1.0 - abs(data.x[i] - data.x[j])
+        ...
+        >>> x = np.concatenate([np.zeros(20), np.full(20, 9.0)]) + np.linspace(0.0, 0.5, 40)
+        >>> model = sm.Model(None, {"x": x}, state={"y": np.arange(40)}, support={"y": 40})
+        >>> gibbs = sm.GibbsPartition("y", similarity)
+        >>> kernel = gibbs >> sm.MergeSplit(gibbs)
+        >>> trace = sm.sample(model, kernel, draws=5, warmup=0, chains=1, seed=1)
+        >>> len(np.unique(trace.draws["y"][0, -1]))
+        2
     """
 
     interpreted: ClassVar[bool] = True

@@ -65,6 +65,17 @@ class GibbsPartition(Leaf):
 
     Promises: exact with Exact() or without similarity; else asymptotic: means of few members are
     taken as Gaussian, and what the control leaves over as its fit says. Audits report regret.
+
+    Example:
+        >>> def similarity(data, i, j):
+        ...     return 1.0 - abs(data.x[i] - data.x[j])
+        ...
+        >>> x = np.concatenate([np.zeros(20), np.full(20, 9.0)]) + np.linspace(0.0, 0.5, 40)
+        >>> model = sm.Model(None, {"x": x}, state={"y": np.arange(40)}, support={"y": 40})
+        >>> gibbs = sm.GibbsPartition("y", similarity)
+        >>> trace = sm.sample(model, gibbs, draws=10, warmup=0, chains=1, seed=1)
+        >>> len(np.unique(trace.draws["y"][0, -1]))  # clusters
+        2
     """
 
     interpreted: ClassVar[bool] = True

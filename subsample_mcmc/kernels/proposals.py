@@ -143,6 +143,16 @@ def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
     pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
     posterior, every proposal is accepted, whatever the dimension. A block of varying length takes
     a list of fits, one for each length.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.5), control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta"]["accepted"].mean() > 0.9)  # this posterior is Gaussian
+        True
     """
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"pcn(beta={beta!r}): give a step with 0 < beta <= 1; 1 is independence.")
@@ -154,6 +164,16 @@ def independence(mean, covariance=None) -> Gaussian:
 
     independence(fit), fit = sm.laplace(model), takes both from the fit; a list of fits serves a
     block of varying length.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Metropolis("beta", proposal=sm.independence(fit), control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta"]["accepted"].mean() > 0.9)  # this posterior is Gaussian
+        True
     """
     return Gaussian(mean, moments_given("independence", mean, covariance), 1.0)
 

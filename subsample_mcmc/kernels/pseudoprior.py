@@ -42,6 +42,34 @@ class PseudoPrior:
         tail.
     Draws outside the block's set (square roots below 0) make their model impossible at that step,
     which costs moves but no correctness.
+
+    Example:
+        >>> def log_likelihood(state, data, n):  # a line, or a parabola
+        ...     mean = state.theta[0] + state.theta[1] * data.x[n]
+        ...     if state.q[0] == 1:
+        ...         mean += state.theta[2] * data.x[n] ** 2
+        ...     return -0.5 * (data.y[n] - mean) ** 2
+        ...
+        >>> def log_prior(state):
+        ...     used = 2 + state.q[0]
+        ...     value = -0.919 * used  # its constant differs between the models
+        ...     for j in range(used):
+        ...         value -= 0.5 * state.theta[j] ** 2
+        ...     return value
+        ...
+        >>> x = np.linspace(-1.0, 1.0, 2_000)
+        >>> y = x - 0.3 * x**2 + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.Model(
+        ...     log_likelihood, {"x": x, "y": y}, {"q": 0, "theta": np.zeros(3)}, log_prior,
+        ...     support={"q": 2}, lengths={"theta": ("q", [2, 3])},
+        ... )
+        >>> fits = [sm.laplace(model, "theta", given={"q": k}) for k in range(2)]
+        >>> kernel = sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis(
+        ...     "theta", proposal=sm.independence(fits)
+        ... )
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.draws["q"].mean() > 0.9)  # the parabola's posterior probability
+        True
     """
 
     fit: Any

@@ -45,6 +45,11 @@ class WangLandau(Leaf):
         of Laplace fits. From zero, T steps can bridge decay * log(1 + T / decay) nats at most.
     (Wang and Landau 2001, Phys. Rev. Lett. 86, 2050; annealed as in Chen and Ghahramani 2016,
     Scalable discrete sampling as a multi-armed bandit problem, appendix C.2.)
+
+    Example:
+        >>> kernel = sm.Gibbs("q") >> sm.WangLandau("q", start=[0.0, 4.5])
+        >>> print(kernel.text())
+        Gibbs('q') >> WangLandau('q')
     """
 
     block: str

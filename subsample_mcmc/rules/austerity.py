@@ -32,6 +32,12 @@ class TTest(Rule):
     error of a decision may be far above delta: .34 at delta = .05 with N/batch = 40 looks and
     arms that nearly tie (.19 at growth 2), where Normal(), whose delta is the decision's, has .05.
     Rewards that do not differ at all, variance zero, decide nothing: it reads on.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.3]], 1.0, (2, 50_000))
+        >>> racing = sm.Racing(sm.TTest(), batch=500, growth=1.0)  # looks every 500 rows
+        >>> int(sm.choose(rewards, selector=racing, seed=1).arm), racing.guarantee
+        (1, 'asymptotic')
     """
 
     guarantee: ClassVar[str] = "asymptotic"
@@ -65,6 +71,12 @@ class Confidence(Rule):
 
     spread: width of one interval that holds every reward of both arms, or one width per arm. It is
         checked against the rewards read; a violation is an error.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).uniform([[0.0], [0.4]], 1.0, (2, 50_000))
+        >>> racing = sm.Racing(sm.Confidence(spread=1.0))
+        >>> int(sm.choose(rewards, selector=racing, seed=1).arm), racing.guarantee
+        (1, 'bounded')
     """
 
     spread: float | np.ndarray | None = None

@@ -13,16 +13,14 @@ B_Normal(delta, pi_1) is the B at which a wrong arm is dropped with probability 
     side="table1"  P(some |Z_k| > B) / 2 = delta     (Appendix B, 0 < delta < 1/2)
 
 Table 1 of the paper is not its Eq. 5: it counts a walk that leaves (-B, B) on the right side
-first as decided, and rightly. The two agree to 1e-3 below delta = .01 and differ by about .4 at
-.49. The printed table is right to .003 for delta <= .37 (.0013 too high on average), .034 at .49.
+first as decided, and rightly. The two agree to 1e-3 below delta = .01 and differ by .4 at .49.
+The printed table is right to .003 for delta <= .37, .034 at .49.
 
 B jumps where a look is added (pi_1 = growth^-K), but for a fixed number of looks it is smooth in
 s = sqrt(1 - pi_K), and nearly linear in the boundary x of K independent looks at the same delta.
 So x - B is kept, for each K, as a Chebyshev expansion in s and x; at one delta that is a short
 polynomial in s per K, a boundary line, which a race reads in a few flops (`read_boundary`).
-
-Y. Chen and Z. Ghahramani, "Scalable discrete sampling as a multi-armed bandit problem",
-ICML 2016, arXiv:1506.09039.
+(Chen & Ghahramani, ICML 2016, arXiv:1506.09039.)
 """
 
 from functools import lru_cache
@@ -46,12 +44,15 @@ WHOLE = 1e-10
 TAILS = {"table1": 2, "eq5": 1}
 
 
-# ------------------------------------------------------------------------------------ public
 def b_normal(delta, first_fraction, side: str = "table1", growth: float = 2.0):
     """Boundary B that wrongly drops an arm with probability delta; 0.0 if no look is counted.
 
     From the shipped table (error below 1e-6) for growth 2, delta in [1e-9, .495] and
     first_fraction >= 2^-30, else solved by quadrature. Arrays broadcast, and return an array.
+
+    Example:
+        >>> round(sm.b_normal(0.01, 1e-3), 3)  # the first look reads a thousandth of the rows
+        3.036
     """
     growth = float(growth)
     pairs = np.broadcast(np.asarray(delta, float), np.asarray(first_fraction, float))
@@ -70,7 +71,12 @@ def _b_normal(delta, first_fraction, side, growth):
 
 
 def b_normal_table(side: str = "table1", growth: float = 2.0):
-    """DataFrame laid out like Table 1 of the paper: B for 39 deltas (rows) x 6 first fractions."""
+    """DataFrame laid out like Table 1 of the paper: B for 39 deltas (rows) x 6 first fractions.
+
+    Example:
+        >>> sm.b_normal_table().loc[0.01].round(2).tolist()
+        [3.16, 3.14, 3.06, 3.04, 2.97, 2.93]
+    """
     import pandas as pd
 
     small = [float(f"{digit}e{power}") for power in range(-6, -1) for digit in (1, 3, 5, 7, 9)]
@@ -135,18 +141,14 @@ def check(delta, side, growth, first_fraction=0.5):
     if side not in TAILS:
         raise ValueError(f'side={side!r} is unknown; use side="table1" or side="eq5".')
     if not 0.0 < delta < 1.0:
-        raise ValueError(
-            f"delta={delta} is no error probability; use 0 < delta < 0.5, for instance 0.05."
-        )
+        raise ValueError(f"delta={delta} is no error probability; use 0 < delta < 0.5, say 0.05.")
     if side == "table1" and delta >= 0.5:
         raise ValueError(
             f'delta={delta} would be reached with no boundary at all: side="table1" needs '
             '0 < delta < 0.5; use side="eq5" or a smaller delta.'
         )
     if not 1.01 <= growth < inf:
-        raise ValueError(
-            f"growth={growth} would look at almost every row; use growth >= 1.01, usually 2."
-        )
+        raise ValueError(f"growth={growth} would look at nearly all rows; use 1.01 or more.")
     if not first_fraction > 0.0:
         raise ValueError(
             f"first_fraction={first_fraction} reads nothing at the first look; use "
@@ -154,7 +156,6 @@ def check(delta, side, growth, first_fraction=0.5):
         )
 
 
-# ------------------------------------------------------------------------------------ table
 def _tabulated(delta, growth, count):
     return growth == 2.0 and TABLE_DELTAS[0] <= delta <= TABLE_DELTAS[1] and count <= TABLE_LOOKS
 
@@ -179,7 +180,6 @@ def _tabulated_line(delta, side):
     return line
 
 
-# ------------------------------------------------------------------------------------ solver
 def independent_boundary(delta, count, side):
     """B of independent looks: Phi(B)^count = 1 - delta, or (2 Phi(B) - 1)^count = 1 - 2 delta."""
     return _independent(np.log1p(-TAILS[side] * delta), count, side)

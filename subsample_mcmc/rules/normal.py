@@ -46,6 +46,14 @@ class Normal(Rule):
         Betting.
     prior: of arms with rows of their own, how many pseudo-observations of the usual spread their
         variance starts with. 0, the paper's: a few equal rewards pass for certainty.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
+        >>> racing = sm.Racing(sm.Normal(guard=False), delta=0.001)
+        >>> int(sm.choose(rewards, selector=racing, seed=1).arm)
+        2
+        >>> racing.guarantee
+        'asymptotic'
     """
 
     paired: bool = True

@@ -31,6 +31,12 @@ class BernsteinSerfling(Rule):
         per arm. It is checked against the rewards read; a violation is an error.
     paired: bound the difference to the leader at delta/(D-1) and range C_leader + C_arm; False
         adds two bounds at delta/D.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).uniform([[0.0], [0.3]], 1.0, (2, 100_000))
+        >>> racing = sm.Racing(sm.BernsteinSerfling(spread=1.0))
+        >>> int(sm.choose(rewards, selector=racing, seed=1).arm), racing.guarantee
+        (1, 'bounded')
     """
 
     spread: float | np.ndarray | None = None

@@ -47,6 +47,17 @@ class BayesGap(Selector, Strategy):
         instead of .02). None: does so from two pulls for each arm. judge_last: let the last
         posterior count, which the paper's loop leaves out.
     batch: as a selector, rows of a pull; None: all of them.
+
+    Example:
+        >>> x = np.linspace(0.0, 1.0, 40)
+        >>> prior = np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.2**2)  # neighbours are alike
+        >>> def pull(data, arm, rng):
+        ...     return data.means[arm] + 0.1 * rng.standard_normal()
+        ...
+        >>> data = {"means": np.sin(3.0 * x)}  # best near arm 20
+        >>> found = sm.identify(pull, 40, sm.BayesGap(30, prior, noise=0.01), data=data, seed=1)
+        >>> 18 <= found.arm <= 23  # with fewer pulls than arms
+        True
     """
 
     budget: int

@@ -12,7 +12,14 @@ from subsample_mcmc.selectors.selector import Selector, Sources, failed, not_a_s
 
 @dataclass(frozen=True)
 class Exact(Selector):
-    """Sum every reward of every arm and take the largest total: no error, D N pulls."""
+    """Sum every reward of every arm and take the largest total: no error, D N pulls.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
+        >>> choice = sm.choose(rewards, selector=sm.Exact())
+        >>> int(choice.arm), int(choice.pulls)
+        (2, 150000)
+    """
 
     guarantee: ClassVar[str] = "exact"
 

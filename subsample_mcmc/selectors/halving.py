@@ -56,6 +56,12 @@ class SequentialHalving(Selector, Strategy):
         "adaptive-variance", by upper bounds of the estimated ones (SHAdaVar; delta is theirs).
     variances: of one reward of each arm, over its rows or pulls (nats squared in a sampler).
     Nothing bounds the error: audit it.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.2], [1.0]], 1.0, (3, 20_000))
+        >>> choice = sm.choose(rewards, selector=sm.SequentialHalving(budget=600), seed=1)
+        >>> int(choice.arm), bool(choice.pulls <= 600)
+        (2, True)
     """
 
     budget: int

@@ -80,6 +80,11 @@ class LilUCB(Selector, Strategy):
         is on top again, as the theorem needs it.
     Of the theory variant, lambda is what the proof asks for (20.8 at delta = .1), not the 9 that
         its authors recommend: it stops the later for it.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.2], [1.0]], 1.0, (3, 20_000))
+        >>> int(sm.choose(rewards, selector=sm.LilUCB(delta=0.1), seed=1).arm)
+        2
     """
 
     delta: float = 0.05

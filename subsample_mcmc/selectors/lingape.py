@@ -80,6 +80,16 @@ class LinGapE(Selector, Strategy):
     growth: pull the chosen arm this share of its own pulls again before thinking anew (bandits).
     batch: as a selector, rows read at once. Once as many were read of one arm as there are, or of
         all as an exact decision would, the arms that the bound has not ruled out are summed.
+
+    Example:
+        >>> features = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+        >>> theta = np.array([1.0, 0.2])
+        >>> def pull(data, arm, rng):
+        ...     return data.means[arm] + 0.1 * rng.standard_normal()
+        ...
+        >>> linear = sm.LinGapE(features, noise=0.1, norm=2.0)
+        >>> sm.identify(pull, 3, linear, data={"means": features @ theta}, seed=1).arm
+        0
     """
 
     features: Any
