@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo synthetic test slow lint format types bench bench-chains build clean python
+.PHONY: help demo synthetic test slow pymc pymc-tests lint format types bench bench-chains build clean python
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo 'make synthetic   the synthetic experiment, quick: tables and figures in $(OUT)/'
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
+	@echo 'make pymc    the tests of the bridge to PyMC, in an environment of their own'
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
@@ -41,6 +42,16 @@ test: $(MADE)-test
 
 slow: $(MADE)-test
 	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+
+# PyMC holds numba back, so its environment and its versions are its own.
+pymc:
+	@$(MAKE) --no-print-directory pymc-tests VENV=$(VENV)-pymc \
+	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
+
+pymc-tests: $(MADE)-pymc,test
+	$(BIN)/python -m pytest -n auto tests/test_pymc.py \
+	  "tests/test_architecture.py::test_readme_example_runs[pymc]" $(ARGS)
+	$(BIN)/python examples/pymc_bridge.py
 
 lint: $(MADE)-dev
 	$(BIN)/ruff check .
@@ -63,7 +74,7 @@ build: $(MADE)-dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-pymc $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find subsample_mcmc tests examples notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -------------------------------------------------------------------------------- environment

@@ -47,6 +47,45 @@ for name, choice in [("exact", exact), ("race", race)]:
     print(f"{name:5s}  arm {choice.arm}  {choice.pulls:8d} pulls  {share:6.1%} of the rewards")
 
 # %% [markdown]
+# ## The race, look by look
+#
+# The same in plain numpy. After T rows, read in random order, every arm is compared with the one
+# that leads: how far is its mean behind, and how well is that difference known? An arm is dropped
+# once it is more than B standard errors behind. `sm.b_normal` gives the B with which the winner is
+# dropped, at any look, with probability at most δ/(D − 1) for each rival. Then T doubles. Bars are
+# B standard errors of the difference to the leader, who has none. (The race above read other rows.)
+
+# %%
+delta, batch = 0.01, 64
+bound = sm.b_normal(delta / (D - 1), batch / N, side="eq5")
+order = np.random.default_rng(2).permutation(N)
+alive, seen, looks, pulls = np.arange(D), batch, [], 0
+while len(alive) > 1 and seen < N:
+    read = rewards[alive][:, order[:seen]]
+    behind = read[read.mean(axis=1).argmax()] - read
+    error = np.sqrt(behind.var(axis=1) / seen * (1 - seen / N))
+    out = behind.mean(axis=1) > bound * error
+    pulls += len(alive) * (seen - looks[-1][0] if looks else seen)
+    looks.append((seen, alive, behind.mean(axis=1), bound * error, out))
+    alive, seen = alive[~out], 2 * seen
+print(f"left: {alive}, after {pulls} pulls")
+
+figure, grid = plt.subplots(2, 4, figsize=(10, 5), layout="constrained", sharey=True, sharex=True)
+for axes, (seen, arms, behind, radius, out) in zip(grid.flat, looks[-8:], strict=False):
+    for which, mark, colour in [(~out, "o", "#0072B2"), (out, "x", "#D55E00")]:
+        label = "stays" if mark == "o" else "is dropped"
+        axes.errorbar(
+            -behind[which], arms[which], xerr=radius[which], fmt=mark, color=colour, label=label,
+            capsize=2,
+        )  # fmt: skip
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set(title=f"{seen:,} rows read", yticks=range(D))
+grid[0, 0].set_ylabel("arm")
+grid[1, 0].set(ylabel="arm", xlabel="mean, from the leader's")
+axes.legend(fontsize=8, loc="lower left")
+plt.show()
+
+# %% [markdown]
 # ## The gap decides the cost
 #
 # The same race with smaller and smaller gaps, on a few data sets each. A batch mean of T rewards is

@@ -116,7 +116,9 @@ trace.report()
 # %% [markdown]
 # ## The posterior
 #
-# `draws` has an array of shape (chains, draws, ...) per block; `to_arviz` hands them to ArviZ.
+# `draws` has an array of shape (chains, draws, ...) per block; `to_arviz` hands them to ArviZ. With
+# `to_arviz(log_likelihood=model, thin=…)` it has the log likelihood of every datum at some draws,
+# too, which `az.loo` and `az.compare` need.
 
 # %%
 print("lags drawn:", np.unique(trace.draws["lag"]), "(17 was simulated)")
@@ -136,11 +138,11 @@ plt.show()
 # %% [markdown]
 # ## What it cost
 #
-# Left: the share of all rewards that each kernel read along the run, 1 for both Exact ones, whose
-# lines coincide. Right: how its decisions ended.
+# Left: the share of all rewards that each kernel read along the run. For both Exact ones it is a
+# half, as they remember the sum of the state that they stand at. Right: how decisions ended.
 
 # %%
-trace.plot_cost()
+trace.plot(panels=("read", "ended"))
 plt.show()
 
 # %% [markdown]

@@ -129,7 +129,7 @@ chosen
 
 # %%
 chosen.plot()
-trace.plot_cost()
+trace.plot(panels=("read", "ended"))
 plt.show()
 
 # %% [markdown]
@@ -181,9 +181,13 @@ tilts = -found[list(ORDERS)].to_numpy()
 estimates = tilts - np.logaddexp.reduce(tilts, axis=1, keepdims=True)
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-for k, order in enumerate(ORDERS):
-    axes.plot(found["rewards_read"] / 1e6, estimates[:, k], f"C{k}", label=f"q = {order}")
-    axes.axhline(chosen.table.log_probability[order], color=f"C{k}", linewidth=0.8, linestyle=":")
+colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#000000"]  # of Okabe and Ito
+dashes = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2))]
+for order, estimate, colour, dash in zip(ORDERS, estimates.T, colours, dashes, strict=True):
+    axes.plot(
+        found["rewards_read"] / 1e6, estimate, color=colour, linestyle=dash, label=f"q = {order}"
+    )
+    axes.axhline(chosen.table.log_probability[order], color=colour, linewidth=0.5)
 axes.set(xlabel="log likelihoods evaluated, millions", ylabel="log p(q | data), nats")
 axes.legend(fontsize=8)
 plt.show()

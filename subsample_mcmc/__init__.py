@@ -2,8 +2,10 @@
 
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import models as models
+from subsample_mcmc import pymc as pymc
 from subsample_mcmc.audit import audit
 from subsample_mcmc.bandits.identification import Identification, Identifications
+from subsample_mcmc.cite import cite
 from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.control.bilinear import Bilinear
 from subsample_mcmc.control.bins import Bins
@@ -36,6 +38,7 @@ from subsample_mcmc.model import Model
 from subsample_mcmc.plan import Plan, plan
 from subsample_mcmc.population import Population
 from subsample_mcmc.predictors import Predictors
+from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.rules.austerity import Confidence, TTest
 from subsample_mcmc.rules.betting import Betting
 from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
@@ -94,11 +97,13 @@ __all__ = [
     "b_normal",
     "b_normal_table",
     "choose",
+    "cite",
     "cycle",
     "delayed",
     "draw",
     "exp",
     "expected_pulls",
+    "from_pymc",
     "identify",
     "independence",
     "interval",

@@ -23,6 +23,15 @@ def audit(
     The exact decision sums all data under the same Gumbels and uniforms; it never uses the race's
     own sums. kernel: whose decisions, with its selectors replaced; default a Gibbs or Metropolis
     kernel for every block. trace: start where it ended, else in the model's initial state.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> report = sm.audit(model, sm.Racing(delta=0.01), steps=200, warmup=0, seed=1)
+        >>> report.rows[0]["audited"], report.rows[0]["error"] <= 0.05
+        (200, True)
     """
     if not isinstance(selector, Selector):
         raise TypeError(f"selector={selector!r}: give a selector such as sm.Racing(delta=0.01).")

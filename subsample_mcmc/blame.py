@@ -1,13 +1,49 @@
 """Why a chain broke: the exception, with kernel, arm, datum and state."""
 
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.errors import RewardError, SpreadError
+from subsample_mcmc.errors import CompileError, RewardError, SpreadError
+from subsample_mcmc.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.kernels.kernel import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.kernels.trial import Judge
 from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
+from subsample_mcmc.tables import datum_of
+
+MOST_SHOWN = 4  # components of a block in a message
+
+
+@contextmanager
+def blaming(model):
+    """Turn an error of the compiler into one that names the user's function and line."""
+    try:
+        yield
+    except NUMBA_ERRORS as error:
+        told = f"the model cannot be compiled: {' '.join(str(error).split())[:600]}"
+        raise CompileError(uncompiled(model) or told) from error
+
+
+def uncompiled(model) -> str:
+    """Which of a model's functions does not compile, and why; empty if all do."""
+    state = model.state(model.ints.copy(), model.floats.copy())
+    if model.prepare is not None and (told := compiles(model.prepare, (state, model.data), FLAGS)):
+        return told
+    given = (state, model.data, np.int64(0), *model.extra(state))
+    told = "" if model.log_likelihood is None else compiles(model.log_likelihood, given, FLAGS)
+    if not told and model.log_prior is not None:
+        told = compiles(model.log_prior, (state,), FLAGS)
+    return told
+
+
+def at_datum(model, state, n: int, made: tuple) -> float:
+    """The log likelihood of a datum; as compiled where plain Python raises."""
+    try:
+        return float(model.log_likelihood(state, model.data, n, *made))
+    except (ArithmeticError, ValueError):
+        compiled = jit(model.log_likelihood, flags=FLAGS, user=True)
+        return float(compiled(state, model.data, np.int64(n), *made))
 
 
 def explanation(walker: Any) -> Exception:
@@ -35,16 +71,22 @@ def explanation(walker: Any) -> Exception:
         )
     if code == ALL_IMPOSSIBLE:
         return RewardError(
-            f"{where}: every arm is impossible, the current value included; {state}. Start "
-            "where likelihood and prior are positive."
+            f"{where}: every arm is impossible, the current value included; {state}"
+            f"{why_impossible(walker)}. Start where likelihood and prior are positive: "
+            "sm.sample(..., start=[{...}, ...]), a state per chain, or another state in sm.Model."
         )
-    if row < 0:  # an exact sum does not say which of its terms it was
-        row = first_bad(walker, int(now.kernel), arm, code)
-    datum = f" at datum {row}" if row >= 0 else ""
+    told = None
+    if row < 0 or code == NOT_FINITE:  # an exact sum does not say which of its terms it was
+        told = first_bad(walker, int(now.kernel), arm, code, row)
+        row = told[0] if told else row
+    datum = f" at datum {row}{datum_of(model.data, row, model.size)}" if row >= 0 else ""
     if code == NOT_FINITE:
+        value, block = (f"{told[1]}", told[2]) if told else ("nan or +inf", "")
         return RewardError(
-            f"{where}: log_likelihood is nan or +inf{datum} for {candidate(model, leaf, arm)}; "
-            f"{state}. It must be finite, or -inf where the state is impossible."
+            f"{where}: log_likelihood is {value}{datum} for {candidate(model, leaf, arm)}{block}; "
+            f"{state}. It must be finite, or -inf where the state is impossible. A nan is often "
+            "the log or root of a negative number: correct or drop the datum, or declare where a "
+            "block ends, constraints={'sigma': sm.positive}."
         )
     if code == OUT_OF_SPREAD:
         return SpreadError(
@@ -55,30 +97,55 @@ def explanation(walker: Any) -> Exception:
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
 
 
-def first_bad(walker: Any, leaf: int, arm: int, code: int) -> int:
-    """The first datum whose log likelihood cannot be added, found by a scan; -1 if none is."""
+def why_impossible(walker: Any) -> str:
+    """Which part of the density is zero in the current state, in words, if it can be told."""
+    model = walker.program.model
+    state = model.state(walker.ints, walker.floats)
+    if model.log_prior is not None and model.log_prior(state) == -np.inf:
+        return ", where log_prior is -inf"
+    if model.log_likelihood is None:
+        return ""
+    try:
+        with np.errstate(all="ignore"):
+            made = model.extra(state)
+            for n in range(model.size):
+                if at_datum(model, state, n, made) == -np.inf:
+                    datum = f"{n}{datum_of(model.data, n, model.size)}"
+                    return f", where log_likelihood is -inf at datum {datum}"
+    except Exception:  # a message must not fail
+        return ""
+    return ""
+
+
+def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
+    """(datum, its log likelihood, the block there), if it cannot be added; row: where, or -1.
+
+    None if no such datum is found by a scan: a gradient's point is not known here.
+    """
     model = walker.program.model
     judge = next((j for j in judges(walker.tools) if j.trial.target[0].leaf == leaf), None)
     if judge is None:
-        return -1
+        return None
     trial, target = judge.trial, judge.trial.target[0]
     where, value = (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
     first = int(target.start + max(target.site, 0))
     last = first + (1 if target.site >= 0 else int(target.length))
     kept = where[first:last].copy()
     where[first:last] = value
+    shown = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
+    shown = f" = {shown}" if last == first + 1 else f" = [{shown}{', ...' * (last - first > 4)}]"
     try:
         with np.errstate(all="ignore"):
             made = model.extra(trial.state)
-            for n in range(model.size):
-                found = model.log_likelihood(trial.state, model.data, n, *made)
+            for n in range(model.size) if row < 0 else (row,):
+                found = at_datum(model, trial.state, n, made)
                 if not found < np.inf if code == NOT_FINITE else found == -np.inf:
-                    return n
-    except ArithmeticError:  # plain Python raises where compiled code goes on
-        return -1
+                    return n, found, "" if target.site >= 0 else shown
+    except Exception:  # of a user's function: a message must not fail
+        return None
     finally:
         where[first:last] = kept
-    return -1
+    return None
 
 
 def judges(tools):

@@ -2,6 +2,8 @@
 
 import dis
 import types
+from collections.abc import Iterator
+from typing import Any
 
 
 def instructions(code) -> list[dis.Instruction]:
@@ -28,3 +30,35 @@ def attribute_chains(code, name) -> set[tuple[str, ...]]:
             chain = [] if i.argval == name else None
     nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return found.union(*(attribute_chains(c, name) for c in nested))
+
+
+def outside(function) -> Iterator[tuple[str, Any]]:
+    """Names and values that a function, or one nested in it, reads from its module and closure."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    for name in sorted(set().union(*(loaded_globals(code) for code in codes))):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not defined yet
+            continue
+
+
+def reads_argument(function, position: int) -> bool:
+    """Does a function look at an argument before it gives its name to something else."""
+    code = function.__code__
+    if position >= code.co_argcount:
+        return True  # *args: nobody knows
+    name = code.co_varnames[position]
+    if name in code.co_cellvars:  # an inner function sees it
+        return True
+    for i in instructions(code):
+        if i.opname == "LOAD_FAST_AND_CLEAR":  # a comprehension puts it aside
+            continue
+        names = i.argval if isinstance(i.argval, tuple) else (i.argval,)  # two in one: Python 3.13
+        if "_FAST" in i.opname and name in names:
+            return i.opname.split("_FAST")[names.index(name)].strip("_") == "LOAD"
+    return False

@@ -29,7 +29,13 @@ SLOW = 2.0  # seconds after which a progress bar appears
 
 
 class Choice(NamedTuple):
-    """One decision: the arm, what it cost, and whether anything was left to chance."""
+    """One decision: the arm, what it cost, and whether anything was left to chance.
+
+    Example:
+        >>> choice = sm.choose([[0.0, 1.0], [2.0, 3.0]], selector=sm.Exact())
+        >>> int(choice.arm), int(choice.pulls), bool(choice.exact)
+        (1, 4, True)
+    """
 
     arm: int
     pulls: int
@@ -41,7 +47,17 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Draws:
-    """Many decisions: one entry per draw in every array."""
+    """Many decisions: one entry per draw in every array.
+
+    Example:
+        >>> data = {"y": np.ones(100)}
+        >>> population = sm.Population(lambda data, arm, n: data.y[n] * arm, data, arms=3)
+        >>> draws = sm.draw(population, size=4, selector=sm.Exact(), seed=1)
+        >>> draws.arms.tolist(), draws.share_read
+        ([2, 2, 2, 2], 1.0)
+        >>> draws.to_frame().columns.tolist()[:3]
+        ['arm', 'pulls', 'rounds']
+    """
 
     arms: np.ndarray
     pulls: np.ndarray
@@ -96,6 +112,14 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     rewards: (arms, N) array with shared rows, list of 1-D arrays of any lengths (arms with rows
     of their own), or sm.Population (whose log prior counts). offsets: one number per arm, -inf
     excludes it; default zeros, no Gumbels. seed: of the rows that are read.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
+        >>> choice = sm.choose(rewards, seed=1)
+        >>> int(choice.arm), bool(choice.pulls < rewards.size / 20)
+        (2, True)
+        >>> int(sm.choose(rewards, offsets=[0.0, 1e6, 0.0], seed=1).arm)
+        1
     """
     population = rewards if isinstance(rewards, Population) else Table(rewards)
     total = np.zeros(population.arms) if offsets is None else np.asarray(offsets, dtype=float)
@@ -122,6 +146,17 @@ def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
     selector: default Racing(). seed: None, an int, a SeedSequence, or a Generator, which is
     advanced. The Gumbels do not depend on the selector: with one seed, Exact() and Racing()
     decide under the same Gumbels. progress: a bar; None shows it when the work takes seconds.
+
+    Example:
+        >>> def log_factor(data, arm, n):
+        ...     return -abs(data.y[n] - data.location[arm])
+        >>> y = np.random.default_rng(0).normal(1.0, 1.0, 50_000)
+        >>> population = sm.Population(log_factor, {"y": y, "location": np.arange(3.0)}, arms=3)
+        >>> draws = sm.draw(population, size=200, seed=1)
+        >>> np.bincount(draws.arms, minlength=3).tolist()
+        [0, 200, 0]
+        >>> bool(draws.share_read < 0.05)
+        True
     """
     if not isinstance(population, Population):
         raise TypeError(

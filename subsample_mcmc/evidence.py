@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.drawing import FILLS, axes_of
 from subsample_mcmc.multistate import Estimate, estimate
 
 FEW_EFFECTIVE, FEW_ENTRIES = 50, 10  # draws of a value that are too few for an error bar
@@ -225,24 +226,21 @@ class ModelProbabilities:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
+    def to_frame(self) -> Any:
+        """A pandas table with one row per value: a copy of `table`."""
+        return self.table.copy()
+
     def plot(self, axes: Any = None, labels: Sequence | None = None) -> Any:
         """Log probabilities with two standard errors, as bars: matplotlib axes."""
         if axes is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise ImportError(
-                    "plot draws with matplotlib, which is not installed: "
-                    "pip install 'subsample-mcmc[plots]'."
-                ) from error
-            axes = plt.subplots(figsize=(6, 4), layout="constrained")[1]
+            (axes,) = axes_of("plot", None, 1, (6.0, 4.0))
         known = np.isfinite(self.table["log_probability"].to_numpy())
         rows, at = self.table[known], np.arange(len(known))
         doubled = 2.0 * rows["log_probability_se"].to_numpy()
         axes.bar(
             at[known], rows["log_probability"], yerr=np.where(np.isfinite(doubled), doubled, 0.0),
-            capsize=4,
+            capsize=4, facecolor=FILLS[1], edgecolor="black", linewidth=0.6,
         )  # fmt: skip
         axes.set_xticks(at, [str(label) for label in (self.labels if labels is None else labels)])
-        axes.set(xlabel=self.name, ylabel="log posterior probability")
+        axes.set(xlabel=self.name, ylabel="log posterior probability, ± 2 standard errors")
         return axes

@@ -43,7 +43,6 @@ class Experiment:
         >>> experiment = sm.Experiment(sm.SequentialHalving(budget=12), arms=3, seed=1)
         >>> while (arm := experiment.ask()) is not None:
         ...     experiment.tell(rewards[arm])
-        ...
         >>> experiment.result().arm
         1
     """

@@ -3,8 +3,10 @@
 import numpy as np
 
 from subsample_mcmc.errors import RewardError, SpreadError
+from subsample_mcmc.population import Population
 from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
 from subsample_mcmc.selectors.selector import sources_of
+from subsample_mcmc.tables import datum_of
 
 
 def explanation(population, selector, record) -> Exception:
@@ -19,10 +21,13 @@ def explanation(population, selector, record) -> Exception:
         row = first_bad(population, arm, record.ended)
     value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
     where = f"reward of arm {arm} at datum {row} is {value}"
+    own = isinstance(population, Population)  # of a table the reward says all
+    datum = datum_of(population.data, row, population.size) if own and row >= 0 else ""
     if record.ended == NOT_FINITE:
         return RewardError(
-            f"the {where}: rewards must be finite, or -inf for an impossible arm. "
-            "Clean or floor it."
+            f"the {where}{datum}: rewards must be finite, or -inf for an impossible arm. A nan is "
+            "often the log or root of a negative number, or a missing value: correct or drop the "
+            "datum, or return -inf where the arm is impossible."
         )
     if record.ended == OUT_OF_SPREAD:
         return SpreadError(

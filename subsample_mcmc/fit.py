@@ -13,6 +13,7 @@ from scipy.stats import multivariate_normal, norm
 
 from subsample_mcmc.constraints import COORDINATES, ROOTS, SIMPLEX, inside
 from subsample_mcmc.coordinates import Coordinates, free_at, label
+from subsample_mcmc.drawing import pyplot
 from subsample_mcmc.matching import moments
 from subsample_mcmc.population import whole
 
@@ -38,6 +39,14 @@ class Fit:
     starts: log densities to which the searches came (with many data: on some of them); -inf: none.
     repaired: eigenvalues of the negative Hessian that were not positive and were raised.
     passes: times that all data were read.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> np.sqrt(np.diag(fit.covariance)).round(2).tolist(), bool(np.isfinite(fit.log_evidence))
+        ([0.02, 0.04], True)
     """
 
     model: Any
@@ -62,6 +71,17 @@ class Fit:
         for name, j in rows[:SHOWN]:
             told += f"\n  {name:<10} {self.point[j]:.5g} +- {spread[j]:.2g}"
         return told + (f"\n  ... {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+
+    def to_frame(self) -> Any:
+        """A pandas table with one row per component: mode, and sd to first order around it."""
+        import pandas
+
+        spread = np.linalg.norm(self.coordinates.slopes(self.mean) @ self.factor, axis=1)
+        names, at = zip(
+            *((label(v.block, j), v.block.start + j) for v, j in self.components()), strict=True
+        )
+        index = pandas.Index(names, name="component")
+        return pandas.DataFrame({"mode": self.point[[*at]], "sd": spread[[*at]]}, index)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -183,10 +203,7 @@ class Fit:
 
     def plot(self, trace=None) -> Any:
         """The Gaussian's density of each component, against draws of a trace: a Figure."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError("plot: pip install 'subsample-mcmc[plots]' for matplotlib") from error
+        plt = pyplot("fit.plot")
         co, z, rng = self.coordinates, np.linspace(-4.0, 4.0, 401), np.random.default_rng(0)
         rows = [(v.block, j) for v, j in self.components()][:PANELS]
         shape = -(-len(rows) // 4), min(4, len(rows))

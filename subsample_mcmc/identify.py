@@ -49,7 +49,6 @@ def identify(
     Example:
         >>> def pull(data, arm, rng):
         ...     return data.means[arm] + 0.5 * rng.standard_normal()
-        ...
         >>> means = np.array([0.5, 0.3, 0.2])
         >>> lil = sm.LilUCB(delta=0.1, scale=0.5)
         >>> found = sm.identify(pull, 3, lil, data={"means": means}, seed=1)
@@ -138,10 +137,11 @@ class Game:
                 then = time.monotonic()
                 over = player.run(self.pull, data, player.total + step)
                 step = step * 2 if time.monotonic() - then < PATIENT / 2 else max(step // 2, 1)
-                bar = bar or bar_of(
-                    started, progress, total=player.strategy.most_pulls(self.arms), desc="pulls",
-                    unit="pull", unit_scale=True,
-                )  # fmt: skip
+                if bar is None:  # one without a total is false
+                    bar = bar_of(
+                        started, progress, total=player.strategy.most_pulls(self.arms),
+                        desc="pulls", unit="pull", unit_scale=True,
+                    )  # fmt: skip
                 if bar is not None:
                     bar.update(player.total - bar.n)
         finally:
@@ -182,7 +182,8 @@ class Game:
         with ThreadPoolExecutor(cores) as pool:
             try:
                 for _ in pool.map(play, range(len(seeds))):
-                    bar = bar or bar_of(began, progress, total=len(seeds), desc="runs", unit="run")
+                    if bar is None:
+                        bar = bar_of(began, progress, total=len(seeds), desc="runs", unit="run")
                     if bar is not None:
                         bar.update(1)
             except KeyboardInterrupt:

@@ -11,8 +11,16 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.population import BIG, LARGEST, prepared, read_only
 from subsample_mcmc.predictors import Predictors
-from subsample_mcmc.records import record
-from subsample_mcmc.userfunction import number, plain, try_once, warn_of_slow_math
+from subsample_mcmc.records import record, similar
+from subsample_mcmc.tables import is_frame
+from subsample_mcmc.userfunction import (
+    called_with,
+    judged,
+    must_not_capture,
+    must_read_datum,
+    try_once,
+    warn_of_slow_math,
+)
 from subsample_mcmc.variables import add_lengths, variables
 
 HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
@@ -27,8 +35,8 @@ class Model:
         kernels that bring their target (sm.GibbsPartition); data may then have any lengths, N is
         that of the first.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
-        read by field, data.y[n]. Not copied. Give a matrix as one array per column: data.x1[n]
-        compiles to vector instructions, data.x[n, 1] does not (6 times slower).
+        or a data frame. Read by field, data.y[n]. Not copied. Give a matrix as one array per
+        column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1.
     log_prior(state) -> float; default 0.
@@ -41,16 +49,27 @@ class Model:
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
         where the discrete block k, a number, has value i, only the first lengths[i] components of
         theta exist. The others keep their initial values: no function may depend on them.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     z = (data.y[n] - 0.5 * state.k[0]) / state.sigma[0]
+        ...     return -abs(z) - sm.log(state.sigma[0])
+        >>> model = sm.Model(
+        ...     log_likelihood, data={"y": np.random.default_rng(0).laplace(1.5, 2.0, 5_000)},
+        ...     state={"k": 0, "sigma": 1.0}, support={"k": 6}, constraints={"sigma": sm.positive},
+        ... )
+        >>> model
+        Model(log_likelihood, N=5000, blocks: k, sigma)
     """
 
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
         touches=None, prepare=None, lengths=None,
     ):  # fmt: skip
-        if not isinstance(data, dict) and not hasattr(data, "_fields"):
+        if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
             raise TypeError(
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
-                '{"y": y}, so that log_likelihood can read data.y[n].'
+                '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
         self.data = prepared(data)
         count = first_length if log_likelihood is None else common_length
@@ -106,7 +125,10 @@ class Model:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))
         if unknown:
-            raise ValueError(f"block {unknown[0]!r} is not in the state, which has {self.names}.")
+            raise ValueError(
+                f"block {unknown[0]!r} is not in the state, which has "
+                f"{', '.join(self.names)}.{similar(unknown[0], self.names)}"
+            )
         for name, value in values.items():
             variable = self.variables[name]
             block, given = variable.block, np.asarray(value)
@@ -116,7 +138,12 @@ class Model:
                     f"{block.shape}."
                 )
             if block.discrete and given.dtype.kind not in "biu":
-                raise TypeError(f"state {name} has dtype {given.dtype}: block {name} is discrete.")
+                raise TypeError(
+                    f"state {name} has dtype {given.dtype}, the value {given.flat[0]}: block "
+                    f"{name} is discrete, because sm.Model was given integers for it. Give whole "
+                    f"numbers, 0 .. {variable.support - 1}; or floats to sm.Model, if it is "
+                    "continuous."
+                )
             if not block.discrete:
                 given = given.astype(float)
                 if not np.all(np.isfinite(given)):
@@ -125,7 +152,8 @@ class Model:
             elif not np.all((given >= 0) & (given < variable.support)):
                 raise ValueError(
                     f"state {name} has values {given.min()} .. {given.max()}: its support is "
-                    f"0 .. {variable.support - 1}."
+                    f"0 .. {variable.support - 1}, because support[{name!r}]={variable.support}. "
+                    "Start inside, or count from 0, or enlarge the support."
                 )
             flat = ints if block.discrete else floats
             flat[block.start : block.start + block.length] = given.ravel()
@@ -139,9 +167,10 @@ class Model:
         state = self.state(self.ints, self.floats)
         made: tuple = ()
         if self.prepare is not None:
-            result = plain(self.prepare, "prepare", "prepare(state, data) -> tuple")(
-                state, self.data
+            result = called_with(
+                self.prepare, "prepare", {"state": state, "data": self.data}, "tuple"
             )
+            must_not_capture(self.prepare, "prepare", self.size, shared=True)
             if not isinstance(result, tuple):
                 raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
             made = (result,)
@@ -157,11 +186,13 @@ class Model:
         if self.predictors is not None and self.predictors.etas is not None:
             self.predictors.check_etas(self)
         if self.log_likelihood is not None:
+            if self.predictors is None and self.size > 1:
+                must_read_datum(self.log_likelihood, "log_likelihood", names[:3])
+            must_not_capture(self.log_likelihood, "log_likelihood", self.size, shared=True)
             warn_of_slow_math(self.log_likelihood)
         if self.log_prior is not None:
-            prior = plain(self.log_prior, "log_prior", "log_prior(state) -> float")
-            with np.errstate(all="ignore"):
-                value = number(prior(state), "log_prior(state)")
+            value = called_with(self.log_prior, "log_prior", {"state": state})
+            value = judged(value, "log_prior(state)", self.log_prior)
             if not -np.inf < value < np.inf:
                 raise ValueError(
                     f"log_prior is {value} at the initial state {self.show()}: start where the "

@@ -36,6 +36,15 @@ class Plan:
 
     G and N v are medians over decisions made exactly; `expected` is what Prop. 7 says of them, as
     a share of all rewards; `read` and the time are what the variant did.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> found = sm.plan(model, sm.Gibbs("k"), steps=50, warmup=0, seed=1)
+        >>> found.to_frame()["variant"].tolist()
+        ['as given', 'exact']
     """
 
     def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=()):
@@ -65,27 +74,16 @@ class Plan:
 
     __repr__ = __str__
 
-    def plot(self, axes: Any = None) -> Any:
-        """Nats between the best two arms against the spread of what a race estimates them from."""
-        if axes is None:
-            import matplotlib.pyplot as plt
+    def plot(self, axes: Any = None, panels: Any = None) -> Any:
+        """Matplotlib axes, an array of one per panel: what the pilots took, and why.
 
-            axes = plt.subplots(figsize=(7, 5), layout="constrained")[1]
-        for (kernel, variant), (gaps, spreads) in self.decisions.items():
-            axes.plot(np.sqrt(spreads), gaps, ".", alpha=0.5, label=f"{kernel}, {variant}")
-        low, high = axes.get_xlim()
-        line = np.geomspace(max(low, 1e-9 * high), high, 50)
-        for share in (1e-3, 1e-2, 0.1):
-            # 3 standard errors of N times the mean of a share f of the rows: 3 sqrt(N v (1/f - 1)).
-            axes.plot(line, 3.0 * line * np.sqrt(1.0 / share - 1.0), "k:", linewidth=0.8)
-            where = (line[-1], 3.0 * line[-1] / np.sqrt(share))
-            axes.annotate(f"reads {share:.1%}", where, ha="right", fontsize=8)
-        axes.set(xscale="log", yscale="log", xlabel="sqrt(N v): spread of the difference, nats")
-        nats = np.concatenate([gaps for gaps, _ in self.decisions.values()])
-        axes.set_ylim(0.3 * nats.min(), 30.0 * nats.max())
-        axes.set_ylabel("G: what the best arm is ahead, nats")
-        axes.legend(fontsize=8)
-        return axes
+        panels: names of "times" (per decision; a star is the advice), "shares" (of all rewards:
+        read, and expected) and "gaps" (G of each decision against what a race tells it from, with
+        lines of equal cost); None: all. axes: as many of your own, or None for a new figure.
+        """
+        from subsample_mcmc.planfigures import plot_plan
+
+        return plot_plan(self, axes, panels)
 
     def design(self, kernel: str, variant: str, error: float = 1e-3) -> dict[str, float]:
         """The batch and delta of Racing(Normal()) that read least, erring at most so often.
@@ -145,6 +143,15 @@ def plan(
     each is given to every kernel that decides. Pilots start at the fit of a control variate, if
     there is one, else in the model's initial state. A pilot takes `steps` draws, once to time it
     and once to audit it, and seconds to compile.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> found = sm.plan(model, sm.Gibbs("k"), {"bins": sm.Bins()}, steps=50, warmup=0, seed=1)
+        >>> [row["variant"] for row in found.rows]
+        ['as given', 'bins', 'exact']
     """
     if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
         raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
@@ -225,6 +232,7 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
     """One row of the plan."""
     total = {k: v.sum() for k, v in timed.stats[label].items()}
     gap = spread = expected = np.nan
+    arms, delta = leaf.facts(model)["arms"] or 2, getattr(leaf.selector, "delta", None)
     if checked is not None:
         stats = checked.stats[label]
         seen = (stats["audited"] > 0) & (stats["margin"] > 0.0)
@@ -233,7 +241,6 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
         if len(gaps):
             decisions[label, name] = gaps, spreads
             gap, spread = float(np.median(gaps)), float(np.median(spreads))
-            arms = leaf.facts(model)["arms"] or 2
             selector = leaf.selector if isinstance(leaf.selector, Racing) else Racing()
             always = 0
             if isinstance(getattr(leaf, "control", None), Control):
@@ -248,6 +255,7 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
         "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
         "predicted": total["predicted"] / max(total["decisions"], 1),
         "us a decision": 1e6 * float(timed.seconds.sum()) / max(every, 1),
+        "arms": arms, "delta": delta,
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What is raced: N rewards for each arm, given as a function of one datum and never stored."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,13 @@ import numpy as np
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.records import as_record
 from subsample_mcmc.rules.race import Shape
-from subsample_mcmc.userfunction import try_once, warn_of_slow_math
+from subsample_mcmc.tables import as_array, by_name, coarse
+from subsample_mcmc.userfunction import (
+    must_not_capture,
+    must_read_datum,
+    try_once,
+    warn_of_slow_math,
+)
 
 LARGEST = 2**32 - 1
 BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
@@ -20,10 +27,20 @@ class Population:
     uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value. n is an
     unsigned integer (that is what lets the loop vectorise): index with it, and write float(n)
     before negating it or subtracting from it. Numbers that change go into data.
-    data: tuple, NamedTuple or dict of arrays (memory-mapped ones included). They are not copied:
-        what you change in place, the next decision sees.
+    data: tuple, NamedTuple or dict of arrays (memory-mapped ones included), or a data frame. They
+        are not copied: what you change in place, the next decision sees.
     arms: how many. size: rows; default the length of the first array.
     log_prior: what does not depend on data, one number per arm; default zeros.
+
+    Example:
+        >>> def log_factor(data, arm, n):
+        ...     return -abs(data.y[n] - data.location[arm])
+        >>> y = np.random.default_rng(0).normal(1.0, 1.0, 50_000)
+        >>> population = sm.Population(log_factor, {"y": y, "location": np.arange(3.0)}, arms=3)
+        >>> population
+        Population(log_factor, arms=3, size=50000)
+        >>> sm.draw(population, size=5, seed=1).arms.tolist()
+        [1, 1, 1, 1, 1]
     """
 
     def __init__(self, log_factor, data, arms, size=None, log_prior=None):
@@ -51,6 +68,9 @@ class Population:
                 "every array that is read at n must have as many rows as the population (size, by "
                 "default the length of the first array).",
             )  # fmt: skip
+        if self.size > 1:
+            must_read_datum(log_factor, "log_factor", ("data", "arm", "n"))
+        must_not_capture(log_factor, "log_factor", self.size, shared=False)
         warn_of_slow_math(log_factor)
         self.reward = jit(log_factor, flags=FLAGS, user=True, inner="always")
         self.context = self.data
@@ -124,7 +144,11 @@ def whole(value, name, meaning) -> int:
 def numeric(array: np.ndarray, name: str) -> np.ndarray:
     """`array` if it holds real numbers, or an error that names it."""
     if array.dtype.kind not in "biuf" or array.dtype.itemsize not in (1, 2, 4, 8):
-        raise TypeError(f"{name} has dtype {array.dtype}: give real numbers, such as float64.")
+        advice = ": give real numbers, such as float64."
+        if array.dtype.kind in "OUST" and array.size:
+            advice += f" It holds {array.flat[0]!r}, say: .astype(float) if all are numbers, else "
+            advice += "codes, np.unique(x, return_inverse=True)[1]."
+        raise TypeError(f"{name} has dtype {array.dtype}{advice}")
     if array.dtype == np.float16 or not array.dtype.isnative:
         raise TypeError(f"{name} has dtype {array.dtype}: use .astype(float).")
     return array
@@ -139,8 +163,12 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 def prepared(data) -> tuple:
     """Data as a tuple or record of read-only arrays and numbers."""
-    if isinstance(data, np.ndarray):
-        raise TypeError("data is an array: give a tuple of arrays, such as (y,), or a dict.")
+    data = by_name(data)
+    if isinstance(data, np.ndarray) or hasattr(data, "to_numpy"):
+        raise TypeError(
+            f"data is one {type(data).__name__}: give a dict of arrays, such as {{'y': y}}, a data "
+            "frame, or a tuple of arrays, (y,)."
+        )
     fields = as_record(data)
     names = getattr(fields, "_fields", [f"data[{i}]" for i in range(len(fields))])
     values: list = []
@@ -148,7 +176,10 @@ def prepared(data) -> tuple:
         if isinstance(value, bool | int | float | np.number):
             values.append(value)
             continue
-        values.append(read_only(numeric(np.asanyarray(value), f"data {name}")))
+        array = numeric(as_array(value, name), f"data {name}")
+        if told := coarse(array):
+            warnings.warn(f"data {name} {told}", stacklevel=3)
+        values.append(read_only(array))
     return type(fields)(*values) if hasattr(fields, "_fields") else tuple(values)
 
 

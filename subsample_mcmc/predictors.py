@@ -35,10 +35,8 @@ class Predictors:
     Example:
         >>> def eta(state, data, n):
         ...     return state.a[0] + state.b[0] * data.x[n]
-        ...
         >>> def log_factor(eta, data, n):
         ...     return data.y[n] * eta - sm.exp(eta)
-        ...
         >>> data = {"x": np.linspace(-1.0, 1.0, 500), "y": np.arange(500.0) % 5}
         >>> model = sm.Model(sm.Predictors(eta, log_factor), data, state={"a": 0.0, "b": 0.0})
         >>> round(float(sm.laplace(model).state["a"]), 1)

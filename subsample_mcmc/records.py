@@ -8,11 +8,40 @@ gives the one class for a tuple of fields, and this module rebuilds it from its 
 import keyword
 import re
 from collections import namedtuple
+from difflib import get_close_matches
+
+
+def similar(name: str, known) -> str:
+    """The end of a sentence that asks for what was probably meant, or nothing."""
+    found = get_close_matches(name, [str(k) for k in known], 1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def no_field(self, name: str):
+    """What a misspelt field raises, instead of an error that knows nothing of the others."""
+    if name.startswith("__"):  # asked by copy, pickle, numpy, not by a user
+        raise AttributeError(name)
+    raise AttributeError(
+        f"there is no {name!r} here: the names are {', '.join(self._fields)}."
+        f"{similar(name, self._fields)}"
+    )
+
+
+def item(self, key):
+    """Item `key` by its place; a name is refused with how it is read."""
+    if isinstance(key, str):
+        raise TypeError(
+            f"[{key!r}]: names are read with a dot, .{key} (blocks and columns are arrays: "
+            f"state.mu[0], data.y[n]). The names here are {', '.join(self._fields)}."
+        )
+    return tuple.__getitem__(self, key)
 
 
 def record(*fields: str) -> type:
     """The one NamedTuple class with these fields, importable so that caches can name it."""
     for field in fields:
+        if not isinstance(field, str):
+            raise TypeError(f"the name {field!r} cannot be a field: give a text, like 'x1'.")
         if not field.isidentifier() or field.startswith("_") or keyword.iskeyword(field):
             raise ValueError(
                 f"the name {field!r} cannot be a field: give an identifier that is no Python "
@@ -21,6 +50,8 @@ def record(*fields: str) -> type:
     name = "R" + "".join(f"{len(field)}{field}" for field in fields)
     if name not in globals():
         globals()[name] = namedtuple(name, fields, module=__name__)
+        for method, function in (("__getattr__", no_field), ("__getitem__", item)):
+            setattr(globals()[name], method, function)
     return globals()[name]
 
 

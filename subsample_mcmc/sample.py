@@ -1,6 +1,7 @@
 """Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def sample(
     cores: chains that run at a time; default all cores. parallel: None runs them in threads; the
         name of a joblib backend ("loky", "dask", "ray") runs them there.
     Ctrl-C ends the run with what there is.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=50, warmup=0, chains=2, seed=1, audit=0.1)
+        >>> trace.draws["k"].shape, int(trace.stats["k"]["wrong"].sum())
+        ((2, 50), 0)
     """
     draws, thin = whole(draws, "draws", "how many, at least 1"), whole(thin, "thin", "at least 1")
     chains = whole(chains, "chains", "how many, at least 1")
@@ -50,6 +60,8 @@ def sample(
         raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
     cores = workers(cores, parallel)
     program = Program(model, kernel)
+    if warmup == 0:
+        warn_of_cold_start(program.kernel)
     entropy, key = root_of(seed)
     plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
     plan.start = starts(model, start, chains, plan)
@@ -68,6 +80,17 @@ def resume(
     The model and the kernel are given again, and checked against the stored run: a change of
     functions, data, kernels or versions is refused with its name. draws: the new total per chain,
     to go further than was asked for.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.nc")
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=20, warmup=0, chains=2, store=path)
+        >>> sm.resume(path, model, sm.Gibbs("k"), draws=50).draws["k"].shape  # 30 more
+        (2, 50)
     """
     cores = workers(cores, parallel)
     found = files.peek(path)
@@ -111,7 +134,19 @@ def resume(
 
 
 def load(path: str | os.PathLike) -> Trace:
-    """The draws of a stored run, also of one that is still going on."""
+    """The draws of a stored run, also of one that is still going on.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.nc")
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=20, warmup=0, chains=2, store=path)
+        >>> sm.load(path).draws["k"].shape
+        (2, 20)
+    """
     found = files.read(path)
     return Trace(found.meta, found.chains)
 
@@ -168,6 +203,19 @@ def workers(cores: int | None, parallel: str | None) -> int:
     if parallel is not None:
         joblib_with(parallel)
     return whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+
+
+def warn_of_cold_start(kernel: Kernel) -> None:
+    """Say which kernels would adapt in a warm-up that there is not."""
+    for label, leaf in labelled(kernel):
+        if leaf.learns:
+            given = getattr(leaf, leaf.learns)
+            warnings.warn(
+                f"warmup=0: kernel {label}, {leaf.text()}, adapts its {leaf.learns} in warm-up, "
+                f"and keeps {leaf.learns}={given!r:.40} without. Give warmup=500, say, or "
+                "adapt=False to the kernel to keep it knowingly.",
+                stacklevel=3,
+            )
 
 
 def data_of(program: Program, member: Member) -> files.ChainData:

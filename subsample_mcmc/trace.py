@@ -1,24 +1,19 @@
 """What `sample` returns: the draws by name, what every kernel counted, and ways to look at both."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc import store
+from subsample_mcmc import arvizgroups, store
 from subsample_mcmc.evidence import ModelProbabilities, probabilities
 from subsample_mcmc.layout import TALLY, Layout
 from subsample_mcmc.report import Report
 
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
-WINDOWS = 50  # a run is smoothed over one part of so many: longer hides a drift, shorter is noise
-
-# Fields of TALLY that belong with any sampler's statistics; the others are about decisions.
-_SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
-_ENDS = ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
-_DECISIONS = tuple(field for field in TALLY.names or () if field not in _SAMPLER)
 
 
 class Mixing(NamedTuple):
@@ -36,8 +31,19 @@ class Trace:
     """Draws of every block, (chains, draws, ...), and what every kernel counted per draw.
 
     `draws["theta"]` has the shape of the block behind (chains, draws); `stats[kernel][field]` is
-    (chains, draws). `to_arviz`, `to_frame`, `report` and `plot_cost` are views of the same
+    (chains, draws). `to_arviz`, `to_frame`, `report` and `plot` are views of the same
     numbers; `meta` says how they were made and `seconds` how long each chain took.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=50, warmup=0, chains=2, seed=1)
+        >>> trace.draws["k"].shape, trace.stats["k"]["pulls"].shape
+        ((2, 50), (2, 50))
+        >>> trace.to_frame().columns.tolist()
+        ['chain', 'draw', 'k']
     """
 
     def __init__(self, meta: dict[str, Any], chains: Sequence[Any]):
@@ -135,63 +141,25 @@ class Trace:
         known = [ess for ess in found if ess == ess]
         return Mixing(min(known, default=np.nan), sites, len(chosen), stuck, moved, finite)
 
-    def to_arviz(self, observed: Any = None) -> Any:
+    def to_arviz(
+        self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,
+        progress: bool | None = None,
+    ) -> Any:  # fmt: skip
         """ArviZ's container: InferenceData before ArviZ 1, xarray's DataTree from it on.
 
-        Groups are posterior, sample_stats, decisions (what racing counted; "<kernel>_<field>",
-        as in sample_stats) and, when `observed` is a dict or named tuple of arrays,
-        observed_data. A "/" in a name becomes "|", because netCDF reserves it.
+        Groups are posterior, sample_stats and decisions (what racing counted; "<kernel>_<field>",
+        as in sample_stats). A "/" in a name becomes "|", because netCDF reserves it.
+
+        observed: a dict or named tuple of arrays, for a group observed_data.
+        log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
+            chain, draw, obs, which az.loo and az.compare need: the function's value for every
+            datum at every draw, all data read. It is named as the one array of observed, else
+            "log_likelihood". To compare models, their functions must keep constants that differ.
+        thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
+        progress: a bar; None shows it when the work takes seconds.
         """
-        import arviz
-        import xarray
-
-        if observed is not None:
-            observed = _as_dict(observed)
-        attrs = self._attributes()
-        groups = {"posterior": self._dataset(self.draws, attrs)}
-        tallies, rest = {}, {}
-        for kernel, fields in self.stats.items():
-            for field, values in fields.items():
-                group = tallies if field in _DECISIONS else rest
-                label = f"{kernel}_{field}"
-                while label in group:  # kernels "a" and "a_b" with fields "b_c" and "c"
-                    label += "_"
-                group[label] = values
-        groups["sample_stats"] = self._dataset(rest, attrs)
-        groups["decisions"] = self._dataset(tallies, attrs)
-        if observed is not None:
-            groups["observed_data"] = xarray.Dataset(
-                {_name(k): (_dims(k, v, 0), v) for k, v in observed.items()}
-            )
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            tree = xarray.DataTree.from_dict(groups)
-            tree.attrs.update(attrs)
-            return tree
-        return arviz.InferenceData(attrs=attrs, **groups)
-
-    def _attributes(self) -> dict[str, str | float]:
-        kernels = self.meta["kernels"]
-        tilted = [kernel["block"] for kernel in kernels if kernel.get("kind") == "WangLandau"]
-        text = self.meta.get("describe") or ", ".join(kernel["label"] for kernel in kernels)
-        return {
-            "inference_library": "subsample_mcmc",
-            "inference_library_version": str(self.meta["version"]),
-            "version": str(self.meta["version"]),
-            "seed": str(self.meta["seed"]),  # text: seeds may be wider than netCDF's integers
-            "kernels": text,
-            "guarantee": str(self.meta["guarantee"]),
-            "sampling_time": float(self.seconds.max()),  # chains run side by side
-            **({"tilted": ", ".join(tilted)} if tilted else {}),
-        }
-
-    def _dataset(self, arrays: Mapping[str, np.ndarray], attrs: dict) -> Any:
-        import xarray
-
-        chains, draws = self.shape
-        return xarray.Dataset(
-            {_name(k): (("chain", "draw", *_dims(k, v, 2)), v) for k, v in arrays.items()},
-            coords={"chain": np.arange(chains), "draw": np.arange(draws)},
-            attrs=attrs,
+        return arvizgroups.to_arviz(
+            self, self._arrays[:2], observed, log_likelihood, thin, progress
         )
 
     def to_frame(self) -> Any:
@@ -209,47 +177,46 @@ class Trace:
                 columns[label] = values[(..., *site)].ravel()
         return pandas.DataFrame(columns)
 
-    def plot_cost(self, axes: Any = None) -> Any:
-        """Two axes: the share of rewards read along the run, and how decisions ended.
+    def decisions(self) -> Any:
+        """A pandas table of what decisions cost: a row per kernel, chain and draw.
 
-        `axes`: a pair of matplotlib axes; None makes a figure.
+        Columns are kernel, chain, draw and what was counted: decisions, pulls (rewards read),
+        everything (those of exact decisions), how they ended, audited, wrong, regret, ...
         """
-        deciding = {
-            kernel: stats
-            for kernel, stats in self.stats.items()
-            if "everything" in stats and stats["decisions"].any()
-        }
-        if not deciding:
-            raise ValueError(
-                f"the kernels {list(self.stats)} made no decisions in {self.shape[1]} draws, so "
-                "there is no cost to plot; use a kernel with a selector, like sm.Gibbs."
-            )
-        if axes is None:
-            try:
-                import matplotlib.pyplot as plt
-            except ImportError as error:
-                raise ImportError(
-                    "plot_cost draws with matplotlib, which is not installed: "
-                    "pip install 'subsample-mcmc[plots]'."
-                ) from error
-            axes = plt.subplots(1, 2, figsize=(10, 1.5 + 0.5 * max(4, len(deciding))))[1]
-            axes[0].figure.set_layout_engine("constrained")
-        along, ended = axes
-        for kernel, stats in deciding.items():
-            along.plot(_rolling_share(stats["pulls"], stats["everything"]), label=kernel)
-        along.set(xlabel="draw", ylabel="share of rewards read")
-        if any(stats["pulls"].any() for stats in deciding.values()):
-            along.set_yscale("log")  # shares of .1% and 50% are both of interest
-        along.legend()
-        left = np.zeros(len(deciding))
-        for end in _ENDS:
-            share = np.array([s[end].sum() / s["decisions"].sum() for s in deciding.values()])
-            ended.barh(list(deciding), share, left=left, label=end)
-            left += share
-        ended.invert_yaxis()
-        ended.set(xlabel="share of decisions, by how they ended", xlim=(0, 1))
-        ended.legend(ncols=len(_ENDS), loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8)
-        return axes
+        import pandas
+
+        columns: dict[str, list] = {name: [] for name in ("kernel", "chain", "draw")}
+        columns |= {field: [] for field in TALLY.names or ()}
+        chain, draw = (axis.ravel() for axis in np.indices(self.shape))
+        for kernel, stats in self.stats.items():
+            if set(TALLY.names or ()) <= set(stats):  # it makes decisions
+                at = {"kernel": np.full(chain.size, kernel, object), "chain": chain, "draw": draw}
+                for name, parts in columns.items():
+                    parts.append(at[name] if name in at else stats[name].ravel())
+        joined = {k: np.concatenate(parts) if parts else [] for k, parts in columns.items()}
+        return pandas.DataFrame(joined)
+
+    def plot(self, axes: Any = None, panels: Any = None) -> Any:
+        """What ArviZ does not draw: matplotlib axes, an array of one per panel.
+
+        panels: names of "read" (share of rewards read along the run), "margins" (nats between the
+        best two arms against what a race tells them from, of audited decisions), "errors" (audited
+        error rates with their bounds, and delta), "ended" (how decisions ended), "ess_per_second"
+        and "ess_per_million" (rewards read); None: all that have something to show. axes: as many
+        of your own, or None for a new figure, `trace.plot()[0].figure`.
+        """
+        from subsample_mcmc.figures import plot_trace
+
+        return plot_trace(self, axes, panels)
+
+    def to_html(self, path: str | os.PathLike | None = None) -> str:
+        """One HTML page that needs no other file: report, summary, figures; written to `path`."""
+        from subsample_mcmc.page import page
+
+        text = page(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
 
 def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
@@ -258,36 +225,3 @@ def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
     for at in np.ndindex(labels.shape[:2]):
         found[at] = np.bincount(labels[at])[labels[at][sites]]
     return found
-
-
-def _rolling_share(read: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Rewards read over all rewards, of all chains, in a window that ends at each draw."""
-    window = max(1, read.shape[1] // WINDOWS)
-    sums = []
-    for counts in (read, whole):
-        total = np.concatenate([[0.0], np.cumsum(counts.sum(0), dtype=float)])
-        first = np.maximum(0, np.arange(1, len(total)) - window)
-        sums.append(total[1:] - total[first])
-    # A window without decisions is a gap in the line.
-    return np.divide(sums[0], sums[1], out=np.full_like(sums[0], np.nan), where=sums[1] > 0)
-
-
-def _as_dict(observed: Any) -> dict[str, np.ndarray]:
-    """Data as arrays by name, from a dict or a named tuple."""
-    if hasattr(observed, "_asdict"):
-        observed = observed._asdict()
-    if not isinstance(observed, Mapping):
-        raise TypeError(
-            f"observed={observed!r:.60} is a {type(observed).__name__}; it must be a dict of "
-            "arrays, like the data given to sm.Model: observed={'y': y}."
-        )
-    return {name: np.asarray(values) for name, values in observed.items()}
-
-
-def _name(name: str) -> str:
-    return name.replace("/", "|")
-
-
-def _dims(name: str, values: np.ndarray, after: int) -> tuple[str, ...]:
-    """ArviZ's own names of dimensions, so that its plots label them as usual."""
-    return tuple(f"{_name(name)}_dim_{i}" for i in range(values.ndim - after))

@@ -1,17 +1,20 @@
 """A user's function, first called as plain Python: mistakes show with an ordinary traceback."""
 
 import inspect
+import linecache
 import math
+import re
 import types
 import warnings
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.bytecode import attribute_chains, loaded_globals
-from subsample_mcmc.errors import SlowMathWarning
+from subsample_mcmc.bytecode import attribute_chains, loaded_globals, outside, reads_argument
+from subsample_mcmc.errors import SlowMathWarning, unread_field
 
 SLOW = ("log", "log1p", "exp")
+LARGE = 1 << 20  # bytes of an array beyond which it may not be compiled into a function
 
 
 def plain(function, name: str, call: str) -> types.FunctionType:
@@ -22,14 +25,52 @@ def plain(function, name: str, call: str) -> types.FunctionType:
     return found
 
 
-def try_once(function, name: str, arguments: dict[str, Any], hint: str = "") -> float | None:
-    """Call a user function of one datum uncompiled; its value, or None if only numbers failed."""
-    names = ", ".join(arguments)
-    called = plain(function, name, f"{name}({names}) -> float")
-    shown = f"{name}({', '.join(_shown(k, v) for k, v in arguments.items())})"
+def called_with(function, name: str, arguments: dict[str, Any], result: str = "float") -> Any:
+    """What a user function returns, called uncompiled; a mistake in it is shown with advice."""
+    call = f"{name}({', '.join(arguments)}) -> {result}"
+    called = plain(function, name, call)
+    try:
+        inspect.signature(called).bind(*arguments.values())
+    except TypeError as error:
+        raise TypeError(
+            f"{called.__name__}{inspect.signature(called)} does not take the {len(arguments)} "
+            f"arguments that it is called with ({error}): define it as {call}."
+        ) from None
     try:
         with np.errstate(all="ignore"):
-            value = called(*arguments.values())
+            return called(*arguments.values())
+    except Exception as error:
+        if not isinstance(error, ArithmeticError | IndexError):
+            for advice in advised(error, called, arguments):
+                error.add_note(advice)
+        raise
+
+
+def advised(error: Exception, called, arguments: dict[str, Any]):
+    """What to do about an exception of a user function, as notes below its traceback."""
+    frame, lines = error.__traceback__, []
+    while frame is not None:
+        if frame.tb_frame.f_code is called.__code__:
+            lines.append(linecache.getline(called.__code__.co_filename, frame.tb_lineno))
+        frame = frame.tb_next
+    for position, role in enumerate(arguments):
+        if role in ("state", "data") and position < called.__code__.co_argcount and lines:
+            given = arguments[role]
+            own = called.__code__.co_varnames[position]
+            if isinstance(error, TypeError | ValueError) and (told := unread_field(lines[0], own)):
+                yield told
+            if not hasattr(given, "_fields") and re.search(rf"\b{own}(\.|\[['\"])", lines[0]):
+                yield (
+                    f"{own} was given as a plain tuple, without names: read {own}[0], or give a "
+                    'dict such as {"y": y}, to read data.y[n].'
+                )
+
+
+def try_once(function, name: str, arguments: dict[str, Any], hint: str = "") -> float | None:
+    """Call a user function of one datum uncompiled; its value, or None if only numbers failed."""
+    shown = f"{name}({', '.join(_shown(k, v) for k, v in arguments.items())})"
+    try:
+        value = called_with(function, name, arguments)
     except (ZeroDivisionError, OverflowError):
         return None  # compiled code returns inf or nan here, which is judged when data are read
     except IndexError as error:
@@ -40,7 +81,71 @@ def try_once(function, name: str, arguments: dict[str, Any], hint: str = "") -> 
         if "math domain error" in str(error) or "expected a" in str(error):
             return None
         raise
-    return number(value, shown)
+    return judged(value, shown, function)
+
+
+def judged(value, shown: str, function) -> float:
+    """`value` as a float; if it is an array, the error shows which block or column was not read."""
+    try:
+        return number(value, shown)
+    except TypeError as error:
+        called = getattr(function, "py_func", function)
+        try:
+            lines = inspect.getsourcelines(called)[0]
+        except (OSError, TypeError):  # typed at a prompt
+            lines = []
+        named = called.__code__.co_varnames[: called.__code__.co_argcount]
+        told = (unread_field(line, own) for line in lines for own in named)
+        if np.ndim(value) and (advice := next(filter(None, told), "")):
+            error.add_note(advice)
+        raise
+
+
+def must_read_datum(function, name: str, arguments: tuple[str, ...]) -> None:
+    """Refuse a function that reads data and never n: it sums over the data itself."""
+    called = plain(function, name, f"{name}({', '.join(arguments)}) -> float")
+    data, n = arguments.index("data"), arguments.index("n")
+    if reads_argument(called, data) and not reads_argument(called, n):
+        own = called.__code__.co_varnames
+        raise ValueError(
+            f"{name} reads {own[data]} and never its argument {own[n]}, so that every datum would "
+            "have the same value: it must return the term of ONE datum, read as "
+            f"{own[data]}.y[{own[n]}]. Drop its sum or loop over the data: the package adds up."
+        )
+
+
+def must_not_capture(function, name: str, size: int, shared: bool) -> None:
+    """Refuse large arrays from outside, which would be compiled in; shared: data have one length.
+
+    Compiled code holds a copy of such an array, does not see it change, and with it is too large
+    for the cache on disk.
+    """
+    seen: list[Any] = [getattr(function, "py_func", function)]
+    for user in seen:  # and the functions that it calls
+        for found, value in outside(user):
+            value = getattr(value, "py_func", value)
+            if isinstance(value, types.FunctionType) and value not in seen:
+                if (value.__module__ or "").partition(".")[0] not in (__package__, "numpy"):
+                    seen.append(value)
+            if not isinstance(value, np.ndarray) or value.nbytes <= LARGE:
+                continue
+            given = (
+                f"{name} reads {found!r}, an array of shape {value.shape} "
+                f"({value.nbytes / 1e6:.0f} MB), from outside: it would be copied into the machine "
+                "code, compiled anew in every process, and not see changes."
+            )
+            if not shared or len(value) == size:
+                index = "n" if len(value) == size else "i"
+                raise ValueError(
+                    f"{given} Pass it as data, data={{..., {found!r}: {found}}}, and read "
+                    f"data.{found}[{index}]."
+                )
+            warnings.warn(
+                f"{given} Pass it as data, the same for every datum, which takes no memory: "
+                f"data={{..., {found!r}: np.broadcast_to({found}, (N, *{found}.shape))}}, and read "
+                f"data.{found}[n, i].",
+                stacklevel=4,
+            )
 
 
 def _shown(name, value) -> str:
@@ -50,7 +155,12 @@ def _shown(name, value) -> str:
 def number(value, shown: str) -> float:
     """`value` as a float, or an error that says what was returned."""
     if isinstance(value, np.ndarray) and value.ndim:
-        advice = " for datum n. Drop the sum over data: the race does it." if "n=" in shown else "."
+        advice = (
+            " for datum n. Read the datum alone, data.y[n], and drop the sum over data: the "
+            "package adds up."
+            if "n=" in shown
+            else "."
+        )
         if value.shape == (1,) and "state" in shown:
             advice = ". Blocks are arrays, even of one number: read state.mu[0], not state.mu."
         raise TypeError(
@@ -62,6 +172,7 @@ def number(value, shown: str) -> float:
         raise TypeError(
             f"{shown} returned {value!r} ({type(value).__name__}); it must return one float"
             + (" for datum n." if "n=" in shown else ".")
+            + (" Does it end without return?" if value is None else "")
         )
     return float(np.asarray(value).reshape(()))
 

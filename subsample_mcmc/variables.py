@@ -54,14 +54,22 @@ def variables(state, support, constraints, touches, size) -> dict[str, Variable]
             not discrete and (name in support or name in touches)
         ):
             wrong = "constraints" if discrete else "support or touches"
+            kinds = ("discrete", "continuous") if discrete else ("continuous", "discrete")
+            given, other = ("integers", "floats") if discrete else ("floats", "integers")
             raise ValueError(
-                f"block {name} is {'discrete' if discrete else 'continuous'}: {wrong} do not apply."
+                f"block {name} is {kinds[0]}: {wrong} do not apply. The type in state decides, and "
+                f"{array.flat[0]} is one of {given}: give {other} if it is {kinds[1]}, or else "
+                f"drop {wrong}."
             )
         shape = array.shape
         block = Block(name, discrete, shape, at[discrete])
         at[discrete] += block.length
         values = (
-            whole(support[name], f"support[{name!r}]", "the number of values, at least 1")
+            whole(
+                support[name],
+                f"support[{name!r}]",
+                "the number of values, K, at least 1: the block takes 0 .. K-1",
+            )
             if discrete
             else 0
         )

@@ -236,7 +236,7 @@ def next_order(rng, state, data):
 
 
 def test_a_chain_runs_over_all_orders():
-    kernel = sm.Metropolis("theta", scale=0.05, selector=sm.Exact()) >> next_order
+    kernel = sm.Metropolis("theta", 0.05, selector=sm.Exact(), adapt=False) >> next_order
     trace = sm.sample(MODEL, kernel, draws=30, warmup=0, chains=1, seed=1, progress=False)
     assert set(trace.draws["q"].ravel()) == {0, 1, 2}
     table = MODEL.summary(trace)

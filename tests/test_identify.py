@@ -259,6 +259,10 @@ def test_progress_is_silent_or_shown(capfd):
     assert "pulls" in capfd.readouterr().err
     sm.identify(pull, 3, HEURISTIC, seed=1, runs=3, **loud)
     assert "runs" in capfd.readouterr().err
+    # Of a run of several rounds the bar lives on, though nobody knows its end.
+    close = sm.LilUCB(delta=0.1, scale=1.0)
+    sm.identify(lambda arm, rng: 0.1 * arm + rng.standard_normal(), 3, close, seed=1, progress=True)
+    assert "pulls" in capfd.readouterr().err
 
 
 # --------------------------------------------------------------------------------------- mistakes

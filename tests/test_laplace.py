@@ -106,6 +106,10 @@ def test_gaussian_posterior_is_exact(rng, predictors):
     assert fit.passes <= 3 and fit.repaired == 0
     np.testing.assert_array_equal(fit.point, fit.mean)
     np.testing.assert_array_equal(fit.state["beta"], fit.mean)
+    table = fit.to_frame()
+    assert table.index.tolist() == ["beta[0]", "beta[1]", "beta[2]"]
+    np.testing.assert_array_equal(table["mode"], fit.mean)
+    np.testing.assert_allclose(table["sd"], np.sqrt(np.diag(fit.covariance)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("predictors", [True, False])
@@ -234,6 +238,9 @@ def test_mode_of_a_scale_in_free_coordinates(rng, coordinates):
                           top + 8 * sd)[0]  # fmt: skip
     assert fit.log_evidence == pytest.approx(ends[2] + np.log(area), abs=0.01)  # of order 1/N
     assert f"sigma      {fit.state['sigma']:.5g} +- " in repr(fit)
+    slope = np.exp(INVERSE[coordinates][1](fit.mean[0]))  # dx/du
+    assert fit.to_frame().loc["sigma", "sd"] == pytest.approx(slope * sd, rel=1e-6)
+    assert fit.to_frame().loc["sigma", "mode"] == fit.state["sigma"]
 
 
 def share_likelihood(state, data, n):

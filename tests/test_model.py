@@ -147,7 +147,7 @@ CSR = (np.arange(7), np.array([0, 1, 2, 3, 4, 0]))
         ({"constraints": {"q": sm.positive}}, ValueError, "constraints names 'q'"),
         ({"constraints": {"k": sm.positive}}, ValueError, "k is discrete: constraints"),
         ({"constraints": {"mu": "positive"}}, TypeError, r"constraints\['mu'\]='positive'"),
-        ({"constraints": {"w": sm.interval(0.3, 1)}}, ValueError, r"interval\(0.3, 1\)"),
+        ({"constraints": {"w": sm.interval(0.3, 1)}}, ValueError, r"interval\(0.3, 1"),
         ({"touches": {"q": CSR}}, ValueError, "touches names 'q'"),
         ({"touches": {"mu": CSR}}, ValueError, "mu is continuous: support or touches"),
         ({"touches": {"z": 3}}, TypeError, r"touches\['z'\]: give \(indptr, indices\)"),

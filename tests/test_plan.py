@@ -132,13 +132,16 @@ def test_it_is_a_table(found):
 def test_it_is_a_figure(found):
     import matplotlib.pyplot as plt
 
-    axes = found.plot()
-    labels = axes.get_legend_handles_labels()[1]
-    assert labels == [f"beta, {variant}" for variant in VARIANTS[:-1]]
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    axes.figure.canvas.draw()
-    given = plt.figure().subplots()
-    assert found.plot(given) is given
+    times, shares, gaps = found.plot()
+    drawn = [line.get_xdata()[0] for line in times.get_lines() if len(line.get_xdata())]
+    assert drawn == [row["us a decision"] for row in found.rows]
+    np.testing.assert_array_equal(
+        shares.get_lines()[1].get_xdata(), [row["expected"] for row in found.rows]
+    )
+    labels = gaps.get_legend_handles_labels()[1]
+    assert [label.partition(" (")[0] for label in labels] == VARIANTS[:-1]
+    assert {(row["arms"], row["delta"]) for row in found.rows[:3]} == {(2, 0.01)}
+    times.figure.canvas.draw()
     plt.close("all")
 
 

@@ -359,6 +359,7 @@ def test_wrong_numbers_touch_nothing(given, finished):
 
 
 # -------------------------------------------------------------------------------- what breaks
+@pytest.mark.filterwarnings("ignore:warmup=0")
 def test_a_bad_number_leaves_the_store_whole(tmp_path):
     path, model = tmp_path / "run.nc", runs.model(data=runs.data(limit=0.45))
     with pytest.raises(sm.RewardError, match="datum 17") as first:

@@ -1,6 +1,5 @@
-"""The result object: draws and counts by name, and its views for ArviZ, pandas and matplotlib."""
+"""The result object: draws and counts by name, and its views for ArviZ and pandas."""
 
-import sys
 from collections import namedtuple
 from types import SimpleNamespace
 
@@ -237,42 +236,3 @@ def test_mixing_of_a_wide_block_looks_at_some_sites(rng):
     trace = made({"wide": rng.normal(size=(1, 20, 1000)), "none": np.zeros((1, 20, 0))}, {"g": {}})
     assert trace.mixing("wide")[1:3] == (1000, 200)
     assert trace.mixing("none")[1:3] == (0, 0)
-
-
-# -------------------------------------------------------------------------------------- plot
-def test_cost_is_plotted(trace):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    left, right = trace.plot_cost()
-    (line,) = left.get_lines()  # the kernel without decisions has no line
-    assert line.get_label() == "Gibbs('k')"
-    np.testing.assert_allclose(line.get_ydata(), 0.125)
-    assert [text.get_text() for text in right.get_yticklabels()] == ["Gibbs('k')"]
-    assert sum(bar.get_width() for bar in right.patches) == pytest.approx(1.0)
-    left.figure.canvas.draw()
-    own = pyplot.subplots(1, 2)[1]
-    assert trace.plot_cost(own) is own
-    pyplot.close("all")
-
-
-def test_cost_is_a_moving_share_with_gaps(blocks):
-    pytest.importorskip("matplotlib")
-    pulls = np.tile(np.repeat([10, 0], 100), (4, 1))
-    everything = np.tile(np.repeat([100, 0], 100), (4, 1))
-    pulls[:, 50:100], pulls[:, :2] = 20, 0
-    counts = {"decisions": 1, "raced": 1, "pulls": pulls, "everything": everything}
-    left, _ = made({"theta": blocks["theta"]}, {"g": counts}).plot_cost()
-    share = left.get_lines()[0].get_ydata()  # windows of 200 / 50 draws
-    np.testing.assert_allclose(share[[0, 3, 10, 50, 51, 53]], [0, 0.05, 0.1, 0.125, 0.15, 0.2])
-    np.testing.assert_allclose(share[102], 0.2)
-    assert np.isnan(share[103:]).all()
-    left.figure.canvas.draw()
-    left, _ = made({"theta": blocks["theta"]}, {"g": counts | {"pulls": 0}}).plot_cost()
-    left.figure.canvas.draw()  # nothing read, as when one arm is always alone
-
-
-def test_cost_refuses_what_it_cannot_plot(trace, blocks, monkeypatch):
-    with pytest.raises(ValueError, match=r"\['g'\] made no decisions in 200 draws"):
-        made(blocks, {"g": {}}).plot_cost()
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r"pip install 'subsample-mcmc\[plots\]'"):
-        trace.plot_cost()

@@ -81,7 +81,7 @@ def likelihood(state, data, n):
     return -0.5 * (data.y[n] - state.mu[0]) ** 2
 
 model = sm.Model(likelihood, {"y": np.zeros(3)}, {"mu": 0.25})
-sm.sample(model, sm.Metropolis("mu", selector=sm.Exact()), draws=5, warmup=0, chains=1,
+sm.sample(model, sm.Metropolis("mu", selector=sm.Exact()), draws=5, warmup=5, chains=1,
           progress=False)
 """
 

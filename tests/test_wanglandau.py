@@ -313,6 +313,7 @@ def test_thousands_of_nats_without():
     assert unseen["log_probability_se"].isna().all()
 
 
+@pytest.mark.filterwarnings("ignore:warmup=0")
 def test_no_warmup_no_tilt():
     trace = run(warmup=0, draws=300, evidence=0.1 * EVIDENCE)
     assert not trace.stats["q_tilt"]["tilt"].any()
@@ -463,6 +464,7 @@ def test_what_it_says(trace, capsys):
     assert any("use trace.model_probabilities('q')" in note for note in report.notes)
     found = trace.model_probabilities("q", labels=[5, 10, 15, 20, 25, 30], against=15)
     assert found.table.index.tolist() == [5, 10, 15, 20, 25, 30]
+    assert found.to_frame().equals(found.table) and found.to_frame() is not found.table
     shown = repr(found)
     assert shown.startswith("q: 6 values, 4 chains x 1,000 draws, their tilts undone")
     assert "Warnings" not in shown and max(map(len, shown.splitlines())) < 100

@@ -90,7 +90,6 @@ class Bins(Control):
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
-        ...
         >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
         >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
         >>> kernel = sm.Gibbs("k", control=sm.Bins())

@@ -261,7 +261,6 @@ def when(predicate, kernel: Kernel) -> Kernel:
     Example:
         >>> def far(state):
         ...     return abs(state.k[0]) > 3
-        ...
         >>> print((sm.Gibbs("k") >> sm.when(far, sm.Metropolis("mu"))).text())
         Gibbs('k') >> when(far, Metropolis('mu'))
     """

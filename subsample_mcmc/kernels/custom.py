@@ -188,6 +188,13 @@ def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom
     name in `stats`. It is compiled; if it cannot be, the chain's loop runs in Python, with the
     same draws up to rounding. guarantee: what you know it leaves fixed ("exact", "unadjusted",
     ...); nothing here can check that for you, except a small model whose posterior you know.
+
+    Example:
+        >>> @sm.kernel(writes="mu")
+        ... def refresh(rng, state, data):
+        ...     state.mu[0] = data.y.mean() + rng.standard_normal() / np.sqrt(len(data.y))
+        >>> print((refresh >> sm.Gibbs("k")).text())
+        refresh(mu) >> Gibbs('k')
     """
     if callable(writes) or not writes:
         raise TypeError('kernel(writes=...): name the blocks it updates: @sm.kernel(writes="mu").')

@@ -17,6 +17,7 @@ import numpy as np
 from subsample_mcmc.kernels.controlled import Control
 from subsample_mcmc.layout import TALLY, Column
 from subsample_mcmc.model import Model
+from subsample_mcmc.records import similar
 from subsample_mcmc.selectors.racing import Racing
 from subsample_mcmc.selectors.selector import Selector
 from subsample_mcmc.variables import Variable
@@ -138,6 +139,11 @@ class Leaf(Kernel):
         raise TypeError(f"{type(self).__name__} must define writes.")
 
     @property
+    def learns(self) -> str:
+        """What it adapts in warm-up, by the name of its argument; empty: nothing."""
+        return ""
+
+    @property
     def label(self) -> str:
         """What statistics are filed under; made unique by `labelled`."""
         return "_".join(self.writes)
@@ -252,7 +258,8 @@ def check(kernel: Kernel, model: Model) -> None:
         missing = [name for name in leaf.writes if name not in model.variables]
         if missing:
             raise ValueError(
-                f"kernel {label} moves {missing[0]!r}, which is no block of {model.names}."
+                f"kernel {label} moves {missing[0]!r}, which is no block of {model.names}: name "
+                f"one of these.{similar(missing[0], model.names)}"
             )
         if model.log_likelihood is None and not leaf.own_target:
             raise ValueError(
@@ -264,9 +271,13 @@ def check(kernel: Kernel, model: Model) -> None:
         moved |= set(leaf.writes)
     still = [name for name in model.names if name not in moved]
     if still:
+        moves = [
+            f"sm.{'Gibbs' if model.variables[name].block.discrete else 'Metropolis'}({name!r})"
+            for name in still
+        ]
         raise ValueError(
-            f"no kernel moves block {still[0]!r}: add one (sm.Gibbs for discrete blocks, "
-            "sm.Metropolis for continuous ones), or make it data or a constant."
+            f"no kernel moves block {', '.join(map(repr, still))}: give kernel >> "
+            f"{' >> '.join(moves)}, say, or make it data or a constant."
         )
 
 

@@ -87,6 +87,16 @@ class Langevin(OneBlock):
         data is computed once, and the mini-batch estimates only the difference to it (SGLD-CV).
         That needs a model of one block. With correct=False a bias remains, of the order of h.
     surrogate: see sm.delayed.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Langevin("beta", control=sm.Taylor(fit), precondition=fit)
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=200, chains=1, seed=1)
+        >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
+        [1.0, 2.0]
     """
 
     block: str
@@ -137,6 +147,11 @@ class Langevin(OneBlock):
         """Is the mini-batch's gradient relative to that of a reference point."""
         point = self.variate is None or self.variate.anchor
         return self.control is not None and point and not self.surrogate_gradient
+
+    @property
+    def learns(self) -> str:
+        """The step, unless it is kept."""
+        return "step" if self.adapt and self.correct else ""
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds which gradient is used, and the steps of plain SGLD."""

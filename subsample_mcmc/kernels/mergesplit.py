@@ -32,7 +32,6 @@ class MergeSplit(Leaf):
     Example:
         >>> def similarity(data, i, j):
         ...     return 1.0 - abs(data.x[i] - data.x[j])
-        ...
         >>> x = np.concatenate([np.zeros(20), np.full(20, 9.0)]) + np.linspace(0.0, 0.5, 40)
         >>> model = sm.Model(None, {"x": x}, state={"y": np.arange(40)}, support={"y": 40})
         >>> gibbs = sm.GibbsPartition("y", similarity)

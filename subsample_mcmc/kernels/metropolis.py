@@ -4,7 +4,7 @@ Accept y when log u < sum_n (l_n(y) - l_n(x)) + log prior(y)/prior(x) + log q(x|
 current state is arm 0 with offset log u + log prior(x), the proposal is arm 1 with the rest.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any, NamedTuple
 
@@ -80,12 +80,21 @@ class Metropolis(OneBlock):
     selector: how the decision is made; default Racing().
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
     surrogate: see sm.delayed.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> kernel = sm.Metropolis("beta", scale=0.05)  # scales adapt in warm-up
+        >>> trace = sm.sample(model, kernel, draws=2_000, warmup=1_000, chains=1, seed=1)
+        >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
+        [1.0, 2.0]
     """
 
     block: str
     scale: Any = 0.1
     proposal: Any = None
-    selector: Selector = field(default_factory=Racing)
+    selector: Selector = Racing()
     control: Any = None
     adapt: bool = True
     surrogate: Any = None
@@ -102,6 +111,11 @@ class Metropolis(OneBlock):
     def guarantee(self) -> str:  # type: ignore[override]
         """What the selector promises, per decision."""
         return self.selector.guarantee
+
+    @property
+    def learns(self) -> str:
+        """The scale, unless it is kept or the proposal has none."""
+        return "scale" if self.adapt and self.proposal.adapts else ""
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms."""
@@ -150,11 +164,10 @@ class Metropolis(OneBlock):
         controls = make_controls(self.control, model, self.selector, 2)
         ends = ends_of(model, variable)
         trial = make_trial(model, run, block, model.size, ends, None, controls)
-        adapts = self.adapt and self.proposal.adapts
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
             run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
-            (0.44 if free == 1 else 0.234) if adapts else 0.0, scaled=one,
+            (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
         )  # fmt: skip
         tally = tally_of(run.next_words(len(self.columns)))
         selector = with_range(self.selector, self.control, model, 2)
@@ -263,6 +276,19 @@ def delayed(kernel, surrogate):
     surrogate(state) -> float: a deterministic approximation of the whole log likelihood. Most
     bad proposals end there; those that pass are decided by the kernel's selector. Exact with an
     Exact selector; with a raced one the promise is that of the race.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> at = sm.laplace(model).state["beta"]
+        >>> def surrogate(state):
+        ...     d0, d1 = state.beta[0] - at[0], state.beta[1] - at[1]
+        ...     return -0.5 * (2_000.0 * d0**2 + 667.0 * d1**2)
+        >>> kernel = sm.delayed(sm.Metropolis("beta"), surrogate)
+        >>> trace = sm.sample(model, kernel, draws=1_000, warmup=1_000, chains=1, seed=1)
+        >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
+        [1.0, 2.0]
     """
     if not hasattr(kernel, "surrogate"):
         raise TypeError(

@@ -49,14 +49,12 @@ class PseudoPrior:
         ...     if state.q[0] == 1:
         ...         mean += state.theta[2] * data.x[n] ** 2
         ...     return -0.5 * (data.y[n] - mean) ** 2
-        ...
         >>> def log_prior(state):
         ...     used = 2 + state.q[0]
         ...     value = -0.919 * used  # its constant differs between the models
         ...     for j in range(used):
         ...         value -= 0.5 * state.theta[j] ** 2
         ...     return value
-        ...
         >>> x = np.linspace(-1.0, 1.0, 2_000)
         >>> y = x - 0.3 * x**2 + np.random.default_rng(0).standard_normal(2_000)
         >>> model = sm.Model(

@@ -10,7 +10,7 @@ then every point of a bracket is as likely to have led to it. That on shrinking,
 made at the k-th test is as likely as its reverse at the k-th test; what is left over stays.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from typing import Any, NamedTuple
 
@@ -66,11 +66,20 @@ class Slice(OneBlock):
         Normal at delta .05 and .01, a posterior's sd came out 2.1 and 1.24 times too large, with
         fresh rows 1.12 and 1.006. Points are chosen knowing the order, so no bound on a single
         test survives: at best "asymptotic".
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> kernel = sm.Slice("beta", control=sm.Taylor(sm.laplace(model)))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=200, chains=1, seed=1)
+        >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
+        [1.0, 2.0]
     """
 
     block: str
     width: Any = 1.0
-    selector: Selector = field(default_factory=Racing)
+    selector: Selector = Racing()
     most: int = 50
     frozen: bool = False
     adapt: bool = True
@@ -89,6 +98,11 @@ class Slice(OneBlock):
         """What the selector promises, per test; frozen rows keep no bound."""
         promised = self.selector.guarantee
         return worst((promised, "asymptotic")) if self.frozen and promised != "exact" else promised
+
+    @property
+    def learns(self) -> str:
+        """The width, unless it is kept."""
+        return "width" if self.adapt else ""
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms, and that errors are shared where they are."""

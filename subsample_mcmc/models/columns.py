@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.population import numeric
+from subsample_mcmc.tables import as_array, matrix_of
 
 PIECE = 1 << 20  # numbers that are looked at together
 
@@ -29,7 +30,7 @@ def first_wrong(array: np.ndarray, good: Callable) -> tuple[int, ...] | None:
 
 def matrix(x) -> np.ndarray:
     """The design matrix: what was given, if it is an array."""
-    x = numeric(np.asanyarray(x), "x")
+    x = numeric(matrix_of(x, "x"), "x")
     if x.ndim != 2:
         raise ValueError(
             f"x has shape {x.shape}: give a matrix of shape (N, d), a row per datum and a column "
@@ -51,7 +52,7 @@ def matrix(x) -> np.ndarray:
 
 def column(values, name: str, size: int) -> np.ndarray:
     """One finite number per row of x: floats as they were given, all else as float64."""
-    values = numeric(np.asanyarray(values), name)
+    values = numeric(as_array(values, name), name)
     if values.shape != (size,):
         raise ValueError(
             f"{name} has shape {values.shape}: give one value per row of x, shape ({size},)."

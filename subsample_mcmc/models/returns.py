@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from subsample_mcmc.population import numeric, read_only
+from subsample_mcmc.tables import as_array
 
 TREATMENTS = ("drop", "rescale", "keep")
 SHOWN = 5  # times in a message
@@ -194,7 +195,7 @@ def standardised(returns) -> Standardised:
 # ------------------------------------------------------------------------------------- checking
 def checked(returns: Any) -> np.ndarray:
     """Returns as an array of their own, or an error that says what is wrong with them."""
-    values = np.asarray(returns)
+    values = np.asarray(as_array(returns, "returns"))
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"returns have shape {values.shape}: give one series of numbers.")
     values = numeric(values, "returns").astype(float)

@@ -53,7 +53,6 @@ class BayesGap(Selector, Strategy):
         >>> prior = np.exp(-0.5 * (x[:, None] - x) ** 2 / 0.2**2)  # neighbours are alike
         >>> def pull(data, arm, rng):
         ...     return data.means[arm] + 0.1 * rng.standard_normal()
-        ...
         >>> data = {"means": np.sin(3.0 * x)}  # best near arm 20
         >>> found = sm.identify(pull, 40, sm.BayesGap(30, prior, noise=0.01), data=data, seed=1)
         >>> 18 <= found.arm <= 23  # with fewer pulls than arms

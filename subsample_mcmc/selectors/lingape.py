@@ -86,7 +86,6 @@ class LinGapE(Selector, Strategy):
         >>> theta = np.array([1.0, 0.2])
         >>> def pull(data, arm, rng):
         ...     return data.means[arm] + 0.1 * rng.standard_normal()
-        ...
         >>> linear = sm.LinGapE(features, noise=0.1, norm=2.0)
         >>> sm.identify(pull, 3, linear, data={"means": features @ theta}, seed=1).arm
         0

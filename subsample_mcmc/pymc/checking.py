@@ -1,0 +1,100 @@
+"""A translation is tried against PyMC before it is used."""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.constraints import SIMPLEX
+from subsample_mcmc.pymc.graph import RefusedError
+
+ROWS, CLOSE = 40, 1e-8
+
+
+def check(model: Any, natural: Any, terms: list, prior: list) -> None:
+    """Refuse a model whose functions differ from PyMC's, at the start and near it."""
+    from pytensor.compile.mode import get_mode
+
+    mode = get_mode("FAST_COMPILE")
+    likelihood = natural.compile_logp(vars=terms, sum=False, jacobian=False, mode=mode)
+    before = natural.compile_logp(vars=prior, jacobian=False, mode=mode) if prior else None
+    rng = np.random.default_rng(0)  # the same points every time
+    picked = np.unique(np.append(rng.integers(model.size, size=ROWS), (0, model.size - 1)))
+    compared = 0
+    for size in (0.0, 0.1, 0.5):
+        point = {part.block: moved(part, size, rng) for part in model.parts}
+        given = {p.name: np.asarray(point[p.block] + p.shift if p.discrete else point[p.block])
+                 for p in model.parts}  # fmt: skip
+        found, density = ours(model, point, picked)
+        wanted = of(likelihood, given, model.size)
+        if wanted is None:  # PyMC refuses these parameters: they are impossible
+            continue
+        compare("the log likelihood of row", found, wanted[picked], picked)
+        compared += 1
+        if before is not None and (total := of(before, given, 0)) is not None:
+            compare("the log prior", np.array([density]), total, [""])
+    if not compared:
+        raise RefusedError(
+            "from_pymc: the initial values are impossible in PyMC, and so are values near them: "
+            "give initval=... to the variables."
+        )
+
+
+def moved(part: Any, size: float, rng) -> np.ndarray:
+    """A point near the start, or for discrete variables anywhere."""
+    start = np.asarray(part.state)
+    if size == 0.0:
+        return start
+    if part.discrete:
+        return rng.integers(part.support, size=start.shape)
+    if part.constraint.kind == SIMPLEX:
+        found = start * np.exp(size * rng.standard_normal(start.shape))
+        return found / found.sum()
+    return np.asarray(part.natural(part.value(start) + size * rng.standard_normal(start.shape)))
+
+
+def of(function, point: dict, rows: int) -> np.ndarray | None:
+    """PyMC's log density, by row or in all; None where it raises."""
+    from pymc.logprob.utils import ParameterValueError
+
+    try:
+        with np.errstate(all="ignore"):
+            found = function(point)
+    except ParameterValueError:
+        return None
+    if rows:
+        return sum(np.asarray(part, dtype=float).reshape(rows, -1).sum(axis=1) for part in found)
+    return np.atleast_1d(np.asarray(found, dtype=float))
+
+
+def ours(model: Any, point: dict, rows) -> tuple[np.ndarray, float]:
+    """The generated functions, uncompiled, at some rows; and the prior."""
+    ints, floats = model.ints.copy(), model.floats.copy()
+    model.set_state(ints, floats, point)
+    state = model.state(ints, floats)
+    found = np.full(len(rows), np.nan)
+    with np.errstate(all="ignore"):
+        made = model.extra(state)
+        for i, n in enumerate(rows):
+            found[i] = attempt(model.log_likelihood, state, model.data, int(n), *made)
+        return found, attempt(model.log_prior, state)
+
+
+def attempt(function, *arguments) -> float:
+    """A value, or nan where plain Python raises and compiled code goes on."""
+    try:
+        return float(function(*arguments))
+    except (ArithmeticError, ValueError):
+        return np.nan
+
+
+def compare(what: str, found: np.ndarray, wanted: np.ndarray, labels) -> None:
+    """Refuse numbers that differ."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(found - wanted) <= CLOSE * (1.0 + np.abs(wanted))
+    same = near | (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+    if not np.all(same):
+        i = int(np.flatnonzero(~same)[0])
+        raise RefusedError(
+            f"from_pymc: {what} {labels[i]} is {found[i]:.12g} as translated and {wanted[i]:.12g} "
+            "in PyMC: this model cannot be used. Write it as sm.Model(...), and please report it."
+        )

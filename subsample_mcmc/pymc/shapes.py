@@ -1,0 +1,233 @@
+"""Operations that only move the elements of tensors: indexing, joining, reshaping."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.pymc.expressions import Node
+from subsample_mcmc.pymc.graph import UNROLLED, Graph, Tensor, fitting
+
+
+class Translator(Graph):
+    """All operations that from_pymc knows."""
+
+    def do_DimShuffle(self, node) -> Tensor:
+        tensor, order = self.tensor(node.inputs[0]), node.op.new_order
+        shape = tuple(1 if d == "x" else tensor.shape[d] for d in order)
+
+        def at(index):
+            inner: list[Any] = [0] * len(tensor.shape)  # what is dropped has length 1
+            for i, d in zip(index, order, strict=True):
+                if d != "x":
+                    inner[d] = i
+            return tensor.at(tuple(inner))
+
+        return Tensor(shape, at)
+
+    def do_Alloc(self, node) -> Tensor:
+        tensor = self.tensor(node.inputs[0])
+        shape = tuple(self.number(s) for s in node.inputs[1:])
+        skip = len(shape) - len(tensor.shape)
+        return Tensor(shape, lambda index: tensor.at(fitting(tensor, index[skip:])))
+
+    def do_MakeVector(self, node) -> Tensor:
+        parts = [self.tensor(i) for i in node.inputs]
+        return Tensor((len(parts),), lambda index: self.pick(index[0], [p.at(()) for p in parts]))
+
+    def pick(self, index, values: list[Node]) -> Node:
+        """One of several values, by an index that may be an expression."""
+        if not isinstance(index, Node):
+            return values[index]
+        found = values[-1]
+        for k in range(len(values) - 2, -1, -1):
+            here = self.make("le", index, self.make.const(k))
+            found = self.make("select", here, values[k], found)
+        return found
+
+    def do_Join(self, node) -> Tensor:
+        own = "axis" in node.op.__props__  # of pytensor 3; before, it is an input
+        axis = node.op.axis if own else self.number(node.inputs[0])
+        parts = [self.tensor(i) for i in node.inputs[0 if own else 1 :]]
+        axis %= len(parts[0].shape)
+        ends = np.cumsum([p.shape[axis] for p in parts]).tolist()
+        parts = [p for p in parts if p.shape[axis] > 0]
+        ends = sorted(set(ends) - {0})
+        shape = (*parts[0].shape[:axis], ends[-1], *parts[0].shape[axis + 1 :])
+
+        def at(index):
+            i = index[axis]
+
+            def of(k):
+                first = ends[k - 1] if k else 0
+                moved = i - first if not isinstance(i, Node) else self.moved(i, -first)
+                if isinstance(moved, Node) and moved is not i:  # never beyond the part's ends
+                    last = self.make.const(parts[k].shape[axis] - 1)
+                    moved = self.make("min", self.make("max", moved, self.make.const(0)), last)
+                return parts[k].at((*index[:axis], moved, *index[axis + 1 :]))
+
+            if not isinstance(i, Node):
+                return of(int(np.searchsorted(ends, i, side="right")))
+            if shape[axis] <= UNROLLED:
+                return self.pick(i, [at((*index[:axis], k, *index[axis + 1 :]))
+                                     for k in range(shape[axis])])  # fmt: skip
+            found = of(len(parts) - 1)
+            for k in range(len(parts) - 2, -1, -1):
+                here = self.make("lt", i, self.make.const(ends[k]))
+                found = self.make("select", here, of(k), found)
+            return found
+
+        return Tensor(shape, at)
+
+    def moved(self, index: Node, by: int) -> Node:
+        """An index plus a number."""
+        if not by:
+            return index
+        whole = self.make("signed", index) if index is self.make.row else index
+        return self.make("add", self.make.const(by), whole)
+
+    def do_Reshape(self, node) -> Tensor:
+        tensor, wanted = self.tensor(node.inputs[0]), self.tensor(node.inputs[1])
+        new = []
+        for k in range(wanted.shape[0]):
+            length = wanted.at((k,))
+            if not length.constant:
+                raise self.refusal("a shape depends on parameters")
+            new.append(int(length.value))
+        total = math.prod(tensor.shape)
+        if -1 in new:
+            new[new.index(-1)] = total // -math.prod(new)
+        shape, old = tuple(new), tensor.shape
+
+        def at(index):
+            if [s for s in shape if s != 1] == [s for s in old if s != 1]:
+                long = iter([i for i, s in zip(index, shape, strict=True) if s != 1])
+                return tensor.at(tuple(next(long) if s != 1 else 0 for s in old))
+            if any(isinstance(i, Node) for i in index):
+                raise self.refusal("a reshape mixes rows")
+            flat = np.ravel_multi_index(tuple(index), shape)
+            return tensor.at(tuple(int(i) for i in np.unravel_index(flat, old)))
+
+        return Tensor(shape, at)
+
+    def do_OpFromGraph(self, node) -> Tensor:
+        """An operation that is made of others (of pytensor 3: LogSumExp, XLogY, ...)."""
+        from pytensor.graph.replace import graph_replace
+
+        graph = node.op.fgraph
+        graph = graph.unfreeze() if hasattr(graph, "unfreeze") else graph
+        if len(graph.outputs) > 1:
+            raise self.refusal(f"the operation {node.op} has no translation")
+        given = {a: b for a, b in zip(graph.inputs, node.inputs, strict=True)
+                 if a not in graph.outputs}  # fmt: skip
+        return self.tensor(graph_replace(graph.outputs, given, strict=False)[0])
+
+    def do_ARange(self, node) -> Tensor:
+        made = range(*(self.number(i) for i in node.inputs))
+        return Tensor((len(made),), lambda index: self.node(self.along(made, index[0])))
+
+    def do_CumOp(self, node) -> Tensor:
+        """Sums or products of all elements up to one, of which there are few."""
+        tensor, axis = self.tensor(node.inputs[0]), node.op.axis
+        if axis is None and len(tensor.shape) > 1:
+            raise self.refusal("a cumulative sum runs over several axes")
+        axis, op = (axis or 0) % len(tensor.shape), node.op.mode
+        if tensor.shape[axis] > UNROLLED:
+            raise self.refusal(f"a cumulative {op} of {tensor.shape[axis]} terms is too long")
+
+        def at(index):
+            parts = [tensor.at((*index[:axis], k, *index[axis + 1 :]))
+                     for k in range(tensor.shape[axis])]  # fmt: skip
+            for k in range(1, len(parts)):
+                parts[k] = self.make(op, parts[k - 1], parts[k])
+            return self.pick(index[axis], parts)
+
+        return Tensor(tensor.shape, at)
+
+    def do_Shape_i(self, node) -> Tensor:
+        length = self.tensor(node.inputs[0]).shape[node.op.i]
+        return Tensor((), lambda index: self.make.const(length))
+
+    def do_Shape(self, node) -> Tensor:
+        shape = self.tensor(node.inputs[0]).shape
+        return Tensor((len(shape),), lambda index: self.pick(
+            index[0], [self.make.const(s) for s in shape]))  # fmt: skip
+
+    # -------------------------------------------------------------------------------- indexing
+    def do_Subtensor(self, node) -> Tensor:
+        from pytensor.tensor.subtensor import indices_from_subtensor
+
+        return self.indexed(node, indices_from_subtensor(node.inputs[1:], node.op.idx_list))
+
+    def do_AdvancedSubtensor(self, node) -> Tensor:
+        if getattr(node.op, "idx_list", None):
+            from pytensor.tensor.subtensor import indices_from_subtensor
+
+            given = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        else:
+            given = node.inputs[1:]
+        return self.indexed(node, given)
+
+    def do_AdvancedSubtensor1(self, node) -> Tensor:
+        return self.indexed(node, node.inputs[1:])
+
+    def indexed(self, node, given) -> Tensor:
+        """x[given], as numpy indexes: slices, numbers and arrays of whole numbers."""
+        tensor = self.tensor(node.inputs[0])
+        entries: list[Any] = []
+        for entry in given:
+            entries.append(self.entry(entry, tensor.shape[len(entries)]))
+        entries += [range(s) for s in tensor.shape[len(entries) :]]
+        arrays = [d for d, e in enumerate(entries) if isinstance(e, Tensor)]
+        common = np.broadcast_shapes(*(entries[d].shape for d in arrays))
+        together = [d for d in arrays if entries[d].shape or type(node.op).__name__ != "Subtensor"]
+        contiguous = not together or together == list(range(together[0], together[-1] + 1))
+        before = [d for d, e in enumerate(entries) if isinstance(e, range)
+                  and contiguous and together and d < together[0]]  # fmt: skip
+        after = [d for d, e in enumerate(entries) if isinstance(e, range) and d not in before]
+        shape = (*(len(entries[d]) for d in before), *common, *(len(entries[d]) for d in after))
+
+        def at(index):
+            inner: list[Any] = [None] * len(entries)
+            first, last = len(before), len(before) + len(common)
+            for d, i in zip((*before, *after), (*index[:first], *index[last:]), strict=True):
+                inner[d] = self.along(entries[d], i)
+            for d in arrays:
+                part = entries[d]
+                place = index[first:last][len(common) - len(part.shape) :]
+                inner[d] = self.whole(part.at(fitting(part, place)), tensor.shape[d])
+            return tensor.at(tuple(inner))
+
+        return Tensor(shape, at)
+
+    def entry(self, given, length: int) -> Any:
+        """A slice as a range; anything else as a tensor of indices."""
+        if isinstance(given, slice):
+            known = [
+                e if e is None or isinstance(e, int) else (None if is_none(e) else self.number(e))
+                for e in (given.start, given.stop, given.step)
+            ]
+            return range(length)[slice(*known)]
+        if is_none(given):
+            return range(length)
+        if type(given.type).__name__ == "SliceType":
+            return range(length)[given.data] if hasattr(given, "data") else range(length)
+        if given.dtype == "bool":
+            raise self.refusal("an array is indexed by truth values that are not constant")
+        return self.tensor(given)
+
+    def along(self, part: range, index) -> Any:
+        """Element `index` of a slice."""
+        if not isinstance(index, Node):
+            return part[index]
+        scaled = index if part.step == 1 else self.make("mul", self.make.const(part.step), index)
+        return self.moved(scaled, part.start)
+
+    def whole(self, index: Node, length: int) -> Any:
+        """An index as a number, counted from the front, where it is known."""
+        return int(index.value) % length if index.constant else index
+
+
+def is_none(entry) -> bool:
+    """Is it pytensor's constant None."""
+    return type(getattr(entry, "type", None)).__name__ == "NoneTypeT"

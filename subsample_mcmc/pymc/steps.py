@@ -1,0 +1,203 @@
+"""Step methods for pm.sample: some variables by racing, the others by PyMC's own steps."""
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from pymc import modelcontext
+from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
+
+from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.compose import Cycle
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.kernel import Kernel, Leaf, check
+from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.pymc import FullDataWarning
+from subsample_mcmc.pymc.bridge import Translated, from_pymc
+
+
+class Elsewhere(Leaf):
+    """Stands for blocks that other steps move: does nothing."""
+
+    columns = ()
+
+    def __init__(self, blocks: tuple[str, ...]):
+        self.blocks = blocks
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """What it is taken to move."""
+        return self.blocks
+
+    def text(self) -> str:
+        return f"other steps for {', '.join(self.blocks)}"
+
+    def build(self, model, inner: Any) -> Any:
+        """A step that leaves everything as it is."""
+
+        @jit(inner=inner)
+        def step(chain, tools):
+            return
+
+        return step
+
+    def bind(self, model, run) -> tuple:
+        """No tools."""
+        run.next_words(0)
+        return ()
+
+
+@dataclass_state
+class RacingState(StepMethodState):
+    """What pm.sample puts back between chains."""
+
+    tune: bool
+
+
+class RacingStep(BlockedStep):
+    """What the two step methods share: the model, a chain of one step, and its statistics."""
+
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        "tune": (bool, []), "rows": (np.int64, []), "share": (np.float64, []),
+    }  # fmt: skip
+    _state_class = RacingState
+    kernel: Any = None
+
+    def __init__(
+        self, vars, *, model=None, rng=None, blocked=True, initial_point=None,
+        compile_kwargs=None, translated=None, **options,
+    ):  # fmt: skip
+        model = modelcontext(model)
+        vars = [model[v] if isinstance(v, str) else v for v in vars]
+        self.vars = [model.rvs_to_values.get(v, v) for v in vars]
+        self.rng = get_random_generator(rng)
+        self.tune, self.blocked = True, blocked
+        if translated is not None and not isinstance(translated, Translated):
+            raise TypeError(f"translated={translated!r}: give what sm.from_pymc(model) returned.")
+        self.translated = translated if translated is not None else from_pymc(model)
+        self.parts = {part.value_name: part for part in self.translated.parts}
+        self.moved = [self.parts[v.name] for v in self.vars]
+        names = {part.block for part in self.moved}
+        self.rest = tuple(p.block for p in self.translated.parts if p.block not in names)
+        self.options = options
+        self.program: Program | None = None
+        self.walker: Walker | None = None
+        check(self.composed(), self.translated)  # a mistake shows now
+        if any(not p.discrete and p.block in self.rest for p in self.translated.parts):
+            warn_once()
+
+    def composed(self) -> Kernel:
+        """The kernel, with what stands for the other variables."""
+        kernels: list[Kernel] = [self.kernel(part.block, **self.options) for part in self.moved]
+        return Cycle((*kernels, Elsewhere(self.rest)) if self.rest else tuple(kernels))
+
+    def __getstate__(self) -> dict:
+        """Without machine code, which is made anew where it is needed."""
+        return {**self.__dict__, "program": None, "walker": None}
+
+    def set_rng(self, rng) -> None:
+        """A new chain: its own streams, nothing learnt."""
+        super().set_rng(rng)
+        self.walker = None
+
+    def begun(self) -> Walker:
+        """The chain; compiled at the first step of a process."""
+        if self.program is None:
+            self.program = Program(self.translated, self.composed())
+            self.program.compile()
+        if self.walker is None:
+            seed = np.random.SeedSequence(self.rng.integers(2**63, size=2).tolist())
+            self.walker = Walker(self.program, seed)
+        return self.walker
+
+    def step(self, point):
+        """One step from a point of PyMC's value variables."""
+        walker = self.walker or self.begun()
+        blocks = self.translated.variables
+        for part in self.translated.parts:
+            block = blocks[part.block].block
+            flat = walker.ints if block.discrete else walker.floats
+            value = part.natural(np.asarray(point[part.value_name]))
+            flat[block.start : block.start + block.length] = np.ravel(value)
+        before = walker.ints.copy(), walker.floats.copy()
+        walker.advance(1, warm=bool(self.tune))
+        if walker.error is not None:
+            raise walker.error
+        after = dict(point)
+        for part in self.moved:
+            block = blocks[part.block].block
+            flat, old = (walker.ints, before[0]) if block.discrete else (walker.floats, before[1])
+            here = slice(block.start, block.start + block.length)
+            if not np.array_equal(flat[here], old[here]):  # else it stays, to the last bit
+                given = np.asarray(point[part.value_name])
+                value = part.value(flat[here].reshape(block.shape))
+                after[part.value_name] = np.asarray(value).astype(given.dtype).reshape(given.shape)
+        return after, [self.told(walker)]
+
+    def told(self, walker: Walker) -> dict[str, Any]:
+        """Statistics of the last step."""
+        leaves = [s for s in walker.program.layout.stats(walker.words).values() if "pulls" in s]
+        total = {f: sum(s[f].item() for s in leaves) for f in ("pulls", "everything", "accepted",
+                 "decisions")}  # fmt: skip
+        found = {
+            "tune": bool(self.tune), "rows": int(total["pulls"]),
+            "share": total["pulls"] / max(total["everything"], 1),
+        }  # fmt: skip
+        if "accepted" in self.stats_dtypes_shapes:
+            found["accepted"] = total["accepted"] / max(total["decisions"], 1)
+        return found
+
+    @staticmethod
+    def competence(var, has_grad):
+        """Only where it is asked for."""
+        return Competence.INCOMPATIBLE
+
+
+class RacingGibbs(RacingStep):
+    """Draw discrete variables of a PyMC model by races, in pm.sample(step=[RacingGibbs([z])]).
+
+    vars: discrete variables, or their names. Options are those of sm.Gibbs: selector, control,
+    scan, temperature, cumulative. translated: what sm.from_pymc(model) returned, if it was called.
+    PyMC's steps for the other variables, NUTS say, read all data at every step of theirs: a
+    FullDataWarning says so once. Statistics of a step: rows, the log factors that it read, and
+    share, of all that an exact step may read.
+    """
+
+    name = "racing_gibbs"
+    kernel = Gibbs
+
+
+class RacingMetropolis(RacingStep):
+    """Move continuous variables of a PyMC model by raced Metropolis steps, one after the other.
+
+    vars: continuous variables, or their names. Options are those of sm.Metropolis: scale,
+    proposal, selector, control, adapt. A step adapts its scale while PyMC tunes. The rest is as in
+    RacingGibbs; accepted is the share of the step's proposals that was accepted.
+    """
+
+    name = "racing_metropolis"
+    kernel = Metropolis
+    stats_dtypes_shapes: ClassVar[dict[str, Any]] = {
+        **RacingStep.stats_dtypes_shapes,
+        "accepted": (np.float64, []),
+    }
+
+
+_warned = False
+
+
+def warn_once() -> None:
+    """Say that PyMC's own steps are not made of races."""
+    global _warned  # noqa: PLW0603
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "races decide for the variables of this step only: NUTS, and PyMC's other steps, read "
+            "all data at every step of theirs. sm.pymc.RacingMetropolis, or sm.from_pymc(model) "
+            "with kernels for all blocks, do not.",
+            FullDataWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,309 @@
+"""Traces in ArviZ, of either major version, and in pandas: log likelihoods above all."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import subsample_mcmc as sm
+from subsample_mcmc import arvizgroups
+from subsample_mcmc.layout import TALLY, Layout
+from subsample_mcmc.trace import Trace
+
+N = 120
+
+
+# ------------------------------------------------------------------- two models, really sampled
+def log_likelihood(state, data, n):
+    """Student-t or normal, with all constants."""
+    z = (data.y[n] - state.mu[0]) / state.sigma[0]
+    if data.heavy > 0.0:  # 3 degrees of freedom
+        return -2.0 * sm.log1p(z * z / 3.0) - sm.log(state.sigma[0]) + data.constant
+    return -0.5 * z * z - sm.log(state.sigma[0]) + data.constant
+
+
+def log_prior(state):
+    return -0.01 * state.mu[0] ** 2 - state.sigma[0]
+
+
+def law(heavy):
+    return stats.t(3) if heavy else stats.norm()
+
+
+def model_of(y, heavy, mu=0.0):
+    data = {"y": y, "heavy": float(heavy), "constant": law(heavy).logpdf(0.0)}
+    return sm.Model(
+        log_likelihood, data, {"mu": mu, "sigma": 1.0}, log_prior,
+        constraints={"sigma": sm.positive},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def y():
+    return np.random.default_rng(1).standard_t(3, N) + 0.5
+
+
+@pytest.fixture(scope="module")
+def models(y):
+    return {"normal": model_of(y, False), "student": model_of(y, True)}
+
+
+@pytest.fixture(scope="module")
+def traces(models):
+    selector = sm.Exact()
+    kernel = sm.Metropolis("mu", selector=selector) >> sm.Metropolis("sigma", selector=selector)
+    options = {"draws": 400, "warmup": 200, "chains": 2, "seed": 1, "progress": False}
+    return {name: sm.sample(model, kernel, **options) for name, model in models.items()}
+
+
+def values_of(trace, y, heavy):
+    """The same by numpy and scipy: (chains, draws, N)."""
+    mu, sigma = (trace.draws[name][..., None] for name in ("mu", "sigma"))
+    return law(heavy).logpdf((y - mu) / sigma) - np.log(sigma)
+
+
+@pytest.mark.parametrize("name", ["normal", "student"])
+def test_log_likelihoods_are_those_of_every_datum_and_draw(traces, models, y, name):
+    made = traces[name].to_arviz(log_likelihood=models[name])
+    found = made["log_likelihood"]["log_likelihood"]
+    assert found.dims == ("chain", "draw", "obs") and found.shape == (2, 400, N)
+    np.testing.assert_allclose(found, values_of(traces[name], y, name == "student"), atol=1e-9)
+    np.testing.assert_array_equal(made["log_likelihood"]["draw"], made["posterior"]["draw"])
+    np.testing.assert_array_equal(made["posterior"]["mu"], traces[name].draws["mu"])
+
+
+def test_they_are_named_as_what_was_observed(traces, models, y):
+    student, model = traces["student"], models["student"]
+    made = student.to_arviz(observed={"y": y}, log_likelihood=model)
+    assert list(made["log_likelihood"].data_vars) == ["y"]
+    assert made["observed_data"]["y"].dims == ("obs",)
+    made = student.to_arviz(observed={"y": y, "u": np.zeros((N, 2))}, log_likelihood=model)
+    assert list(made["log_likelihood"].data_vars) == ["log_likelihood"]
+    assert made["observed_data"]["u"].dims == ("obs", "u_dim_1")
+    made = student.to_arviz(observed={"y": y})
+    assert made["observed_data"]["y"].dims == ("y_dim_0",)
+    assert "log_likelihood" not in dir(made) and "log_likelihood" not in list(made)
+
+
+@pytest.mark.filterwarnings("ignore")  # of ArviZ and matplotlib about each other
+def test_arviz_works_on_what_it_gets(traces, models, y):
+    az = pytest.importorskip("arviz")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    made = {name: trace.to_arviz(log_likelihood=models[name]) for name, trace in traces.items()}
+    table = az.summary(made["student"])
+    assert list(table.index) == ["mu", "sigma"]
+    first = float(table.loc["mu", "mean"])  # rounded, and on ArviZ 1 perhaps text
+    assert first == pytest.approx(traces["student"].draws["mu"].mean(), abs=0.006)
+    az.plot_trace(made["student"])
+    pyplot.close("all")
+    compared = az.compare(made)
+    assert list(compared.index) == ["student", "normal"]
+    (column,) = [c for c in ("elpd_loo", "elpd") if c in compared.columns]
+    assert compared.loc["normal", column] < compared.loc["student", column]  # ArviZ 1 rounds
+    for name, trace in traces.items():
+        own = made[name].copy()  # the same container, its values by numpy
+        own["log_likelihood"]["log_likelihood"][...] = values_of(trace, y, name == "student")
+        elpd, expected = (getattr(az.loo(one), column) for one in (made[name], own))
+        assert elpd == pytest.approx(expected, rel=1e-9)
+        assert elpd < values_of(trace, y, name == "student").mean(axis=(0, 1)).sum()
+
+
+def test_netcdf_keeps_them(traces, models, tmp_path):
+    az = pytest.importorskip("arviz")
+    made = traces["student"].to_arviz(log_likelihood=models["student"])
+    made.to_netcdf(str(tmp_path / "run.nc"))
+    back = az.from_netcdf(str(tmp_path / "run.nc"))
+    kept = back["log_likelihood"]["log_likelihood"].values
+    np.testing.assert_array_equal(kept, made["log_likelihood"]["log_likelihood"].values)
+
+
+def test_thin_keeps_evenly_spaced_draws_of_all_groups(traces, models):
+    trace, model = traces["student"], models["student"]
+    every, some = (trace.to_arviz(log_likelihood=model, thin=k) for k in (1, 7))
+    for group in ("posterior", "sample_stats", "decisions", "log_likelihood"):
+        np.testing.assert_array_equal(some[group]["draw"], np.arange(0, 400, 7))
+        for name, values in every[group].data_vars.items():
+            np.testing.assert_array_equal(some[group][name], values[:, ::7])
+    with pytest.raises(ValueError, match=r"thin=0: give 1 for every draw"):
+        trace.to_arviz(thin=0)
+
+
+def test_too_much_is_refused_with_what_would_do(traces, models, monkeypatch):
+    trace, model = traces["student"], models["student"]
+    monkeypatch.setattr(arvizgroups, "LIMIT", 8 * 2 * N * 100)  # a hundred draws of both chains
+    told = r"2 x 400 draws x 120 data are 0.000768 GB; at most 0.000192 GB .* thin=4\)"
+    with pytest.raises(ValueError, match=told):
+        trace.to_arviz(log_likelihood=model)
+    assert trace.to_arviz(log_likelihood=model, thin=4)["log_likelihood"].sizes["draw"] == 100
+    with pytest.raises(ValueError, match=r"thin=4\)"):
+        trace.to_arviz(log_likelihood=model, thin=3)
+    monkeypatch.setattr(arvizgroups, "LIMIT", 8 * 2 * N - 1)
+    with pytest.raises(ValueError, match=r"even one draw of each chain is too many"):
+        trace.to_arviz(log_likelihood=model, thin=400)
+
+
+def test_a_bar_is_shown_on_demand(traces, models, capsys):
+    traces["student"].to_arviz(log_likelihood=models["student"], progress=True)
+    assert "log likelihoods" in capsys.readouterr().err
+    traces["student"].to_arviz(log_likelihood=models["student"])
+    assert capsys.readouterr().err == ""
+
+
+# ------------------------------------------------------------------------ is it the same model
+def other_likelihood(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) / state.sigma[0]
+
+
+def test_only_the_model_that_was_sampled_will_do(traces, models, y):
+    trace, given = traces["student"], models["student"]
+    told = r"is not the model that was sampled: its "
+    for wrong, part in {
+        models["normal"]: "data heavy, data constant differ",
+        model_of(y + 1.0, True): "data y differ",
+        sm.Model(*given.given[:3], None, constraints={"sigma": sm.positive}): "log_prior differ",
+        sm.Model(other_likelihood, *given.given[1:]): "log_likelihood differ",
+        sm.Model(*given.given[:4]): "block sigma differ",
+        sm.Model(*given.given[:2], {"mu": [0.0], "sigma": 1.0}, log_prior):
+            r"blocks are mu\[1\], sigma\[\], those of the draws mu\[\], sigma\[\]",
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=told + part):
+            trace.to_arviz(log_likelihood=wrong)
+    trace.to_arviz(log_likelihood=model_of(y.copy(), True, mu=1.0), thin=100)  # another start
+    none = sm.Model(None, {"y": y}, {"z": np.zeros(N, int)}, support={"z": 2})
+    with pytest.raises(ValueError, match="has no log_likelihood of single data"):
+        trace.to_arviz(log_likelihood=none)
+    with pytest.raises(TypeError, match=r"log_likelihood=True: give the sm.Model that was sampled"):
+        trace.to_arviz(log_likelihood=True)
+
+
+def test_a_stored_run_knows_its_model(traces, models, y, tmp_path):
+    traces["student"].save(tmp_path / "run.nc")
+    stored = sm.load(tmp_path / "run.nc")
+    made = stored.to_arviz(log_likelihood=models["student"], thin=50)["log_likelihood"]
+    assert made["log_likelihood"].shape == (2, 8, N)
+    # Hashes of functions are those of one Python: with another, data and blocks are compared.
+    stored.meta["fingerprints"] |= {"version of Python": "3.0", "log_likelihood": "of 3.0"}
+    stored.to_arviz(log_likelihood=models["student"], thin=50)
+    with pytest.raises(ValueError, match="its data y differ"):
+        stored.to_arviz(log_likelihood=model_of(y + 1.0, True), thin=50)
+
+
+# ------------------------------------------------------------- models of other forms, any draws
+def trace_of(model, draws, kernels=()):
+    """A trace of these draws, {block: (chains, draws, ...)}; no kernel ran."""
+    layout = Layout(model.blocks, ())
+    shape = next(iter(draws.values())).shape[:2]
+    parts: dict[bool, list] = {True: [np.zeros((*shape, 0), int)], False: [np.zeros((*shape, 0))]}
+    for block in model.blocks:
+        parts[block.discrete].append(draws[block.name].reshape(*shape, block.length))
+    ints, floats = (np.concatenate(parts[discrete], axis=2) for discrete in (True, False))
+    meta = {
+        "layout": layout.to_json(), "kernels": list(kernels), "guarantee": "exact",
+        "version": sm.__version__, "seed": "1", "fingerprints": model.fingerprints(),
+    }  # fmt: skip
+    words = np.zeros((shape[1], 1), dtype=np.int64)
+    chains = [
+        SimpleNamespace(ints=ints[c], floats=floats[c], words=words, seconds=1.0)
+        for c in range(shape[0])
+    ]
+    return Trace(meta, chains)
+
+
+def pointwise(trace, model, **options):
+    made = trace.to_arviz(log_likelihood=model, **options)
+    return made["log_likelihood"]["log_likelihood"].values
+
+
+def with_shares(state, data, n, prepared):
+    return prepared[0] + prepared[1] * data.y[n] + state.w[state.k[0], 1]
+
+
+def shares(state, data):
+    return sm.log(state.w[0, 0]), float(state.k[0])
+
+
+@pytest.mark.plain
+def test_models_that_prepare(rng):
+    y, w = rng.normal(size=40), rng.uniform(1, 2, size=(2, 15, 3, 2))
+    k = rng.integers(0, 3, size=(2, 15))
+    model = sm.Model(
+        with_shares, {"y": y}, {"w": np.ones((3, 2)), "k": 0}, support={"k": 3}, prepare=shares
+    )
+    chosen = np.take_along_axis(w[..., 1], k[..., None], 2)
+    expected = np.log(w[:, :, :1, 0]) + k[..., None] * y + chosen
+    found = pointwise(trace_of(model, {"w": w, "k": k}), model)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def polynomial(state, data, n):
+    mean, power = 0.0, 1.0
+    for j in range(state.q[0] + 1):
+        mean += state.theta[j] * power
+        power *= data.x[n]
+    return -0.5 * (data.y[n] - mean) ** 2
+
+
+@pytest.mark.plain
+def test_models_of_unequal_length(rng):
+    x, y = rng.normal(size=(2, 40))
+    q, theta = rng.integers(0, 3, size=(2, 15)), rng.normal(size=(2, 15, 3))
+    theta[q < 2, 2], theta[q < 1, 1] = 0.0, 0.0  # what is not in use stands still
+    model = sm.Model(
+        polynomial, {"x": x, "y": y}, {"q": 0, "theta": np.zeros(3)}, support={"q": 3},
+        lengths={"theta": ("q", [1, 2, 3])},
+    )  # fmt: skip
+    expected = -0.5 * (y - theta @ np.array([x**0, x, x**2])) ** 2
+    trace = trace_of(model, {"q": q, "theta": theta})
+    np.testing.assert_allclose(pointwise(trace, model), expected, atol=1e-12)
+    kernels = [{"label": "tilt", "kind": "WangLandau", "block": "q"}]
+    tilted = trace_of(model, {"q": q, "theta": theta}, kernels)
+    with pytest.warns(UserWarning, match=r"WangLandau tilted q, .* not from the posterior"):
+        pointwise(tilted, model)
+
+
+def test_models_of_predictors(rng):
+    x, beta = rng.normal(size=(40, 3)), rng.normal(size=(2, 15, 3))
+    y = rng.integers(0, 2, size=40).astype(float)
+    model = sm.models.glm.logistic(x, y)
+    eta = np.einsum("nj,cdj->cdn", x, beta)
+    expected = -np.logaddexp(0.0, np.where(y == 1.0, -eta, eta))
+    found = pointwise(trace_of(model, {"beta": beta}), model)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def root(state, data, n):
+    return np.sqrt(data.y[n] - state.mu[0])
+
+
+@pytest.mark.plain
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_what_no_race_had_read_is_refused():
+    model = sm.Model(root, {"y": np.arange(1.0, 11.0)}, {"mu": 0.0})
+    mu = np.zeros((2, 9))
+    mu[1, 6] = 3.5  # of the third datum and those before, there is no root
+    trace = trace_of(model, {"mu": mu})
+    assert pointwise(trace, model, thin=4).shape == (2, 3, 10)
+    with pytest.raises(sm.RewardError, match="nan at datum 0 of draw 6 of chain 1: it must be fin"):
+        pointwise(trace, model)
+    with pytest.raises(sm.RewardError, match="of draw 6 of chain 1"):
+        pointwise(trace, model, thin=3)
+
+
+# ------------------------------------------------------------------------------------- pandas
+def test_decisions_are_a_table(traces):
+    trace = traces["student"]
+    table = trace.decisions()
+    assert list(table) == ["kernel", "chain", "draw", *TALLY.names]
+    assert len(table) == 2 * 2 * 400
+    for kernel, stats_of in trace.stats.items():
+        own = table[table.kernel == kernel].set_index(["chain", "draw"])
+        for field in ("decisions", "pulls", "scale"):
+            assert own[field].dtype == TALLY[field]
+            assert (own[field].unstack().to_numpy() == stats_of[field]).all()
+    assert table.groupby("kernel")["decisions"].sum().to_dict() == {"mu": 800, "sigma": 800}
+    none = Trace(trace.meta | {"layout": trace.layout._replace(columns=()).to_json()}, [
+        SimpleNamespace(ints=np.zeros((5, 0)), floats=np.zeros((5, 2)), words=np.zeros((5, 1)),
+                        seconds=1.0)
+    ])  # fmt: skip
+    assert list(none.decisions()) == list(table) and none.decisions().empty
