@@ -64,6 +64,8 @@ class Columns:
             column = array[(slice(None), *index[1:])]
             if np.all(column == column[0]):
                 return graph.make.const(column[0])
+            if kind == "i" and np.array_equal(column, np.arange(self.rows)):
+                return row
             more = "_".join(str(i) for i in index[1:]) if per_row(array) > 1 else ""
             field = self.field(
                 self.data, column, f"{name or 'row'}_{more}" if more else name or "row"
