@@ -56,6 +56,8 @@ def somewhere(monkeypatch):
 def test_examples_give_what_they_say(name):
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         pytest.skip("without the JIT these take minutes")
+    if name == "from_pymc":
+        pytest.importorskip("pymc", reason="needs PyMC: `make pymc`")
     for test in examples(name):
         told = []
         failed, _ = RUNNER.run(test, out=told.append)

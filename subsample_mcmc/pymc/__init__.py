@@ -26,6 +26,15 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
 
     rows: names of the data with one entry per row. Default: found by how the likelihood reads
         them. Given, from_pymc refuses where it finds others.
+
+    Example:
+        >>> import pymc as pm
+        >>> with pm.Model() as pm_model:
+        ...     mu = pm.Normal("mu", 0.0, 10.0)
+        ...     y = pm.Normal("y", mu, 1.0, observed=np.linspace(0.0, 2.0, 5_000))
+        >>> model = sm.from_pymc(pm_model)
+        >>> round(float(sm.laplace(model).state["mu"]), 1)
+        1.0
     """
     found = needed("bridge")
     return found.from_pymc(pm_model, rows)
