@@ -54,11 +54,11 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
             "without a risk."
         )
     elif racing and read > NEARLY_ALL:
-        control = "Give it a control variate, control=sm.Taylor(sm.laplace(model)), or use"
+        control = "Give it a control variate, control=sm.Taylor(sm.laplace(model)), or"
         use = control if row["selector"].startswith("Racing") else "Use"
         yield (
-            f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(), "
-            "which is faster."
+            f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(). "
+            "(A label for every datum: sum it out, or sm.Exact().)"
         )
     if row["distance"] > FAR:
         yield (

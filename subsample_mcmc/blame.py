@@ -46,6 +46,14 @@ def at_datum(model, state, n: int, made: tuple) -> float:
         return float(compiled(state, model.data, np.int64(n), *made))
 
 
+def prior_at(model, state) -> float:
+    """The log prior; as compiled where plain Python raises."""
+    try:
+        return float(model.log_prior(state))
+    except (ArithmeticError, ValueError):
+        return float(jit(model.log_prior, flags=FLAGS, user=True)(state))
+
+
 def explanation(walker: Any) -> Exception:
     """Why the chain broke, with kernel, arm, datum and state."""
     now, model = walker.chain.now[0], walker.program.model
@@ -101,14 +109,12 @@ def why_impossible(walker: Any) -> str:
     """Which part of the density is zero in the current state, in words, if it can be told."""
     model = walker.program.model
     state = model.state(walker.ints, walker.floats)
-    if model.log_prior is not None and model.log_prior(state) == -np.inf:
-        return ", where log_prior is -inf"
-    if model.log_likelihood is None:
-        return ""
     try:
         with np.errstate(all="ignore"):
+            if model.log_prior is not None and prior_at(model, state) == -np.inf:
+                return ", where log_prior is -inf"
             made = model.extra(state)
-            for n in range(model.size):
+            for n in range(model.size) if model.log_likelihood is not None else ():
                 if at_datum(model, state, n, made) == -np.inf:
                     datum = f"{n}{datum_of(model.data, n, model.size)}"
                     return f", where log_likelihood is -inf at datum {datum}"

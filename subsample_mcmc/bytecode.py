@@ -1,6 +1,7 @@
 """Which globals, and which attributes of modules, a compiled Python function reads."""
 
 import dis
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -56,9 +57,25 @@ def reads_argument(function, position: int) -> bool:
     if name in code.co_cellvars:  # an inner function sees it
         return True
     for i in instructions(code):
-        if i.opname == "LOAD_FAST_AND_CLEAR":  # a comprehension puts it aside
-            continue
         names = i.argval if isinstance(i.argval, tuple) else (i.argval,)  # two in one: Python 3.13
-        if "_FAST" in i.opname and name in names:
-            return i.opname.split("_FAST")[names.index(name)].strip("_") == "LOAD"
+        if "_FAST" in i.opname and name in names:  # a comprehension puts it aside: may come later
+            return re.findall("LOAD|STORE|DELETE", i.opname)[names.index(name)] == "LOAD"
     return False
+
+
+def fields_read(function, position: int) -> set[str] | None:
+    """Names of the attributes read of an argument; None if it is used in another way as well."""
+    code = function.__code__
+    name, steps, found = code.co_varnames[position], instructions(code), set()
+    if name in code.co_cellvars:
+        return None
+    for i, after in zip(steps, [*steps[1:], None], strict=True):
+        names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+        if "_FAST" not in i.opname or name not in names:
+            continue
+        if after is None or after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return None
+        if names[-1] != name or "LOAD" not in i.opname:
+            return None
+        found.add(after.argval)
+    return found

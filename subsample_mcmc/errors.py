@@ -4,6 +4,9 @@ import linecache
 import os
 import re
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 
 class RewardError(ValueError):
@@ -85,19 +88,47 @@ PLAIN = (
 )
 
 
-def unread_field(line: str, own: str) -> str:
-    """Advice on a line that reads a field of `own` without an index; empty if none does."""
-    found = re.search(rf"\b{own}\.([a-zA-Z]\w*)(?![\w\[.(])", line)
-    if not found:
-        return ""
-    field, index = f"{own}.{found[1]}", "n" if own.startswith("d") else "0"  # data, or state
-    return f"{field} is an array, even of one number: read {field}[{index}], not {field}."
+SEEN = 50  # lines of a function that are looked at
+ELEMENTWISE = r"\b(?:\w+\.)?(?:log|log1p|exp|expm1|sqrt|f?abs|sin|cos|tan|tanh|lgamma|erf|float)\($"
+
+
+def unread_field(line: str, own: str, index: str, given: Any = None) -> str:
+    """Advice on a line that computes with a field of `own` without index; empty if none does.
+
+    index: what one number of it is read with. given: the record itself, if it is at hand.
+    """
+    for found in re.finditer(rf"\b{own}\.([a-zA-Z]\w*)", line):
+        before, after = line[: found.start()].rstrip(), line[found.end() :].lstrip()
+        if after.startswith(("[", ".", "(")):
+            continue
+        if after.startswith((",", ")")) and re.search(r"(\w\(|,|=)$", before):  # handed on whole
+            if not (after.startswith(")") and re.search(ELEMENTWISE, before)):
+                continue
+        field, value = found[0], np.asarray(getattr(given, found[1], 0.0))
+        if given is not None and value.ndim == 0:
+            continue
+        if index == "0" and value.size > 1:
+            return (
+                f"{field} is an array of shape {value.shape}: read each component, such as "
+                f"{field}[0], not {field}."
+            )
+        within = ", i" * (value.ndim - 1)
+        return (
+            f"{field} is an array, even of one number: read {field}[{index}{within}], not {field}."
+        )
+    return ""
 
 
 def instead_of(name: str, kind: str) -> str:
     """What to write where a function reads an object from outside."""
-    if kind.startswith("scipy."):
-        return "Write the formula out: scipy's functions do not compile."
+    if kind.startswith("scipy.") or (kind == "numpy.ufunc" and not hasattr(np, name)):
+        return (
+            "Write the formula out, or use math.lgamma, math.erf: scipy's functions do not compile."
+        )
+    if kind == "numpy.ufunc":
+        return "Write the formula out: this function of numpy does not compile."
+    if kind == "functools.partial":
+        return "Make it a function, with def."
     if kind.startswith("pandas."):
         return "Pass it as data, sm.Model(..., data=df), and read data.y[n]."
     item = f"{name}[...]" if kind in ("dict", "list") else f"{name}.sigma"
@@ -115,6 +146,17 @@ def place_of(text: str, code) -> tuple[str, int]:
             if linecache.getline(path, line):
                 return path, line
     return code.co_filename, code.co_firstlineno
+
+
+def unread_in(source: str, code) -> str:
+    """Advice on a line of a function of (state, data, n, ...), (data, arm, n) or (state)."""
+    own = code.co_varnames[: code.co_argcount]
+    found = own and unread_field(source, own[0], "0")
+    if found and len(own) > 2:  # of data, if it is indexed with n elsewhere
+        whole = "".join(linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :][:SEEN])
+        if re.search(rf"\b{own[0]}\.\w+\[{own[2]}\b", whole):
+            return unread_field(source, own[0], own[2])
+    return found or (unread_field(source, own[1], own[2]) if len(own) > 2 else "")
 
 
 def compile_message(error: Exception, function) -> str:
@@ -136,8 +178,7 @@ def compile_message(error: Exception, function) -> str:
         advice = "Leave text out."
     if "Cannot modify readonly array" in text:
         reason = "it writes into an array that it may only read"
-    own = code.co_varnames[: code.co_argcount]
-    advice = next((told for name in own if (told := unread_field(source, name))), advice)
+    advice = advice or unread_in(source, code)
     return (
         f"{function.__name__} cannot be compiled: {reason[:200]}\n"
         f"  {Path(file).name}, line {line}: {source}\n"

@@ -165,16 +165,16 @@ class Model:
     def try_functions(self) -> None:
         """Call what the user gave once uncompiled, on the first and the last datum."""
         state = self.state(self.ints, self.floats)
+        names = ("state", "data", "n", "prepared")
         made: tuple = ()
         if self.prepare is not None:
             result = called_with(
                 self.prepare, "prepare", {"state": state, "data": self.data}, "tuple"
             )
-            must_not_capture(self.prepare, "prepare", self.size, shared=True)
+            must_not_capture(self.prepare, "prepare", names[:2], self.data, self.size)
             if not isinstance(result, tuple):
                 raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
             made = (result,)
-        names = ("state", "data", "n", "prepared")
         for n in sorted({0, self.size - 1}) if self.log_likelihood is not None else ():
             arguments = dict(zip(names, (state, self.data, n, *made), strict=False))
             value = try_once(self.log_likelihood, "log_likelihood", arguments)
@@ -186,13 +186,13 @@ class Model:
         if self.predictors is not None and self.predictors.etas is not None:
             self.predictors.check_etas(self)
         if self.log_likelihood is not None:
-            if self.predictors is None and self.size > 1:
-                must_read_datum(self.log_likelihood, "log_likelihood", names[:3])
-            must_not_capture(self.log_likelihood, "log_likelihood", self.size, shared=True)
+            if self.predictors is None and self.prepare is None and self.size > 1:
+                must_read_datum(self.log_likelihood, "log_likelihood", names[:3], self.data)
+            must_not_capture(self.log_likelihood, "log_likelihood", names[:3], self.data, self.size)
             warn_of_slow_math(self.log_likelihood)
         if self.log_prior is not None:
             value = called_with(self.log_prior, "log_prior", {"state": state})
-            value = judged(value, "log_prior(state)", self.log_prior)
+            value = judged(value, "log_prior(state)", self.log_prior, {"state": state})
             if not -np.inf < value < np.inf:
                 raise ValueError(
                     f"log_prior is {value} at the initial state {self.show()}: start where the "
@@ -259,9 +259,9 @@ def flat(state):
 def array_hash(array: np.ndarray) -> str:
     """A hash of an array's content; beyond a gigabyte, of evenly spaced parts of it."""
     made = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    flat_view = (
-        array.reshape(-1) if array.flags.c_contiguous else np.ascontiguousarray(array).ravel()
-    )
+    once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)  # broadcast_to
+    array = array[(..., *once)]
+    flat_view = np.ascontiguousarray(array).ravel()
     if array.nbytes <= HASHED:
         made.update(flat_view.data if flat_view.size else b"")
     else:

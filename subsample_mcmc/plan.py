@@ -22,6 +22,7 @@ from subsample_mcmc.sample import sample
 from subsample_mcmc.selectors.exact import Exact
 from subsample_mcmc.selectors.racing import Racing, expected_pulls
 
+LEVEL = 1.1  # times as fast: below it the pilot cannot tell
 BRIEF, MORE = 0.05, 50  # seconds too short to time; how many times longer the second try is
 PATHS = 64  # simulated races for every audited decision
 BATCHES, DELTAS = (32, 64, 128, 256, 512), (0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 1e-4)
@@ -155,6 +156,10 @@ def plan(
     """
     if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
         raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
+    if not isinstance(controls or {}, Mapping):
+        raise TypeError(
+            f"controls={controls!r:.60}: give them by name, such as {{'taylor': sm.Taylor(fit)}}."
+        )
     if taken := sorted({"as given", "no control", "exact"} & set(controls or {})):
         raise ValueError(f"controls names {taken[0]!r}, which a pilot of its own has: rename it.")
     rows: list[dict[str, Any]] = []
@@ -279,5 +284,7 @@ def advice_of(rows: list[dict[str, Any]]) -> str:
             f"{best['kernel']}: decide exactly, selector=sm.Exact(): no variant was faster. A "
             "control variate near the mode, control=sm.Taylor(sm.laplace(model)), may be."
         )
+    if times < LEVEL:
+        return f"{best['kernel']}: racing and exact decisions take about the same time."
     how = "race as given" if best["variant"] == "as given" else f"race, {best['variant']}"
     return f"{best['kernel']}: {how}: {times:.3g} times as fast as exact decisions."

@@ -69,8 +69,10 @@ class Population:
                 "default the length of the first array).",
             )  # fmt: skip
         if self.size > 1:
-            must_read_datum(log_factor, "log_factor", ("data", "arm", "n"))
-        must_not_capture(log_factor, "log_factor", self.size, shared=False)
+            must_read_datum(log_factor, "log_factor", ("data", "arm", "n"), self.data)
+        must_not_capture(
+            log_factor, "log_factor", ("data", "arm", "n"), self.data, self.size, self.arms
+        )
         warn_of_slow_math(log_factor)
         self.reward = jit(log_factor, flags=FLAGS, user=True, inner="always")
         self.context = self.data

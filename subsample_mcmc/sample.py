@@ -37,8 +37,8 @@ def sample(
         Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
         after a crash (sm.resume).
     thin: steps of the kernel per draw.
-    start: initial states, a list of dicts, one per chain, or start(rng) -> dict; blocks that are
-        left out start as in the model.
+    start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
+        start(rng) -> dict; blocks that are left out start as in the model.
     cores: chains that run at a time; default all cores. parallel: None runs them in threads; the
         name of a joblib backend ("loky", "dask", "ray") runs them there.
     Ctrl-C ends the run with what there is.
@@ -238,7 +238,12 @@ def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
         rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
         start = [start(rng) for _ in range(chains)]
     if isinstance(start, dict):
-        raise TypeError("start is one dict: give a list of them, one per chain, or start(rng).")
+        if chains > 1:
+            raise TypeError(
+                f"start is one dict for {chains} chains: give a list of them, one per chain, or "
+                "start(rng)."
+            )
+        start = [start]
     if len(start) != chains:
         raise ValueError(f"start has {len(start)} states for {chains} chains: give one for each.")
     for one in start:

@@ -1,8 +1,8 @@
 """Data frames and their columns as arrays, without importing the library they come from.
 
-Whatever has `.columns` and `.to_numpy` counts as a data frame, whatever has `.to_numpy` as a
-column. Rows are taken by position: an index is not read. A column that is a contiguous array of
-numbers already is not copied.
+Whatever has `.columns` and `.to_numpy` counts as a data frame, whatever has `.isna` as a column of
+pandas; numpy itself reads columns of other libraries. Rows are taken by position: an index is not
+read. A column that is a contiguous array of numbers already is not copied.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 COARSE = 0.01  # of a standard deviation: a float32 that steps by more blurs sums of differences
 LOOKED = 1024  # numbers of a column that tell how coarse it is
+WHOLE = 2.0**24  # up to here float32 holds every whole number
 SHOWN = 4  # columns of a datum in a message
 
 
@@ -25,6 +26,11 @@ def by_name(data: Any) -> Any:
         return data
     names = list(data.columns)
     for name in names:
+        if isinstance(name, tuple):
+            raise ValueError(
+                f"the data frame has columns of several levels, such as {name!r}, which cannot be "
+                "read as data.name: give each one name, df.columns = ['y', 'x', ...]."
+            )
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(
                 f"the data frame has a column {name!r}, which cannot be read as data.name: rename "
@@ -42,12 +48,14 @@ def by_name(data: Any) -> Any:
 def as_array(value: Any, name: str) -> np.ndarray:
     """A column, a list or an array as an array; refuses columns that are no numbers, by name."""
     kind = getattr(value, "dtype", None)
-    if isinstance(value, np.ndarray) or not hasattr(value, "to_numpy"):
+    if is_frame(value):
+        return matrix_of(value, name)
+    if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
         return np.asanyarray(value)
     told = refused(value, kind, name)
     if told:
         raise told
-    missing = int(np.sum(value.isna())) if hasattr(value, "isna") else 0
+    missing = int(np.sum(value.isna()))
     if missing and not isinstance(kind, np.dtype):
         first = int(np.argmax(np.asarray(value.isna())))
         raise ValueError(
@@ -72,11 +80,18 @@ def refused(value: Any, kind: Any, name: str) -> TypeError | None:
             'pd.Timedelta("1D") for days.'
         )
     if code not in "biuf":
-        first = next(iter(value), None)
+        gone = np.asarray(value.isna())
+        held = next((v for v, none in zip(value, gone, strict=True) if not none), None)
+        missing = (
+            f"Missing are {int(gone.sum())}, the first in row {int(np.argmax(gone))}: drop these "
+            f"rows before, df.dropna(subset=[{name!r}]). "
+            if gone.any()
+            else ""
+        )
         return TypeError(
-            f"{given}it holds {first!r}, say. Give numbers: pd.to_numeric(df[{name!r}]) where "
-            f"they are spelled out, pd.factorize(df[{name!r}])[0] for codes of text; or leave the "
-            "column out."
+            f"{given}it holds {held!r}, say. {missing}Give numbers: pd.to_numeric(df[{name!r}]) "
+            f"where they are spelled out, pd.factorize(df[{name!r}])[0] for codes of text; or "
+            "leave the column out."
         )
     return None
 
@@ -88,7 +103,10 @@ def matrix_of(frame: Any, name: str) -> Any:
     whole = frame.to_numpy()
     if whole.dtype.kind in "biuf" and whole.dtype != bool:  # not copied, if that can be
         return whole
-    columns = [as_array(frame[label], str(label)) for label in frame.columns]
+    labels = list(frame.columns)
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"data {name}: the data frame has columns of one name, {labels}: rename.")
+    columns = [as_array(frame[label], str(label)) for label in labels]
     return np.column_stack(columns) if columns else whole
 
 
@@ -98,6 +116,8 @@ def coarse(array: np.ndarray) -> str:
         return ""
     seen = np.asarray(array[:: max(1, len(array) // LOOKED)], dtype=float)
     seen = seen[np.isfinite(seen)]
+    if len(seen) and np.all(seen == np.rint(seen)) and np.abs(seen).max() < WHOLE:
+        return ""  # counts, or codes: exact
     spread, largest = (float(seen.std()), float(np.abs(seen).max())) if len(seen) else (0.0, 0.0)
     step = float(np.spacing(np.float32(largest)))
     if not 0.0 < COARSE * spread < step:

@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.bytecode import attribute_chains, loaded_globals, outside, reads_argument
+from subsample_mcmc.bytecode import (
+    attribute_chains,
+    fields_read,
+    loaded_globals,
+    outside,
+    reads_argument,
+)
 from subsample_mcmc.errors import SlowMathWarning, unread_field
 
 SLOW = ("log", "log1p", "exp")
@@ -30,10 +36,11 @@ def called_with(function, name: str, arguments: dict[str, Any], result: str = "f
     call = f"{name}({', '.join(arguments)}) -> {result}"
     called = plain(function, name, call)
     try:
-        inspect.signature(called).bind(*arguments.values())
+        signature = inspect.signature(called, follow_wrapped=False)  # of what is called itself
+        signature.bind(*arguments.values())
     except TypeError as error:
         raise TypeError(
-            f"{called.__name__}{inspect.signature(called)} does not take the {len(arguments)} "
+            f"{called.__name__}{signature} does not take the {len(arguments)} "
             f"arguments that it is called with ({error}): define it as {call}."
         ) from None
     try:
@@ -53,17 +60,30 @@ def advised(error: Exception, called, arguments: dict[str, Any]):
         if frame.tb_frame.f_code is called.__code__:
             lines.append(linecache.getline(called.__code__.co_filename, frame.tb_lineno))
         frame = frame.tb_next
-    for position, role in enumerate(arguments):
-        if role in ("state", "data") and position < called.__code__.co_argcount and lines:
-            given = arguments[role]
-            own = called.__code__.co_varnames[position]
-            if isinstance(error, TypeError | ValueError) and (told := unread_field(lines[0], own)):
-                yield told
-            if not hasattr(given, "_fields") and re.search(rf"\b{own}(\.|\[['\"])", lines[0]):
+    if lines and isinstance(error, TypeError | ValueError):
+        yield from unread_fields(lines[0], called, arguments)
+    for role, own in names_of(called, arguments).items() if lines else ():
+        if role in ("state", "data") and not hasattr(arguments[role], "_fields"):
+            if re.search(rf"\b{own}(\.|\[['\"])", lines[0]):
                 yield (
                     f"{own} was given as a plain tuple, without names: read {own}[0], or give a "
                     'dict such as {"y": y}, to read data.y[n].'
                 )
+
+
+def names_of(called, arguments) -> dict[str, str]:
+    """What a function calls its arguments, by their roles."""
+    code = called.__code__
+    return dict(zip(arguments, code.co_varnames[: code.co_argcount], strict=False))
+
+
+def unread_fields(line: str, called, arguments: dict[str, Any]):
+    """Advice on each of state and data of which a line computes with a whole array."""
+    own = names_of(called, arguments)
+    for role, index in (("state", "0"), ("data", own.get("n", own.get("arm")))):
+        if role in own and index:
+            if told := unread_field(line, own[role], index, arguments[role]):
+                yield told
 
 
 def try_once(function, name: str, arguments: dict[str, Any], hint: str = "") -> float | None:
@@ -81,31 +101,33 @@ def try_once(function, name: str, arguments: dict[str, Any], hint: str = "") -> 
         if "math domain error" in str(error) or "expected a" in str(error):
             return None
         raise
-    return judged(value, shown, function)
+    return judged(value, shown, function, arguments)
 
 
-def judged(value, shown: str, function) -> float:
+def judged(value, shown: str, function, arguments: dict[str, Any]) -> float:
     """`value` as a float; if it is an array, the error shows which block or column was not read."""
     try:
         return number(value, shown)
     except TypeError as error:
         called = getattr(function, "py_func", function)
         try:
-            lines = inspect.getsourcelines(called)[0]
+            lines = inspect.getsourcelines(called.__code__)[0]
         except (OSError, TypeError):  # typed at a prompt
             lines = []
-        named = called.__code__.co_varnames[: called.__code__.co_argcount]
-        told = (unread_field(line, own) for line in lines for own in named)
+        told = (said for line in lines for said in unread_fields(line, called, arguments))
         if np.ndim(value) and (advice := next(filter(None, told), "")):
             error.add_note(advice)
         raise
 
 
-def must_read_datum(function, name: str, arguments: tuple[str, ...]) -> None:
-    """Refuse a function that reads data and never n: it sums over the data itself."""
+def must_read_datum(function, name: str, arguments: tuple[str, ...], given: tuple) -> None:
+    """Refuse a function that reads arrays of data and never n: it sums over the data itself."""
     called = plain(function, name, f"{name}({', '.join(arguments)}) -> float")
     data, n = arguments.index("data"), arguments.index("n")
     if reads_argument(called, data) and not reads_argument(called, n):
+        fields = fields_read(called, data)
+        if fields is not None and not any(np.ndim(getattr(given, f, 0)) for f in fields):
+            return  # numbers alone
         own = called.__code__.co_varnames
         raise ValueError(
             f"{name} reads {own[data]} and never its argument {own[n]}, so that every datum would "
@@ -114,13 +136,18 @@ def must_read_datum(function, name: str, arguments: tuple[str, ...]) -> None:
         )
 
 
-def must_not_capture(function, name: str, size: int, shared: bool) -> None:
-    """Refuse large arrays from outside, which would be compiled in; shared: data have one length.
+def must_not_capture(
+    function, name: str, arguments: tuple[str, ...], data: tuple, size: int, arms: int = 0
+) -> None:
+    """Refuse large arrays from outside, which would be compiled in; arms: of a population.
 
     Compiled code holds a copy of such an array, does not see it change, and with it is too large
-    for the cache on disk.
+    for the cache on disk. Without arms, all arrays of data must have one length.
     """
-    seen: list[Any] = [getattr(function, "py_func", function)]
+    called = getattr(function, "py_func", function)
+    own = names_of(called, arguments)
+    n = own.get("n", "n") if "n" in arguments else ""  # prepare has none
+    seen: list[Any] = [called]
     for user in seen:  # and the functions that it calls
         for found, value in outside(user):
             value = getattr(value, "py_func", value)
@@ -134,16 +161,18 @@ def must_not_capture(function, name: str, size: int, shared: bool) -> None:
                 f"({value.nbytes / 1e6:.0f} MB), from outside: it would be copied into the machine "
                 "code, compiled anew in every process, and not see changes."
             )
-            if not shared or len(value) == size:
-                index = "n" if len(value) == size else "i"
-                raise ValueError(
-                    f"{given} Pass it as data, data={{..., {found!r}: {found}}}, and read "
-                    f"data.{found}[{index}]."
-                )
+            named = hasattr(data, "_fields")
+            put = f"data={{..., {found!r}: {{}}}}" if named else "data=(..., {})"
+            field = own.get("data", "data") + (f".{found}" if named else f"[{len(data)}]")
+            if arms or len(value) == size:
+                index = n if len(value) == size else own.get("arm") if len(value) == arms else "i"
+                read = f"{field}[{index}]" if index else field
+                put = put.replace("{}", found)
+                raise ValueError(f"{given} Pass it as data, {put}, and read {read}.")
+            put = put.replace("{}", f"np.broadcast_to({found}, (N, *{found}.shape))")
             warnings.warn(
-                f"{given} Pass it as data, the same for every datum, which takes no memory: "
-                f"data={{..., {found!r}: np.broadcast_to({found}, (N, *{found}.shape))}}, and read "
-                f"data.{found}[n, i].",
+                f"{given} Pass it as data, one view of it for every datum, not copied: {put}, and "
+                f"read {field}[{n + ', i' if n else '0'}].",
                 stacklevel=4,
             )
 

@@ -1,16 +1,24 @@
 """The twenty likeliest mistakes of a newcomer: each says what was given, needed, and what to do."""
 
+import functools
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray
+from scipy.special import gammaln
 
 import subsample_mcmc as sm
+from subsample_mcmc import bytecode
+from subsample_mcmc.errors import compile_message, instead_of, unread_field
 from subsample_mcmc.jit import DISABLED
+from subsample_mcmc.model import array_hash
 from subsample_mcmc.sample import warn_of_cold_start
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,16 +85,11 @@ def test_02_a_likelihood_summed_over_data():
             total -= 0.5 * (data.y[i] - state.mu[0]) ** 2
         return total
 
-    def in_place_of_n(state, data, i):
-        return -np.sum(np.array([(data.y[i] - state.mu[0]) ** 2 for i in range(len(data.y))]))
-
     for function, n in ((summed, "n"), (looped, "i")):
         refused(
             lambda given=function: model(given),
             f"log_likelihood reads data and never its argument {n}", f"data.y[{n}]", "Drop its sum",
         )  # fmt: skip
-    if sys.version_info >= (3, 12):  # before, the comprehension is a function of its own
-        refused(lambda: model(in_place_of_n), "never its argument i")
     refused(
         lambda: sm.Population(lambda data, arm, n: arm * np.mean(data.y), {"y": Y}, arms=2),
         "log_factor reads data and never its argument n",
@@ -111,9 +114,71 @@ def constant(state, data, n):
     return 0.0
 
 
-def test_02_no_alarm_where_n_is_read_or_no_data_are():
-    for function in (scaled, constant, lambda state, *rest: -rest[0].y[rest[1]]):
+def used_again(state, data, n):
+    weights = [state.mu[0] * n for n in range(3)]  # from Python 3.12 on, this n is the argument's
+    return weights[1] - data.y[n] ** 2
+
+
+def of_numbers(state, data, n):
+    return -data.weight * state.mu[0] ** 2
+
+
+def test_02_no_alarm_where_n_is_read_or_no_array_is():
+    for function in (
+        scaled, constant, used_again, of_numbers, lambda state, *rest: -rest[0].y[rest[1]],
+    ):  # fmt: skip
         model(function, data={"y": Y, "weight": 1.0})
+
+    def total(state, data):
+        return (np.sum((data.y - state.mu[0]) ** 2),)
+
+    model(lambda state, data, n, shared: -shared[0] / len(data.y), prepare=total)
+
+
+def test_02_two_steps_in_one_are_told_apart(monkeypatch):
+    def read(opname, argval):
+        step = SimpleNamespace(opname=opname, argval=argval)
+        monkeypatch.setattr(bytecode, "instructions", lambda code: [step])
+        return bytecode.reads_argument(gaussian, 2)
+
+    assert read("LOAD_FAST_BORROW_LOAD_FAST_BORROW", ("data", "n"))  # of Python 3.14
+    assert read("STORE_FAST_LOAD_FAST", ("k", "n")) and read("LOAD_FAST_CHECK", "n")
+    assert not read("STORE_FAST_LOAD_FAST", ("n", "k"))
+    assert not read("STORE_FAST_STORE_FAST", ("k", "n"))
+    assert not read("STORE_FAST_MAYBE_NULL", "n")
+
+
+def lifted(density):
+    @functools.wraps(density)
+    def log_likelihood(state, data, n):
+        return density(data.y[n], state.mu[0])
+
+    return log_likelihood
+
+
+@lifted
+def wrapped(y, mu):
+    return -0.5 * (y - mu) ** 2
+
+
+@lifted
+def wrapped_whole(y, mu):
+    return np.array([y, mu])
+
+
+def test_02_a_wrapped_function_is_what_is_called():
+    made, plainly = (sampled(model(f), WALK).draws["mu"] for f in (wrapped, gaussian))
+    assert np.array_equal(made, plainly)
+    refused(lambda: model(wrapped_whole), "an array of shape (2,)", error=TypeError)
+
+    @functools.wraps(gaussian)
+    def of_two(state, data):
+        return 0.0
+
+    refused(
+        lambda: model(of_two), "gaussian(state, data) does not take the 3 arguments",
+        error=TypeError,
+    )  # fmt: skip
 
 
 def test_03_a_likelihood_that_returns_nothing():
@@ -183,13 +248,54 @@ def test_05_a_block_used_as_a_number():
     refused(
         lambda: model(lambda state, data, n: 0.0 if state.sigma > 0 else data.y[n],
                       state={"sigma": [1.0, 2.0]}),
-        advice,
+        "state.sigma is an array of shape (2,): read each component, such as state.sigma[0]",
     )  # fmt: skip
     refused(
         lambda: model(log_prior=lambda state: -state.mu), "log_prior(state) returned an array",
         "read state.mu[0]",
         error=TypeError,
     )  # fmt: skip
+
+
+def test_05_advice_is_about_what_is_an_array_by_its_own_name():
+    def columns(params, obs, i):
+        return -0.5 * obs.scale * (obs.y - params.mu[0]) ** 2
+
+    data = {"y": Y, "scale": 2.0, "x": np.ones((300, 2))}
+    said = refused(lambda: model(columns, data=data), "read obs.y[i], not obs.y", error=TypeError)
+    assert "obs.scale is" not in said
+    refused(
+        lambda: model(lambda state, data, n: data.x * state.mu[0], data=data),
+        "read data.x[n, i], not data.x",
+        error=TypeError,
+    )
+    record = SimpleNamespace(y=Y, w=np.ones(2), mu=np.ones(1), weight=3.0)
+    for line in (
+        "helper(d.y, n, d.y)", "len(d.y)", "f(column=d.y)", "d.y.sum()", "d.y[n]", "d.weight * 2",
+    ):  # fmt: skip
+        assert unread_field(line, "d", "n", record) == "", line
+    for line in ("a = (d.y - 1.0)", "-(d.y)", "helper(d.y[0], d.y + 1)", "math.log(d.y)"):
+        assert "read d.y[n], not d.y" in unread_field(line, "d", "n", record), line
+    assert "read d.mu[0], not d.mu" in unread_field("x - d.mu", "d", "0", record)
+    assert "such as d.w[0]" in unread_field("x - d.w", "d", "0", record)
+
+
+def test_05_the_compiler_s_words_know_the_state_by_its_place():
+    def of_a_model(draw, observed, i):
+        return -((observed.y[i] - draw.mu) ** 2)
+
+    def of_a_population(shown, arm, i):
+        return shown.y[i] - arm * shown.y
+
+    assert "read draw.mu[0]" in compile_message(ValueError("no"), of_a_model_at(of_a_model))
+    assert "read shown.y[i]" in compile_message(ValueError("no"), of_a_model_at(of_a_population))
+
+
+def of_a_model_at(function):
+    """The function, as if the line of its return were where it begins."""
+    code = function.__code__
+    moved = code.replace(co_firstlineno=code.co_firstlineno + 1)
+    return SimpleNamespace(py_func=SimpleNamespace(__code__=moved), __name__=function.__name__)
 
 
 def test_06_a_block_or_column_read_as_of_a_dict_or_misspelt():
@@ -302,6 +408,20 @@ def test_11_a_start_of_zero_probability():
     )  # fmt: skip
 
 
+def logarithm(state):
+    return math.log(max(state.mu[0], 0.0))  # raises in Python, and is -inf when compiled
+
+
+@compiled_only
+def test_11_a_prior_that_raises_in_python_does_not_hide_the_message():
+    given = model(state={"mu": 1.0}, log_prior=logarithm)
+    refused(
+        lambda: sampled(given, WALK, start={"mu": -5.0}),
+        "the state was mu=-5, where log_prior is -inf", "Start where likelihood and prior",
+        error=sm.RewardError,
+    )  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------------ data
 def frame(size=300):
     """Columns y and x; an index that is not the order of the rows."""
@@ -353,6 +473,28 @@ def test_12_data_frames_go_into_ready_models_too():
     assert np.array_equal(arch.returns, (df["y"] - df["y"].mean()).to_numpy())
 
 
+def test_12_columns_of_other_libraries_and_frames_as_matrices():
+    df = frame()
+    assert np.array_equal(model(data={"y": xarray.DataArray(Y)}).data.y, Y)
+
+    def product(state, data, n):
+        return data.x[n, 1] * state.mu[0] * data.y[n]
+
+    few = df.assign(few=pd.array([1, 2] * 150, dtype="Int64"))
+    assert np.array_equal(model(product, data={"y": Y, "x": df}).data.x, df.to_numpy())
+    assert model(product, data={"y": Y, "x": few}).data.x.shape == (300, 3)
+    holed = df.copy()
+    holed.iloc[3, 1] = np.nan
+    given = model(product, data={"y": Y, "x": holed})
+    refused(lambda: sampled(given, WALK), "log_likelihood is nan at datum 3", error=sm.RewardError)
+    population = sm.Population(lambda data, arm, n: data[0][n] * data[1][n, 0], (Y, df), arms=2)
+    assert population.data[1].shape == (300, 2)
+    text = df.assign(who="Ann")
+    refused(lambda: model(product, data={"y": Y, "x": text}), "data who", "'Ann'", error=TypeError)
+    twice = text[["who", "y", "y"]]
+    refused(lambda: model(product, data={"y": Y, "x": twice}), "data x", "columns of one name")
+
+
 def test_12_columns_that_are_no_numbers_are_named():
     df = frame().assign(
         kind=pd.Categorical(["a", "b"] * 150), day=pd.Timestamp("2020-02-02"), who="Ann",
@@ -374,6 +516,14 @@ def test_12_columns_that_are_no_numbers_are_named():
         "data.name", "df.rename",
     )  # fmt: skip
     refused(lambda: model(data=df[["y", "y"]]), "2 columns 'y'")
+    none = df.assign(x=pd.Series([None, None, *Y[2:]], dtype=object, index=df.index))
+    refused(
+        lambda: model(data=none[["y", "x"]]), "data x", "Missing are 2, the first in row 0",
+        "df.dropna(subset=['x'])", "pd.to_numeric",
+        error=TypeError,
+    )  # fmt: skip
+    levels = pd.concat({"group": df[["y"]]}, axis=1)
+    refused(lambda: model(data=levels), "('group', 'y')", "df.columns = ['y', 'x', ...]")
     refused(lambda: model(data=df["y"]), "data=Series", '{"y": y}', error=TypeError)
     refused(lambda: sm.Population(gaussian, df["y"], 2), "one Series", "dict", error=TypeError)
 
@@ -414,12 +564,40 @@ def test_13_a_closure_over_a_large_array():
     refused(
         lambda: sm.Population(lambda data, arm, n: big[arm] * data[0][n], (y,), arms=2),
         words[0],
-        "data.big[i]",
+        "Pass it as data, data=(..., big), and read data[1][i].",
     )
-    with pytest.warns(UserWarning, match=r"np\.broadcast_to\(big, \(N, \*big\.shape\)\)"):
+    cells = TABLE.reshape(2, -1)
+    refused(
+        lambda: sm.Population(lambda obs, a, i: cells[a, i] * obs.y[i], {"y": y}, arms=2),
+        "data={..., 'cells': cells}", "read obs.cells[a].",
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"np\.broadcast_to\(big, \(N, \*big\.shape\)\)") as told:
         model(captured, data={"y": y})
+    assert "read data.big[n, i]." in str(told[0].message)
+    with pytest.warns(UserWarning, match=r"read obs\.big\[0\]\."):
+        model(
+            lambda state, obs, n, shared: obs.y[n] - shared[0], data={"y": y},
+            prepare=lambda state, obs: (big[0] * state.mu[0],),
+        )  # fmt: skip
     small = TABLE[:1000].copy()
     model(lambda state, data, n: small[n] - state.mu[0], data={"y": y})
+
+
+def from_a_table(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0] - data.big[n, data.cell[n]]) ** 2
+
+
+def test_13_the_advice_about_a_table_can_be_followed():
+    """A terabyte if it were written out: hashes and chains read the table once."""
+    size = 1_000_000
+    data = {"y": np.zeros(size), "cell": np.arange(size) % 7}
+    big = np.broadcast_to(TABLE, (size, *TABLE.shape))
+    given = model(from_a_table, data=data | {"big": big})
+    assert sampled(given, sm.Metropolis("mu", selector=EXACT), draws=1, warmup=1).shape == (1, 1)
+    hashes = [array_hash(a) for a in (big, big[1:], big[:, 1:], TABLE[None])]
+    assert len(set(hashes)) == 4
+    changed = np.broadcast_to(TABLE + 1.0, big.shape)
+    assert array_hash(changed) != hashes[0] == array_hash(np.broadcast_to(TABLE.copy(), big.shape))
 
 
 # --------------------------------------------------------------------------- functions and rules
@@ -449,6 +627,30 @@ def trying(state, data, n):
         return -0.5 * (data.y[n] - state.mu[0]) ** 2
     except ValueError:
         return 0.0
+
+
+def with_gammaln(state, data, n):
+    return -gammaln(data.y[n] ** 2 + state.mu[0] ** 2 + 1.0)
+
+
+square = functools.partial(pow, exp=2)
+
+
+def with_partial(state, data, n):
+    return -square(data.y[n] - state.mu[0])
+
+
+@compiled_only
+def test_14_what_to_write_for_functions_of_other_libraries():
+    for function, words in (
+        (with_gammaln, ("'gammaln', of type numpy.ufunc", "use math.lgamma", "Write the formula")),
+        (with_partial, ("functools.partial", "Make it a function, with def")),
+    ):
+        said = refused(
+            lambda given=function: sampled(model(given), WALK), *words, error=sm.CompileError
+        )
+        assert "sigma =" not in said
+    assert "function of numpy" in instead_of("float_power", "numpy.ufunc")
 
 
 @compiled_only
@@ -538,6 +740,13 @@ def test_15_a_gradient_that_disagrees_with_differences():
 
 
 def test_16_delta_or_batch_out_of_range():
+    for delta in ("5%", None):
+        refused(
+            lambda delta=delta: sm.Racing(delta=delta),
+            f"delta={delta!r}: give a number between 0 and 1", "0.05",
+            error=TypeError,
+        )  # fmt: skip
+    assert sm.Racing(delta=np.float32(0.25)).delta == 0.25
     for delta in (0, 1.5, -0.1):
         refused(
             lambda delta=delta: sm.Racing(delta=delta),
@@ -623,9 +832,6 @@ def test_18_extras_that_are_missing(monkeypatch):
             plot, "matplotlib", "is not installed", "pip install 'subsample-mcmc[plots]'",
             error=ImportError,
         )  # fmt: skip
-    monkeypatch.setitem(sys.modules, "arviz", None)
-    for use in (trace.to_arviz, trace.report):
-        refused(use, "arviz", error=ImportError)
     monkeypatch.setitem(sys.modules, "pymc", None)
     for make in (lambda: sm.from_pymc(None), lambda: sm.pymc.RacingMetropolis(["mu"])):
         refused(
@@ -684,3 +890,7 @@ def test_20_float32_data_whose_sums_lose_the_gap(rng):
         model(data={"y": far})
     model(data={"y": (far - far.mean(dtype=float)).astype(float)})
     model(data={"y": y})
+    codes = 4_000_000 + np.arange(300) % 20
+    model(data={"y": codes.astype(np.float32)})  # whole numbers, exact
+    with pytest.warns(UserWarning, match="data y is float32"):
+        model(data={"y": (codes + 2**25).astype(np.float32)})

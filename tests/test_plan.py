@@ -111,6 +111,8 @@ def test_the_advice_of_times():
     assert line == "beta: race as given: 4 times as fast as exact decisions."
     (line,) = advice(as_given=9.0, exact=8.0)
     assert line.startswith("beta: decide exactly, selector=sm.Exact(): no variant was faster")
+    (line,) = advice(as_given=8.0, exact=8.4)  # within the noise of a pilot
+    assert line == "beta: racing and exact decisions take about the same time."
     (line,) = advice(as_given=9.0, order_2=3.0)  # where the model refuses to decide exactly
     assert line.startswith("beta") and "order 2" in line
 
@@ -218,6 +220,12 @@ def test_decisions_without_spread_are_made_at_once():
 
 
 # ------------------------------------------------------------------------------- what is planned
+def test_controls_without_names_are_refused(fit):
+    for given in (sm.Taylor(fit), [sm.Taylor(fit)]):
+        with pytest.raises(TypeError, match=r"give them by name, such as \{'taylor': sm.Taylor"):
+            sm.plan(fit.model, sm.Metropolis("beta"), given)
+
+
 def test_a_kernel_without_decisions_is_refused(fit):
     idle = sm.Langevin("beta", step=1e-3, correct=False)
     with pytest.raises(ValueError, match=r"Langevin\('beta'\) makes no decisions: there is noth"):

@@ -138,6 +138,9 @@ def test_chains_start_where_they_are_told(tmp_path):
     assert found.meta["start"] == runs.plain(places)
     drawn = runs.run(draws=1, warmup=0, kernel=quiet)
     assert np.allclose(drawn.draws["theta"][:, 0], [0.2, 0.1])  # else as in the model
+    alone = runs.run(draws=1, warmup=0, chains=1, start=places[1], kernel=quiet)
+    assert alone.meta["start"] == runs.plain(places[1:])
+    assert np.allclose(alone.draws["theta"][:, 0], [[-0.3, 0.1]])
 
 
 def test_starts_by_a_function_are_random_and_repeatable():
@@ -156,7 +159,7 @@ def test_starts_by_a_function_are_random_and_repeatable():
     ("start", "error", "text"),
     [
         ([{}], ValueError, "1 states for 2 chains"),
-        ({"theta": [0.0, 0.0]}, TypeError, "one dict"),
+        ({"theta": [0.0, 0.0]}, TypeError, "one dict for 2 chains"),
         ([{"mu": 0.0}, {}], ValueError, "'mu' is not in the state"),
         ([{"k": 3}, {}], ValueError, "support is 0 .. 2"),
         ([{"theta": [0.0]}, {}], ValueError, "shape"),
@@ -245,10 +248,12 @@ def broken(selectors="exact", **more):
 @pytest.mark.parametrize("selectors", ["exact", pytest.param("racing", marks=pytest.mark.slow)])
 def test_a_bad_number_ends_the_run_and_leaves_what_was_drawn(selectors):
     error = broken(selectors, chains=1)
-    found = re.search(r"chain 0, iteration (\d+), kernel (\w+): .* datum 17 for (.*?);", str(error))
+    found = re.search(
+        r"chain 0, iteration (\d+), kernel (\w+): .* datum 17 \(.*?\) for (.*?);", str(error)
+    )
     assert found, str(error)
     iteration, kernel, arm = found.groups()
-    assert kernel == "theta" and arm == "a proposal for theta"
+    assert kernel == "theta" and arm.startswith("a proposal for theta = [")
     assert error.trace.shape == (1, int(iteration)) and int(iteration) > 10
     assert f"{iteration} draws of each chain" in error.__notes__[0]
     # They are what the chain draws where nothing is wrong.

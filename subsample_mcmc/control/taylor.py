@@ -122,7 +122,8 @@ class Taylor(Control):
             raise ValueError(
                 f"the discrete blocks {wide} have {count if count < 10**9 else 'more than 10^9'} "
                 "configurations, and each would need "
-                f"sums of its own: Taylor serves at most {TABLES}."
+                f"sums of its own: Taylor serves at most {TABLES}. Decide by selector=sm.Exact(), "
+                "or sum the discrete blocks out of the likelihood."
             )
         if len(model.floats) == 0:
             raise ValueError("the model has no continuous block: there is nothing to expand in.")

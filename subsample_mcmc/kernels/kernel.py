@@ -190,7 +190,14 @@ class OneBlock(Leaf):
         return f"{type(self).__name__}({self.block!r})"
 
     def take_selector(self) -> None:
-        """Racing() where None was given; refuses what is no selector."""
+        """Racing() where None was given; refuses what is no selector, and several blocks."""
+        if not isinstance(self.block, str):
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}({self.block!r}): give the name of one block, and compose kernels: "
+                f'sm.{name}("a") >> sm.{name}("b"). Parameters that depend on each other mix '
+                "better as one block, an array of the state."
+            )
         if self.selector is None:
             object.__setattr__(self, "selector", Racing())
         if not isinstance(self.selector, Selector):

@@ -153,7 +153,7 @@ def cumulative_site(model, prior, local_prior: bool):
         tally.decisions += 1
         tally.exact += 1
         tally.pulls += 2 * (len(judge.offsets) - 1)
-        tally.everything += len(judge.offsets) * target.rows
+        tally.everything += 2 * (len(judge.offsets) - 1)  # all that an exact draw takes
         tally.accepted += 1 if best != current else 0
         place(trial, best)
 

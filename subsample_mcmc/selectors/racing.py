@@ -56,6 +56,11 @@ class Racing(Selector):
     retreat: bool | float = True
 
     def __post_init__(self):
+        if not isinstance(self.delta, int | float | np.number):
+            raise TypeError(
+                f"delta={self.delta!r}: give a number between 0 and 1, the chance of a wrong arm, "
+                "such as 0.05."
+            )
         if not 0.0 < self.delta < 1.0:
             raise ValueError(
                 f"delta={self.delta!r}: the chance of a wrong arm must lie strictly between 0 "
