@@ -282,7 +282,7 @@ def test_arrays_broadcast():
         ((0.05, 0.0), r"first_fraction=0.0 .*\(0, 1\]"),
         ((0.05, float("nan")), r"first_fraction=nan .*\(0, 1\]"),
         ((0.05, 0.01, "both"), r"side='both' .*use side=\"table1\" or side=\"eq5\""),
-        ((0.05, 0.01, "table1", 1.0), r"growth=1.0 .*use growth >= 1.01"),
+        ((0.05, 0.01, "table1", 1.0), r"growth=1.0 .*use 1.01 or more"),
     ],
 )
 def test_bad_arguments_say_what_to_use(arguments, message):

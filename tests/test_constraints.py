@@ -145,7 +145,7 @@ def test_the_sets_are_told_apart():
         (lambda: sm.interval(np.nan, 1.0), r"interval\(nan, 1.0\)"),
         (lambda: sm.positive("sqrt"), r"positive\('sqrt'\)"),
         (lambda: sm.simplex("log"), r"simplex\('log'\)"),
-        (lambda: sm.interval(0, 1)("log"), r"interval\(0, 1\)\('log'\)"),
+        (lambda: sm.interval(0, 1)("log"), r"interval\(0.0, 1.0\)\('log'\)"),
     ],
 )
 def test_wrong_sets_are_refused(make, words):

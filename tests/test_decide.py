@@ -207,7 +207,7 @@ def test_bad_offsets(offsets, message):
         ({"arms": 2.5}, ValueError, "arms=2.5"),
         ({"size": 0}, ValueError, "size=0"),
         ({"data": (np.zeros(0),)}, ValueError, "size=0"),
-        ({"data": np.zeros(5)}, TypeError, "give a tuple"),
+        ({"data": np.zeros(5)}, TypeError, "data is one ndarray: give a dict of arrays"),
         ({"data": (np.array(["a"]),)}, TypeError, "dtype"),
         ({"data": {"class": np.zeros(3)}}, ValueError, "class"),
         ({"log_prior": [0.0]}, ValueError, "log_prior has shape"),
