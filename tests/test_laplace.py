@@ -427,7 +427,9 @@ def test_what_is_not_finite_is_named(rng):
             FAMILIES["normal"][int(predictors)], {**model.data._asdict(), "y": y},
             {"beta": np.zeros(3)},
         )  # fmt: skip
-        with pytest.raises(RewardError, match=r"log_likelihood of datum 12345 \(.*y=nan\) is not finite"):
+        with pytest.raises(
+            RewardError, match=r"log_likelihood of datum 12345 \(.*y=nan\) is not finite"
+        ):
             laplace(broken, progress=False)
 
 
