@@ -36,6 +36,7 @@ def test_theory_keeps_delta_however_long_blocks_are(batch, mean):
     at_most(int(runs.errors.sum()), 400, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [7, 200])
 @pytest.mark.parametrize("variant", ["heuristic", "theory"])
 def test_lil_ucb_in_blocks_is_the_naive_one(variant, batch):

@@ -46,6 +46,7 @@ def test_lil_ucb_is_the_naive_one(variant):
     assert run.ended == ("own rule" if variant == "heuristic" else run.ended)
 
 
+@pytest.mark.slow
 def test_lil_stopping_is_the_naive_one():
     rule = B.LILStopping(B.Uniform(), 0.1)
     run = same(rule, lambda: naive.lil_stopping(naive.in_turn, 4, 0.1, 0.5))

@@ -55,6 +55,7 @@ def chain(model, kernel, count, seed=1, start=None, label="beta"):
 
 
 # --------------------------------------------------------------------------- exact with and without
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["logistic", "poisson", "gaussian"])
 def test_exact_decisions_are_the_same_with_and_without(family):
     """At every distance, with arms ruled out by proof: not one decision differs."""
@@ -70,6 +71,7 @@ def test_exact_decisions_are_the_same_with_and_without(family):
             assert told["predicted"] > 0 if predict else told["exact"] == 400
 
 
+@pytest.mark.slow
 def test_slices_are_the_same_with_and_without():
     """A slice has several coordinates, and several tests of each."""
     model, reference = regression("logistic", 1000, 2, seed=4)
@@ -88,6 +90,7 @@ def errors(model, reference, rule, delta, count=1500, **more):
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.1, 1e-3])
 @pytest.mark.parametrize("rule", [sm.Normal(), sm.Betting()])
 def test_errors_are_as_rare_as_said(rule, delta, tall_model):
@@ -134,6 +137,7 @@ def test_mutants_err(tall_model):
     assert told["wrong"] > 0
 
 
+@pytest.mark.slow
 def test_own_bounds_are_of_residuals_everywhere():
     """Bounds that the user declares for residuals hold far off, where plain rewards break them."""
     model, reference = regression("poisson", SIZE, 2, scale=0.3, seed=3)
@@ -173,6 +177,7 @@ def held(rng, state, data):
     """For chains that stay where they are."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["loose", "stencil"])
 def test_gibbs_with_sums_of_each_arm(source):
     """Draws of k are independent, of its conditional: every arm has a table of its own."""
@@ -197,6 +202,7 @@ def test_gibbs_with_sums_of_each_arm(source):
 
 
 # ------------------------------------------------------------------------------- outliers, audits
+@pytest.mark.slow
 def test_an_audit_measures_what_is_raced():
     """Rows that every decision reads have no part in the variance of what is left to race."""
     model, reference = regression("poisson", 1024, 3, seed=5, scale=0.3)

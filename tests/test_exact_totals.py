@@ -261,6 +261,7 @@ def test_a_sweep_over_sites_finds_the_current_value():
     assert np.all(told["pulls"] <= 3 * 6 * N) and told["pulls"].sum() > 60 * 2 * 6 * N
 
 
+@pytest.mark.slow
 def test_with_a_control_variate(rng):
     made = model(2, state={"b": [0.2, 0.5, 0.0]}, support=None)
     kernel = sm.Metropolis("b", 0.03, selector=EXACT, control=sm.Taylor(sm.laplace(made)))

@@ -25,6 +25,7 @@ def same(strategy, rule_of, mean=MEAN, seeds=3, rounds=1, sd=0.5):
 
 
 # ------------------------------------------------------------------------- against naive versions
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 @pytest.mark.parametrize(("count", "budget"), [(8, 700), (7, 61), (2, 50), (5, 15), (16, 1701)])
 def test_halving_is_the_naive_one(allocation, count, budget, rng):
@@ -45,6 +46,7 @@ def test_known_variances_share_a_stage():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["UCBE", "GapE", "GapEV"])
 @pytest.mark.parametrize(("width", "hardness"), [(1.0, None), (1.0, 60.0), (3.0, 600.0)])
 def test_gaps_are_the_naive_ones(name, width, hardness):
@@ -155,6 +157,7 @@ KNOWN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_variances_help_and_halving_helps_more():
     errors = {name: wrong(FAMILY[name], 2500) for name in ("uniform", "equal", "known", "adaptive")}
     worse(errors["uniform"], errors["equal"], 1e-6)

@@ -301,6 +301,7 @@ def test_bounds_hold_at_random_points_and_directions(name, rng):
             assert abs(along(name, eta, n, unit, order=4)) <= bound[1] * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUBIC)
 @pytest.mark.parametrize("order", [3, 4])
 def test_bounds_are_reached_and_never_passed(name, order, rng):
@@ -641,6 +642,7 @@ def test_bad_input_is_refused(make, words):
 
 
 # -------------------------------------------------------------------------------------- runs
+@pytest.mark.slow
 def test_a_chain_finds_the_posterior(rng):
     x = np.column_stack([np.ones(300), rng.standard_normal(300)])
     y = rng.random(300) < special.expit(x @ [0.3, -0.8])

@@ -75,6 +75,7 @@ def kept(one, draws, rng, size):
     return ranks(one.program.layout.draws(made.ints, made.floats), rng, size), made.words
 
 
+@pytest.mark.slow
 def test_exact(rng):
     one = walker(model(20), fresh >> sm.repeat(kernel(sm.Exact(), 5), 3))
     found, words = kept(one, 40_000, rng, 20)

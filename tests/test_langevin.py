@@ -104,6 +104,7 @@ def in_coordinates(name, x, slope):
     return (x * (slope - slope @ x) + 1 - 4 * x)[:-1], np.log(x).sum()
 
 
+@pytest.mark.slow
 def test_gradients_proposals_and_their_densities():
     """Every quantity of a step against the same on paper, for each constraint and preconditioner.
 
@@ -262,6 +263,7 @@ def pilot(state):
     return -(state.theta[0] ** 2) - 2.0 * state.theta[1] ** 2
 
 
+@pytest.mark.slow
 def test_leaves_the_posterior_fixed():
     kernel = steps_of(sm.Exact())
     assert leaves_the_joint_law_fixed(kernel, repeats=3, draws=100_000, seed=1) > 1e-6

@@ -254,6 +254,7 @@ def langevin(**more):
     return sm.Langevin("theta", **(settings | more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["real", "softplus", "cuberoot", "interval"])
 def test_langevin_by_differences(rng, name):
     model, step = space(name), 0.02 if name == "cuberoot" else 0.15
@@ -265,6 +266,7 @@ def test_langevin_by_differences(rng, name):
     keeps_the_law(model, again, rng, 40_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["real", "cuberoot"])
 def test_langevin_by_a_gradient(rng, name):
     step = 0.02 if name == "cuberoot" else 0.15

@@ -81,6 +81,7 @@ def test_growth_changes_when_it_thinks_and_little_else():
     assert 0.6 < grown.mean_total()[0] / single.mean_total()[0] < 1.5
 
 
+@pytest.mark.slow
 def test_xy_static_is_the_naive_one(rng):
     features, theta = rng.standard_normal((5, 3)), np.array([1.0, 0.5, 0.0])
     strategy = B.XYAllocation(features, 0.1, 0.3)

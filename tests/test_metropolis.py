@@ -89,6 +89,7 @@ def test_pcn_and_independence(rng, name):
         keeps_the_law(model, fixed(proposal=proposal), rng)
 
 
+@pytest.mark.slow
 def test_a_proposal_that_knows_the_posterior_is_always_accepted():
     """Where the Gaussian is the posterior, pcn never rejects: its ratio cancels the target's."""
     model = sm.Model(
@@ -133,6 +134,7 @@ def test_own_symmetric_proposal(rng, name):
     assert told["alone"] > 0
 
 
+@pytest.mark.slow
 def test_own_proposal_with_its_density(rng):
     keeps_the_law(space("log"), fixed(proposal=(stretch, stretch_density)), rng)
 
@@ -220,11 +222,13 @@ COMPOSITIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPOSITIONS)
 def test_compositions(rng, name):
     keeps_the_law(space("real"), COMPOSITIONS[name], rng, least=0.02, moves_z=True)
 
 
+@pytest.mark.slow
 def test_a_predicate_that_its_kernel_changes_is_noticed_by_the_law_alone(rng):
     """What `when` refuses: moving z only from 0, and never back."""
     found, _, _ = replicated(space("real"), WALK >> biased, COUNT, rng, moves_z=True)
@@ -243,6 +247,7 @@ def learnt(one):
     return {name: array.copy() for name, array in kept if name != "totals"}
 
 
+@pytest.mark.slow
 def test_nothing_adapts_after_warm_up():
     kernel = sm.mixture(
         (sm.Metropolis("theta", 3.0, selector=sm.Exact()), 1.0),

@@ -78,6 +78,7 @@ def test_gaussians_in_other_coordinates(rng, transform):
     assert outside == (transform in ("squareroot", "cuberoot"))
 
 
+@pytest.mark.slow
 def test_where_most_draws_are_outside(rng):
     """A Gaussian of square roots around nearly 0: models are often impossible, never wrongly so."""
     model = space("squareroot")

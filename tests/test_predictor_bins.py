@@ -137,6 +137,7 @@ def test_arch(k):
     assert bench.control.always_read(model).shape == (int(0.2 * model.size),)
 
 
+@pytest.mark.slow
 def test_single_precision():
     """The bins' means are rounded as the data are."""
     found = []
@@ -421,6 +422,7 @@ def by_itself(e, data, n):
     return -sm.log1p((data.y[n] - e) ** 2)
 
 
+@pytest.mark.slow
 def test_models_without_discrete_blocks():
     rng = np.random.default_rng(1)
     data = {"y": rng.standard_normal(SIZE), "x": rng.standard_normal(SIZE)}

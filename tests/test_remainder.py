@@ -208,6 +208,7 @@ def test_prediction_matters(logistic):
     assert told["pulls"].sum() < old["pulls"].sum()
 
 
+@pytest.mark.slow
 def test_exact_draws_are_the_same(case):
     """Nothing that is only believed may decide for Exact: bit for bit the draws of no control."""
     count = 1500 if case.name == "logistic" else 400

@@ -115,6 +115,7 @@ def test_draws_of_the_posterior_are(logistic):
     assert min(uniform_chance(r) for r in logistic.ranks(logistic.draws)) > ALARM
 
 
+@pytest.mark.slow
 def test_leaves_the_posterior_fixed_and_reads_no_data(logistic):
     """By an exact selector; most decisions are proved without a datum, too."""
     p, told = logistic.chance(steps_of(logistic.control))
@@ -256,6 +257,7 @@ def all_three(control, fit):
     )
 
 
+@pytest.mark.slow
 def test_several_blocks_and_a_positive_one(conjugate, rng):
     """A surrogate by interpolation of log_likelihood; sigma moves on the log scale."""
     kernel = all_three(conjugate.control, conjugate.fit)
@@ -408,6 +410,7 @@ def sgld(control, **options):
     return sm.Langevin("beta", step=1e-3, correct=False, batch=25, control=control, **options)
 
 
+@pytest.mark.slow
 def test_a_fit_is_a_point_for_sgld_cv(logistic):
     """As control=fit, its values, its block, or the control variate with mini-batch gradients."""
     fit = logistic.fit

@@ -37,6 +37,7 @@ def sources(family):
 
 
 # ------------------------------------------------------------------------------------- the mean
+@pytest.mark.slow
 @pytest.mark.parametrize("family", tall.FAMILIES)
 def test_the_mean_is_the_sum_of_what_is_subtracted(family, rng):
     for model, reference, more in sources(family):
@@ -47,6 +48,7 @@ def test_the_mean_is_the_sum_of_what_is_subtracted(family, rng):
             exact(bench)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "source", "order"), [
     (2, "given", 2), (2, "given", 3), (2, "differences", 2), (3, "given", 2), (3, "given", 3),
 ])  # fmt: skip
@@ -83,6 +85,7 @@ def of_normal(e, data, n):
     return -sm.log1p((data.y[n] - e) ** 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [2, 3])
 def test_configurations_of_several_blocks_and_sites(order, rng):
     """Which sums are whose: the last block's last site changes fastest.

@@ -178,6 +178,7 @@ def test_it_runs_less_often_inside_other_kernels():
     assert np.abs(away(found)).max() < FAR
 
 
+@pytest.mark.slow
 def test_raced_decisions_heed_the_tilt():
     kernel = sm.Gibbs("q", sm.Racing(batch=4)) >> THETA >> sm.WangLandau("q", start=-EVIDENCE)
     trace = run(kernel, warmup=1000)
@@ -202,6 +203,7 @@ def test_goes_on_from_a_checkpoint_in_warmup():
     assert np.array_equal(one.advance(9).words, other.advance(9).words)
 
 
+@pytest.mark.slow
 def test_stopped_runs_are_completed(tmp_path, monkeypatch, rng):
     kernel = runs.kernel() >> sm.WangLandau("k")
     given = {"draws": 40, "warmup": 600, "kernel": kernel}
