@@ -21,7 +21,7 @@ def draw_all(runs, series, left, out: Path) -> list[str]:
     files = [returns(series, out), adjusted(runs, out), autocorrelation(runs, out)]
     if any(run.journey is not None for run in runs.values()):
         files.append(wang_landau(runs, out))
-    files.append(residuals(left, out))
+    files += [residuals(left, out), decisions(runs, out)]
     return files
 
 
@@ -29,6 +29,12 @@ def save(figure, path: Path) -> str:
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path.name
+
+
+def decisions(runs, out) -> str:
+    """What decisions read, how far the best was ahead, how often they were wrong."""
+    trace = next(iter(runs.values())).trace
+    return save(trace.plot()[0].figure, out / "decisions.png")
 
 
 def returns(series, out) -> str:
