@@ -8,6 +8,7 @@ import numpy as np
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError
 from subsample_mcmc.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.kernels.kernel import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
+from subsample_mcmc.kernels.totals import has_etas, room_of
 from subsample_mcmc.kernels.trial import Judge
 from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
 from subsample_mcmc.tables import datum_of
@@ -28,13 +29,16 @@ def blaming(model):
 def uncompiled(model) -> str:
     """Which of a model's functions does not compile, and why; empty if all do."""
     state = model.state(model.ints.copy(), model.floats.copy())
-    if model.prepare is not None and (told := compiles(model.prepare, (state, model.data), FLAGS)):
-        return told
     given = (state, model.data, np.int64(0), *model.extra(state))
-    told = "" if model.log_likelihood is None else compiles(model.log_likelihood, given, FLAGS)
-    if not told and model.log_prior is not None:
-        told = compiles(model.log_prior, (state,), FLAGS)
-    return told
+    suspects = [
+        (model.prepare, given[:2]),
+        (model.log_likelihood, given),
+        (model.log_prior, (state,)),
+    ]
+    if has_etas(model):
+        suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
+    reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
+    return next((reason for reason in reasons if reason), "")
 
 
 def at_datum(model, state, n: int, made: tuple) -> float:

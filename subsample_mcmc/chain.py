@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.blame import explanation
+from subsample_mcmc.blame import explanation, uncompiled
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.kernels.custom import Custom
@@ -21,7 +21,6 @@ from subsample_mcmc.kernels.kernel import (
     check,
     columns_of,
 )
-from subsample_mcmc.kernels.totals import has_etas, room_of
 from subsample_mcmc.layout import Layout
 from subsample_mcmc.model import Model
 
@@ -102,18 +101,10 @@ class Program:
 
     def blamed(self) -> str:
         """Which of the user's functions does not compile, and why; empty if all do."""
-        model = self.model
-        state = model.state(model.ints.copy(), model.floats.copy())
-        given = (state, model.data, np.int64(0), *model.extra(state))
-        suspects = [(model.log_likelihood, given)] if model.log_likelihood is not None else []
-        if model.prepare is not None:
-            suspects.insert(0, (model.prepare, (state, model.data)))
-        if model.log_prior is not None:
-            suspects.append((model.log_prior, (state,)))
-        if has_etas(model):
-            room = room_of(model)
-            suspects.append((model.predictors.etas, (state, model.data, np.int64(0), room)))
-        suspects += self.kernel.suspects(model, state)
+        if told := uncompiled(self.model):
+            return told
+        state = self.model.state(self.model.ints.copy(), self.model.floats.copy())
+        suspects = self.kernel.suspects(self.model, state)
         reasons = (compiles(function, given, FLAGS) for function, given in suspects)
         return next((reason for reason in reasons if reason), "")
 
