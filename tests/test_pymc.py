@@ -162,7 +162,22 @@ def latent():
     pm.Normal("y", mu[z], 1.0, observed=D.x)
 
 
+def counted_from_the_end():
+    """Places before the first of what is joined, sliced or stacked, most of them rare."""
+    a, z = pm.Normal("a", shape=3), pm.DiscreteUniform("z", 0, 9, shape=2)
+    group = D.group % 3
+    group[[7, 41]] = -1
+    mean = pt.concatenate([a, pt.zeros(1)])[group] + a[1:][-group % 2 - 1]
+    pm.Normal("y", mean + pt.exp(a)[1:][z % 4 % 3 - 1].sum() * D.x, 1.0, observed=D.x)
+
+
+def counted_truths():
+    z, b = pm.Bernoulli("z", 0.5, shape=3), pm.Normal("b", shape=30)
+    pm.Normal("y", (pt.eq(z, 1).sum() + pt.sum(b > 0.5)) * D.x, 1.0, observed=D.x)
+
+
 MODELS = [
+    counted_from_the_end, counted_truths,
     logistic, logistic_data, wide, hierarchical, not_centred, student, negative_binomial, poisson,
     shared_discrete, marginal_mixture, mixture_of_two, change_point, softmax, ordinal,
     two_responses, censored, steps, latent,
@@ -243,6 +258,35 @@ def test_compiled_functions_give_the_same(make, rng):
     found = [compiled["log_likelihood"](state, model.data, np.uint64(n), *made) for n in range(N)]
     np.testing.assert_allclose(found, each, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(compiled["log_prior"](state), prior, rtol=1e-12)
+
+
+@with_pymc
+def test_nan_is_not_lost():
+    with pm.Model() as pm_model:
+        a = pm.Normal("a", 3.0, 1.0)
+        pm.Normal("y", pt.minimum(1.0, pt.log(a)) * D.x + pt.maximum(-9.0, a), 1.0, observed=D.x)
+    each, _ = densities(sm.from_pymc(pm_model), {"a": np.array(-1.0)})
+    assert np.isnan(each).all()  # as in PyMC: a point that is rejected
+
+
+@with_pymc
+def test_initial_values_and_names_that_are_no_python():
+    with pm.Model() as pm_model:
+        scale = pm.HalfNormal("lambda", initval=2.0)
+        pm.Normal("y", 0.0, scale, observed=D.x)
+    before = dict(pm_model.rvs_to_initial_values)
+    model = sm.from_pymc(pm_model)
+    assert model.names == ("lambda_",) and model.floats.tolist() == [2.0]
+    assert pm_model.rvs_to_initial_values == before
+
+
+@with_pymc
+def test_what_pymc_stabilises_is_compared_with_stabilised_values():
+    with pm.Model() as pm_model:
+        m = pm.Normal("m", initval=1.0)
+        pm.Bernoulli("y", p=1.0 / (1.0 + pt.exp(-900.0 * m * D.x)), observed=D.y)
+    each, _ = densities(sm.from_pymc(pm_model), {"m": np.array(1.0)})
+    assert np.isfinite(each).all() and each.min() < -745.0  # where exp alone is 0
 
 
 @with_pymc
@@ -349,6 +393,16 @@ def no_parameter():
     pm.Normal("y", 0.0, observed=D.x)
 
 
+def bits():
+    z = pm.DiscreteUniform("z", 0, 5)
+    pm.Normal("y", pt.bitwise_and(z, 1) * D.x, 1.0, observed=D.x)
+
+
+def new_axis():
+    a = pm.Normal("a", shape=(5, 3))
+    pm.Normal("y", a[D.group, None, 0][:, 0], 1.0, observed=D.x)
+
+
 def odd_function():
     pm.Normal("y", pt.gammainc(pm.HalfNormal("a"), 1.0), observed=D.x)
 
@@ -376,6 +430,8 @@ def sum_of_all():
         (number_of_words, "y: it is one observed number"),
         (no_data, "no observed variable"),
         (no_parameter, "the likelihood of y has no parameters"),
+        (bits, "y: bits of whole numbers have no translation"),
+        (new_axis, "y: np.newaxis stands in an index"),
         (odd_function, "y: the function gammainc of numbers has no translation"),
         (sum_of_all, "the prior of all: .* reads other rows"),
     ],

@@ -1,5 +1,6 @@
 """The variables of a PyMC model as blocks: their names, supports and constraints."""
 
+import keyword
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,7 +90,8 @@ def identifier(name: str, taken: set[str]) -> str:
     """A name as a field of a record, unlike those that are taken."""
     clean = re.sub(r"\W+", "_", name).strip("_") or "x"
     clean = clean if clean.isidentifier() else f"x_{clean}"
-    clean = clean if not hasattr(tuple, clean) else f"{clean}_"  # fields named count, index
+    if keyword.iskeyword(clean) or hasattr(tuple, clean):  # lambda; fields named count, index
+        clean = f"{clean}_"
     found, k = clean, 2
     while found in taken:
         found, k = f"{clean}_{k}", k + 1

@@ -32,6 +32,7 @@ class Translated(Model):
 
 def from_pymc(pm_model, rows=None) -> Model:
     """See subsample_mcmc.pymc.from_pymc."""
+    import pytensor
     from pymc.model.transform.conditioning import remove_value_transforms
     from pytensor.graph.replace import graph_replace
     from pytensor.graph.rewriting.utils import rewrite_graph
@@ -40,8 +41,18 @@ def from_pymc(pm_model, rows=None) -> Model:
         raise TypeError(f"from_pymc({type(pm_model).__name__}): give a pm.Model.")
     if not pm_model.free_RVs:
         raise ValueError("from_pymc: the model has no free variable.")
+    if pytensor.config.floatX != "float64":
+        raise ValueError(
+            f"from_pymc: pytensor.config.floatX is {pytensor.config.floatX!r}, whose values cannot "
+            'be compared closely: set it to "float64", and make the model again.'
+        )
     parts = parts_of(pm_model)
-    natural = remove_value_transforms(pm_model)  # which may order variables otherwise
+    kept = dict(pm_model.rvs_to_initial_values)  # which remove_value_transforms refuses; parts know
+    pm_model.rvs_to_initial_values.update(dict.fromkeys(kept))
+    try:
+        natural = remove_value_transforms(pm_model)  # which may order variables otherwise
+    finally:
+        pm_model.rvs_to_initial_values.update(kept)
     order = [v.name for v in (*pm_model.basic_RVs, *pm_model.potentials)]
     terms, prior, size = terms_of(natural, parts, lambda v: order.index(v.name))
     columns = Columns(size, named_data(natural))
@@ -83,7 +94,10 @@ def from_pymc(pm_model, rows=None) -> Model:
     used = read_in(likelihood)
     columns.data = {name: a for name, a in columns.data.items() if name in used}
     if not columns.data:
-        raise ValueError(f"from_pymc: {', '.join(names)} reads no data row by row.")
+        raise ValueError(
+            f"from_pymc: {', '.join(names)} reads no data row by row: "
+            "rows that are all equal, or one row, need no subsampling."
+        )
     refuse_other_rows(rows, columns)
     local = check_latents(parts, terms, likelihood, graph, size)
     source = written(likelihood, density)

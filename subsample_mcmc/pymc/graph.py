@@ -7,6 +7,7 @@ whatever the graph looks like; rows are separable where it reads data at n only.
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,15 +99,14 @@ class Graph:
 
     def folded(self, op: str, shape, element: Callable) -> Node:
         """The sum, ... of element(index) over all indices of a shape."""
+        if op in ("add", "mul"):
+            given, element = element, lambda index: self.counted(given(index))
         if math.prod(shape) <= UNROLLED:
             parts = [element(index) for index in np.ndindex(*shape)]
             if not parts:
                 empty = {"add": 0.0, "mul": 1.0, "and": True, "or": False, "max": -INF, "min": INF}
                 return self.make.const(empty[op])
-            found = parts[0]
-            for part in parts[1:]:
-                found = self.make(op, found, part)
-            return found
+            return reduce(lambda found, part: self.make(op, found, part), parts)
         variables = [self.make.loop() if length > 1 else 0 for length in shape]
         body = element(tuple(variables))
         for variable, length in reversed(list(zip(variables, shape, strict=True))):
@@ -139,6 +139,8 @@ class Graph:
                     "OR": "or"}[name]  # fmt: skip
             if all(a.kind == "b" for a in args):  # as pytensor adds and multiplies truth values
                 kind = {"add": "or", "mul": "and", "max": "or", "min": "and"}.get(kind, kind)
+            elif name in ("AND", "OR"):
+                raise self.refusal("bits of whole numbers have no translation")
             found = args[0]
             for arg in args[1:]:
                 found = make(kind, found, arg)
@@ -212,6 +214,9 @@ class Graph:
                 self.make.row if f else i for f, i in zip(fixed, free, strict=True)
             ))))  # fmt: skip
         return self.truth(self.tensor(variable).at(()))
+
+    def counted(self, node: Node) -> Node:
+        return self.make("int", node) if node.kind == "b" else node  # truth values
 
     def truth(self, node: Node) -> Node:
         return node if node.kind == "b" else self.make("bool", node)

@@ -209,7 +209,7 @@ class Translator(Graph):
             ]
             return range(length)[slice(*known)]
         if is_none(given):
-            return range(length)
+            raise self.refusal("np.newaxis stands in an index: write x[i][:, None]")
         if type(given.type).__name__ == "SliceType":
             return range(length)[given.data] if hasattr(given, "data") else range(length)
         if given.dtype == "bool":
@@ -224,8 +224,14 @@ class Translator(Graph):
         return self.moved(scaled, part.start)
 
     def whole(self, index: Node, length: int) -> Any:
-        """An index as a number, counted from the front, where it is known."""
-        return int(index.value) % length if index.constant else index
+        """An index counted from the front: as a number, where it is known."""
+        if index.constant:
+            return int(index.value) % length
+        if index.low >= 0:
+            return index
+        make = self.make
+        behind = make("add", make.const(length), index)
+        return make("select", make("lt", index, make.const(0)), behind, index)
 
 
 def is_none(entry) -> bool:

@@ -5,12 +5,13 @@ import linecache
 import types
 from typing import Any
 
-from subsample_mcmc.pymc.expressions import SCOPE, TEXT, Node
+from subsample_mcmc.pymc.expressions import TEXT, Node
+from subsample_mcmc.pymc.scalars import SCOPE
 
 ROOM = 90  # characters of an expression from which on it gets a line of its own
 LOOPS = {  # by operation: where a loop starts, and its step
-    "add": ("0.0", "{} + {}"), "mul": ("1.0", "{} * {}"), "max": ("-inf", "max({}, {})"),
-    "min": ("inf", "min({}, {})"), "and": ("True", "{} & {}"), "or": ("False", "{} | {}"),
+    "add": ("0.0", "{} + {}"), "mul": ("1.0", "{} * {}"), "max": ("-inf", "most({}, {})"),
+    "min": ("inf", "least({}, {})"), "and": ("True", "{} & {}"), "or": ("False", "{} | {}"),
 }  # fmt: skip
 
 
