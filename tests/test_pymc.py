@@ -265,7 +265,8 @@ def test_a_new_axis_in_an_index_is_refused_or_right():
     try:  # pytensor 3 has made a reshape of it, which is compared with PyMC as all models are
         built(new_axis)
     except ValueError as error:
-        assert "np.newaxis stands in an index" in str(error)
+        if "np.newaxis stands in an index" not in str(error):
+            raise
 
 
 @with_pymc
