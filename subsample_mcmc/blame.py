@@ -143,7 +143,8 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
     kept = where[first:last].copy()
     where[first:last] = value
     shown = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
-    shown = f" = {shown}" if last == first + 1 else f" = [{shown}{', ...' * (last - first > 4)}]"
+    more = ", ..." if last - first > MOST_SHOWN else ""
+    shown = f" = {shown}" if last == first + 1 else f" = [{shown}{more}]"
     try:
         with np.errstate(all="ignore"):
             made = model.extra(trial.state)

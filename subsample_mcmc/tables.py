@@ -46,7 +46,7 @@ def by_name(data: Any) -> Any:
 
 
 def as_array(value: Any, name: str) -> np.ndarray:
-    """A column, a list or an array as an array; refuses columns that are no numbers, by name."""
+    """What a user gave as an array; refuses columns that are no numbers, by name."""
     kind = getattr(value, "dtype", None)
     if is_frame(value):
         return matrix_of(value, name)
@@ -96,10 +96,8 @@ def refused(value: Any, kind: Any, name: str) -> TypeError | None:
     return None
 
 
-def matrix_of(frame: Any, name: str) -> Any:
-    """A data frame of numbers as a matrix, a column of numbers per column; else what was given."""
-    if not is_frame(frame):
-        return as_array(frame, name)
+def matrix_of(frame: Any, name: str) -> np.ndarray:
+    """A data frame of numbers as a matrix, a column of numbers per column."""
     whole = frame.to_numpy()
     if whole.dtype.kind in "biuf" and whole.dtype != bool:  # not copied, if that can be
         return whole

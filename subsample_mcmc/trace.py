@@ -117,7 +117,7 @@ class Trace:
 
         values = self.draws[name]
         chains, draws = self.shape
-        tilted = any(told["kind"] == "WangLandau" for told in self.meta["kernels"])
+        tilts = arvizgroups.tilted(self)
         sites = int(np.prod(values.shape[2:], dtype=int))
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
@@ -136,7 +136,7 @@ class Trace:
             if not still and draws >= 4 and np.isfinite(part).all():
                 with np.errstate(all="ignore"):
                     # Chains with tilts of their own do not have one law: each by itself.
-                    each = [row[None] for row in part] if tilted else [part]
+                    each = [row[None] for row in part] if tilts else [part]
                     found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
         known = [ess for ess in found if ess == ess]
         return Mixing(min(known, default=np.nan), sites, len(chosen), stuck, moved, finite)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.population import numeric
-from subsample_mcmc.tables import as_array, matrix_of
+from subsample_mcmc.tables import as_array
 
 PIECE = 1 << 20  # numbers that are looked at together
 
@@ -30,7 +30,7 @@ def first_wrong(array: np.ndarray, good: Callable) -> tuple[int, ...] | None:
 
 def matrix(x) -> np.ndarray:
     """The design matrix: what was given, if it is an array."""
-    x = numeric(matrix_of(x, "x"), "x")
+    x = numeric(as_array(x, "x"), "x")
     if x.ndim != 2:
         raise ValueError(
             f"x has shape {x.shape}: give a matrix of shape (N, d), a row per datum and a column "
