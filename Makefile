@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo synthetic test slow pymc pymc-tests lint format types bench bench-chains build clean python
+.PHONY: help demo synthetic test slow pymc pymc-tests clusters clusters-tests lint format types bench bench-chains build clean python
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
 	@echo 'make pymc    the tests of the bridge to PyMC, in an environment of their own'
+	@echo 'make clusters   the tests of dask and ray, started on this machine, in one of their own'
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
@@ -54,6 +55,14 @@ pymc-tests: $(MADE)-pymc,test
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
 
+# Dask and ray bring some hundred megabytes that nothing else here needs.
+clusters:
+	@$(MAKE) --no-print-directory clusters-tests VENV=$(VENV)-clusters \
+	  CONSTRAINTS=$(wildcard constraints/clusters-py$(VERSION).txt)
+
+clusters-tests: $(MADE)-dask,ray,test
+	$(BIN)/python -m pytest tests/test_clusters.py $(ARGS)
+
 lint: $(MADE)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -75,7 +84,7 @@ build: $(MADE)-dev
 	$(BIN)/python -m build --wheel
 
 clean:
-	rm -rf $(VENV) $(VENV)-pymc $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-pymc $(VENV)-clusters $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find subsample_mcmc tests examples notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -------------------------------------------------------------------------------- environment

@@ -124,9 +124,10 @@ for rule in (sm.Normal(), sm.Betting(bounds=bounds)):
 # Four of five draws are wrong where δ is .05. The guard of `sm.Normal` reads on where it sees
 # skewness, but it cannot see what no batch has met. `sm.Betting` knows the range of the
 # differences, and so knows that it must read everything. What helps: a likelihood with heavier
-# tails; `sm.Betting` with a range; a control variate that always reads the worst data,
-# `sm.Taylor(fit, outliers=…)`; and in every case an audit: `sm.sample(..., audit=0.02)` makes the
-# comparison of this cell, with exact decisions under the same noise, for a chain.
+# tails; `sm.Betting` with a range; a control variate, `sm.Taylor(fit)`, which finds the rows by
+# which a decision may turn and reads them always; and in every case an audit:
+# `sm.sample(..., audit=0.02)` makes the comparison of this cell, with exact decisions under the
+# same noise, for a chain.
 #
 # ## Failure 4: steps that nobody checks
 #
@@ -203,6 +204,6 @@ for name, model, kernel in [
 # | the same, and proofs are wanted | with `sm.Racing(sm.Betting())`, models of `sm.models.glm` |
 # | a likelihood with kinks, few numbers a datum | `control=sm.Bins()` |
 # | models of several sizes | `sm.Gibbs("q", pseudo=…)`: the fourth notebook |
-# | a few data that decide alone | heavier tails, `outliers=` of a control variate, an audit |
+# | a few data that decide alone | heavier tails, `control=sm.Taylor(fit)`, an audit |
 # | a parameter without scale or gradient | `sm.Slice("theta")` |
 # | no idea | `print(sm.plan(model, kernel, controls))`, then a run with `audit=0.02` |

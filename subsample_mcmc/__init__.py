@@ -1,10 +1,32 @@
-"""MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk."""
+"""MCMC that reads only the data it needs: subsampling decisions, exact or at a stated risk.
+
+    import subsample_mcmc as sm
+
+    model = sm.Model(log_likelihood, data, state)      one datum's log likelihood, named blocks
+    kernel = sm.Metropolis("mu") >> sm.Gibbs("k")      how a chain moves them
+    trace = sm.sample(model, kernel)                   draws; print(trace.report()): their cost
+
+Models           Model, Predictors, Population, from_pymc; positive, interval, simplex;
+                 sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
+Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
+                 MergeSplit, WangLandau, PseudoPrior, kernel; cycle (>>), mixture, repeat, when
+Selectors        Racing, Exact, LilUCB, SequentialHalving, LinGapE, BayesGap: how a decision is made
+Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
+Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
+Runs             sample, resume, load, audit, plan, Trace, cite
+Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
+In functions     log, log1p, exp, which compile to vector instructions
+
+help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
+sm.models, sm.bandits and sm.pymc; the other modules are the package's own.
+"""
 
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import models as models
 from subsample_mcmc import pymc as pymc
 from subsample_mcmc.audit import audit
 from subsample_mcmc.bandits.identification import Identification, Identifications
+from subsample_mcmc.calls import helpful as _helpful
 from subsample_mcmc.cite import cite
 from subsample_mcmc.constraints import interval, positive, simplex
 from subsample_mcmc.control.bilinear import Bilinear
@@ -122,3 +144,11 @@ __all__ = [
     "simplex",
     "when",
 ]
+
+for _made in [globals()[name] for name in __all__] + [vars(bandits)[n] for n in bandits.__all__]:
+    if isinstance(_made, type):
+        _helpful(_made)  # a call that does not fit says what to write
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "bandits", "models", "pymc"])

@@ -16,7 +16,14 @@ CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice
 VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
 FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
 FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
+DEAR = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
+STILL = 50  # draws without a move, from which on one asks whether that can be chance
 FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
+
+
+def all_audited(row: dict) -> bool:
+    """Was every decision of a kernel made again: its errors are then counted, not estimated."""
+    return 0 < row["decisions"] <= row["audited"]
 
 
 def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
@@ -40,11 +47,18 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
             f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
             "or sm.Exact()."
         )
+    if wrong and row["regret_worst"] > DEAR:
+        yield (
+            f"wrong decisions lost as much as {row['regret_worst']:.3g} nats in one draw: however "
+            "rare, such draws are no draws of the posterior. Give it a control variate, "
+            "sm.Betting with a range, or sm.Exact()."
+        )
     if row["asymptotic_normal"] and row["skewness"] > SKEWED and row["raced"] > ALARM:
+        more = "" if all_audited(row) else ", or audit more decisions"
         yield (
             f"differences between arms have a mean |skewness| of {row['skewness']:.2g}, above "
             f"{SKEWED:g}, where a normal approximation fails in the tail. Use sm.Betting with "
-            "a range, or audit more decisions."
+            f"a range{more}."
         )
     failed = row["exact"] + row["exhausted"] + row["retreated"]
     if racing and failed > RACE_FAILED and (row["rows"] or 0) < FEW_ROWS:
@@ -86,6 +100,14 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
                 f"{rate:.2%} of proposals were accepted. {change} its scale or step, or take a "
                 "longer warmup."
             )
+    rate, still = row["accepted"], row["still"]
+    if still >= STILL and rate > 0.0 and row["steps"] * (1.0 - min(rate, 1.0)) ** still < ALARM:
+        yield (
+            f"a chain stood still for {still:,} draws in a row, where {rate:.0%} of proposals are "
+            "accepted on average: the posterior's tails are heavier than the Gaussian it proposes "
+            "from, and out there nearly all are refused. Lower sm.pcn's beta, widen the "
+            "covariance, or compose it with a random walk: kernel >> sm.Metropolis(block)."
+        )
     if row["capped"] > CAPPED:
         yield (
             f"{row['capped']:.1%} of steps gave up a slice after too many tests. Set its width "

@@ -6,19 +6,19 @@ not what a race read on the way, and never mini-batch sums scaled up.
 
 import sys
 import time
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
+from subsample_mcmc.calls import warn
 from subsample_mcmc.errors import CompileError, RewardError, compile_message
 from subsample_mcmc.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.kernels.totals import MASK
 from subsample_mcmc.layout import TALLY
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import whole
+from subsample_mcmc.progress import Bar
 from subsample_mcmc.version import __version__
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
@@ -136,11 +136,10 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
             f"are {needed / 1e9:.3g} GB; at most {LIMIT / 1e9:.3g} GB are made: {advice}"
         )
     if tilts := tilted(trace):
-        warnings.warn(
+        warn(
             f"sm.WangLandau tilted {', '.join(tilts)}, so these draws are not from the posterior: "
             "weight their log likelihoods by trace.model_probabilities(...).weights. az.loo and "
             "az.compare do not know of weights; sample without sm.WangLandau for them.",
-            stacklevel=4,
         )
     found = np.empty((chains, draws, model.size))
     ints, floats = model.ints.copy(), model.floats.copy()
@@ -159,9 +158,7 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
                 done, now = until, time.monotonic()
                 step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
                 if bar is None and progress is not False and now - began > SLOW * (not progress):
-                    bar = tqdm(
-                        total=chains * draws, desc="log likelihoods", unit="draw", leave=False
-                    )
+                    bar = Bar(total=chains * draws, desc="log likelihoods", unit="draw")
                 if bar is not None:
                     bar.update(c * draws + done - bar.n)
             refuse_numbers(found[c], c, kept)

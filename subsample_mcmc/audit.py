@@ -3,17 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.kernels.compose import changed, cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Kernel
 from subsample_mcmc.kernels.metropolis import Metropolis
-from subsample_mcmc.model import Model
+from subsample_mcmc.model import Model, must_be_model
 from subsample_mcmc.report import Report
 from subsample_mcmc.sample import sample
 from subsample_mcmc.selectors.selector import Selector
 from subsample_mcmc.trace import Trace
 
 
+@helpful
 def audit(
     model: Model, selector: Selector, kernel: Kernel | None = None, steps: int = 1000,
     trace: Trace | None = None, warmup: int = 200, seed=None, progress: bool = False,
@@ -33,8 +35,12 @@ def audit(
         >>> report.rows[0]["audited"], report.rows[0]["error"] <= 0.05
         (200, True)
     """
+    must_be_model(model, "sm.audit(model, selector, kernel)")
     if not isinstance(selector, Selector):
-        raise TypeError(f"selector={selector!r}: give a selector such as sm.Racing(delta=0.01).")
+        after = " A kernel comes after it." if isinstance(selector, Kernel) else ""
+        raise TypeError(
+            f"selector={selector!r:.60}: give a selector such as sm.Racing(delta=0.01).{after}"
+        )
     judged = with_selector(kernel, selector) if kernel is not None else usual(model, selector)
     start = None
     if trace is not None:

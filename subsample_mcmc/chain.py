@@ -12,6 +12,7 @@ import numpy as np
 from subsample_mcmc.blame import explanation, uncompiled
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.kernelbounds import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.kernel import (
     NOW,
@@ -22,7 +23,7 @@ from subsample_mcmc.kernels.kernel import (
     columns_of,
 )
 from subsample_mcmc.layout import Layout
-from subsample_mcmc.model import Model
+from subsample_mcmc.model import Model, must_be_model
 
 READS = ("pulls", "gradients")
 
@@ -72,9 +73,10 @@ class Program:
     """A model and a kernel, checked and compiled: what all chains of a run share."""
 
     def __init__(self, model: Model, kernel: Kernel):
-        if not isinstance(model, Model):
-            raise TypeError(f"model={model!r}: give an sm.Model.")
+        must_be_model(model, "sm.sample(model, kernel)")
         check(kernel, model)
+        check_run(kernel, model)
+        self.doubtful = is_doubtful(kernel, model)
         self.model, self.kernel = model, kernel
         self.layout = Layout(model.blocks, columns_of(kernel))
         # Words that count rewards read, and gradients, which read data too; users' counts are f8.
@@ -130,6 +132,7 @@ class Walker:
         )  # fmt: skip
         self.take_tools()
         self.drawn = 0  # draws kept
+        self.turns = 0  # of advance
 
     def take_tools(self) -> None:
         """The kernels' arrays, as new."""
@@ -175,6 +178,13 @@ class Walker:
             now["code"] = 0
             return self.advance(reached, thin, warm)
         self.drawn += len(out.ints)
+        self.turns += draws > 0
+        if self.program.doubtful and draws and self.turns & (self.turns - 1) == 0:
+            try:
+                check_reached(self.program.kernel, self.program.model, self.ints, self.floats)
+            except IndexError as error:
+                error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
+                self.error = error
         return out
 
     # ------------------------------------------------------------------------------ checkpoint

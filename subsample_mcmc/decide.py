@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
+from subsample_mcmc.bounds import check_population
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.explain import explanation, rewards_at
 from subsample_mcmc.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.population import Population, Table, offsets_of, whole
+from subsample_mcmc.progress import Bar
 from subsample_mcmc.rules.race import ENDINGS
 from subsample_mcmc.rules.race import Choice as Record
 from subsample_mcmc.selectors.racing import Racing
@@ -106,6 +108,7 @@ class Engine(NamedTuple):
     idle: list
 
 
+@helpful
 def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     """The arm with the largest total of rewards plus offset, found by reading what is needed.
 
@@ -140,6 +143,7 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     )  # fmt: skip
 
 
+@helpful
 def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
     """Independent draws of an arm, each with fresh Gumbels and fresh rows.
 
@@ -213,7 +217,7 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
                 done, now = until, time.monotonic()
                 step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
                 if bar is None and progress is not False and now - started > SLOW * (not progress):
-                    bar = tqdm(total=size, initial=0, desc="draws", unit="draw", leave=False)
+                    bar = Bar(total=size, desc="draws", unit="draw")
                 if bar is not None:
                     bar.update(done - bar.n)
         engine.idle.append(scratch)  # after an interrupt it is dropped: it may be half written
@@ -232,6 +236,8 @@ def engine_of(population, selector) -> Engine:
         key = pickle.dumps(selector)
     if key not in population.engines:
         params = selector.params(population.shape)
+        if isinstance(population, Population):
+            check_population(population)
         sources = sources_of(population.reward, population.large)
         loop = loop_over(selector.build(sources))
         engine = Engine(loop, params, [selector.scratch(population.shape)])

@@ -1,6 +1,5 @@
 """A Gaussian around a posterior mode: what sm.laplace returns."""
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi
@@ -11,6 +10,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal, norm
 
+from subsample_mcmc.calls import warn
 from subsample_mcmc.constraints import COORDINATES, ROOTS, SIMPLEX, inside
 from subsample_mcmc.coordinates import Coordinates, free_at, label
 from subsample_mcmc.drawing import pyplot
@@ -149,11 +149,10 @@ class Fit:
             whole(draws, "draws", "how many, at least 1"), np.random.default_rng(seed),
         )  # fmt: skip
         if not found.effective:
-            warnings.warn(
+            warn(
                 f"matched: rounds of {draws} draws did not lead from the fit to the posterior of "
                 f"{len(self.mean)} coordinates: the fit stays as it is. Take more draws, or "
                 "coordinates that fit.compare_coordinates() likes better.",
-                stacklevel=2,
             )
             return self
         covariance = inflate * found.covariance

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from subsample_mcmc.bandits.identification import Identifications, identification
 from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.population import prepared, whole
+from subsample_mcmc.progress import Bar
 from subsample_mcmc.records import as_record
 from subsample_mcmc.seeds import root_of
 
@@ -24,6 +25,7 @@ FIRST = 1024  # pulls before the first look
 PROMISES = ("none", "asymptotic", "bounded")  # weakest first
 
 
+@helpful
 def identify(
     pull, arms, selector, seed=None, max_pulls=None, runs=1, *,
     data=None, truth=None, cores=None, compiled=None, progress=None,
@@ -77,7 +79,7 @@ def bar_of(started: float, progress, **named):
     """A progress bar, once the work has taken seconds."""
     if progress is False or time.monotonic() - started < SLOW * (not progress):
         return None
-    return tqdm(leave=False, **named)
+    return Bar(**named)
 
 
 class Game:
@@ -88,6 +90,7 @@ class Game:
         self.data, self.single = data, single
         first = self.made(np.random.default_rng(0))
         self.pull = Pull(pull, first, compiled)
+        self.pull.look(first, arms)
         self.strategy = self.chosen(first)
         self.means(first)
         self.numbers = None if callable(selector) else self.strategy.numbers(arms)
@@ -98,7 +101,7 @@ class Game:
         if self.data is None:
             return None
         given = self.data(rng) if callable(self.data) else self.data
-        return as_record(prepared(given))
+        return as_record(prepared(given, "allow"))  # rewards that are not finite are refused
 
     def chosen(self, data) -> Strategy:
         """The strategy of a run."""

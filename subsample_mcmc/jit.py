@@ -1,4 +1,4 @@
-"""Compile, memoise and cache: the only file that knows numba from inside.
+"""Compile, memoise and cache: with compilers.py, all that knows numba from inside.
 
 `jit` compiles a function once per content (see digest.py) and keeps the machine code on disk
 under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
@@ -21,6 +21,8 @@ import llvmlite
 import numba
 import numpy as np
 
+from subsample_mcmc import compilers
+from subsample_mcmc.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
 from subsample_mcmc.digest import VERSIONED, Digest, belongs
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.jitcache import cache_directory, read, write
@@ -32,86 +34,21 @@ NUMBA = numba.__version__
 DISABLED = bool(numba.config.DISABLE_JIT)
 NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
-try:
-    from numba.core import caching, codegen, compiler, options
-
-    class Draft(codegen.JITCodeLibrary):
-        """Code of an inner function: optimised and translated once, with its outermost caller."""
-
-        def _optimize_final_module(self):
-            return
-
-        def _finalize_final_module(self):
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-        def get_pointer_to_function(self, name):
-            return 0  # there is no machine code of its own
-
-        @property
-        def codegen(self):
-            return self
-
-        def set_env(self, name, environment):
-            """Set by Outer, in the module that the function ends up in."""
-
-        def serialize_using_object_code(self):
-            return self.serialize_using_bitcode()
-
-        @classmethod
-        def read(cls, target, name, bitcode):
-            """The inverse of serialize."""
-            self = cls(target.codegen(), name)
-            self._final_module = llvmlite.binding.parse_bitcode(bitcode)
-            self._finalize_final_module()
-            return self
-
-    class Outer(compiler.Compiler):
-        """Compiles what Python calls; gives what it calls the environment that print needs."""
-
-        def compile_extra(self, func):
-            made = super().compile_extra(func)
-            for env in getattr(made, "_find_referenced_environments", list)():
-                made.library.codegen.set_env(env.env_name, env)
-            return made
-
-    class Disjoint(compiler.Compiler):
-        """Compiles a function whose array arguments never overlap (4x on mini-batches)."""
-
-        def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-            if hasattr(flags, "noalias"):
-                flags.noalias = True
-            super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
-
-    class Inner(compiler.Compiler):
-        """Compiles what only compiled functions call."""
-
-        def __init__(self, typingctx, targetctx, library, *rest):
-            super().__init__(typingctx, targetctx, Draft(targetctx.codegen(), "inner"), *rest)
-
-    COMPILERS: Any = {
-        (where, apart): type(where.__name__, (where, Disjoint) if apart else (where,), {})
-        for where in (Inner, Outer) for apart in (True, False)
-    }  # fmt: skip
-    CACHE_BASE: Any = caching._Cache
-    Dispatcher: Any = numba.core.registry.CPUDispatcher
-    KNOWN: Any = vars(options.DefaultOptions)
-except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
-    CACHE_BASE, KNOWN, COMPILERS = None, (), {}
-    Dispatcher = type(numba.njit(lambda: None))
-
 # What machine code depends on besides its source and the types of its arguments.
 CONFIG = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 VERSIONS: tuple = (
     sys.version_info[:3], sysconfig.get_config_var("SOABI"), numba.__version__,
     llvmlite.__version__, np.__version__, *(getattr(numba.config, name, None) for name in CONFIG),
 )  # fmt: skip
-with suppress(OSError):  # this file decides how everything is compiled
-    VERSIONS += (hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),)
+with suppress(OSError):  # these files decide how everything is compiled
+    for file in (__file__, compilers.__file__):
+        VERSIONS += (hashlib.sha256(Path(file).read_bytes()).hexdigest(),)
 
 
 # ------------------------------------------------------------------------------------ compile
-def jit(function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False) -> Callable:
+def jit(
+    function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False, checked=False
+) -> Callable:  # fmt: skip
     """Return `function` compiled: nogil, numpy's error model, every option explicit.
 
     `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
@@ -120,12 +57,16 @@ def jit(function=None, *, flags=frozenset(), disjoint=False, inner=False, user=F
     ones too, though Python may call them.
     `user` leaves the function free to allocate (package functions are compiled without
     reference counting). Two functions of equal content share one compiled object.
+    `checked` functions, and those of a user's that they reach, raise IndexError for every look-up
+    beyond an array, and for negative indices that are not written as constants.
     """
     if function is None:
-        return lambda f: jit(f, flags=flags, disjoint=disjoint, inner=inner, user=user)
+        return lambda f: jit(
+            f, flags=flags, disjoint=disjoint, inner=inner, user=user, checked=checked
+        )
     if DISABLED:
         return getattr(function, "py_func", function)
-    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user))
+    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user, checked))
     return _compiled(function, options, ())
 
 
@@ -135,7 +76,7 @@ def opened(function, options):
         return function, options
     chosen = function.targetoptions.get("fastmath") or frozenset()
     flags = FLAGS if chosen is True else frozenset(getattr(chosen, "flags", chosen))
-    return function.py_func, (tuple(sorted(flags)), False, options[2], True)
+    return function.py_func, (tuple(sorted(flags)), False, options[2], True, options[4])
 
 
 def without_literals(template):
@@ -154,11 +95,11 @@ _made: dict[str, Any] = {}
 def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
-    flags, _, inner, user = options
+    flags, _, inner, user, checked = options
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
-        value, own = opened(value, (flags, False, inner or True, user))
+        value, own = opened(value, (flags, False, inner or True, user, checked))
         if isinstance(value, python.FunctionType) and value in callers:
             raise CompileError(
                 f"{function.__name__} and {value.__name__} call each other: a compiled function "
@@ -194,7 +135,7 @@ def _compiled(function, options, callers):
     return made
 
 
-def numba_options(flags, disjoint, inner, user) -> dict[str, Any]:
+def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]:
     """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
     undocumented = {
         "_nrt": bool(user),
@@ -205,17 +146,19 @@ def numba_options(flags, disjoint, inner, user) -> dict[str, Any]:
     wanted = {name: value for name, value in undocumented.items() if name in KNOWN}
     if COMPILERS:
         wanted["pipeline_class"] = COMPILERS[
-            Inner if inner in (True, "always") else Outer, disjoint
+            compilers.Inner if inner in (True, "always") else compilers.Outer, disjoint, checked
         ]
+    wanted["boundscheck"] = True if checked else None  # None: as the environment says
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 
 
-def compiles(function, arguments, flags=frozenset()) -> str:
+def compiles(function, arguments, flags=frozenset(), checked=False) -> str:
     """Why a user function cannot be compiled for these arguments; empty if it can."""
     if DISABLED:
         return ""
     try:
-        jit(function, flags=flags, user=True).compile(tuple(numba.typeof(a) for a in arguments))
+        made = jit(function, flags=flags, user=True, checked=checked)
+        made.compile(tuple(numba.typeof(a) for a in arguments))
     except (*NUMBA_ERRORS, TypeError) as error:  # CompileError is one
         return compile_message(error, function)
     return ""
@@ -243,8 +186,8 @@ def spelled(kind) -> str:
 
 def rebuilt(target, library, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
     """What numba's CompileResult._rebuild does, for a draft."""
-    draft = Draft.read(target, library[0], library[2])
-    return compiler.compile_result(
+    draft = compilers.Draft.read(target, library[0], library[2])
+    return compilers.compiler.compile_result(
         target_context=target, typing_context=target.typing_context, library=draft,
         environment=env, entry_point=target.get_executable(draft, fndesc, env), fndesc=fndesc,
         type_annotation=typeann, signature=signature, objectmode=objectmode, lifted=lifted,
@@ -276,7 +219,7 @@ class ContentCache(CACHE_BASE or object):
             content = pickle.loads(payload)
             if content[0][1] == "bitcode":
                 return rebuilt(target_context, *content)
-            return compiler.CompileResult._rebuild(target_context, *content)
+            return compilers.compiler.CompileResult._rebuild(target_context, *content)
         except Exception:  # an unreadable entry must never stop a run: it is compiled anew
             return None
 

@@ -5,12 +5,10 @@ log likelihood come from sm.Predictors where a model has them, else from differe
 datum. With many data the search begins on some: two or three passes over all of them are enough.
 """
 
-import warnings
 from math import log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from subsample_mcmc.ascent import (
     FLAT,
@@ -24,12 +22,16 @@ from subsample_mcmc.ascent import (
     spectrum,
 )
 from subsample_mcmc.blame import blaming
+from subsample_mcmc.bounds import check_model
+from subsample_mcmc.calls import helpful, warn
 from subsample_mcmc.control.linear import Linear
 from subsample_mcmc.control.stencil import MOST, quadratic, stencil
 from subsample_mcmc.control.taylor import PATIENT, Keep
 from subsample_mcmc.coordinates import Coordinates
 from subsample_mcmc.fit import Fit
+from subsample_mcmc.model import must_be_model
 from subsample_mcmc.population import whole
+from subsample_mcmc.progress import Bar
 
 # With many data the search begins on runs of neighbours, for the models that read datum n - 1.
 WINDOWS, WINDOW = 80, 256
@@ -120,6 +122,7 @@ class Expanded:
         return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
 
 
+@helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
     tolerance: float = 1e-4, progress: bool | None = None,
@@ -146,6 +149,7 @@ def laplace(
         >>> fit.state["beta"].round(1).tolist()
         [1.0, 2.0]
     """
+    must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
     heights: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
@@ -153,8 +157,9 @@ def laplace(
     u, rng = co.free(co.floats), np.random.default_rng(seed)
     few = [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
     kind = Summed if model.predictors is None else Expanded
-    with np.errstate(all="ignore"), tqdm(
-        desc="laplace", unit="row", unit_scale=True, leave=False, disable=progress is False,
+    check_model(model, ints=co.ints)
+    with np.errstate(all="ignore"), Bar(
+        desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
         full = kind(co, co.spans, bar)
@@ -179,12 +184,11 @@ def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: floa
     bad = values < FLAT * top
     if bad.any():
         named = [f"{co.labels[j]} ({vectors[j, 0]:+.2f})" for j in np.argsort(-abs(vectors[:, 0]))]
-        warnings.warn(
+        warn(
             f"the Hessian at the mode is not positive definite: {bad.sum()} of {co.size} "
             f"directions are flat or a saddle, the weakest along {', '.join(named[:3])}. Its "
             f"eigenvalues were raised to {FLOOR:g} of the largest: log_evidence means nothing. "
             "Give a prior that holds this direction; from a saddle, starts=5 leads away.",
-            stacklevel=3,
         )
         values = np.where(bad, FLOOR * top, values)
     root, mean, height = scale[:, None] * vectors / np.sqrt(values), now.u + move, now.value + gain

@@ -9,10 +9,10 @@ import numpy as np
 from subsample_mcmc.digest import content
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.population import BIG, LARGEST, prepared, read_only
+from subsample_mcmc.population import BIG, common_length, first_length, prepared, read_only
 from subsample_mcmc.predictors import Predictors
 from subsample_mcmc.records import record, similar
-from subsample_mcmc.tables import is_frame
+from subsample_mcmc.tables import is_frame, refuse_elsewhere
 from subsample_mcmc.userfunction import (
     called_with,
     judged,
@@ -38,7 +38,8 @@ class Model:
         or a data frame. Read by field, data.y[n]. Not copied. Give a matrix as one array per
         column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
-        floats continuous; a number becomes an array of length 1.
+        floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
+        column, or at a computed negative index, is refused before anything is drawn or fitted.
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
@@ -49,6 +50,9 @@ class Model:
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
         where the discrete block k, a number, has value i, only the first lengths[i] components of
         theta exist. The others keep their initial values: no function may depend on them.
+    missing: "refuse" NaN, nulls and masked values in data, by column and row, in one pass over
+        its floats; "allow" NaN, and make no pass, where log_likelihood tells them apart itself
+        (math.isnan): nulls of pandas are then NaN.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -64,14 +68,15 @@ class Model:
 
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
-        touches=None, prepare=None, lengths=None,
+        touches=None, prepare=None, lengths=None, missing="refuse",
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
+            refuse_elsewhere(data, "data")
             raise TypeError(
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
-        self.data = prepared(data)
+        self.data = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(self.data)
         self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
@@ -84,7 +89,7 @@ class Model:
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
-        options = (log_prior, support, constraints, touches, prepare, lengths)
+        options = (log_prior, support, constraints, touches, prepare, lengths, missing)
         self.given = (given, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
@@ -251,6 +256,25 @@ class Model:
         return found
 
 
+def must_be_model(given: Any, call: str) -> None:
+    """Refuse what is no model. call: how the function is called, such as sm.laplace(model)."""
+    if isinstance(given, Model):
+        return
+    if isinstance(given, type):
+        advice = f": this is the class; make one, sm.{given.__name__}(log_likelihood, data, state)"
+    elif hasattr(given, "leaves"):
+        advice = f" in the place of this kernel: {call}"
+    elif hasattr(given, "observed_RVs"):
+        advice = ": sm.from_pymc makes it of a PyMC model"
+    elif callable(given):
+        advice = f", sm.Model({getattr(given, '__name__', 'log_likelihood')}, data, state)"
+    elif hasattr(given, "arms"):
+        advice = "; a population is drawn from with sm.draw(population)"
+    else:
+        advice = ", sm.Model(log_likelihood, data, state)"
+    raise TypeError(f"model={given!r:.60}: give an sm.Model{advice}.")
+
+
 def flat(state):
     """The prior of a model that was given none."""
     return 0.0
@@ -269,31 +293,3 @@ def array_hash(array: np.ndarray) -> str:
         for i in range(1024):
             made.update(flat_view[i * step : i * step + HASHED // 1024 // array.itemsize].data)
     return made.hexdigest()
-
-
-def first_length(data) -> int:
-    """N of a model without likelihood: the length of its first array."""
-    first: Any = data[0] if len(data) else 0
-    if np.ndim(first) == 0 or len(first) == 0:
-        raise ValueError(
-            f"log_likelihood=None, and the first of the data {data._fields} is no array: it must "
-            "have one entry for each of the N things that the model is about."
-        )
-    return len(first)
-
-
-def common_length(data) -> int:
-    """N, the length that all data arrays share."""
-    lengths = {n: len(v) for n, v in zip(data._fields, data, strict=True) if np.ndim(v)}
-    if not lengths or min(lengths.values()) == 0:
-        raise ValueError(f"data has {lengths or 'no array'}: give arrays with at least one datum.")
-    if len(set(lengths.values())) > 1:
-        raise ValueError(
-            f"data arrays have lengths {lengths}: they must share their first axis, one entry per "
-            "datum (a table of another length is a block of the state, or a global of "
-            "log_likelihood)."
-        )
-    size = next(iter(lengths.values()))
-    if size > LARGEST:
-        raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
-    return size

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.kernels.compose import changed
 from subsample_mcmc.kernels.controlled import Control
 from subsample_mcmc.kernels.kernel import Kernel, check, labelled
 from subsample_mcmc.kernels.langevin import Langevin
-from subsample_mcmc.model import Model
+from subsample_mcmc.model import Model, must_be_model
+from subsample_mcmc.progress import Bar, quietly
 from subsample_mcmc.rules.bnormal import b_normal
 from subsample_mcmc.sample import sample
 from subsample_mcmc.selectors.exact import Exact
@@ -134,6 +135,7 @@ def simulated(gaps, spreads, size: int, batch: int, delta: float) -> tuple[float
     return float(rows.mean()), float(wrong.mean())
 
 
+@helpful
 def plan(
     model: Model, kernel: Kernel, controls: Mapping[str, Control] | None = None, steps: int = 200,
     warmup: int = 200, seed=None, progress: bool = True,
@@ -154,6 +156,8 @@ def plan(
         >>> [row["variant"] for row in found.rows]
         ['as given', 'bins', 'exact']
     """
+    must_be_model(model, "sm.plan(model, kernel)")
+    check(kernel, model)
     if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
         raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
     if not isinstance(controls or {}, Mapping):
@@ -167,14 +171,17 @@ def plan(
     given = variants(kernel, controls or {})
     refused: list[str] = []
     start = reference_state(given)
-    for name, variant in tqdm(given.items(), "pilots", disable=not progress, leave=False):
+    bar = Bar(given.items(), "pilots", progress=progress)
+    for name, variant in bar:
+        bar.set_postfix_str(f"{name}: compiling, and two short runs")
         options = {"draws": steps, "warmup": warmup, "chains": 1, "seed": seed, "progress": False}
         options |= {"start": [start]} if start else {}
         try:
             check(variant, model)
-            for leaf in variant.leaves():  # some refuse a model only when they are prepared
-                if isinstance(getattr(leaf, "control", None), Control):
-                    leaf.control.always_read(model)
+            with quietly(progress):
+                for leaf in variant.leaves():  # some refuse a model only when they are prepared
+                    if isinstance(getattr(leaf, "control", None), Control):
+                        leaf.control.always_read(model)
         except ValueError as error:
             if name == "as given":
                 raise

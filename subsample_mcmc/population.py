@@ -1,14 +1,22 @@
 """What is raced: N rewards for each arm, given as a function of one datum and never stored."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.calls import warn
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.records import as_record
 from subsample_mcmc.rules.race import Shape
-from subsample_mcmc.tables import as_array, by_name, coarse
+from subsample_mcmc.tables import (
+    MISSING,
+    absent_objects,
+    as_array,
+    by_name,
+    coarse,
+    refuse_elsewhere,
+    refuse_nan,
+)
 from subsample_mcmc.userfunction import (
     must_not_capture,
     must_read_datum,
@@ -28,9 +36,12 @@ class Population:
     unsigned integer (that is what lets the loop vectorise): index with it, and write float(n)
     before negating it or subtracting from it. Numbers that change go into data.
     data: tuple, NamedTuple or dict of arrays (memory-mapped ones included), or a data frame. They
-        are not copied: what you change in place, the next decision sees.
+        are not copied: what you change in place, the next decision sees. Look-ups beyond an array
+        are refused, as data were at the first decision.
     arms: how many. size: rows; default the length of the first array.
     log_prior: what does not depend on data, one number per arm; default zeros.
+    missing: "refuse" NaN, nulls and masked values in data; "allow" them, unseen, where log_factor
+        tells them apart itself.
 
     Example:
         >>> def log_factor(data, arm, n):
@@ -43,8 +54,8 @@ class Population:
         [1, 1, 1, 1, 1]
     """
 
-    def __init__(self, log_factor, data, arms, size=None, log_prior=None):
-        self.data = prepared(data)
+    def __init__(self, log_factor, data, arms, size=None, log_prior=None, missing="refuse"):
+        self.data = prepared(data, missing)
         self.arms = whole(arms, "arms", "the number of arms, at least 1")
         if size is None:
             if not len(self.data) or np.ndim(self.data[0]) == 0:
@@ -92,6 +103,7 @@ class Table:
     """Rewards that stand in arrays: one row of a matrix, or one array, per arm."""
 
     def __init__(self, rewards):
+        refuse_elsewhere(rewards, "rewards")
         if isinstance(rewards, np.ndarray) and rewards.ndim == 2:
             self.context: tuple = (read_only(numeric(rewards, "rewards")),)
             sizes, self.reward, shared = (rewards.shape[1],) * rewards.shape[0], cell, True
@@ -150,6 +162,8 @@ def numeric(array: np.ndarray, name: str) -> np.ndarray:
         if array.dtype.kind in "OUST" and array.size:
             advice += f" It holds {array.flat[0]!r}, say: .astype(float) if all are numbers, else "
             advice += "codes, np.unique(x, return_inverse=True)[1]."
+        if told := absent_objects(array):
+            advice += f" It has {told}: drop these rows in all arrays before, or fill them in."
         raise TypeError(f"{name} has dtype {array.dtype}{advice}")
     if array.dtype == np.float16 or not array.dtype.isnative:
         raise TypeError(f"{name} has dtype {array.dtype}: use .astype(float).")
@@ -163,8 +177,13 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def prepared(data) -> tuple:
-    """Data as a tuple or record of read-only arrays and numbers."""
+def prepared(data, missing: str = "refuse") -> tuple:
+    """Data as a tuple or record of read-only arrays and numbers; missing values are refused."""
+    if missing not in MISSING:
+        raise ValueError(
+            f"missing={missing!r}: give 'refuse', or 'allow' where your function tells missing "
+            "values apart itself."
+        )
     data = by_name(data)
     if isinstance(data, np.ndarray) or hasattr(data, "to_numpy"):
         raise TypeError(
@@ -178,9 +197,11 @@ def prepared(data) -> tuple:
         if isinstance(value, bool | int | float | np.number):
             values.append(value)
             continue
-        array = numeric(as_array(value, name), f"data {name}")
+        array = numeric(as_array(value, name, missing), f"data {name}")
+        if missing != "allow":
+            refuse_nan(array, name, value)
         if told := coarse(array):
-            warnings.warn(f"data {name} {told}", stacklevel=3)
+            warn(f"data {name} {told}")
         values.append(read_only(array))
     return type(fields)(*values) if hasattr(fields, "_fields") else tuple(values)
 
@@ -236,3 +257,31 @@ def touched(name, given, sites, size) -> tuple[np.ndarray, np.ndarray]:
                 f"{indices[order][twice[0]]} twice: it would count twice."
             )
     return read_only(indptr), read_only(indices)
+
+
+def first_length(data) -> int:
+    """N of a model without likelihood: the length of its first array."""
+    first: Any = data[0] if len(data) else 0
+    if np.ndim(first) == 0 or len(first) == 0:
+        raise ValueError(
+            f"log_likelihood=None, and the first of the data {data._fields} is no array: it must "
+            "have one entry for each of the N things that the model is about."
+        )
+    return len(first)
+
+
+def common_length(data) -> int:
+    """N, the length that all data arrays share."""
+    lengths = {n: len(v) for n, v in zip(data._fields, data, strict=True) if np.ndim(v)}
+    if not lengths or min(lengths.values()) == 0:
+        raise ValueError(f"data has {lengths or 'no array'}: give arrays with at least one datum.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"data arrays have lengths {lengths}: they must share their first axis, one entry per "
+            "datum (a table of another length is a block of the state, or a global of "
+            "log_likelihood)."
+        )
+    size = next(iter(lengths.values()))
+    if size > LARGEST:
+        raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
+    return size

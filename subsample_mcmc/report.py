@@ -5,7 +5,8 @@ of n give the one-sided 95% bound e of Clopper & Pearson (1934) on the error rat
 draw that takes d decisions differs from an exact one with probability at most d e (errors add),
 and the error of the stationary law is at most that times a mixing constant which no run can
 bound. The report multiplies by the integrated autocorrelation time instead: an indicative
-scale, not a bound.
+scale, not a bound. Where all decisions were audited, k / n takes the place of e: of these draws
+nothing is left to estimate.
 """
 
 import html
@@ -14,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.advice import CONFIDENCE, FEW_DRAWS, block_warnings, kernel_warnings, tilted
+from subsample_mcmc.advice import (
+    CONFIDENCE,
+    FEW_DRAWS,
+    all_audited,
+    block_warnings,
+    kernel_warnings,
+    tilted,
+)
 from subsample_mcmc.layout import TALLY
 
 # What the table shows, in order: title, key of the row, format.
@@ -65,6 +73,19 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else np.nan
 
 
+def longest_rest(stats: dict) -> int:
+    """The most draws in a row, of one chain, in which a kernel ran and accepted nothing."""
+    if "accepted" not in stats or "steps" not in stats:
+        return 0
+    longest = 0
+    for accepted, steps in zip(stats["accepted"], stats["steps"], strict=True):
+        moved = accepted[steps > 0] > 0
+        # Places of moves, between one before the first draw and one after the last.
+        places = np.concatenate([[-1], np.flatnonzero(moved), [len(moved)]])
+        longest = max(longest, int(np.diff(places).max()) - 1)
+    return longest
+
+
 def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
     """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
     total = {f: stats[f].sum().item() if f in stats else 0 for f in TALLY.names or ()}
@@ -74,7 +95,9 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
     upper = min(upper, _ratio(total["early"], decisions)) if wrong == 0 else upper
     per_draw, iat = _ratio(decisions, draws), _ratio(draws, ess)
     proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
-    sweep = min(1.0, upper * per_draw) if audited and not proved else np.nan
+    # Where all were audited, how often these draws went wrong is a count; `upper` is for others.
+    counted = wrong / decisions if audited and audited >= decisions else upper
+    sweep = min(1.0, counted * per_draw) if audited and not proved else np.nan
     return {
         "kernel": kernel["label"],
         **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
@@ -100,6 +123,8 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
         "error_upper": upper,
         "error_per_draw": sweep,
         "regret_wrong": _ratio(total["regret"], wrong),
+        "regret_worst": float(np.max(stats.get("regret", 0.0))) if audited else 0.0,
+        "still": longest_rest(stats) if not kernel.get("walks", True) else 0,
         "regret_audited": _ratio(total["regret"], audited),
         "margin": _ratio(total["margin"], audited),
         # Rewards of one arm have no partner in another where arms have rows of their own.
@@ -152,6 +177,12 @@ class Report:
                 self.notes.append(f"{row['kernel']}: {row['promise']}")
             if row["note"]:
                 self.notes.append(f"{row['kernel']}: {row['note']}")
+            if row["guarantee"] != "exact" and all_audited(row) and not row["wrong"]:
+                self.notes.append(
+                    f"{row['kernel']}: all {row['decisions']:,} decisions were audited and none "
+                    "was wrong, so these draws are those of exact decisions. (The bound per "
+                    "decision is for other runs.)"
+                )
         for name, block in blocks.items():
             self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
             if block.looked < block.sites:

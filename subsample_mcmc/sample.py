@@ -1,7 +1,6 @@
 """Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +8,23 @@ import numpy as np
 
 from subsample_mcmc import fingerprint
 from subsample_mcmc import store as files
+from subsample_mcmc.backends import joblib_with
+from subsample_mcmc.calls import helpful, warn
 from subsample_mcmc.chain import Program
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
+from subsample_mcmc.kernels.sparse import warn_of_sparse_columns
+from subsample_mcmc.kernels.words import told as text_of
 from subsample_mcmc.model import Model
 from subsample_mcmc.population import whole
+from subsample_mcmc.progress import quietly
 from subsample_mcmc.seeds import root_of
-from subsample_mcmc.team import Member, Plan, Team, joblib_with
+from subsample_mcmc.team import Member, Plan, Team
 from subsample_mcmc.trace import Trace
 from subsample_mcmc.version import __version__
 
 
+@helpful
 def sample(
     model: Model, kernel: Kernel, draws: int = 1000, warmup: int = 1000, chains: int = 4,
     seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
@@ -39,8 +44,11 @@ def sample(
     thin: steps of the kernel per draw.
     start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
         start(rng) -> dict; blocks that are left out start as in the model.
-    cores: chains that run at a time; default all cores. parallel: None runs them in threads; the
-        name of a joblib backend ("loky", "dask", "ray") runs them there.
+    cores: chains that run at a time; default all cores.
+    parallel: None runs them in threads; the name of a joblib backend runs them there, with the same
+        draws: "loky" in processes, "dask" on the cluster of your distributed.Client(), "ray" on
+        that of ray.init(). Model and data go to each worker once a run; data in a file,
+        np.load(path, mmap_mode="r"), are opened there by "loky", and sent by the others.
     Ctrl-C ends the run with what there is.
 
     Example:
@@ -59,9 +67,11 @@ def sample(
     if not 0.0 <= audit <= 1.0:
         raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
     cores = workers(cores, parallel)
-    program = Program(model, kernel)
+    with quietly(progress):  # control variates read the data
+        program = Program(model, kernel)
     if warmup == 0:
         warn_of_cold_start(program.kernel)
+    warn_of_sparse_columns(program.kernel, model)
     entropy, key = root_of(seed)
     plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
     plan.start = starts(model, start, chains, plan)
@@ -71,6 +81,7 @@ def sample(
     return carried_out(program, plan, members, meta, store, progress, cores, parallel)
 
 
+@helpful
 def resume(
     path: str | os.PathLike, model: Model, kernel: Kernel, draws: int | None = None,
     progress: bool = True, cores: int | None = None, parallel: str | None = None,
@@ -95,7 +106,8 @@ def resume(
     cores = workers(cores, parallel)
     found = files.peek(path)
     meta = found.meta
-    program = Program(model, kernel)
+    with quietly(progress):
+        program = Program(model, kernel)
     begun = all(saved is not None for saved in found.checkpoints)
     today = fingerprint.of_run(model, kernel)
     fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
@@ -133,6 +145,7 @@ def resume(
     return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
 
 
+@helpful
 def load(path: str | os.PathLike) -> Trace:
     """The draws of a stored run, also of one that is still going on.
 
@@ -159,12 +172,6 @@ def carried_out(
     if new:
         journal = files.Journal.create(path, meta)  # before compiling: a bad path shows at once
     try:
-        try:
-            program.compile()
-        except BaseException:  # a mistake in a function, or Ctrl-C: the path is free again
-            if new:
-                Path(path).unlink(missing_ok=True)
-            raise
 
         def keep(member: Member) -> None:
             assert journal is not None
@@ -175,7 +182,14 @@ def carried_out(
             )  # fmt: skip
 
         team = Team(program, plan, members, keep if journal is not None else None, bool(progress))
-        team.run(min(cores, len(members)), parallel)
+        with quietly(progress), team.bars() as bars:
+            try:
+                program.compile()
+            except BaseException:  # a mistake in a function, or Ctrl-C: the path is free again
+                if new:
+                    Path(path).unlink(missing_ok=True)
+                raise
+            team.run(min(cores, len(members)), parallel, bars)
     finally:
         if journal is not None:
             journal.close()
@@ -210,11 +224,10 @@ def warn_of_cold_start(kernel: Kernel) -> None:
     for label, leaf in labelled(kernel):
         if leaf.learns:
             given = getattr(leaf, leaf.learns)
-            warnings.warn(
+            warn(
                 f"warmup=0: kernel {label}, {leaf.text()}, adapts its {leaf.learns} in warm-up, "
                 f"and keeps {leaf.learns}={given!r:.40} without. Give warmup=500, say, or "
                 "adapt=False to the kernel to keep it knowingly.",
-                stacklevel=3,
             )
 
 
@@ -263,5 +276,5 @@ def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
         "chains": chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
         "audit": plan.audit, "start": begin, "layout": program.layout.to_json(),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
-        "describe": kernel.describe(model), "compiled": program.compiled,
+        "describe": text_of(kernel, model), "compiled": program.compiled,
     }  # fmt: skip

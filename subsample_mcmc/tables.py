@@ -2,7 +2,8 @@
 
 Whatever has `.columns` and `.to_numpy` counts as a data frame, whatever has `.isna` as a column of
 pandas; numpy itself reads columns of other libraries. Rows are taken by position: an index is not
-read. A column that is a contiguous array of numbers already is not copied.
+read. A column that is a contiguous array of numbers already is not copied. Missing values (NaN,
+None, NaT, nulls, masks) are refused where data come in: a compiled function would add them up.
 """
 
 from typing import Any
@@ -13,15 +14,53 @@ COARSE = 0.01  # of a standard deviation: a float32 that steps by more blurs sum
 LOOKED = 1024  # numbers of a column that tell how coarse it is
 WHOLE = 2.0**24  # up to here float32 holds every whole number
 SHOWN = 4  # columns of a datum in a message
+PIECE = 1 << 18  # numbers that are looked at together: they stay in the cache
+MISSING = ("refuse", "allow")  # what to do with missing values
 
 
 def is_frame(data: Any) -> bool:
     """Is it a data frame."""
-    return hasattr(data, "columns") and hasattr(data, "to_numpy")
+    return hasattr(data, "to_numpy") and hasattr(data, "columns")
+
+
+def refuse_elsewhere(value: Any, name: str) -> None:
+    """Refuse what is read in parts from elsewhere, such as arrays of dask, zarr or h5py.
+
+    numpy would read all of it into memory, without a word.
+    """
+    kind = type(value)
+    if hasattr(kind, "__dask_graph__"):  # also xarray's, which may be in memory
+        away, load = value.__dask_graph__() is not None, ".compute()"
+    elif hasattr(kind, "collect") and hasattr(kind, "columns"):  # a lazy frame of polars, spark's
+        away, load = not hasattr(kind, "to_numpy"), ".collect()"
+    else:
+        away, load = hasattr(kind, "chunks") and hasattr(kind, "dtype"), "[:]"
+    if not away:
+        return
+    library = kind.__module__.partition(".")[0]
+    size = size_of(value)
+    raise TypeError(
+        f"{name} is {library}'s {kind.__name__}{size and ', ' + size}: chains read rows at "
+        "random, so data must be in memory, or in a file that numpy maps. Read it yourself, "
+        f"{name.rpartition(' ')[2]}{load}, a sample of its rows if that is too much, or write it "
+        "to files once, np.save, and give np.load(path, mmap_mode='r')."
+    )
+
+
+def size_of(value: Any) -> str:
+    """Shape and size of what is elsewhere, as far as it is known, in words."""
+    shape = getattr(value, "shape", ())
+    try:
+        size = int(np.prod([int(n) for n in shape])) * np.dtype(value.dtype).itemsize
+    except (TypeError, ValueError, AttributeError):
+        return ""
+    unit, power = next(((u, p) for u, p in (("GB", 9), ("MB", 6)) if size >= 10**p), ("kB", 3))
+    return f"{tuple(shape)} of {value.dtype}, {size / 10**power:.3g} {unit}"
 
 
 def by_name(data: Any) -> Any:
     """A data frame as a dict of its columns; anything else as it is."""
+    refuse_elsewhere(data, "data")
     if not is_frame(data):
         return data
     names = list(data.columns)
@@ -45,49 +84,134 @@ def by_name(data: Any) -> Any:
     return {name: data[name] for name in names}
 
 
-def as_array(value: Any, name: str) -> np.ndarray:
-    """What a user gave as an array; refuses columns that are no numbers, by name."""
+def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
+    """What a user gave as an array; refuses columns that are no numbers, by name.
+
+    missing="allow": nulls of a column of pandas become NaN.
+    """
+    refuse_elsewhere(value, f"data {name}")
     kind = getattr(value, "dtype", None)
     if is_frame(value):
-        return matrix_of(value, name)
+        return matrix_of(value, name, missing)
+    if isinstance(value, np.ma.MaskedArray):
+        if gone := absent(np.ma.getmaskarray(value)):
+            raise ValueError(
+                f"data {name} is a masked array with {gone}: drop these rows in all arrays before, "
+                "or fill them in, x.filled(...); NaN are read with missing='allow'."
+            )
+        return np.asarray(value)
     if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
         return np.asanyarray(value)
     told = refused(value, kind, name)
     if told:
         raise told
-    missing = int(np.sum(value.isna()))
-    if missing and not isinstance(kind, np.dtype):
-        first = int(np.argmax(np.asarray(value.isna())))
+    nulls = absent(value.isna()) if not isinstance(kind, np.dtype) else ""
+    if nulls and missing == "allow":
+        return np.ascontiguousarray(value.to_numpy(dtype=float, na_value=np.nan))
+    if nulls:
         raise ValueError(
-            f"data {name} ({kind}) has {missing} missing values, the first in row {first}: drop "
-            f"these rows before, df.dropna(subset=[{name!r}]), or fill them in."
+            f"data {name} ({kind}) has {nulls}: drop these rows before, "
+            f"df.dropna(subset=[{name!r}]), or fill them in."
         )
     found = value.to_numpy(dtype=getattr(kind, "numpy_dtype", None))
+    if missing != "allow" and (coded := missing_codes(found)):
+        raise ValueError(
+            f"data {name} ({found.dtype}) is -1 in {coded}, and 0, 1, ... elsewhere, as "
+            "codes of pandas categories are where a value is missing; an index of -1 reads the "
+            f"last entry. Drop these rows, df[df[{name!r}] >= 0], give them a category of their "
+            "own, or give .astype(int), or missing='allow', if -1 is a value like others."
+        )
     return np.ascontiguousarray(found) if found.ndim == 1 else found
+
+
+def absent(gone: Any) -> str:
+    """How many values are missing and where the first stands, in words; nothing if none is."""
+    gone = np.asarray(gone)
+    if not gone.any():
+        return ""
+    count, (row, *column) = int(gone.sum()), np.unravel_index(int(np.argmax(gone)), gone.shape)
+    place = f"row {row}" + "".join(f", column {j}" for j in column)
+    return f"{count:,} missing values, the first in {place}" if count > 1 else (
+        f"1 missing value, in {place}"
+    )  # fmt: skip
+
+
+def absent_objects(array: np.ndarray) -> str:
+    """The same of an array of objects or of times: None, NaN, NaT, pandas.NA."""
+    import pandas
+
+    return absent(pandas.isna(array)) if array.dtype.kind in "OmM" else ""
+
+
+def missing_codes(array: np.ndarray) -> str:
+    """Where small integers are -1 that otherwise are 0, 1, ..., in words; or nothing."""
+    if array.dtype not in (np.int8, np.int16) or not array.size or array.min() != -1:
+        return ""
+    gone = array == -1
+    if not np.any(array == 0):  # labels -1 and 1
+        return ""
+    return f"{int(gone.sum()):,} rows, the first of them row {int(np.argmax(gone))}"
+
+
+def refuse_nan(array: np.ndarray, name: str, given: Any) -> None:
+    """Refuse NaN in an array of floats: one pass, in pieces, without a copy. given: by the user."""
+    if array.dtype.kind != "f" or not array.size:
+        return
+    once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)  # broadcast_to
+    seen = np.atleast_1d(np.asarray(array)[(..., *once)])
+    step, count, first = max(PIECE // max(seen[:1].size, 1), 1), 0, None
+    with np.errstate(invalid="ignore"):
+        for start in range(0, len(seen), step):
+            piece = seen[start : start + step]
+            if piece.min() == piece.min():  # NaN, if there is one
+                continue
+            gone = np.isnan(piece)
+            count += int(gone.sum())
+            if first is None:
+                row, *column = np.unravel_index(int(np.argmax(gone)), gone.shape)
+                first = start + int(row), *(int(j) for j in column)
+    if first is None:
+        return
+    labels = list(given.columns) if is_frame(given) else None
+    place = f"row {first[0]}"
+    for j in first[1:]:
+        place += f", column {labels[j]!r}" if labels else f", column {j}"
+    if hasattr(given, "isna"):
+        remedy = f"df.dropna(subset=[{name!r}])" if labels is None else f"{name}.dropna()"
+    else:
+        each = ".any(axis=1)" if array.ndim > 1 else ""
+        remedy = f"keep = ~np.isnan({name}){each} and {name}[keep], for every array"
+    values = f"{count:,} missing values (NaN), the first" if count > 1 else "1 missing value (NaN),"
+    raise ValueError(
+        f"data {name} has {values} in {place}: drop these rows before, {remedy}, or fill them in. "
+        "If your function tells NaN apart itself (math.isnan), say missing='allow'."
+    )
 
 
 def refused(value: Any, kind: Any, name: str) -> TypeError | None:
     """Why a column's type cannot be data, and what to give instead."""
     given, code = f"data {name} is a column of type {kind}: ", getattr(kind, "kind", "f")
+    if code in "biuf" and not hasattr(kind, "categories"):
+        return None
+    gone = np.asarray(value.isna())
+    missing = (
+        f"Missing are {int(gone.sum())}, the first in row {int(np.argmax(gone))}: drop these "
+        f"rows before, df.dropna(subset=[{name!r}]). "
+        if gone.any()
+        else ""
+    )
     if hasattr(kind, "categories"):
         return TypeError(
             f"{given}give numbers, df[{name!r}].cat.codes (0, 1, ... in the order of "
-            f"df[{name!r}].cat.categories; -1 where it is missing)."
+            f"df[{name!r}].cat.categories; -1 where it is missing). {missing}".rstrip()
         )
     if code in "mM":
         return TypeError(
             f"{given}give numbers, such as (df[{name!r}] - df[{name!r}].min()) / "
-            'pd.Timedelta("1D") for days.'
+            f'pd.Timedelta("1D") for days. {missing}'.rstrip()
         )
     if code not in "biuf":
-        gone = np.asarray(value.isna())
         held = next((v for v, none in zip(value, gone, strict=True) if not none), None)
-        missing = (
-            f"Missing are {int(gone.sum())}, the first in row {int(np.argmax(gone))}: drop these "
-            f"rows before, df.dropna(subset=[{name!r}]). "
-            if gone.any()
-            else ""
-        )
         return TypeError(
             f"{given}it holds {held!r}, say. {missing}Give numbers: pd.to_numeric(df[{name!r}]) "
             f"where they are spelled out, pd.factorize(df[{name!r}])[0] for codes of text; or "
@@ -96,7 +220,7 @@ def refused(value: Any, kind: Any, name: str) -> TypeError | None:
     return None
 
 
-def matrix_of(frame: Any, name: str) -> np.ndarray:
+def matrix_of(frame: Any, name: str, missing: str = "refuse") -> np.ndarray:
     """A data frame of numbers as a matrix, a column of numbers per column."""
     whole = frame.to_numpy()
     if whole.dtype.kind in "biuf" and whole.dtype != bool:  # not copied, if that can be
@@ -104,7 +228,7 @@ def matrix_of(frame: Any, name: str) -> np.ndarray:
     labels = list(frame.columns)
     if len(set(labels)) < len(labels):
         raise ValueError(f"data {name}: the data frame has columns of one name, {labels}: rename.")
-    columns = [as_array(frame[label], str(label)) for label in labels]
+    columns = [as_array(frame[label], str(label), missing) for label in labels]
     return np.column_stack(columns) if columns else whole
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.backends import joblib_with, parcel
 from subsample_mcmc.chain import Chunk, Program, Walker
-from subsample_mcmc.progress import Bars
+from subsample_mcmc.progress import Bars, quietly
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -105,19 +106,6 @@ def counted(walker: Walker, chunk: Chunk) -> np.ndarray:
     return found
 
 
-def joblib_with(backend: str) -> Any:
-    """The joblib module, if it is there and knows the backend."""
-    try:
-        import joblib
-    except ImportError:
-        raise ImportError(
-            f"parallel={backend!r} needs joblib: pip install joblib; without it chains run in "
-            "threads (parallel=None)."
-        ) from None
-    with joblib.parallel_config(backend=backend):
-        return joblib
-
-
 class Team:
     """All chains of a run. `run` returns when they are done, broken or interrupted."""
 
@@ -130,18 +118,18 @@ class Team:
         self.stop = threading.Event()
         self.interrupted = False
 
-    def run(self, cores: int, backend: str | None) -> None:
-        """Go on until every chain has its draws; Ctrl-C ends it with what there is."""
+    def bars(self) -> Bars:
+        """One for each chain."""
         total = self.plan.warmup + self.plan.draws
-        bars = Bars(self.show, len(self.members), total, [m.steps for m in self.members])
-        try:
-            if backend is None:
-                self.in_threads(cores, bars)
-            else:
-                self.as_tasks(cores, backend, bars)
-            self.look(bars)
-        finally:
-            bars.close()
+        return Bars(self.show, len(self.members), total, [m.steps for m in self.members])
+
+    def run(self, cores: int, backend: str | None, bars: Bars) -> None:
+        """Go on until every chain has its draws; Ctrl-C ends it with what there is."""
+        if backend is None:
+            self.in_threads(cores, bars)
+        else:
+            self.as_tasks(cores, backend, bars)
+        self.look(bars)
 
     def look(self, bars: Bars) -> None:
         bars.update([m.steps for m in self.members], [m.told for m in self.members])
@@ -216,16 +204,21 @@ class Team:
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
         joblib = joblib_with(backend)
-        model, kernel, plan = self.program.model, self.program.kernel, self.plan
-        name = os.urandom(16)
+        shared, plan, name = (self.program.model, self.program.kernel), self.plan, os.urandom(16)
         try:
-            with joblib.parallel_config(backend=backend, n_jobs=cores):
+            with (
+                parcel(shared, backend) as (parcelled, options),
+                joblib.parallel_config(backend=backend, n_jobs=cores, **options),
+                joblib.Parallel() as pool,  # the same workers for all rounds
+            ):
                 while waiting := [m for m in self.members if not self.over(m)]:
                     tasks = [
-                        joblib.delayed(task)(name, model, kernel, plan, m.number, m.checkpoint)
+                        joblib.delayed(task)(
+                            name, parcelled, plan, m.number, m.checkpoint, TASK_SECONDS
+                        )
                         for m in waiting
                     ]
-                    for member, result in zip(waiting, joblib.Parallel()(tasks), strict=True):
+                    for member, result in zip(waiting, pool(tasks), strict=True):
                         chunks, spent, steps, drawn, counts, member.checkpoint, member.error = (
                             result
                         )
@@ -243,21 +236,26 @@ class Team:
 
 
 _programs: dict[bytes, Program] = {}
+_opening = threading.Lock()  # a worker may run several tasks in threads
 
 
-def task(run: bytes, model, kernel, plan: Plan, number: int, saved) -> tuple:
-    """Some seconds of one chain, in whatever process this is.
+def program_of(run: bytes, parcelled) -> Program:
+    """What a task runs: made when a process first meets a run.
 
     run: its name. Processes outlive runs, and another run may have another model.
     """
-    program = _programs.get(run)
-    if program is None:
-        program = Program(model, kernel)
-        _programs.clear()
-        _programs[run] = program
-    walker = plan.walker(program, number, saved)
+    with _opening, quietly(False):
+        if run not in _programs:
+            _programs.clear()
+            _programs[run] = Program(*parcelled.open())
+        return _programs[run]
+
+
+def task(run: bytes, parcelled, plan: Plan, number: int, saved, most: float) -> tuple:
+    """Some seconds of one chain, in whatever process this is; most: how many."""
+    walker = plan.walker(program_of(run, parcelled), number, saved)
     chunks, spent, held = [], 0.0, 0
-    for chunk, seconds in pieces(walker, plan, until=time.monotonic() + TASK_SECONDS):
+    for chunk, seconds in pieces(walker, plan, until=time.monotonic() + most):
         chunks.append(chunk)
         spent += seconds
         held += sum(part.nbytes for part in chunk)

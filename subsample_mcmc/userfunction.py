@@ -5,7 +5,6 @@ import linecache
 import math
 import re
 import types
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from subsample_mcmc.bytecode import (
     outside,
     reads_argument,
 )
+from subsample_mcmc.calls import warn
 from subsample_mcmc.errors import SlowMathWarning, unread_field
 
 SLOW = ("log", "log1p", "exp")
@@ -170,10 +170,9 @@ def must_not_capture(
                 put = put.replace("{}", found)
                 raise ValueError(f"{given} Pass it as data, {put}, and read {read}.")
             put = put.replace("{}", f"np.broadcast_to({found}, (N, *{found}.shape))")
-            warnings.warn(
+            warn(
                 f"{given} Pass it as data, one view of it for every datum, not copied: {put}, and "
                 f"read {field}[{n + ', i' if n else '0'}].",
-                stacklevel=4,
             )
 
 
@@ -227,9 +226,8 @@ def warn_of_slow_math(function) -> None:
     slow = sorted(u for u in used if u.partition(".")[2] in SLOW)
     if slow:
         better = ", ".join(f"sm.{s.partition('.')[2]}" for s in slow)
-        warnings.warn(
+        warn(
             f"{found.__name__} calls {', '.join(slow)}, which the compiler cannot vectorise: the "
             f"same values from {better} make an exact draw 10 times faster or more.",
             SlowMathWarning,
-            stacklevel=3,
         )

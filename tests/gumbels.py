@@ -14,7 +14,9 @@ def cell(data, arm, n):
 def table(rewards, log_prior=None):
     """A population whose rewards stand in an (arms, N) array."""
     arms, size = rewards.shape
-    return sm.Population(cell, {"rewards": rewards}, arms, size=size, log_prior=log_prior)
+    return sm.Population(
+        cell, {"rewards": rewards}, arms, size=size, log_prior=log_prior, missing="allow"
+    )
 
 
 def offsets(population, draws, seed):

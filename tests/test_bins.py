@@ -465,7 +465,7 @@ NUMBERS = np.random.default_rng(3).standard_normal(200)
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_cut_are_refused(given, data, columns, error, words):
-    model = sm.Model(given, data, {"theta": 0.0})
+    model = sm.Model(given, data, {"theta": 0.0}, missing="allow")
     with pytest.raises(error, match=words):
         Bins(columns).check(model, "theta")
 

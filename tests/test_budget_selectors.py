@@ -91,7 +91,7 @@ def test_bayesgap_and_impossible_arms(rng):
     assert found.arms.max() < 20
     with pytest.raises(sm.RewardError, match="all 50 arms are impossible"):
         sm.draw(table(np.full((50, 600), -np.inf)), 1, sm.BayesGap(60 * 600, covariance))
-    rewards[:] = np.nan
+    rewards[:] = np.inf
     with pytest.raises(sm.RewardError, match="at datum"):
         sm.draw(table(rewards), 1, sm.BayesGap(40 * 600, covariance))
 

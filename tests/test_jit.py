@@ -584,7 +584,7 @@ def test_numba_still_has_the_flag_noalias():
     from numba.core.compiler import Flags
 
     assert hasattr(Flags(), "noalias"), "mini-batches of rewards run 4 times slower"
-    assert layer.Disjoint is not None
+    assert layer.compilers.Disjoint is not None
 
 
 def test_numba_still_has_the_option_nrt():
@@ -602,7 +602,18 @@ def test_numba_still_has_the_cache_protocol():
     assert set(layer.CACHE_BASE.__abstractmethods__) <= abstract, why
     assert hasattr(numba.njit(plus), "_cache"), why
     for name in ("_rebuild", "_reduce"):
-        assert hasattr(layer.compiler.CompileResult, name), why
+        assert hasattr(layer.compilers.compiler.CompileResult, name), why
+
+
+def test_numba_still_lets_checks_into_its_pipeline():
+    def last(x, i):
+        return x[i - 1]
+
+    checked = jit(last, user=True, checked=True)
+    x = np.arange(3.0)
+    x.flags.writeable = False
+    with pytest.raises(IndexError, match=layer.compilers.BEYOND):  # not the last of x
+        checked(x, 0)
 
 
 def test_numba_still_has_get_call_template():
@@ -661,9 +672,9 @@ def test_disjoint_really_promises_noalias(cache):
 
 MOVED = {
     "no disk cache": {"CACHE_BASE": None},
-    "no disjoint": {"Disjoint": None},
+    "no pipelines": {"COMPILERS": {}},
     "no private options": {"KNOWN": ()},
-    "none at all": {"CACHE_BASE": None, "Disjoint": None, "KNOWN": ()},
+    "none at all": {"CACHE_BASE": None, "COMPILERS": {}, "KNOWN": ()},
 }
 
 

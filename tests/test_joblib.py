@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import store, team
+from subsample_mcmc import backends, store, team
 from tests import runs
 from tests.runs import resumed
 
@@ -140,3 +140,57 @@ def test_workers_of_a_script(tmp_path):
     assert done.returncode == 0 and done.stdout == "all equal\n", done.stdout + done.stderr
     assert not done.stderr
     assert store.peek(tmp_path / "run.nc").finished
+
+
+# ----------------------------------------------------------------------------- how a model travels
+@pytest.mark.parametrize(("name", "needed"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_library_that_is_not_there(name, needed, monkeypatch, tmp_path):
+    pytest.importorskip("joblib")
+    monkeypatch.setitem(sys.modules, needed, None)
+    monkeypatch.setitem(sys.modules, "ray.util.joblib", None)
+    with pytest.raises(
+        ImportError, match=rf"needs {needed}, .*pip install 'subsample-mcmc\[{name}"
+    ):
+        runs.run(parallel=name, store=tmp_path / "run.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_of_a_backend_is_a_text():
+    pytest.importorskip("joblib")
+    with pytest.raises(TypeError, match="parallel=4: give the name of a joblib backend"):
+        runs.run(parallel=4)
+
+
+def test_a_file_holds_arrays_once_and_names_those_in_files(tmp_path):
+    pytest.importorskip("joblib")
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", rng.normal(size=(50_000, 2)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    x.flags.writeable = False
+    given = {
+        "y": rng.normal(size=50_000), "x": x, "part": x[100:], "again": x[::2].T,
+        "few": np.arange(9), "row": x[7:9][1], "view": x.view(np.ndarray)[...][30:],
+    }  # fmt: skip
+    given["y"].flags.writeable = False
+    given["table"] = np.ones((300, 300), order="F")
+    filed = backends.filed(given, str(tmp_path / "run"))
+    assert (tmp_path / "run").stat().st_size < 400_000 + 720_000 + 400_000 + 4_000
+    made = filed.open()
+    (tmp_path / "run").unlink()  # pages stay as long as they are in use
+    for key, value in given.items():
+        assert np.array_equal(made[key], value) and made[key].dtype == value.dtype, key
+        assert made[key].flags.f_contiguous == value.flags.f_contiguous, key
+    assert isinstance(made["x"], np.memmap) and isinstance(made["part"], np.memmap)
+    assert not made["y"].flags.writeable and made["few"].flags.writeable
+    made["table"][0, 0] = 2.0  # a page of one's own
+    assert given["table"][0, 0] == 1.0
+
+
+@pytest.mark.slow
+def test_processes_get_the_model_once(monkeypatch):
+    pytest.importorskip("joblib")
+    pickles, reduce = [], sm.Model.__reduce__
+    monkeypatch.setattr(sm.Model, "__reduce__", lambda self: pickles.append(1) or reduce(self))
+    monkeypatch.setattr(team, "TASK_SECONDS", 0.0)
+    here, there = (runs.run(20, 10, 4, **more) for more in ({}, {"parallel": "loky", "cores": 2}))
+    assert runs.same(here, there) and len(pickles) == 1

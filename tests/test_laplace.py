@@ -425,7 +425,7 @@ def test_what_is_not_finite_is_named(rng):
         y[12_345] = np.nan
         broken = sm.Model(
             FAMILIES["normal"][int(predictors)], {**model.data._asdict(), "y": y},
-            {"beta": np.zeros(3)},
+            {"beta": np.zeros(3)}, missing="allow",
         )  # fmt: skip
         with pytest.raises(
             RewardError, match=r"log_likelihood of datum 12345 \(.*y=nan\) is not finite"

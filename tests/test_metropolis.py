@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.proposals import Gaussian
+from subsample_mcmc.jit import jit
+from subsample_mcmc.kernels.proposals import Gaussian, distance, gaussian
 from tests.laws import not_uniform, uniform
 from tests.models import (
     BERNOULLI,
@@ -85,8 +86,45 @@ def test_pcn_and_independence(rng, name):
     free = {"real": 2, "simplex": 2}.get(name, 1)
     covariance = np.array([[1.0, 0.5], [0.5, 0.8]])[:free, :free]
     mean = np.array([0.3, -0.2])[:free]
-    for proposal in (sm.pcn(mean, covariance, 0.5), sm.independence(mean, covariance)):
+    for proposal in (
+        sm.pcn(mean, covariance, 0.5), sm.independence(mean, covariance),
+        sm.pcn(mean, covariance, 0.5, defensive=0.5),
+    ):  # fmt: skip
         keeps_the_law(model, fixed(proposal=proposal), rng)
+
+
+@jit(inner="always")
+def forgetful(rng, tuning, given, now, which, u, v, x, y):
+    """The mutant: every proposal is corrected as if the Gaussian had made it."""
+    gaussian(rng, tuning, given, now, which, u, v, x, y)
+    far = distance(given.mean[which], given.factor[which], given.other, v)
+    return 0.5 * (far - distance(given.mean[which], given.factor[which], given.other, u))
+
+
+class Forgetful(Gaussian):
+    def build(self):
+        return forgetful
+
+
+def test_a_wrong_ratio_of_defensive_proposals_is_noticed(rng):
+    proposal = Forgetful(np.array([0.3]), np.eye(1), 0.5, defensive=0.5)
+    found, _, _ = replicated(space("log"), fixed(proposal=proposal), COUNT, rng)
+    not_uniform(found)
+
+
+def test_tails_heavier_than_the_gaussian_hold_no_chain():
+    """A Laplace law has e^60 times the Gaussian's density at 12, and 1,000 is farther still."""
+
+    def still_at(start, defensive):
+        model = sm.Model(
+            lambda state, data, n: 0.0 * data.y[n], {"y": np.zeros(2)}, {"theta": start},
+            lambda state: -abs(state.theta[0]),
+        )  # fmt: skip
+        proposal = sm.independence([0.0], [[1.0]], defensive=defensive)
+        return np.abs(walker(model, fixed(proposal=proposal)).advance(2000).floats[-500:]).mean()
+
+    assert still_at(12.0, 0.0) == 12.0 and still_at(1e3, 0.0) == 1e3
+    assert still_at(12.0, 1 / 32) < 5.0 and still_at(1e3, 1 / 32) < 5.0
 
 
 @pytest.mark.slow
@@ -96,7 +134,8 @@ def test_a_proposal_that_knows_the_posterior_is_always_accepted():
         lambda state, data, n: 0.0 * data.y[n], {"y": np.zeros(2)}, {"theta": [0.0, 1.0]},
         lambda state: -0.5 * (state.theta[0] ** 2 + 4.0 * (state.theta[1] - 1.0) ** 2),
     )  # fmt: skip
-    one = walker(model, fixed(proposal=sm.pcn([0.0, 1.0], np.diag([1.0, 0.25]), 0.4)))
+    proposal = sm.pcn([0.0, 1.0], np.diag([1.0, 0.25]), 0.4, defensive=0.0)
+    one = walker(model, fixed(proposal=proposal))
     made = one.advance(2000)
     # The two cancel up to rounding, against which log u may be closer: once in 1e13.
     assert tally(one, made.words, "theta")["accepted"] == 2000
@@ -308,6 +347,9 @@ def test_wrong_proposals_are_refused():
     for beta in (0.0, 1.5, np.nan):
         with pytest.raises(ValueError, match=f"beta={beta}"):
             sm.pcn([0.0], [[1.0]], beta)
+    for share in (-0.1, 1.5, np.nan, "some"):
+        with pytest.raises(ValueError, match=f"defensive={share!r}: give a share"):
+            sm.independence([0.0], [[1.0]], share)
     model = space("real")
     for mean, covariance in (([0.0], [[1.0]]), ([0.0, 0.0], np.ones(2))):
         with pytest.raises(ValueError, match="2 free coordinates"):

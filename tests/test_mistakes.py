@@ -485,7 +485,11 @@ def test_12_columns_of_other_libraries_and_frames_as_matrices():
     assert model(product, data={"y": Y, "x": few}).data.x.shape == (300, 3)
     holed = df.copy()
     holed.iloc[3, 1] = np.nan
-    given = model(product, data={"y": Y, "x": holed})
+    refused(
+        lambda: model(product, data={"y": Y, "x": holed}),
+        "data x has 1 missing value (NaN), in row 3, column 'x'", "x.dropna()", "missing='allow'",
+    )  # fmt: skip
+    given = model(product, data={"y": Y, "x": holed}, missing="allow")
     refused(lambda: sampled(given, WALK), "log_likelihood is nan at datum 3", error=sm.RewardError)
     population = sm.Population(lambda data, arm, n: data[0][n] * data[1][n, 0], (Y, df), arms=2)
     assert population.data[1].shape == (300, 2)
@@ -531,7 +535,7 @@ def test_12_columns_that_are_no_numbers_are_named():
 def test_12_a_missing_float_is_named_where_it_is_read():
     df = frame()
     df.iloc[7, 0] = np.nan
-    population = sm.Population(lambda data, arm, n: arm * data.y[n], df, arms=2)
+    population = sm.Population(lambda data, arm, n: arm * data.y[n], df, arms=2, missing="allow")
     refused(
         lambda: sm.draw(population, selector=EXACT, seed=1),
         "at datum 7 is nan (y=nan, x=7)", "missing value", "drop the datum",

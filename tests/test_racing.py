@@ -230,6 +230,44 @@ def test_pulls_stay_within_proposition_7(rng):
     assert np.all(np.diff(sm.expected_pulls(np.linspace(0, 2, 50), size, arms)) <= 0)
 
 
+def absurd_third(size=100_000):
+    """Student's t data under Student's t, a fitted normal 8,400 nats behind, and what is absurd."""
+    y = np.random.default_rng(0).standard_t(4, size)
+    right = -2.5 * np.log1p(y * y / 4.0) - np.log(8.0 / 3.0)
+    close, absurd = (
+        -0.5 * (y / s) ** 2 - np.log(s * np.sqrt(2.0 * np.pi)) for s in (y.std(), 0.05)
+    )
+    rewards = np.array([right, close, absurd])
+    assert rewards.sum(axis=1).argmax() == 0 and np.ptp(rewards[:2].sum(axis=1)) > 8_000.0
+    return sm.Population(lambda data, arm, n: data[0][arm, n], (rewards,), 3, size)
+
+
+@pytest.mark.slow
+def test_no_draw_in_a_million_loses_more_than_twenty_nats():
+    """Within delta some would: the paper's rule, the mutant, loses 8,400 in 56 of a million."""
+    population = absurd_third()
+    draws = sm.draw(population, 1_000_000, sm.Racing(), seed=1, progress=False)
+    assert np.all(draws.arms == 0)
+    mutant = sm.draw(population, 1_000_000, sm.Racing(sm.Normal(worst=np.inf)), seed=1)
+    assert 10 < np.count_nonzero(mutant.arms) < 50_000
+
+
+def test_the_worst_that_an_error_may_cost(rng):
+    """Large gaps are seen as soon as ever; an infinite cost is the paper's rule."""
+    first = rng.standard_normal(50_000)
+    for shift, same in ((2.0, True), (0.3, False)):  # 16 and 2.4 standard errors in a first batch
+        rewards = np.array([first, first - shift - rng.standard_normal(50_000)])
+        pulls = [
+            int(sm.choose(rewards, selector=sm.Racing(sm.Normal(worst=worst)), seed=1).pulls)
+            for worst in (20.0, 1e5, 1e300, np.inf)
+        ]
+        assert pulls[1] == pulls[2] == pulls[3] <= pulls[0]
+        assert pulls[0] == pulls[1] if same else pulls[0] > pulls[1]
+    for worst in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match=f"worst={worst}: give the nats"):
+            sm.Normal(worst=worst)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

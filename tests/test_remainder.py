@@ -283,7 +283,7 @@ def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
 # ------------------------------------------------------------------- the variance floor of sm.Norma
 def floored(case, factor, **more):
     """The same control variate, but for how widely it says that residuals vary."""
-    control = sm.Taylor(case.fit, **more)
+    control = sm.Taylor(case.fit, **{"outliers": 0.0, **more})
     sums = control.prepared(case.model)["sums"]
     sums.raced.limits[:, 6] *= factor
     sums.learnt.spreads[:] *= factor

@@ -112,6 +112,29 @@ def test_no_early_decision_no_bias(report):
     assert found.warnings == [] and found.rows[0]["bias_scale"] == 0.0
 
 
+def test_where_all_were_audited_errors_are_counted_not_bounded(report):
+    """No advice to audit more, and no bias of draws that are known to be those of exact ones."""
+    right = report(counted(audited=8000))
+    (row,) = right.rows
+    assert row["error_per_draw"] == row["bias_scale"] == 0.0
+    assert row["error_upper"] == clopper_pearson(0, 8000)[1]  # of other runs
+    (note,) = [n for n in right.notes if "audited" in n]
+    assert note.startswith("g: all 8,000 decisions were audited and none was wrong, so these draws")
+    # Two thousand rows of a slow chain: a bound from as many audits would be above any limit.
+    slow = {"theta": np.repeat(np.random.default_rng(1).normal(size=(4, 50)), 20, axis=1)}
+    assert not says(report(counted(audited=8000), blocks=slow), "audits")
+    assert says(report(counted(audited=7999), blocks=slow), "want of audits")
+    assert not [n for n in report(counted(audited=7999)).notes if "audited" in n]
+    skewed = counted(audited=8000, skewness=32_000)
+    (warning,) = says(report(skewed, {"asymptotic_normal": True}), "skewness")
+    assert "audit" not in warning
+    wrong = report(counted(audited=8000, wrong=80))
+    assert wrong.rows[0]["error_per_draw"] == pytest.approx(2 * 0.01)
+    (warning,) = says(wrong, "bias scale")
+    assert "want of audits" not in warning and "Use a smaller delta" in warning
+    assert not [n for n in wrong.notes if "none was wrong" in n]
+
+
 def test_a_sweep_adds_errors_up_to_certainty(report):
     (row,) = report(counted(decisions=400_000, audited=100)).rows
     assert 100 * clopper_pearson(0, 100)[1] > 1
@@ -269,6 +292,35 @@ def test_proposals_that_fit_may_always_be_accepted(report):
     assert report(always, fits).warnings == []
     (warning,) = report(hardly, fits).warnings
     assert "1.00% of proposals were accepted. Lower" in warning
+
+
+@pytest.mark.parametrize(("rest", "warned"), [(40, False), (300, True)])
+def test_a_chain_that_stands_still_for_long(report, rest, warned):
+    """It moves two times in three: forty refusals in a row are too few to say, 300 no chance."""
+    moved = np.ones((4, DRAWS), dtype=np.int64)
+    moved[:, ::3] = 0
+    moved[2, 500 : 500 + rest] = 0
+    stats = RACING | {"decisions": 1, "early": 1, "raced": 1, "accepted": moved, "audited": 1}
+    fits = {"kind": "Metropolis", "walks": False}
+    found = report(stats, fits).warnings
+    assert len(found) == warned
+    if warned:
+        assert f"stood still for {rest} draws in a row, where" in found[0]
+        assert "heavier than the Gaussian it proposes from" in found[0]
+    assert report(stats, {"kind": "Metropolis", "walks": True}).warnings == []
+    idle = stats | {"steps": (moved > 0).astype(np.int64)}  # of a mixture: it did not run
+    assert report(idle, fits).warnings == []
+
+
+@pytest.mark.parametrize(("lost", "warned"), [(3.0, False), (4300.0, True)])
+def test_one_large_regret_is_told(report, lost, warned):
+    """Within delta, and no draw that anybody wants."""
+    regret, wrong = np.zeros((4, DRAWS)), np.zeros((4, DRAWS), dtype=np.int64)
+    regret[1, 70], wrong[1, 70] = lost, 1
+    stats = counted(audited=8000, regret=regret * 4000, wrong=wrong * 4000)
+    found = report(stats, {"delta": 0.05}).warnings
+    assert [w for w in found if "lost as much as 4.3e+03 nats in one draw" in w] == found
+    assert len(found) == warned
 
 
 def test_the_kernel_says_whether_its_proposals_walk():

@@ -321,7 +321,7 @@ def test_the_gradient_is_that_of_the_sum_of_h(source, order, configurations, rng
     """By differences of the sum, which are exact for polynomials of third order."""
     d = 3
     model, reference = regression("logistic", 400, d, source, configurations, seed=2)
-    control = sm.Taylor(reference, order=order)
+    control = sm.Taylor(reference, order=order, outliers=0.0)  # the sum of h is over raced rows
     wide = 0.05
     for k in range(configurations):
         at = reference["beta"] + 0.3 * rng.standard_normal(d)

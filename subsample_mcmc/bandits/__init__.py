@@ -44,3 +44,7 @@ __all__ = [
     "XYAllocation",
     "hardness_of_means",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

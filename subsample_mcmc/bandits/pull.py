@@ -5,8 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.guards import guarded_data
 from subsample_mcmc.jit import FLAGS, compiles, jit
+from subsample_mcmc.lookups import look_once
+from subsample_mcmc.reads import cannot_fail, trusted
 from subsample_mcmc.userfunction import plain, try_once
+
+ARMS = 1000  # that are pulled once before the first pull
 
 
 class Pull:
@@ -37,6 +42,20 @@ class Pull:
             named = {"data": data} if self.has_data else {}
             try_once(plain(function, "pull", "pull(arm, rng)"), "pull",
                      {**named, "arm": 0, "rng": rng})  # fmt: skip
+
+    def look(self, data, arms: int) -> None:
+        """Refuse a function that looks up what is not there, by pulling each arm once."""
+        has, roles = self.has_data, ("data",) * self.has_data + ("arm",)
+        more = () if not self.batched else (2,)
+        roles += ("",) * (1 + len(more))
+        if trusted(self.function) or cannot_fail(self.function, roles, None, data, {"arm": arms}):
+            return
+        for arm in sorted({int(i) for i in np.linspace(0, arms - 1, min(arms, ARMS))}):
+            given, seen = (
+                (*((part,) if has else ()), arm, np.random.default_rng(arm), *more)
+                for part in (data, guarded_data(data, -1) if has else None)
+            )
+            look_once("pull", self.function, given, seen, f" for arm {arm}")
 
     def __call__(self, data, arm: int, rng, count: int):
         """`count` rewards of an arm, in Python."""

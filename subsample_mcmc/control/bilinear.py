@@ -170,7 +170,7 @@ class Bilinear:
         for name, given in categories.items():
             if not (isinstance(given, tuple) and len(given) == 2):
                 raise ValueError(f"categories[{name!r}]: give a pair (codes, kind).")
-        model = Model(None, data, {"y": np.zeros(1)})
+        model = Model(None, data, {"y": np.zeros(1)}, missing="allow")  # scores are looked at
         blocks = blocks_of(keys_of(candidates, model))
         rng = np.random.default_rng(seed)
         one, other = random_pairs(blocks, pairs, rng)
@@ -238,7 +238,7 @@ def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
 def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generator) -> np.ndarray:
     """A labelling by the control variate alone, annealed: it reads no pair."""
     size = len(next(iter(data.values() if isinstance(data, dict) else data)))
-    model = Model(None, data, {"y": np.arange(size)}, support={"y": size})
+    model = Model(None, data, {"y": np.arange(size)}, support={"y": size}, missing="allow")
     heat = np.geomspace(8.0, 0.3, 8)
     kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
     ints, words = model.ints.copy(), np.zeros(len(kernel.columns), dtype=np.int64)

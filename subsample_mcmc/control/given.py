@@ -7,6 +7,7 @@ import numpy as np
 
 from subsample_mcmc.control.polynomial import locate, value_at
 from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.kernelbounds import look_at_part
 from subsample_mcmc.kernels.trial import MASK, model_sources
 from subsample_mcmc.userfunction import plain
 
@@ -25,6 +26,7 @@ class Given:
         if model.prepare is not None:
             raise ValueError("Taylor(derivatives=...) does not go with prepare: leave it out.")
         check_derivatives(model, derivatives)
+        look_at_derivatives(model, derivatives)
         self.derivatives = jit(derivatives, flags=FLAGS, user=True, inner=True)
         self.sources = model_sources(model, touched=False)
 
@@ -144,6 +146,14 @@ def check_derivatives(model, derivatives) -> None:
             second[j] = (ends[0][1] - ends[1][1]) / (2.0 * step)
         for j, k in np.ndindex(d, d):  # once all gradients are right
             compare(f"hessian[{j}, {k}]", n, h[j, k], second[j, k], np.abs(h).max())
+
+
+def look_at_derivatives(model, derivatives) -> None:
+    """Refuse derivatives that look up what is not there, at some datum."""
+    d = len(model.floats)
+    state = model.state(model.ints, model.floats.copy())
+    arguments = (state, model.data, np.int64(0), np.zeros(d), np.zeros((d, d)))
+    look_at_part("derivatives", derivatives, arguments, None, model, "")
 
 
 def compare(what, n, own, seen, size) -> None:

@@ -27,6 +27,8 @@ from subsample_mcmc.kernels.totals import MASK, entry
 from subsample_mcmc.kernels.trial import place
 from subsample_mcmc.userfunction import plain
 
+AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
+LARGEST = 1e30  # of residuals that are told apart: in single precision, too
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
 
 
@@ -83,13 +85,9 @@ class Linear:
         return self.widths, np.zeros((self.count, CHUNK)), np.zeros((self.count, CHUNK))
 
     @cached_property
-    def residuals(self) -> Any:
-        """The hot loop: fills out with l - h of a mini-batch.
-
-        First all predictors, then all log factors: the second loop vectorises.
-        """
+    def leave(self) -> Any:
+        """Compiled (data, widths, here, there, rows, out): l - h, predictors moved to `here`."""
         of_eta, expand, of = self.of_eta, self.expand, entry(self.count)
-        look = reader_of(self.eta, self.count)
         polynomial, constant = contraction(self.count, self.order), self.constant
 
         @jit(flags=FLAGS, disjoint=True, inner=True)
@@ -101,6 +99,27 @@ class Linear:
                 if constant:
                     value -= of_eta(e0, data, n)
                 out[i] = value
+
+        return leave
+
+    @cached_property
+    def outer_leave(self) -> Any:
+        """The same, callable from Python."""
+        leave = self.leave
+
+        @jit
+        def read(data, widths, here, there, rows, out):
+            leave(data, widths, here, there, rows, out)
+
+        return read
+
+    @cached_property
+    def residuals(self) -> Any:
+        """The hot loop: fills out with l - h of a mini-batch.
+
+        First all predictors, then all log factors: the second loop vectorises.
+        """
+        look, leave = reader_of(self.eta, self.count), self.leave
 
         @jit(inner=True)
         def residuals(trial, arm, rows, out):
@@ -156,7 +175,7 @@ class Linear:
 
         (s1, s2, s3), s0 = room(used), 0.0
         row, pairs = np.zeros(used), np.zeros(s3.shape[1])
-        for weight, x, f, v, _ in self.chunks(ints, point, keep, bar):
+        for weight, x, _, f, v, _ in self.chunks(ints, point, keep, bar):
             s0 += float(np.where(weight > 0.0, v, 0.0).sum())
             add_moments(where, weight, x[:, :, :used], f, s1, s2, s3, row, pairs)
         found = room(len(point))
@@ -164,16 +183,24 @@ class Linear:
             whole[tuple(slice(n) for n in part.shape)] = part
         return s0, *found
 
-    def remainders(self, ints, point, keep, bar, inverse) -> np.ndarray:
-        """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
-        found = np.zeros(4)
-        for weight, x, _, v, r in self.chunks(ints, point, keep, bar):
+    def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
+        """Remainder of the sum and of the largest row, growth, rounding: a second pass.
+
+        scores: where what each row's residual may come to is written, if that is more.
+        """
+        found, first = np.zeros(4), 0
+        for weight, x, _, _, v, r in self.chunks(ints, point, keep, bar):
             rho = np.zeros(len(weight))
             fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
             if not np.all(r >= 0.0):
                 raise ValueError(
                     f"remainder returned {r[~(r >= 0.0)][0]:.6g}: bounds cannot be negative or nan."
                 )
+            if scores is not None:
+                part = scores[first : first + len(weight)]
+                known = proved_scores(r, rho, self.order, self.model.predictors.growth)
+                np.fmax(part, known, out=part)
+                first += len(weight)
             raced = weight > 0.0
             each = np.where(raced, r * rho ** (self.order + 1), 0.0)
             found[0] += each.sum()
@@ -185,8 +212,32 @@ class Linear:
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found
 
+    def score(self, ints, point, bar, inverse, scores) -> None:
+        """Raise scores to the residuals where a row's predictors are AWAY standard deviations off.
+
+        Each predictor alone, and all of them together. For rows whose remainders have no bound.
+        """
+        first, count = 0, self.count
+        ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
+        kind = np.int32 if self.model.size < 2**31 else np.int64
+        turned, read = np.ascontiguousarray(inverse.T), self.outer_leave
+        for weight, x, e, _, _, _ in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
+            rows = np.arange(first, first + len(weight), dtype=kind)
+            there, rho, out = np.ascontiguousarray(e.T), np.zeros(e.T.shape), np.zeros((2, len(e)))
+            for k in range(count):
+                fill_lengths(x[k : k + 1], turned, rho[k])
+            read(self.model.data, self.widths, there, there, rows, out[0])
+            for way in ways:
+                for far in (AWAY, -AWAY):
+                    here = there + far * way[:, None] * rho
+                    read(self.model.data, self.widths, here, there, rows, out[1])
+                    off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
+                    off[~np.isfinite(out).all(axis=0)] = np.inf
+                    scores[rows] = np.fmax(scores[rows], off)
+            first += len(weight)
+
     def chunks(self, ints, point, keep, bar) -> Any:
-        """Parts of the data: weights, X by predictor and row, derivatives, values, bounds."""
+        """Parts of the data: weights, X by predictor and row, eta, derivatives, values, bounds."""
         model, d, p = self.model, len(point), self.count
         active = used_of(model, ints)
         floats = point.copy()
@@ -206,5 +257,12 @@ class Linear:
                 read(state, model.data, first, self.widths, other, none, v[:0], r[:0])
                 floats[j] = point[j]
                 x[:, :, j] = ((other - e) / scale[j]).T
-            yield keep(first, first + rows), x, f, v, r
+            yield keep(first, first + rows), x, e, f, v, r
             bar.update(rows)
+
+
+def proved_scores(bounds, lengths, order: int, growth: float) -> np.ndarray:
+    """Bounds of residuals where the predictors of each row are AWAY standard deviations off."""
+    far = AWAY * lengths
+    power = far ** (order + 1) / (24.0 if order > 2 else 6.0)
+    return np.minimum(bounds * power * np.exp(np.minimum(growth * far, 300.0)), LARGEST)

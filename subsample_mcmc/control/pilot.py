@@ -15,14 +15,11 @@ from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.controlled import Controls
 from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.kernels.trial import make_trial, model_sources, place
-from subsample_mcmc.selectors.racing import expected_pulls
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
-LOOKED = 500_000  # residuals, at least four a datum, by which rows with large ones are found
 MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
-SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
@@ -42,7 +39,7 @@ class Probe:
         model, source, strides, fits = probes
         ints = configuration(strides, table)
         if points is None:
-            points = around(model, sums, table, fits[table], ints)
+            points = around(model, sums, table, fits[table], ints, strides)
         points = np.concatenate([sums.points[table][None], points])
         own = make_polynomial(model, sums, strides, len(points), source)
         controls = Controls(
@@ -79,13 +76,14 @@ class Probe:
         return float(one - none)
 
 
-def is_about(model, fit, ints) -> bool:
+def is_about(model, fit, ints, strides) -> bool:
     """Is this a fit of all continuous blocks, in this configuration of the discrete ones."""
     every = tuple(name for name, v in model.variables.items() if not v.support)
     if getattr(fit, "blocks", ()) != every:
         return False
     own = [np.ravel(fit.state[name]) for name, v in model.variables.items() if v.support]
-    return not own or bool(np.array_equal(np.concatenate(own), ints))
+    seen = strides > 0
+    return not own or bool(np.array_equal(np.concatenate(own)[seen], ints[seen]))
 
 
 def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
@@ -98,10 +96,10 @@ def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
     return values[slopes > -np.inf]
 
 
-def around(model, sums, table: int, fit, ints) -> np.ndarray:
+def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
     """Points near a reference: of the fit, if it is one of all continuous blocks."""
     rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
-    if is_about(model, fit, ints):
+    if is_about(model, fit, ints, strides):
         return drawn(fit, POINTS, WIDTHS)
     used = sums.used[table]
     steps = rng.standard_normal((POINTS, used))
@@ -181,7 +179,8 @@ def study(probes: Probes, sums) -> None:
     """Learn what whole sums leave over, where exact ones are cheap enough."""
     count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
     for table, fit in enumerate(probes.fits):
-        if count >= FEW and is_about(probes.model, fit, configuration(probes.strides, table)):
+        ints = configuration(probes.strides, table)
+        if count >= FEW and is_about(probes.model, fit, ints, probes.strides):
             probe = Probe(probes, sums, table, none, drawn(fit, count))
             left = np.array([probe.whole(arm) for arm in probe.arms])
             own, used = probe.own, sums.used[table]
@@ -203,42 +202,3 @@ def write(parts: Terms, table: int, seen: np.ndarray, known: bool, size: int) ->
         parts.limits[table, :2] = seen[:2]
         parts.limits[table, 3] = 1e-13 * (1.0 + abs(parts.s0[table]) / size)
     parts.limits[table, 4:6] = seen[[0, 2]]
-
-
-def influential(probes: Probes, sums, share) -> np.ndarray:
-    """The rows, this share of all, whose residuals are largest at a few points.
-
-    share "auto": the one of SHARES at which a decision on a nat is expected to read least.
-    """
-    size = probes.model.size
-    scores, nothing = np.zeros(size), np.zeros(0, dtype=np.int64)
-    kind = np.int32 if size < 2**31 else np.int64
-    count = int(np.clip(LOOKED // size, 4, POINTS))
-    for table, fit in enumerate(probes.fits):
-        about = is_about(probes.model, fit, configuration(probes.strides, table))
-        points = drawn(fit, count) if about else None
-        probe = Probe(probes, sums, table, nothing, points)
-        arms = list(probe.arms) if points is not None else list(probe.arms)[1:POINTS:6]
-        for arm in arms:
-            for first in range(0, size, 1 << 16):
-                rows = np.arange(first, min(first + (1 << 16), size), dtype=kind)
-                found = np.abs(probe.residuals(arm, rows))
-                part = scores[first : first + len(rows)]
-                part += np.where(np.isfinite(found), found, np.inf) ** 2 / len(arms)
-    scores = np.sqrt(scores / len(sums.points))
-    if share == "auto":
-        share = cheapest(scores)
-    count = int(share * size)
-    return np.sort(np.argpartition(scores, -count)[-count:]) if count else nothing
-
-
-def cheapest(scores: np.ndarray) -> float:
-    """What share of the rows to read always: theirs, and the race's by Prop. 7, cost least."""
-    size, costs = len(scores), []
-    ordered = np.sort(scores)
-    for share in SHARES:
-        rest = ordered[: size - int(share * size)]
-        spread = size * float(np.mean(rest * rest)) if np.all(np.isfinite(rest)) else np.inf
-        gap = 1.0 / np.sqrt(size * max(spread, 1e-300))
-        costs.append(2.0 * share * size + expected_pulls(gap, size, 2))
-    return SHARES[int(np.argmin(costs))]

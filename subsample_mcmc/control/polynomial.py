@@ -233,9 +233,10 @@ def estimate(trial, i, j, everything):
         doubt = own.guesses[i, 1] * learnt.doubts[own.tables[i], 3 - which]
         doubt += own.guesses[j, 1] * learnt.doubts[own.tables[j], 3 - which]
         if doubt < np.inf:
-            first, second = own.tables[i], own.tables[j]
-            limits = own.sums.whole.limits
-            return doubt + max(limits[first, 3], limits[second, 3]) * trial.control.size
+            limits = own.sums.whole.limits[:, 3]
+            return doubt + max(limits[own.tables[i]], limits[own.tables[j]]) * trial.control.size
+        if len(trial.control.outliers) > 0:  # no pilot knows the directions in which they decide
+            return np.inf
     parts = own.sums.whole if everything else own.sums.raced
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     return apart(trial, i, j, parts, 5) + rounding * trial.control.size

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.bytecode import fields_read
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.kernels.trial import make_trial, model_sources
@@ -12,23 +13,53 @@ from subsample_mcmc.layout import Block
 
 
 # ----------------------------------------------------------------- values of the discrete blocks
+def sites_seen(model, variable) -> np.ndarray:
+    """Which sites of a discrete block a datum may depend on, or the length of another block.
+
+    The others have no configurations: not those of a block that the user's functions do not read,
+    nor those to which touches gives no datum.
+    """
+    block, seen = variable.block, np.ones(variable.block.length, dtype=bool)
+    if any(v.place == block.start for v in model.variables.values() if not v.support):
+        return seen
+    if variable.touches is not None:
+        seen &= np.diff(variable.touches[0]) > 0
+    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
+    for function in (likelihood, model.prepare):
+        if function is None:
+            continue
+        code = getattr(getattr(function, "py_func", function), "__code__", None)
+        fields = fields_read(function, 0) if code is not None and code.co_argcount else None
+        if fields is None or block.name in fields:
+            return seen
+    return np.zeros_like(seen)
+
+
 def configurations(model) -> int:
-    """How many values the discrete blocks have together."""
-    return prod(v.support**v.block.length for v in model.variables.values() if v.support)
+    """How many values the discrete sites that data depend on have together."""
+    return prod(
+        v.support ** int(np.sum(sites_seen(model, v)))
+        for v in model.variables.values()
+        if v.support
+    )
 
 
 def strides_of(model) -> np.ndarray:
     """Which configuration a state is: the sum of these times the values of the discrete sites."""
-    sizes = [v.support for v in model.variables.values() for _ in range(v.block.length)]
-    sizes = [s for s in sizes if s]
-    return np.array([prod(sizes[i + 1 :]) for i in range(len(sizes))], dtype=np.int64)
+    discrete = [v for v in model.variables.values() if v.support]
+    seen = [bool(s) for v in discrete for s in sites_seen(model, v)]
+    sizes = [v.support for v in discrete for _ in range(v.block.length)]
+    sizes = [size if s else 1 for size, s in zip(sizes, seen, strict=True)]
+    made = [prod(sizes[i + 1 :]) if seen[i] else 0 for i in range(len(sizes))]
+    return np.array(made, dtype=np.int64)
 
 
 def configuration(strides, table: int) -> np.ndarray:
-    """Values of the discrete sites: the inverse of table_of."""
+    """Values of the discrete sites: the inverse of table_of. Sites that no datum sees are 0."""
     ints, left = np.zeros(len(strides), dtype=np.int64), table
     for i, stride in enumerate(strides):
-        ints[i], left = divmod(left, stride)
+        if stride:
+            ints[i], left = divmod(left, stride)
     return ints
 
 
@@ -39,7 +70,7 @@ def references_of(given: Any, model, count: int) -> list[np.ndarray]:
     if len(several) != count:
         raise ValueError(
             f"Taylor was given {len(several)} references: give one, or one for each of the {count} "
-            "configurations of the discrete blocks."
+            "configurations of the discrete blocks that data depend on."
         )
     return [point_of(one, model) for one in several]
 

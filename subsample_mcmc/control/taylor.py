@@ -7,15 +7,15 @@ from the reference, or the fourth: at N = 10^6 it is often so small that no datu
 (Bardenet, Doucet & Holmes 2017; Chen & Ghahramani 2016, section 3.4.)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from subsample_mcmc.control.given import Given
+from subsample_mcmc.control.influence import influential, loud, score_lines
 from subsample_mcmc.control.linear import Linear, cubic
-from subsample_mcmc.control.pilot import Probes, influential, pilot, study
+from subsample_mcmc.control.pilot import Probes, pilot, study
 from subsample_mcmc.control.polynomial import (
     Polynomial,
     add_gradient,
@@ -26,6 +26,7 @@ from subsample_mcmc.control.reference import (
     configuration,
     configurations,
     references_of,
+    sites_seen,
     strides_of,
     used_of,
 )
@@ -33,6 +34,7 @@ from subsample_mcmc.control.remainder import nothing
 from subsample_mcmc.control.stencil import Stencil
 from subsample_mcmc.control.sums import Sums, metric_of, terms
 from subsample_mcmc.kernels.controlled import Control, ControlFunctions
+from subsample_mcmc.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
 CUBIC = 40  # parameters up to which third order is the default
@@ -67,8 +69,11 @@ class Taylor(Control):
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
         them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
         points, which takes no thought, and as many evaluations a datum.
-    outliers: share of the data, those with the largest residuals, that every decision reads;
-        "auto": what a pilot expects to cost least.
+    outliers: rows that are read by every decision which the sums alone do not settle. "auto":
+        those by which a decision may turn and that a batch seldom meets, such as the rows of a rare
+        level or of a huge covariate, found beforehand by what the residual of each row may come
+        to; and as many more as pay. Or a share of the data, those with the largest residuals. 0.0
+        trusts the batches, and races may then err far more often than delta.
     predict: let the known size of the residuals rule out arms before any datum is read. With
         Predictors(remainder=...) that is proved, and used by all rules; otherwise it is estimated
         from a pilot, and used by rules that are asymptotic anyway.
@@ -87,7 +92,7 @@ class Taylor(Control):
     fit: Any
     order: int | None = None
     derivatives: Any = None
-    outliers: Any = 0.0
+    outliers: Any = "auto"
     predict: bool = True
     anchor: ClassVar[bool] = True
     compiled: ClassVar[tuple[str, ...]] = ("source", "functions")
@@ -103,8 +108,12 @@ class Taylor(Control):
         object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
 
     def __repr__(self) -> str:
-        more = f", outliers={self.outliers!r}" if self.outliers else ""
+        more = f", outliers={self.outliers!r}" if self.outliers != "auto" else ""
         return f"Taylor(order={self.order}{more})"
+
+    def text(self, model=None) -> str:
+        """Its order is that for the model."""
+        return repr(self if model is None else replace(self, order=self.order_of(model)))
 
     def order_of(self, model) -> int:
         """The order for a model."""
@@ -118,12 +127,14 @@ class Taylor(Control):
         """Refuse models with too many configurations, or another model than the fit's."""
         count = configurations(model)
         if count > TABLES:
-            wide = [n for n, v in model.variables.items() if v.support]
+            discrete = [n for n, v in model.variables.items() if v.support]
+            wide = [n for n in discrete if sites_seen(model, model.variables[n]).any()]
             raise ValueError(
                 f"the discrete blocks {wide} have {count if count < 10**9 else 'more than 10^9'} "
                 "configurations, and each would need "
                 f"sums of its own: Taylor serves at most {TABLES}. Decide by selector=sm.Exact(), "
-                "or sum the discrete blocks out of the likelihood."
+                "or sum the discrete blocks out of the likelihood. (Blocks that log_likelihood "
+                "never reads as state.name do not count, nor sites to which touches gives none.)"
             )
         if len(model.floats) == 0:
             raise ValueError("the model has no continuous block: there is nothing to expand in.")
@@ -194,20 +205,43 @@ class Taylor(Control):
         count, strides = configurations(model), strides_of(model)
         references = references_of(self.fit, model, count)
         source = self.new_source(model, references)
-        outliers = np.zeros(0, dtype=np.int64)
+        outliers, scores = np.zeros(0, dtype=np.int64), None
+        if self.outliers == "auto":
+            scores = np.zeros(model.size, dtype=np.float32)
         made = {"model": model, "strides": strides, "references": references, "source": source}
-        sums = self.add_up(model, source, references, strides, outliers)
+        sums = self.add_up(model, source, references, strides, outliers, scores=scores)
         several = isinstance(self.fit, list | tuple)
         probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
-        if self.outliers:
+        if scores is not None:
+            self.score(probes, sums, scores)
+            outliers = loud(scores)
+        elif self.outliers:
             outliers = influential(probes, sums, self.outliers)
+        if len(outliers):
             sums = self.add_up(model, source, references, strides, outliers, sums)
         if self.predict:
             study(probes, sums)
         measured = pilot(probes, sums, outliers)
         self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
 
-    def add_up(self, model, source, references, strides, outliers, full=None) -> Sums:
+    def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
+        """What the residual of each row may come to, where no bound has said so."""
+        model, source = probes.model, probes.source
+        if source.known():
+            return
+        total = model.size * len(sums.points)
+        bar = Bar(total=total, desc="rows that matter", unit="row", unit_scale=True, delay=PATIENT)
+        with bar:
+            for table in range(len(sums.points)):
+                if isinstance(source, Linear):
+                    ints, used = configuration(probes.strides, table), sums.used[table]
+                    inverse = np.zeros_like(sums.metric[table])
+                    inverse[:used, :used] = np.linalg.inv(sums.metric[table][:used, :used])
+                    source.score(ints, sums.points[table], bar, inverse, scores)
+                else:
+                    score_lines(probes, sums, table, scores, bar)
+
+    def add_up(self, model, source, references, strides, outliers, full=None, scores=None) -> Sums:
         """The sums over all rows but the outliers; full: those over all rows.
 
         Their metric stays: without its outliers a direction may look flat, and no distance would
@@ -215,8 +249,7 @@ class Taylor(Control):
         """
         d, keep, parts = len(model.floats), Keep(outliers), []
         total = model.size * len(references) * (2 if source.known() else 1)
-        bar = tqdm(total=total, desc="control variate", unit="row", unit_scale=True, leave=False,
-                   delay=PATIENT)  # fmt: skip
+        bar = Bar(total=total, desc="control variate", unit="row", unit_scale=True, delay=PATIENT)
         with bar:
             for table, reference in enumerate(references):
                 ints = configuration(strides, table)
@@ -230,7 +263,7 @@ class Taylor(Control):
                     inverse[:used, :used] = np.linalg.inv(metric[:used, :used])
                 limits = np.zeros(7)
                 if source.known():
-                    limits[:4] = source.remainders(ints, reference, keep, bar, inverse)
+                    limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
         each = map(np.array, zip(*parts, strict=True))

@@ -82,6 +82,10 @@ class Control:
             self.made["model"] = model
         return self.made
 
+    def text(self, model=None) -> str:
+        """What describe() and reports call it."""
+        return f"{self!r:.80}"
+
     def check(self, model, block: str) -> None:
         """Refuse a model, or a block of it, that this control variate does not know."""
 

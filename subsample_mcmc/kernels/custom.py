@@ -188,6 +188,7 @@ def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom
     name in `stats`. It is compiled; if it cannot be, the chain's loop runs in Python, with the
     same draws up to rounding. guarantee: what you know it leaves fixed ("exact", "unadjusted",
     ...); nothing here can check that for you, except a small model whose posterior you know.
+    Some steps are tried first, on copies, with every look-up checked.
 
     Example:
         >>> @sm.kernel(writes="mu")

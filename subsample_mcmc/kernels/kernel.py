@@ -112,17 +112,16 @@ class Kernel:
         return cycle(self, other)
 
     def describe(self, model: Model | None = None) -> str:
-        """Blocks, selectors and guarantees, one kernel a line."""
-        lines = [self.text()]
-        for label, leaf in labelled(self):
-            told = leaf.facts(model)
-            more = "; ".join(filter(None, (told["promise"], told["note"])))
-            lines.append(
-                f"  {label}: {told['kind']} moves {', '.join(told['writes']) or 'nothing'}; "
-                f"{told['selector'] or 'no decision'}; guarantee: {told['guarantee']}"
-                + (f" ({more})" if more else "")
-            )
-        return "\n".join(lines)
+        """Blocks, selectors, control variates and guarantees, one kernel a line.
+
+        For a model: refused as in sm.sample, but for blocks that it does not move, which it tells.
+        (A control variate reads the data, once for both.)
+        """
+        from subsample_mcmc.kernels.words import refuse, told  # which build on this module
+
+        if model is not None:
+            refuse(self, model)
+        return told(self, model)
 
 
 class Leaf(Kernel):
@@ -159,13 +158,14 @@ class Leaf(Kernel):
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
         """What describe() and report() say about it."""
-        selector = getattr(self, "selector", None)
+        selector, control = getattr(self, "selector", None), getattr(self, "control", None)
         rule = getattr(selector, "rule", None)
         return {
             "kind": type(self).__name__,
             "writes": list(self.writes),
             "guarantee": self.guarantee,
             "selector": repr(selector) if selector is not None else "",
+            "control": control.text(model) if isinstance(control, Control) else "",
             "delta": getattr(selector, "risk", None),
             "promise": getattr(selector, "promise", ""),
             "remedy": getattr(selector, "remedy", ""),
@@ -253,12 +253,15 @@ def worst(guarantees) -> str:
     return max(guarantees, key=GUARANTEES.index, default="exact")
 
 
-def check(kernel: Kernel, model: Model) -> None:
-    """Refuse a composition that leaves a block unmoved or moves what is not there."""
+def check(kernel: Kernel, model: Model, part: bool = False) -> None:
+    """Refuse a composition that moves what is not there, or leaves a block unmoved.
+
+    part: it may, as others are to follow.
+    """
+    from subsample_mcmc.kernels.words import instead_of, moves  # which knows kernels
+
     if not isinstance(kernel, Kernel):
-        several = isinstance(kernel, list | tuple) and all(isinstance(k, Kernel) for k in kernel)
-        advice = "combine several with k1 >> k2" if several else "give one such as sm.Gibbs('k')"
-        raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {advice}.")
+        raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {instead_of(kernel, model)}.")
     moved: set[str] = set()
     leaves = list(kernel.leaves())
     for label, leaf in labelled(kernel):
@@ -277,14 +280,10 @@ def check(kernel: Kernel, model: Model) -> None:
         leaf.check_among(leaves)
         moved |= set(leaf.writes)
     still = [name for name in model.names if name not in moved]
-    if still:
-        moves = [
-            f"sm.{'Gibbs' if model.variables[name].block.discrete else 'Metropolis'}({name!r})"
-            for name in still
-        ]
+    if still and not part:
         raise ValueError(
             f"no kernel moves block {', '.join(map(repr, still))}: give kernel >> "
-            f"{' >> '.join(moves)}, say, or make it data or a constant."
+            f"{moves(model, still)}, say, or make it data or a constant."
         )
 
 

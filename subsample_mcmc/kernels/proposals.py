@@ -7,14 +7,20 @@ length belongs to, 0 for others.
 """
 
 from dataclasses import dataclass
+from math import log, log1p, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.adapt import step_size
 from subsample_mcmc.kernels.noise import fill_normal
 from subsample_mcmc.userfunction import plain
+
+OPTIMAL = 2.38  # over sqrt(d): the step of a random walk in standard deviations
+FREEDOM = 4.0  # degrees of freedom of the t distribution of defensive proposals
+DEFENSIVE = 1 / 32  # share of them
 
 
 class Numbers(NamedTuple):
@@ -23,6 +29,7 @@ class Numbers(NamedTuple):
     mean: np.ndarray  # (models, d)
     factor: np.ndarray  # (models, d, d) lower Cholesky factors of covariances
     beta: float
+    defensive: float
     noise: np.ndarray  # scratch
     other: np.ndarray
 
@@ -30,7 +37,7 @@ class Numbers(NamedTuple):
 def no_numbers(variable) -> Numbers:
     """Of a proposal without mean and covariance: room for noise."""
     free = variable.constraint.free_length(variable.block.length)
-    return Numbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, *np.zeros((2, free)))
+    return Numbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, 0.0, *np.zeros((2, free)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +66,18 @@ def random_walk(rng, tuning, given, now, which, u, v, x, y):
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """v = mean + (1 - beta^2)^1/2 (u - mean) + beta L z: leaves N(mean, L L') fixed."""
+    """v = mean + (1 - beta^2)^1/2 (u - mean) + beta L z: leaves N(mean, L L') fixed.
+
+    Now and then, by a coin of its own, it does not trust the Gaussian: where the posterior's tails
+    are heavier, a chain out there would see all its proposals refused. Then it makes a random walk,
+    v = u + 2.38 d^-1/2 L z; or, as often, v is drawn from Student's t around the mean, which brings
+    a chain home that starts far away. Each of the three is reversible, and so is their mixture.
+    """
 
     mean: Any  # or a fit, or a list of them, one for each length of the block
     covariance: Any
     beta: float
+    defensive: float = 0.0
     free: ClassVar[bool] = True
     adapts: ClassVar[bool] = False
 
@@ -72,7 +86,8 @@ class Gaussian:
 
     def numbers(self, variable) -> Numbers:
         means, factors = gaussians(self.mean, self.covariance, variable)
-        return Numbers(means, factors, float(self.beta), *np.zeros((2, means.shape[1])))
+        room = np.zeros((2, means.shape[1]))
+        return Numbers(means, factors, float(self.beta), float(self.defensive), *room)
 
 
 def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
@@ -122,10 +137,31 @@ def distance(mean, factor, z, u):
     return total
 
 
+@jit(inner=True)
+def defend(rng, mean, factor, noise, room, u, v):
+    """A proposal that holds where the Gaussian is too thin: see Gaussian."""
+    d = len(u)
+    walk = rng.random() < 0.5
+    step = OPTIMAL / sqrt(d)
+    if not walk:  # chi squared with four degrees of freedom, over four: a product of two uniforms
+        step = 1.0 / sqrt(-0.5 * log((1.0 - rng.random()) * (1.0 - rng.random())))
+    for i in range(d):
+        value = 0.0
+        for j in range(i + 1):
+            value += factor[i, j] * noise[j]
+        v[i] = (u[i] if walk else mean[i]) + step * value
+    if walk:
+        return 0.0
+    there = log1p(distance(mean, factor, room, v) / FREEDOM)
+    return 0.5 * (FREEDOM + d) * (there - log1p(distance(mean, factor, room, u) / FREEDOM))
+
+
 @jit(inner="always")
 def gaussian(rng, tuning, given, now, which, u, v, x, y):
     mean, factor, noise = given.mean[which], given.factor[which], given.noise[: len(u)]
     fill_normal(rng, noise)
+    if given.defensive > 0.0 and rng.random() < given.defensive:
+        return defend(rng, mean, factor, noise, given.other, u, v)
     keep = (1.0 - given.beta * given.beta) ** 0.5
     for i in range(len(u)):
         value = 0.0
@@ -137,12 +173,17 @@ def gaussian(rng, tuning, given, now, which, u, v, x, y):
     return 0.5 * (far - distance(mean, factor, given.other, u))
 
 
-def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
+@helpful
+def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
     pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
     posterior, every proposal is accepted, whatever the dimension. A block of varying length takes
     a list of fits, one for each length.
+
+    defensive: share of the proposals that do not trust the Gaussian: half of them a random walk in
+        its covariance, half draws from Student's t around its mean. Without them, 0, a posterior
+        with heavier tails holds a chain there for very long.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
@@ -156,14 +197,15 @@ def pcn(mean, covariance=None, beta: float = 0.3) -> Gaussian:
     """
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"pcn(beta={beta!r}): give a step with 0 < beta <= 1; 1 is independence.")
-    return Gaussian(mean, moments_given("pcn", mean, covariance), beta)
+    return Gaussian(mean, moments_given("pcn", mean, covariance), beta, share(defensive))
 
 
-def independence(mean, covariance=None) -> Gaussian:
+@helpful
+def independence(mean, covariance=None, defensive: float = DEFENSIVE) -> Gaussian:
     """Proposals from N(mean, covariance) of the free coordinates, whatever the current state.
 
     independence(fit), fit = sm.laplace(model), takes both from the fit; a list of fits serves a
-    block of varying length.
+    block of varying length. defensive: see sm.pcn.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
@@ -175,7 +217,14 @@ def independence(mean, covariance=None) -> Gaussian:
         >>> bool(trace.stats["beta"]["accepted"].mean() > 0.9)  # this posterior is Gaussian
         True
     """
-    return Gaussian(mean, moments_given("independence", mean, covariance), 1.0)
+    return Gaussian(mean, moments_given("independence", mean, covariance), 1.0, share(defensive))
+
+
+def share(given) -> float:
+    """The share of defensive proposals, checked."""
+    if not (isinstance(given, int | float | np.number) and 0.0 <= given <= 1.0):
+        raise ValueError(f"defensive={given!r}: give a share of the proposals, 0 .. 1.")
+    return float(given)
 
 
 def moments_given(name: str, mean, covariance) -> Any:

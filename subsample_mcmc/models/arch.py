@@ -12,13 +12,13 @@ Engle, R. F. (1982). Autoregressive conditional heteroscedasticity with estimate
 of United Kingdom inflation. Econometrica 50(4), 987-1007. doi:10.2307/1912773
 """
 
-import warnings
 from math import isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from subsample_mcmc.calls import helpful, warn
 from subsample_mcmc.constraints import positive
 from subsample_mcmc.model import Model
 from subsample_mcmc.models import forecasts
@@ -44,6 +44,7 @@ class Parameters(NamedTuple):
     alpha: Any
 
 
+@helpful
 class ARCH(Model):
     """ARCH models of several orders in one: a model of q and of theta.
 
@@ -148,10 +149,9 @@ def enough(returns: np.ndarray, most: int) -> np.ndarray:
         )
     mean, error = float(returns.mean()), float(returns.std()) / len(returns) ** 0.5
     if abs(mean) > FAR * error:
-        warnings.warn(
+        warn(
             f"the returns' mean is {mean:.3g}, {abs(mean) / error:.1f} standard errors from 0, and "
             "the model has none: remove it, as sm.models.returns.standardised does.",
-            stacklevel=3,
         )
     return returns
 
@@ -175,3 +175,7 @@ def gamma(given, name: str) -> tuple[float, float]:
     if not (shape > 0.0 and rate > 0.0 and isfinite(shape * rate)):
         raise ValueError(f"{name}={given!r}: give (shape, rate), two positive numbers.")
     return shape, rate
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

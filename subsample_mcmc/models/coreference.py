@@ -141,3 +141,7 @@ def mean_scores(data, cluster: np.ndarray, rows: np.ndarray) -> np.ndarray:
         scores(data, left, other.ravel(), out)
         mean[members] = out.reshape(other.shape).mean(axis=1)
     return mean
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

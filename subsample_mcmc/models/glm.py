@@ -26,6 +26,7 @@ from math import log, pi, sqrt
 import numpy as np
 from scipy.special import betaln
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.model import Model, flat
 from subsample_mcmc.models import families as f
 from subsample_mcmc.models.columns import (
@@ -42,10 +43,13 @@ from subsample_mcmc.models.scores import CLASSES, predictors_of
 from subsample_mcmc.population import whole
 from subsample_mcmc.predictors import Predictors
 
+__all__ = ["gaussian", "logistic", "negative_binomial", "poisson", "softmax", "student_t"]
+
 LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 
 # ------------------------------------------------------------------------------------ families
+@helpful
 def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
 
@@ -71,6 +75,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
     return made(predictors, data, log_prior, prior_sd, start)
 
 
+@helpful
 def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Robust regression: (y - x'beta) / sigma is Student-t with nu degrees of freedom.
 
@@ -97,6 +102,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     return made(predictors, data, log_prior, prior_sd, start)
 
 
+@helpful
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
@@ -114,6 +120,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
     return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
 
 
+@helpful
 def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
@@ -127,6 +134,7 @@ def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Mod
     return made(predictors, data, log_prior, prior_sd, start)
 
 
+@helpful
 def negative_binomial(
     x, y, dispersion, offset=None, prior_sd=10.0, log_prior=None, start=None
 ) -> Model:
@@ -147,6 +155,7 @@ def negative_binomial(
     return made(predictors, data, log_prior, prior_sd, start)
 
 
+@helpful
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
@@ -235,3 +244,7 @@ def with_scale(prior):
         return prior(state) + constant - 0.5 * z * z
 
     return log_prior
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,6 +20,8 @@ import pandas as pd
 from subsample_mcmc.population import numeric, read_only
 from subsample_mcmc.tables import as_array
 
+__all__ = ["Returns", "Standardised", "log_returns", "read_bars", "standardised"]
+
 TREATMENTS = ("drop", "rescale", "keep")
 SHOWN = 5  # times in a message
 BULK = 0.3  # of returns that are all the same: prices that mostly do not move
@@ -220,3 +222,7 @@ def checked(returns: Any) -> np.ndarray:
             "density. Use longer bars, or prices at which something was traded."
         )
     return values
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

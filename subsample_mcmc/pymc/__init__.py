@@ -53,6 +53,10 @@ def needed(module: str) -> Any:
     return importlib.import_module(f"{__name__}.{module}")
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name in ("RacingGibbs", "RacingMetropolis"):
         return getattr(needed("steps"), name)

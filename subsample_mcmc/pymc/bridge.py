@@ -23,7 +23,7 @@ class Translated(Model):
         self.options = (data, state, support, constraints, touches)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
-            touches, made.get("prepare"),
+            touches, made.get("prepare"), missing="allow" if "isnan(" in source else "refuse",
         )  # fmt: skip
 
     def __reduce__(self):

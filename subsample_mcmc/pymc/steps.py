@@ -1,6 +1,5 @@
 """Step methods for pm.sample: some variables by racing, the others by PyMC's own steps."""
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +8,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
+from subsample_mcmc.calls import warn
 from subsample_mcmc.chain import Program, Walker
 from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.compose import Cycle
@@ -194,10 +194,9 @@ def warn_once() -> None:
     global _warned  # noqa: PLW0603
     if not _warned:
         _warned = True
-        warnings.warn(
+        warn(
             "races decide for the variables of this step only: NUTS, and PyMC's other steps, read "
             "all data at every step of theirs. sm.pymc.RacingMetropolis, or sm.from_pymc(model) "
             "with kernels for all blocks, do not.",
             FullDataWarning,
-            stacklevel=3,
         )

@@ -25,6 +25,11 @@ from subsample_mcmc.rules.race import (
 # LogNormal(0,1), LogNormal(0,2) and Gamma(.15) so that errors stay within delta >= .01.
 GUARD_ROWS = 300.0
 GUARD_FLOOR = 0.1
+# Where the standard error is many nats, an error within delta may cost thousands of them. So an arm
+# that may be more than `worst` nats better than the leader stays in the race until it is SURE
+# standard errors off: once in 10^6 looks or so, by Student's t of the first look's 64 rows.
+SURE = 5.0
+CERTAIN = 1e6  # standard errors: as good as infinitely many, and their third power is a number
 FLOORED = 64  # arms up to which a control variate may say how widely their differences vary
 
 
@@ -44,6 +49,11 @@ class Normal(Rule):
         too small for it. Paired differences only: paired=False is not guarded. It cannot see
         rare spikes that no row read so far contains: if those matter, declare a range and use
         Betting.
+    worst: nats that an error may cost within delta. An arm that may be dropped, but would cost more
+        if that were wrong, stays in the race until it is 5 standard errors off, or until racing on
+        would be dearer than retreat= allows; then it is dropped, within delta. Goes with the
+        guard; np.inf drops at once, as the paper does. With a control variate standard errors are
+        below a nat, and nothing changes.
     prior: of arms with rows of their own, how many pseudo-observations of the usual spread their
         variance starts with. 0, the paper's: a few equal rewards pass for certainty.
 
@@ -59,6 +69,7 @@ class Normal(Rule):
     paired: bool = True
     side: str = "table1"
     guard: bool = True
+    worst: float = 20.0
     prior: float = 1.0
     guarantee: ClassVar[str] = "asymptotic"
     batch: ClassVar[int] = 64
@@ -66,12 +77,17 @@ class Normal(Rule):
     def __post_init__(self):
         if self.side not in ("table1", "eq5", "eq27"):
             raise ValueError(f'side={self.side!r}: it must be "table1", "eq5" or "eq27".')
+        if not self.worst > 0.0:
+            raise ValueError(
+                f"worst={self.worst!r}: give the nats that a wrong arm may cost within delta, a "
+                "positive number, or np.inf for any."
+            )
         if not 0.0 <= self.prior < np.inf:
             raise ValueError(f"prior={self.prior!r}: give pseudo-observations, 0 or more.")
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""
-        return RuleFunctions(drop, start=start)
+        return RuleFunctions(drop, start=start, sure=sure)
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float):
         """B_Normal as a line over the first fraction, at the share of delta of one arm."""
@@ -88,12 +104,13 @@ class Normal(Rule):
         else:
             line = boundary_line(delta / max(rivals, 1), side, growth, most)
         kind = 0 if self.paired else (1 if shape.shared else 2)
-        fields = record("line", "batch", "growth", "kind", "guard", "floor", "prior")
+        fields = record("line", "batch", "growth", "kind", "guard", "worst", "floor", "prior")
         guard = GUARD_ROWS if self.guard else 0.0
         arms = shape.arms if shape.arms <= FLOORED else 0
         floor = np.zeros((arms, arms))
         prior = float(self.prior)
-        return fields(line, float(batch), float(growth), kind, guard, floor, prior)
+        worst = float(self.worst)
+        return fields(line, float(batch), float(growth), kind, guard, worst, floor, prior)
 
     def memory(self, shape: Shape):
         """B per arm: populations of different sizes have different first fractions."""
@@ -127,6 +144,19 @@ def start(race, params, memory):
 
 
 @jit(inner="always")
+def corrected(z, skew, rows):
+    """Hall's (1992) monotone transform of a studentised mean.
+
+    To first order it undoes the term skew (2 z^2 + 1) phi(z) / (6 sqrt(T)) by which its tail
+    exceeds the normal one.
+    """
+    if skew >= 0.0:
+        return z
+    a = skew / sqrt(rows)
+    return z + a * (z * z / 3.0 + a * z * z * z / 27.0 + 1.0 / 6.0)
+
+
+@jit(inner="always")
 def guarded(z, skew, rows, params, bound):
     """The drop test on a difference whose skewness may have thinned the tail we look at.
 
@@ -137,10 +167,7 @@ def guarded(z, skew, rows, params, bound):
         return z > bound
     if rows < params.guard * skew * skew * max(GUARD_FLOOR, (bound / z) ** 2):
         return False
-    # Hall's (1992) monotone transform: to first order it undoes the term skew (2 z^2 + 1) phi(z) /
-    # (6 sqrt(T)) by which the tail of a studentised mean exceeds the normal one.
-    a = skew / sqrt(rows)
-    return z + a * (z * z / 3.0 + a * z * z * z / 27.0 + 1.0 / 6.0) > bound
+    return corrected(z, skew, rows) > bound
 
 
 @jit(inner="always")
@@ -202,3 +229,16 @@ def drop(race, params, memory, arm):
     if total <= 0.0 and not exact:
         return False
     return distance > max(bound, memory[0][leader]) * sqrt(total)
+
+
+@jit(inner="always")
+def sure(race, params, memory, arm):
+    """Would the arm, if it is the better one after all, be so by at most `worst` nats."""
+    if params.kind != 0 or params.guard == 0.0 or params.worst == np.inf:
+        return True
+    spread = believed(race, params, arm)
+    error = error_at(race, arm, spread)
+    if error <= 0.0:
+        return True
+    z = min((gap(race, arm) + params.worst) / error, CERTAIN)
+    return corrected(z, skewness_at(race, arm, spread), race.arms[arm].drawn) > SURE

@@ -117,12 +117,21 @@ def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
     """For rules that need no more than the race's own sums and moments."""
 
 
+@jit(inner="always")
+def always_sure(race, params, memory, arm):
+    """For rules that do not look at what an error would cost."""
+    return True
+
+
 class RuleFunctions(NamedTuple):
     """The compiled half of a rule; functions are compile-time, numbers travel in params."""
 
     drop: Any
     observe: Any = nothing_to_observe
     start: Any = nothing_to_start
+    # (race, params, memory, arm) -> bool: of an arm that may be dropped, is an error cheap or
+    # next to impossible. If not, it stays in the race for as long as that may go on.
+    sure: Any = always_sure
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
     if (sources, functions) in _made:
         return _made[sources, functions]
     rewards, total, touch = sources
-    drop, observe, start = functions
+    drop, observe, start, sure = functions
 
     @jit(inner=True)
     def count(params, scratch, arm, kept, lo, hi):
@@ -202,12 +202,32 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         return Choice(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
 
     @jit(inner=True)
+    def rule_out(race, params, memory, careful):
+        """Drop what the rule allows; careful: only where an error would be cheap or impossible."""
+        before = race.now[0].alive
+        for k in range(before - 1, -1, -1):
+            arm = race.alive[k]
+            if arm == race.now[0].leader or not drop(race, params.rule, memory, arm):
+                continue
+            if not careful or sure(race, params.rule, memory, arm):
+                remove(race, k)
+                race.now[0].dropped += 1
+        return before - race.now[0].alive
+
+    @jit(inner=True)
     def race_on(rng, context, params, scratch, exact_cost, most):
         """Look, drop, and read on, until one arm is left, all rows are read, or it is too dear."""
         race = scratch.race
         pulls, rounds, target = 0, 0, 0
         while True:
             target = next_look(race, params, target)
+            if should_retreat(race, params, pulls, target, exact_cost):
+                if rounds > 0 and rule_out(race, params, scratch.memory, False) > 0:
+                    if race.now[0].alive == 1:
+                        return Choice(
+                            race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1
+                        )
+                    find_runner(race)
             if should_retreat(race, params, pulls, target, exact_cost):
                 return stream(
                     context, params, race, pulls, rounds + 1, RETREATED if rounds else EXACT
@@ -227,11 +247,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             if target >= most:
                 return stream(context, params, race, pulls, rounds, EXHAUSTED)
             rank(race, params.paired)
-            for k in range(race.now[0].alive - 1, -1, -1):
-                arm = race.alive[k]
-                if arm != race.now[0].leader and drop(race, params.rule, scratch.memory, arm):
-                    remove(race, k)
-                    race.now[0].dropped += 1
+            rule_out(race, params, scratch.memory, True)
             if race.now[0].alive == 1:
                 return Choice(race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1)
             find_runner(race)

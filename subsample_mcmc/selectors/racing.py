@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.calls import helpful
 from subsample_mcmc.draws import make_rows
 from subsample_mcmc.jit import jit
 from subsample_mcmc.rules.bnormal import b_normal
@@ -138,6 +139,7 @@ def resize(params, scratch, rows):
     scratch.rows.part[0].words = (rows + 63) // 64
 
 
+@helpful
 def expected_pulls(
     gap, size: int, arms: int, delta: float = 0.05, batch: int = 64, growth: float = 2.0,
     paired: bool = True,

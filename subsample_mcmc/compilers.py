@@ -1,0 +1,172 @@
+"""How numba is made to compile: pipelines of our own, with `jit` all that knows it from inside.
+
+Inner functions are translated once, with their outermost caller; arrays that never overlap are
+said not to; and checked functions refuse every look-up beyond an array, and every computed
+negative index. If numba moves the private names used here, `jit` compiles with what is left.
+"""
+
+from typing import Any
+
+import llvmlite
+import numba
+
+PARTS = ("getattr", "getitem", "static_getitem", "exhaust_iter")
+BEYOND = "index beyond the array"  # raised by compiled code; guards.py says which and where
+
+try:
+    from numba.core import caching, codegen, compiler, ir, ir_utils, options
+    from numba.core.compiler_machinery import FunctionPass, register_pass
+    from numba.core.untyped_passes import IRProcessing
+    from numba.extending import intrinsic
+
+    class Draft(codegen.JITCodeLibrary):
+        """Code of an inner function: optimised and translated once, with its outermost caller."""
+
+        def _optimize_final_module(self):
+            return
+
+        def _finalize_final_module(self):
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def get_pointer_to_function(self, name):
+            return 0  # there is no machine code of its own
+
+        @property
+        def codegen(self):
+            return self
+
+        def set_env(self, name, environment):
+            """Set by Outer, in the module that the function ends up in."""
+
+        def serialize_using_object_code(self):
+            return self.serialize_using_bitcode()
+
+        @classmethod
+        def read(cls, target, name, bitcode):
+            """The inverse of serialize."""
+            self = cls(target.codegen(), name)
+            self._final_module = llvmlite.binding.parse_bitcode(bitcode)
+            self._finalize_final_module()
+            return self
+
+    class Outer(compiler.Compiler):
+        """Compiles what Python calls; gives what it calls the environment that print needs."""
+
+        def compile_extra(self, func):
+            made = super().compile_extra(func)
+            for env in getattr(made, "_find_referenced_environments", list)():
+                made.library.codegen.set_env(env.env_name, env)
+            return made
+
+    class Disjoint(compiler.Compiler):
+        """Compiles a function whose array arguments never overlap (4x on mini-batches)."""
+
+        def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+            if hasattr(flags, "noalias"):
+                flags.noalias = True
+            super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    class Inner(compiler.Compiler):
+        """Compiles what only compiled functions call."""
+
+        def __init__(self, typingctx, targetctx, library, *rest):
+            super().__init__(typingctx, targetctx, Draft(targetctx.codegen(), "inner"), *rest)
+
+    def refusing(only_shared: bool) -> Any:
+        """refuse(array, index), compiled: raises where an index is negative.
+
+        only_shared: of arrays that may only be read (blocks, data and what is compiled in), not of
+        those that the function allocates for itself.
+        """
+
+        @intrinsic
+        def refuse(typing, array, index):
+            def codegen(context, builder, signature, arguments):
+                negative = builder.icmp_signed("<", arguments[1], arguments[1].type(0))
+                with builder.if_then(negative, likely=False):
+                    context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
+                return context.get_dummy_value()
+
+            def nothing(context, builder, signature, arguments):
+                return context.get_dummy_value()
+
+            known = isinstance(array, numba.types.Array) and isinstance(index, numba.types.Integer)
+            known = known and index.signed and not isinstance(index, numba.types.Literal)
+            known = known and not (only_shared and array.mutable)
+            return numba.types.none(array, index), codegen if known else nothing
+
+        return refuse
+
+    REFUSE = {kind: refusing(kind) for kind in (True, False)}
+
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class Refuse(FunctionPass):
+        """Puts a test before each look-up whose index is not written as a constant."""
+
+        _name = "subsample_mcmc_refuse_negative"
+
+        def __init__(self):
+            FunctionPass.__init__(self)
+
+        def run_pass(self, state):
+            code = state.func_ir
+            for block in code.blocks.values():
+                before, block.body = block.body, []
+                for step in before:
+                    value = getattr(step, "value", None)
+                    if isinstance(step, ir.SetItem):
+                        self.test(code, block, step.target, step.index, step.loc)
+                    elif isinstance(value, ir.Expr) and value.op == "getitem":
+                        self.test(code, block, value.value, value.index, step.loc)
+                    block.body.append(step)
+            code._definitions = ir_utils.build_definitions(code.blocks)
+            return True
+
+        def test(self, code, block, array, index, where):
+            """Append a test of each part of an index."""
+            try:
+                ir_utils.find_const(code, index)
+                return
+            except ir_utils.GuardException:
+                made = ir_utils.guard(ir_utils.get_definition, code, index)
+            if isinstance(made, ir.Expr) and made.op == "build_tuple":
+                for part in made.items:
+                    self.test(code, block, array, part, where)
+                return
+            own = not self.given(code, array)
+            name = ir.Var(block.scope, ir_utils.mk_unique_var("$refuse"), where)
+            done = ir.Var(block.scope, ir_utils.mk_unique_var("$refused"), where)
+            block.body.append(ir.Assign(ir.Global("refuse", REFUSE[own], where), name, where))
+            call = ir.Expr.call(name, [array, index], (), where)
+            block.body.append(ir.Assign(call, done, where))
+
+        def given(self, code, array) -> bool:
+            """Is an array part of an argument (state.b, made[0]), also if it may be written to."""
+            steps, found = 0, ir_utils.guard(ir_utils.get_definition, code, array)
+            while isinstance(found, ir.Expr) and found.op in PARTS:
+                steps, found = steps + 1, ir_utils.guard(ir_utils.get_definition, code, found.value)
+            return steps > 0 and isinstance(found, ir.Arg)
+
+    class Checked:
+        """Mixed into a compiler: its functions refuse negative indices that are computed."""
+
+        def define_pipelines(self):
+            made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+            made.add_pass_after(Refuse, IRProcessing)
+            made.finalize()
+            return [made]
+
+    # By (who calls it, whether its arrays never overlap, whether its look-ups are checked).
+    COMPILERS: Any = {
+        (where, apart, checked): type(
+            where.__name__, (*(Checked,) * checked, where, *(Disjoint,) * apart), {}
+        )
+        for where in (Inner, Outer) for apart in (True, False) for checked in (True, False)
+    }  # fmt: skip
+    CACHE_BASE: Any = caching._Cache
+    Dispatcher: Any = numba.core.registry.CPUDispatcher
+    KNOWN: Any = vars(options.DefaultOptions)
+except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
+    CACHE_BASE, KNOWN, COMPILERS = None, (), {}
+    Dispatcher = type(numba.njit(lambda: None))
