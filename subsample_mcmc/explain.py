@@ -31,9 +31,9 @@ def explanation(population, selector, record) -> Exception:
         )
     if record.ended == OUT_OF_SPREAD:
         return SpreadError(
-            f"the {where}, outside the declared range {selector.rule!r} (itself, or by its "
-            "difference to another arm), so the guarantee would be void. Declare a wider range, or "
-            "use sm.Normal(), which needs none."
+            f"the {where}, outside the declared range {selector.rule!r} (itself, by its difference "
+            "to another arm, or farther from one read before than the range is wide), so the "
+            "guarantee would be void. Declare a wider range, or use sm.Normal(), which needs none."
         )
     return RuntimeError(f"unknown end of a decision: {record}")
 

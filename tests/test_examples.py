@@ -176,7 +176,8 @@ def test_tall_logistic_needs_next_to_no_data(tmp_path):
     for truth, (mode, sd, *_) in zip((-1.0, 0.5, 0.25, -0.25, 0.1), found.values(), strict=True):
         assert abs(truth - mode) < 5.0 * sd, printed
     draws, accepted, read, without, time, ess = np.array([ways[way] for way in WAYS]).T
-    assert np.all(accepted > 98.0) and draws[0] == draws[1] and draws[2] == 40_000, printed
+    # One proposal in 32 is a defensive one, half of them random walks, which are mostly rejected.
+    assert np.all(accepted > 96.0) and draws[0] == draws[1] and draws[2] == 40_000, printed
     # Exact sums are remembered: two in the first draw, then one, of the two that a draw may read.
     assert 50.0 < read[0] < 51.0 and read[1] > 40.0 and list(without[:2]) == [0.0, 0.0], printed
     assert np.all(read[2:] < 1.0) and np.all(without[2:] > 90.0), printed

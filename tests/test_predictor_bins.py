@@ -394,6 +394,10 @@ def location(state, data, n):
     return state.mu[0] * data.x[n]
 
 
+def location_of_all(state, data, n):
+    return state.mu[0] * data.x[n] + np.sum(state.z)
+
+
 def by_index(e, data, n):
     return -0.5 * (data.y[n] - e) ** 2 - 1e-3 * n
 
@@ -430,8 +434,8 @@ def test_models_without_discrete_blocks():
     control = Bins(fit={"mu": 0.1})
     control.check(model, "mu")
     exact(Bench(model, control, np.array([[0.1], [0.15]])))
-    huge = sm.Model(sm.Predictors(location, by_itself), data, {"mu": 0.1, "z": np.zeros(9, int)},
-                    support={"z": 2})  # fmt: skip
+    huge = sm.Model(sm.Predictors(location_of_all, by_itself), data,
+                    {"mu": 0.1, "z": np.zeros(9, int)}, support={"z": 2})  # fmt: skip
     with pytest.raises(ValueError, match="512 configurations"):
         control.check(huge, "mu")
 
