@@ -11,6 +11,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.control import predictorcut
 from subsample_mcmc.control.bins import Bins
+from subsample_mcmc.control.reference import scales_of
 from subsample_mcmc.control.stencil import stencil
 from subsample_mcmc.fingerprint import spelled
 from subsample_mcmc.jit import DISABLED
@@ -249,14 +250,20 @@ def test_one_set_of_outliers_serves_all_configurations():
     for k in range(2):
         counts = np.bincount(made.cut.bins[k][kept], minlength=made.cut.moments.shape[1])
         assert np.array_equal(made.cut.moments[k, :, 0], counts)
-    far = np.zeros((2, 5000))
+    far, x = np.zeros((2, 5000)), model.data.x
+    before = np.append(0.0, model.data.y[:-1])
     for k in range(2):
         state, bins = model.state(np.array([k]), FIT[k]["beta"]), made.cut.bins[k]
         e = [etas(state, model.data, n) for n in range(5000)]
-        for z in np.column_stack([model.data.y, e]).T:
+        # How far two standard deviations of each coefficient move the predictors.
+        sd = np.diag(scales_of(model, np.array([k]), FIT[k]["beta"]))
+        of_shift = np.hypot(x[:, 0] * sd[0], before * (1.0 + k) * sd[1])
+        of_scale = np.hypot(sd[2], x[:, 1] * sd[3])
+        swings = np.column_stack([np.zeros(5000), of_shift, of_scale])
+        for z, swing in zip(np.column_stack([model.data.y, e]).T, swings.T, strict=True):
             low, high = np.quantile(z, (0.16, 0.84))
             middle = np.array([np.median(z[bins == b]) for b in range(bins.max() + 1)])
-            far[k] += ((z - middle[bins]) / (0.5 * (high - low))) ** 2
+            far[k] += ((z - middle[bins]) ** 2 + (2.0 * swing) ** 2) / (0.5 * (high - low)) ** 2
     assert set(np.argsort(far.max(axis=0))[-500:]) == set(made.outliers)
     assert set(np.argsort(far[0])[-500:]) != set(made.outliers)
 

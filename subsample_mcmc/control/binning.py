@@ -121,13 +121,20 @@ def distances(bins, values: list[np.ndarray], centres: np.ndarray) -> np.ndarray
     """Squared distances of all rows from the middle of their bins."""
     found = np.zeros(len(bins))
     for k, column in enumerate(values):
-        # One unit for all bins: what is far in a wide bin has large residuals. Not the standard
-        # deviation, which a few rows of a heavy tail decide.
-        low, high = np.quantile(column, (0.16, 0.84))
-        unit = 0.5 * (high - low) or float(np.std(column)) or 1.0
+        unit = unit_of(column)
         for first, part in pieces(len(bins)):
             found[part] += ((column[part] - centres[bins[part], k]) / unit) ** 2
     return found
+
+
+def unit_of(column: np.ndarray) -> float:
+    """What distances in a column are measured in.
+
+    One unit for all bins: what is far in a wide bin has large residuals. Not the standard
+    deviation, which a few rows of a heavy tail decide.
+    """
+    low, high = np.quantile(column, (0.16, 0.84))
+    return 0.5 * float(high - low) or float(np.std(column)) or 1.0
 
 
 def largest(distance: np.ndarray, count: int) -> np.ndarray:

@@ -70,6 +70,15 @@ class Design:
         varies = high - low > SAME * reach
         return Survey(values, varies, np.where(varies, 0.0, low))
 
+    def swings(self, factor: np.ndarray) -> np.ndarray:
+        """(p, N) standard deviations of the predictors, of parameters with covariance F F'."""
+        found, size = np.zeros((self.count, self.model.size)), self.model.size
+        for first in range(0, size, self.step):
+            last = min(first + self.step, size)
+            moved = self(np.arange(first, last))[:, :, 1:] @ factor
+            found[:, first:last] = np.sqrt(np.sum(moved**2, axis=2))
+        return found
+
     def moments(self, rows: np.ndarray, columns: np.ndarray, parts: list) -> tuple:
         """(means of the parts of X, sums of products of columns and them around their means)."""
         mean, square, count = np.zeros(0), np.zeros((0, 0)), 0

@@ -19,13 +19,17 @@ from subsample_mcmc.control.binning import (
     means,
     moments_of,
     terms,
+    unit_of,
 )
 from subsample_mcmc.control.design import Design
 from subsample_mcmc.control.fields import MOST, fields_read
+from subsample_mcmc.control.linear import AWAY
+from subsample_mcmc.control.pilot import drawn, is_about
 from subsample_mcmc.control.reference import (
     configuration,
     configurations,
     references_of,
+    scales_of,
     strides_of,
 )
 from subsample_mcmc.control.stencil import stencil
@@ -34,6 +38,7 @@ from subsample_mcmc.population import read_only
 
 LARGEST = 1 << 28  # numbers in all
 TABLES = 256  # configurations of the discrete blocks
+POINTS = 64  # drawn from a fit, to see how far it moves each row's predictors
 
 
 class PredictorCut(NamedTuple):
@@ -113,7 +118,7 @@ class Grid(NamedTuple):
     bins: np.ndarray
     centres: np.ndarray
     first: np.ndarray  # a row of each
-    far: np.ndarray  # squared distances of rows from the middle of their bins
+    far: np.ndarray  # squared distances that rows may come to from the middle of their bins
 
     def upto(self, count: int) -> "Grid":
         """With bins without rows, placed where the first is."""
@@ -121,8 +126,20 @@ class Grid(NamedTuple):
         return self._replace(centres=self.centres[at], first=self.first[at])
 
 
-def grid(model, few, values: list[np.ndarray], count: int) -> Grid:
-    """About `count` bins by marginal quantiles."""
+def spread(model, fit, ints, point: np.ndarray, used: int, strides) -> np.ndarray:
+    """A factor of the covariance of a configuration's parameters: of its fit, or by curvature."""
+    if is_about(model, fit, ints, strides):
+        points = drawn(fit, POINTS)
+        return (points - point)[:, :used].T / np.sqrt(len(points))
+    return scales_of(model, ints, point)[:used, :used]
+
+
+def grid(model, few, values: list[np.ndarray], swings: np.ndarray, count: int) -> Grid:
+    """About `count` bins by marginal quantiles.
+
+    A row whose predictor moves by itself, as that of a level with few rows does, leaves its bin
+    when parameters change: it is as far as it may come, at AWAY standard deviations.
+    """
     bins = np.zeros(model.size, dtype=np.int32)
     centres, first = [], []
     for b, rows in enumerate(grouped(model, few, values, count, crossed)):
@@ -130,7 +147,10 @@ def grid(model, few, values: list[np.ndarray], count: int) -> Grid:
         centres.append([np.median(column[rows]) for column in values])
         first.append(rows[0])
     middle = np.array(centres).reshape(len(first), len(values))
-    return Grid(values, bins, middle, np.array(first), distances(bins, values, middle))
+    far = distances(bins, values, middle)
+    for swing, column in zip(swings, values[len(values) - len(swings) :], strict=True):
+        far += (AWAY / unit_of(column) * swing) ** 2
+    return Grid(values, bins, middle, np.array(first), far)
 
 
 def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
@@ -148,9 +168,12 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
             f"that are narrow in each of them would be too many. Bins serves {MOST} in all; use "
             "sm.Taylor, which expands in the parameters."
         )
-    grids = [
-        grid(model, few, [*taken.values(), *found.values[list(moving)]], count) for found in surveys
-    ]
+    several = list(fit) if isinstance(fit, list | tuple) else [fit] * len(points)
+    grids = []
+    for k, (design, found) in enumerate(zip(designs, surveys, strict=True)):
+        ints, values = configuration(strides, k), [*taken.values(), *found.values[list(moving)]]
+        factor = spread(model, several[k], ints, points[k], design.used, strides)
+        grids.append(grid(model, few, values, design.swings(factor)[list(moving)], count))
     far = np.max([made.far for made in grids], axis=0)
     keep = Keep(largest(far, int(share * model.size)))
     most = max(len(made.first) for made in grids)
