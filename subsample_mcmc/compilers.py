@@ -9,6 +9,7 @@ from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 
 PARTS = ("getattr", "getitem", "static_getitem", "exhaust_iter")
 BEYOND = "index beyond the array"  # raised by compiled code; guards.py says which and where
@@ -98,6 +99,19 @@ try:
 
         return refuse
 
+    def taken(code, call) -> tuple | None:
+        """(array, index) of a call of np.take or of an array's own take; else None."""
+        called = ir_utils.guard(ir_utils.get_definition, code, call.func)
+        given, names = list(call.args), dict(call.kws)
+        if isinstance(called, ir.Expr) and called.op == "getattr" and called.attr == "take":
+            if ir_utils.guard(ir_utils.find_const, code, called.value) is not np:
+                given.insert(0, called.value)
+        elif ir_utils.guard(ir_utils.find_const, code, call.func) is not np.take:
+            return None
+        if len(given) == 1 and "indices" in names:
+            given.append(names["indices"])
+        return (given[0], given[1]) if len(given) > 1 else None
+
     REFUSE = {kind: refusing(kind) for kind in (True, False)}
 
     @register_pass(mutates_CFG=False, analysis_only=False)
@@ -119,6 +133,9 @@ try:
                         self.test(code, block, step.target, step.index, step.loc)
                     elif isinstance(value, ir.Expr) and value.op == "getitem":
                         self.test(code, block, value.value, value.index, step.loc)
+                    elif isinstance(value, ir.Expr) and value.op == "call":
+                        if pair := taken(code, value):
+                            self.test(code, block, *pair, step.loc)
                     block.body.append(step)
             code._definitions = ir_utils.build_definitions(code.blocks)
             return True

@@ -43,6 +43,17 @@ class Guarded(np.ndarray):
         self.judge(index, sys._getframe(1))
         super().__setitem__(index, value)
 
+    def take(self, indices, *args, **more):
+        """As a look-up; np.take calls this."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("numpy"):
+            frame = frame.f_back
+        if isinstance(indices, int | np.integer) and self.what:
+            number, length = int(indices), self.size
+            if not 0 <= number < length:
+                raise Beyond(self.what, number, 0, length, frame)
+        return super().take(indices, *args, **more)
+
     def judge(self, index, frame) -> None:
         """Raise if a part of the index has no element here."""
         if not self.what:

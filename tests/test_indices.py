@@ -92,6 +92,14 @@ def looked_up(b, i):
     return b[i]
 
 
+def by_take(state, data, n):
+    return -0.5 * (data.y[n] - np.take(state.b, data.level[n])) ** 2
+
+
+def by_own_take(state, data, n):
+    return -0.5 * (data.y[n] - state.b.take(data.level[n])) ** 2
+
+
 def by_helper(state, data, n):
     return -0.5 * (data.y[n] - looked_up(state.b, data.level[n])) ** 2
 
@@ -223,6 +231,10 @@ CALLS = [
         "datum 9",
     ),
     case(by_helper, {"level": levels((9, -1))}, {}, r"\(in looked_up\)", 'block "b"', "index -1"),
+    # numpy's own way, which counts negative indices from the end without a word.
+    case(by_take, {"level": levels((4, -1))}, {}, "np.take", 'block "b"', "index -1", "datum 4"),
+    case(by_own_take, {"level": levels((4, -1))}, {}, r"b\.take", 'block "b"', "index -1"),
+    case(by_own_take, {"level": levels((4, 3))}, {}, r"b\.take", 'block "b"', "index 3"),
     # A discrete state, which starts inside.
     case(
         by_choice,
@@ -306,6 +318,8 @@ GOOD = [
     (by_row, {"X": np.zeros((SIZE, 3))}, {}),
     (by_outside, {}, {}),
     (by_helper, {}, {}),
+    (by_take, {}, {}),
+    (by_own_take, {}, {}),
     (by_lead, {"ahead": np.zeros(SIZE, int)}, {}),
     (by_choice, {}, {"state": {"k": 0}, "support": {"k": 3}}),
     (by_site, {}, {"state": {"z": np.zeros(SIZE, int)}, "support": {"z": 3}}),

@@ -75,10 +75,11 @@ class Bins(Control):
         float fields then count as constant in a bin.
     bins: how many in all, about: each of q columns is cut into bins^(1/q) quantiles. An arm costs
         bins * (q^2 + q + 1) evaluations of the likelihood at every decision.
-    outliers: share of the data, those that lie farthest from their bin's mean, that every decision
-        reads. Without them a few data of a heavy tail make races err: 16% of decisions at delta
-        .05, for data from t(1.5). The paper takes a fifth; with one column .01 is often enough,
-        and reads a third of it or less.
+    outliers: share of the data, those that lie farthest from their bin's mean or (with `fit`) may
+        come to lie there, as rows of a rare level do, that every decision reads. Without them a few
+        data of a heavy tail make races err: 16% of decisions at delta .05, for data from t(1.5).
+        The paper takes a fifth; with one column .01 is often enough, and reads a third of it or
+        less.
     fit: for models of sm.Predictors, whose eta may look at other rows (ARCH): sm.laplace(model), a
         dict of the continuous blocks' values, or a list of them, one for each configuration of
         the discrete blocks as in sm.Taylor. Then the predictors at the fit that vary over rows are

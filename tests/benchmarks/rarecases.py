@@ -127,6 +127,8 @@ CASES = [
     Case("pymc logistic", 100_000, (17,), 0.06),
     Case("pymc logistic", 30_000, (3, 100), 0.3, kernel="walk"),
     Case("pymc student_t", 100_000, (3, 17, 100)),
+    Case("logistic", 100_000, (17,), 0.06, kernel="slice"),
+    Case("plain student_t", 30_000, (3, 30), kernel="slice"),
 ]
 
 
@@ -288,5 +290,7 @@ def kernel_of(case: Case, fit, selector, control):
         return sm.Metropolis("beta", proposal=sm.independence(fit), **given)
     if case.kernel == "langevin":
         return sm.Langevin("beta", **given)
+    if case.kernel == "slice":
+        return sm.Slice("beta", **given)
     walk = sm.Metropolis("beta", scale=np.sqrt(np.diag(fit.covariance)), **given)
     return sm.delayed(walk, surrogate_of(fit)) if case.kernel == "delayed" else walk
