@@ -20,13 +20,9 @@ from typing import ClassVar
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import jit
-from subsample_mcmc.records import record
-from subsample_mcmc.rules.race import (
-    Rule,
-    RuleFunctions,
-    gap,
-)
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.records import record
 
 
 # The rule: 25 lines. Numbers known before the race are computed in `params`, in Python; `drop`

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 import subsample_mcmc as sm
+from subsample_mcmc.bandits.strategies.ucb import each
 from subsample_mcmc.bandits.strategy import (
     OWN_RULE,
     Steps,
@@ -31,8 +32,7 @@ from subsample_mcmc.bandits.strategy import (
     stop,
     tell_all,
 )
-from subsample_mcmc.bandits.ucb import each
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 
 class Level(NamedTuple):

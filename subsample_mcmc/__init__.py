@@ -24,15 +24,27 @@ sm.models, sm.bandits and sm.pymc; the other modules are the package's own.
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import models as models
 from subsample_mcmc import pymc as pymc
-from subsample_mcmc.audit import audit
+from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.bandits.experiment import Experiment
 from subsample_mcmc.bandits.identification import Identification, Identifications
+from subsample_mcmc.bandits.identify import identify
+from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
+from subsample_mcmc.bandits.selectors.halving import SequentialHalving
+from subsample_mcmc.bandits.selectors.lilucb import LilUCB
+from subsample_mcmc.bandits.selectors.lingape import LinGapE
 from subsample_mcmc.calls import helpful as _helpful
-from subsample_mcmc.cite import cite
-from subsample_mcmc.constraints import interval, positive, simplex
-from subsample_mcmc.control.bilinear import Bilinear
-from subsample_mcmc.control.bins import Bins
-from subsample_mcmc.control.taylor import Taylor
-from subsample_mcmc.decide import Choice, Draws, choose, draw
+from subsample_mcmc.cli.cite import cite
+from subsample_mcmc.decisions.choose import Choice, Draws, choose, draw
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing, expected_pulls
+from subsample_mcmc.decisions.rules.austerity import Confidence, TTest
+from subsample_mcmc.decisions.rules.betting import Betting
+from subsample_mcmc.decisions.rules.bnormal import b_normal, b_normal_table
+from subsample_mcmc.decisions.rules.normal import Normal
+from subsample_mcmc.decisions.rules.serfling import BernsteinSerfling
 from subsample_mcmc.errors import (
     CompileError,
     RewardError,
@@ -40,40 +52,28 @@ from subsample_mcmc.errors import (
     SpreadError,
     StoreError,
 )
-from subsample_mcmc.experiment import Experiment
-from subsample_mcmc.fastmath import exp, log, log1p
-from subsample_mcmc.fit import Fit
-from subsample_mcmc.identify import identify
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.custom import kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
-from subsample_mcmc.kernels.mergesplit import MergeSplit
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
-from subsample_mcmc.kernels.partition import GibbsPartition
+from subsample_mcmc.kernels.partition.bilinear import Bilinear
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.merge_split import MergeSplit
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
-from subsample_mcmc.laplace import laplace
-from subsample_mcmc.model import Model
-from subsample_mcmc.plan import Plan, plan
-from subsample_mcmc.population import Population
-from subsample_mcmc.predictors import Predictors
+from subsample_mcmc.numerics.fastmath import exp, log, log1p
 from subsample_mcmc.pymc import from_pymc
-from subsample_mcmc.rules.austerity import Confidence, TTest
-from subsample_mcmc.rules.betting import Betting
-from subsample_mcmc.rules.bnormal import b_normal, b_normal_table
-from subsample_mcmc.rules.normal import Normal
-from subsample_mcmc.rules.serfling import BernsteinSerfling
-from subsample_mcmc.sample import load, resume, sample
-from subsample_mcmc.selectors.bayesgap import BayesGap
-from subsample_mcmc.selectors.exact import Exact
-from subsample_mcmc.selectors.halving import SequentialHalving
-from subsample_mcmc.selectors.lilucb import LilUCB
-from subsample_mcmc.selectors.lingape import LinGapE
-from subsample_mcmc.selectors.racing import Racing, expected_pulls
-from subsample_mcmc.trace import Trace
+from subsample_mcmc.runs.audit import audit
+from subsample_mcmc.runs.plan import Plan, plan
+from subsample_mcmc.runs.sample import load, resume, sample
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.target.constraints import interval, positive, simplex
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.population import Population
+from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.version import __version__ as __version__
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import sys
 
-from subsample_mcmc.cli import main
+from subsample_mcmc.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc import netcdf, team
 from subsample_mcmc.errors import StoreError
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.store import netcdf
 from tests import runs
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.laws import log_posterior, normalised, transitions
 
 

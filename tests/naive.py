@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 import subsample_mcmc as sm
-import subsample_mcmc.jit
-from subsample_mcmc.jit import jit
-from subsample_mcmc.population import cell
-from subsample_mcmc.rules.betting import BETS
-from subsample_mcmc.rules.race import RuleFunctions, Shape
-from subsample_mcmc.selectors.raceloop import race_choice
-from subsample_mcmc.selectors.selector import sources_of
+import subsample_mcmc.numerics.jit
+from subsample_mcmc.decisions.race import race_choice
+from subsample_mcmc.decisions.rules.betting import BETS
+from subsample_mcmc.decisions.rules.rule import RuleFunctions, Shape
+from subsample_mcmc.decisions.selector import sources_of
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.population import cell
 
 
 class Orders(NamedTuple):
@@ -102,7 +102,7 @@ def mutant(module, *changes) -> RuleFunctions:
 
 def uncompiled(module, patch):
     """A second copy of a module, as it is under NUMBA_DISABLE_JIT=1."""
-    patch.setattr(subsample_mcmc.jit, "DISABLED", True)
+    patch.setattr(subsample_mcmc.numerics.jit, "DISABLED", True)
     spec = importlib.util.spec_from_file_location(f"plain_{module.__name__}", module.__file__)
     copy = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(copy)

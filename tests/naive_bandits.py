@@ -12,8 +12,8 @@ from scipy import optimize, special, stats
 
 from subsample_mcmc.bandits.play import Player, Pull
 from subsample_mcmc.bandits.strategy import ENDINGS
-from subsample_mcmc.population import prepared
-from subsample_mcmc.records import as_record
+from subsample_mcmc.numerics.records import as_record
+from subsample_mcmc.target.population import prepared
 
 
 def pull(data, arm, rng):

@@ -10,7 +10,7 @@ from math import log
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.laws import normalised
 
 

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.models import arch, volatility
 from subsample_mcmc.models.arch import ARCH
+from subsample_mcmc.numerics.jit import FLAGS, jit
 
 ORDERS = (1, 4, 7)
 RETURNS = arch.simulate(160, (0.3, 0.2, 0.1), 5.0, seed=1)

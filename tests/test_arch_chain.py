@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Walker
+from subsample_mcmc.runs.chain import Walker
 from tests.benchmarks import arch_bridge
 from tests.models import walker
 
@@ -152,7 +152,7 @@ def test_orders_are_as_probable_as_the_bridge_says(bridged, fits, name):
 
 def test_one_compiled_model_serves_all_data_sets(monkeypatch):
     """Other returns of the same length compile nothing."""
-    from subsample_mcmc import chain
+    from subsample_mcmc.runs import chain
 
     loops = []
     original = chain.loop_over

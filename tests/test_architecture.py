@@ -133,7 +133,7 @@ def test_only_jit_knows_numba_from_inside(path):
     inside = {d for d in imported(path) | called(path) if re.match(r"numba\.(core|_|\w+\._)", d)}
     assert not inside, f"{name(path)} reaches into numba ({inside}): only jit.py, compilers.py may"
     plain = {"numba.njit", "numba.jit", "numba.vectorize", "numba.cfunc"} & called(path)
-    assert not plain, f"{name(path)} compiles with {plain}: use subsample_mcmc.jit.jit"
+    assert not plain, f"{name(path)} compiles with {plain}: use subsample_mcmc.numerics.jit.jit"
 
 
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name)

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc import arvizgroups
-from subsample_mcmc.layout import TALLY, Layout
-from subsample_mcmc.trace import Trace
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.runs.views import arviz_groups as arvizgroups
+from subsample_mcmc.target.layout import TALLY, Layout
 
 N = 120
 

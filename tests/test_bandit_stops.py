@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.lil import lil_constants
 from subsample_mcmc.bandits.play import Player
+from subsample_mcmc.bandits.strategies.lil import lil_constants
+from subsample_mcmc.bandits.strategies.top_two import base_of
 from subsample_mcmc.bandits.strategy import ENDINGS
-from subsample_mcmc.bandits.toptwo import base_of
 from tests import naive_bandits as naive
 from tests.claims import at_most
 from tests.naive_bandits import bandit, pull, watch

@@ -5,7 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.strategy import begin, highest_mean, most_pulled
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 from tests.claims import equal
 from tests.naive_bandits import bandit, pull, watch
 

@@ -8,9 +8,9 @@ import pytest
 from scipy import optimize, stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.elimination import RoundNumbers
-from subsample_mcmc.bandits.lil import constant, lil_constants
-from subsample_mcmc.bandits.toptwo import base_of
+from subsample_mcmc.bandits.strategies.elimination import RoundNumbers
+from subsample_mcmc.bandits.strategies.lil import constant, lil_constants
+from subsample_mcmc.bandits.strategies.top_two import base_of
 from tests import naive_bandits as naive
 from tests.claims import above, at_most, equal
 from tests.naive_bandits import bandit, pull, watch

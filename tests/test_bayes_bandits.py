@@ -8,8 +8,8 @@ from scipy import special, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.play import Player
-from subsample_mcmc.bandits.posterior import log_improvement
-from subsample_mcmc.jit import jit
+from subsample_mcmc.bandits.strategies.posterior import log_improvement
+from subsample_mcmc.numerics.jit import jit
 from tests import naive_bandits as naive
 from tests.claims import at_most, below
 from tests.naive_bandits import bandit, pull, watch

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control.pairsample import by_level
-from subsample_mcmc.kernels.blocks import blocks_of
-from subsample_mcmc.kernels.clusterrace import level_of
-from subsample_mcmc.kernels.pairs import random_pairs
-from subsample_mcmc.kernels.partition import GibbsPartition
+from subsample_mcmc.kernels.partition.blocks import blocks_of
+from subsample_mcmc.kernels.partition.cluster_race import level_of
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.pair_sample import by_level
+from subsample_mcmc.kernels.partition.pair_scores import random_pairs
 from tests.claims import equal
 from tests.partitions import model_of, noise_of, score, swept
 

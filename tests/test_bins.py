@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control.binning import cut, terms
-from subsample_mcmc.control.bins import Bins
-from subsample_mcmc.fingerprint import spelled
-from subsample_mcmc.jit import DISABLED
+from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.bins.cut import cut, terms
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.fingerprint import spelled
 from tests.claims import above, at_most
 from tests.models import tally, walker
 from tests.tall import EXACT, Bench, exact, idle, spread

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from subsample_mcmc.rules import bnormal, make_bnormal_table
-from subsample_mcmc.rules.bnormal import b_normal, boundary_line, looks, solve_b_normal
+from subsample_mcmc.decisions.rules import bnormal, make_bnormal_table
+from subsample_mcmc.decisions.rules.bnormal import b_normal, boundary_line, looks, solve_b_normal
 from tests.claims import equal
 
 SIDES = ("table1", "eq5")

@@ -10,14 +10,14 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc import cite as module_or_function
+from subsample_mcmc.approx.control import Control
 from subsample_mcmc.bandits.strategy import Strategy
-from subsample_mcmc.chain import Program
-from subsample_mcmc.kernels.controlled import Control
+from subsample_mcmc.decisions.rules.rule import Rule
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.kernel import Kernel
-from subsample_mcmc.rules.race import Rule
-from subsample_mcmc.sample import described
-from subsample_mcmc.selectors.selector import Selector
-from subsample_mcmc.team import Plan
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.parallel import Plan
+from subsample_mcmc.runs.sample import described
 from subsample_mcmc.version import __version__
 
 cite = inspect.getmodule(module_or_function)

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import cli, frames, store, team
-from subsample_mcmc.commands import papers, scripts, stored
+from subsample_mcmc.cli import main as cli
+from subsample_mcmc.cli import papers, scripts, stored
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.store import frames, store
 from tests import runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -326,7 +328,7 @@ def test_a_missing_extra_is_named(capfd, monkeypatch):
 def test_the_wheel_brings_what_the_commands_run():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)
-    assert project["project"]["scripts"] == {"subsample-mcmc": "subsample_mcmc.cli:main"}
+    assert project["project"]["scripts"] == {"subsample-mcmc": "subsample_mcmc.cli.main:main"}
     shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert shipped == {
         place: f"subsample_mcmc/scripts/{place}" for place in ("examples", "tests/benchmarks")
@@ -397,7 +399,7 @@ def test_report_mistakes(capfd, finished, begun, tmp_path, monkeypatch):
     def no_figures(trace):
         raise ImportError("figures need matplotlib")
 
-    monkeypatch.setattr("subsample_mcmc.page.page", no_figures)
+    monkeypatch.setattr("subsample_mcmc.runs.views.html_page.page", no_figures)
     code, out, err = called(capfd, "report", finished)
     assert code == 1 and "guarantee" in out and err == "subsample-mcmc: figures need matplotlib\n"
 

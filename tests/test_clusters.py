@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import backends, team
+from subsample_mcmc.runs import backends
+from subsample_mcmc.runs import parallel as team
 from tests import runs
 from tests.runs import resumed
 

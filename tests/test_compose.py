@@ -11,9 +11,9 @@ import pytest
 import scipy.stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program
-from subsample_mcmc.jit import DISABLED
 from subsample_mcmc.kernels.kernel import labelled
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.chain import Program
 from tests.claims import equal
 from tests.models import (
     NORMAL,

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subsample_mcmc as sm
-from subsample_mcmc.constraints import real, to_block, to_free
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.constraints import real, to_block, to_free
 
 SETS = {
     "real": real,

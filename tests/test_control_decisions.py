@@ -17,8 +17,8 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.draws import CHUNK, make_rows, put_back, take
-from subsample_mcmc.jit import DISABLED, jit
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.rows import CHUNK, make_rows, put_back, take
 from tests import runs, tall
 from tests.claims import at_most, interval
 from tests.laws import ALARM, not_uniform, rows_within, uniform

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from subsample_mcmc.jit import jit
 from subsample_mcmc.models import coreference as co
 from subsample_mcmc.models.authornames import focal, key, parts, split
 from subsample_mcmc.models.pairscore import labelled_pairs, moved
-from subsample_mcmc.population import prepared
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.population import prepared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "author_coref"
 absent = pytest.mark.skipif(

@@ -14,8 +14,8 @@ import pytest
 import scipy.special
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.rules.race import Rule, RuleFunctions
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions
+from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.claims import equal
 from tests.gumbels import against_exact, standardised, student, student_log_density, table
 
@@ -111,7 +111,7 @@ def test_selectors_share_their_gumbels():
 def test_draws_do_not_depend_on_how_often_python_looks_in(monkeypatch):
     population = student(20_000, 0.5)
     whole = sm.draw(population, 300, seed=4)
-    monkeypatch.setattr("subsample_mcmc.decide.PATIENT", 0.0)
+    monkeypatch.setattr("subsample_mcmc.decisions.choose.PATIENT", 0.0)
     pieces = sm.draw(population, 300, seed=4)
     assert np.array_equal(whole.pulls, pieces.pulls)
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc import draws
-from subsample_mcmc.draws import CHUNK, make_rows, put_back, take
-from subsample_mcmc.jit import DISABLED, jit
+from subsample_mcmc.numerics import rows as draws
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.rows import CHUNK, make_rows, put_back, take
 from tests.naive import uncompiled
 
 ALARM = 1e-6  # chance of a false alarm of each chi-square test, were its seed fresh

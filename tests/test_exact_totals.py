@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import team
-from subsample_mcmc.control.reference import streamed, whole_state
-from subsample_mcmc.kernels import totals
+from subsample_mcmc.approx.taylor.references import streamed, whole_state
 from subsample_mcmc.kernels.kernel import Run
-from subsample_mcmc.kernels.trial import make_trial, model_sources
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.target import exact_sums as totals
+from subsample_mcmc.target.rewards import make_trial, model_sources
 from tests import runs
 
 N = 1200  # three chunks of 400

@@ -6,7 +6,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.strategy import OWN_RULE, Steps, answer_mean, stop, tell_all
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 B = sm.bandits
 MEANS = np.array([0.5, 0.2, 0.0, 0.3])
@@ -99,7 +99,7 @@ def test_what_cannot_be_read(tmp_path, monkeypatch):
     np.savez(path, other=np.zeros(3))
     with pytest.raises(sm.StoreError, match="cannot be read"):
         sm.Experiment.load(path, STRATEGIES["lil"])
-    monkeypatch.setattr("subsample_mcmc.experiment.__version__", "0.0.1")
+    monkeypatch.setattr("subsample_mcmc.bandits.experiment.__version__", "0.0.1")
     experiment.save(path)
     monkeypatch.undo()
     with pytest.raises(sm.StoreError, match=r"version 0\.0\.1"):
@@ -204,7 +204,7 @@ def test_a_failed_save_leaves_the_last_one(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("subsample_mcmc.experiment.replace", full)
+    monkeypatch.setattr("subsample_mcmc.bandits.experiment.replace", full)
     with pytest.raises(OSError, match="No space left"):
         experiment.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]

@@ -13,9 +13,9 @@ import numba
 import numpy as np
 import pytest
 
-import subsample_mcmc.jit
-from subsample_mcmc import fastmath
-from subsample_mcmc.jit import DISABLED, FLAGS, jit
+import subsample_mcmc.numerics.jit
+from subsample_mcmc.numerics import fastmath
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 
 NAMES = ("log", "log1p", "exp")
 # Stated in the module's docstring (there measured on many more points), in ulp of the result.
@@ -31,7 +31,7 @@ needs_jit = pytest.mark.skipif(DISABLED, reason="asks about machine code: NUMBA_
 def plain():
     """A second copy of the module, as it is under NUMBA_DISABLE_JIT=1."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subsample_mcmc.jit, "DISABLED", True)
+        patch.setattr(subsample_mcmc.numerics.jit, "DISABLED", True)
         spec = importlib.util.spec_from_file_location("plain_fastmath", fastmath.__file__)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

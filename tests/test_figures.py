@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from subsample_mcmc import drawing
 from subsample_mcmc.bandits.identification import Identification, Identifications
-from subsample_mcmc.evidence import ModelProbabilities
-from subsample_mcmc.figures import ENDS, PANELS
-from subsample_mcmc.plan import Plan
+from subsample_mcmc.runs.plan import Plan
+from subsample_mcmc.runs.views import style as drawing
+from subsample_mcmc.runs.views.figures import ENDS, PANELS
+from subsample_mcmc.runs.views.probabilities import ModelProbabilities
 from tests.test_trace import made
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.draws import WEYL, hashed
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.records import record
-from subsample_mcmc.rules.race import Rule, RuleFunctions
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.records import record
+from subsample_mcmc.numerics.rows import WEYL, hashed
 from tests.claims import at_most, equal
 from tests.laws import (
     ALARM,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.bounds import check_model, suspects_of
-from subsample_mcmc.jit import DISABLED
-from subsample_mcmc.kernelbounds import check_run
-from subsample_mcmc.reads import cannot_fail, makes_whole
+from subsample_mcmc.kernels.bounds import check_run
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.target.bounds import check_model, suspects_of
+from subsample_mcmc.target.reads import cannot_fail, makes_whole
 
 SIZE = 40
 TABLE = np.array([0.1, 0.2, 0.3])
@@ -628,7 +628,7 @@ def given_derivatives(state, data, n, gradient, hessian):
 
 @pytest.mark.plain
 def test_derivatives_that_a_control_variate_was_given():
-    from subsample_mcmc.control.given import look_at_derivatives
+    from subsample_mcmc.approx.taylor.derivatives_user import look_at_derivatives
 
     look_at_derivatives(made(by_level), given_derivatives)
     with pytest.raises(IndexError, match=r"derivatives .*datum 17"):
@@ -731,7 +731,7 @@ def test_what_is_safe_by_its_bytecode():
 
 @compiled_only
 def test_a_model_is_passed_over_once(monkeypatch):
-    from subsample_mcmc import bounds
+    from subsample_mcmc.target import bounds
 
     calls = []
     whole = bounds.at_state
@@ -748,7 +748,7 @@ def test_a_model_is_passed_over_once(monkeypatch):
 @compiled_only
 def test_checked_code_is_kept_on_disk_and_still_refuses(tmp_path, monkeypatch):
     """In another process it is read: here the memo is forgotten instead."""
-    from subsample_mcmc import jit as layer
+    from subsample_mcmc.numerics import jit as layer
 
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path / "cache"))
 

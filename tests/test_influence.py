@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control import influence, predictorcut
-from subsample_mcmc.control.influence import BATCH, LOUD, MOST, loud
+from subsample_mcmc.approx.bins import predictor_cut as predictorcut
+from subsample_mcmc.approx.taylor import influence
+from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST, loud
 from tests.benchmarks.rarecases import Case, kernel_of, model_of
 from tests.claims import above, at_most
 

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import bytecode, jitcache, records
-from subsample_mcmc import jit as layer
-from subsample_mcmc.decide import engine_of
-from subsample_mcmc.digest import Digest
-from subsample_mcmc.jit import CONTRACT, DISABLED, FLAGS, jit
-from subsample_mcmc.records import as_record, record
-from subsample_mcmc.selectors.selector import sources_of
+from subsample_mcmc.decisions.choose import engine_of
+from subsample_mcmc.decisions.selector import sources_of
+from subsample_mcmc.numerics import bytecode, records
+from subsample_mcmc.numerics import cache as jitcache
+from subsample_mcmc.numerics import jit as layer
+from subsample_mcmc.numerics.digest import Digest
+from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, FLAGS, jit
+from subsample_mcmc.numerics.records import as_record, record
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import backends, store, team
+from subsample_mcmc.runs import backends
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.store import store
 from tests import runs
 from tests.runs import resumed
 

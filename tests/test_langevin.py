@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Chunk, Program, Walker, loop_over
-from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels import langevin
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.runs.chain import Chunk, Program, Walker, loop_over
 
 
 def walker(model, kernel, seed=0, **options):

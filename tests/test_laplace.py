@@ -11,9 +11,9 @@ import pytest
 from scipy import integrate, optimize, special, stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.control.reference import references_of
+from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.references import references_of
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.laplace import laplace
 
 module = importlib.import_module("subsample_mcmc.laplace")  # sm.laplace is the function
 FINE = 1e-10  # a tolerance at which nothing but rounding is left

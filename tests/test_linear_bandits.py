@@ -7,9 +7,9 @@ import pytest
 from scipy import optimize
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.bestshares import best_shares, sparsest
-from subsample_mcmc.bandits.linear import distance, times_inverse
-from subsample_mcmc.jit import jit
+from subsample_mcmc.bandits.strategies.best_shares import best_shares, sparsest
+from subsample_mcmc.bandits.strategies.linear import distance, times_inverse
+from subsample_mcmc.numerics.jit import jit
 from tests import naive_bandits as naive
 from tests.claims import at_most
 from tests.naive_bandits import bandit, pull, watch

@@ -13,8 +13,8 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 import subsample_mcmc as sm
-from subsample_mcmc import matching
-from subsample_mcmc.constraints import COORDINATES, to_free
+from subsample_mcmc.approx.fit import importance as matching
+from subsample_mcmc.target.constraints import COORDINATES, to_free
 from tests.laws import ALARM
 
 is_free = getattr(to_free, "py_func", to_free)

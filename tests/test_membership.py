@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.draws import WEYL, below, hashed
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.kernels.blocks import blocks_of, canonical, relabel
-from subsample_mcmc.kernels.clustersums import (
+from subsample_mcmc.kernels.partition.blocks import blocks_of, canonical, relabel
+from subsample_mcmc.kernels.partition.cluster_sums import (
     add_to_sums,
     cluster_scores,
     make_sums,
@@ -17,7 +15,7 @@ from subsample_mcmc.kernels.clustersums import (
     sum_anew,
     take_from_sums,
 )
-from subsample_mcmc.kernels.membership import (
+from subsample_mcmc.kernels.partition.members import (
     STRETCH,
     bring_forward,
     empty_label,
@@ -26,6 +24,8 @@ from subsample_mcmc.kernels.membership import (
     leave,
     make_members,
 )
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.rows import WEYL, below, hashed
 from tests.claims import equal
 from tests.test_partition import bilinear
 

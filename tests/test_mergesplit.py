@@ -16,8 +16,10 @@ import pytest
 from scipy.special import expit
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels import mergesplit, mergesplitmove, partition
-from subsample_mcmc.kernels.mergesplitmove import SPLITS
+from subsample_mcmc.kernels.partition import gibbs_partition as partition
+from subsample_mcmc.kernels.partition import merge_split as mergesplit
+from subsample_mcmc.kernels.partition import merge_split_move as mergesplitmove
+from subsample_mcmc.kernels.partition.merge_split_move import SPLITS
 from tests.claims import above, at_most
 from tests.laws import normalised, rows_equal
 from tests.partitions import (

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.proposals import Gaussian, distance, gaussian
+from subsample_mcmc.numerics.jit import jit
 from tests.laws import not_uniform, uniform
 from tests.models import (
     BERNOULLI,

@@ -15,11 +15,11 @@ import xarray
 from scipy.special import gammaln
 
 import subsample_mcmc as sm
-from subsample_mcmc import bytecode
 from subsample_mcmc.errors import compile_message, instead_of, unread_field
-from subsample_mcmc.jit import DISABLED
-from subsample_mcmc.model import array_hash
-from subsample_mcmc.sample import warn_of_cold_start
+from subsample_mcmc.numerics import bytecode
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.sample import warn_of_cold_start
+from subsample_mcmc.target.model import array_hash
 
 ROOT = Path(__file__).resolve().parent.parent
 Y = np.random.default_rng(1).normal(0.5, 1.0, 300)

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from subsample_mcmc import page as pages
-from subsample_mcmc.page import page
+from subsample_mcmc.runs.views import html_page as pages
+from subsample_mcmc.runs.views.html_page import page
 from tests.test_trace import made
 
 NASTY = "<script>alert('a & b')</script>"

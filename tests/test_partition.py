@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.kernels.partitionsweep import shuffle
+from subsample_mcmc.kernels.partition.sweep import shuffle
+from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.claims import equal
 from tests.laws import ALARM, normalised, rows_equal, transitions
 from tests.partitions import (

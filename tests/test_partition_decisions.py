@@ -9,10 +9,15 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.kernels import partition
-from subsample_mcmc.kernels.clusterrace import Numbers, boundary, looks_before_all, next_target
-from subsample_mcmc.rules.normal import union_boundaries
+from subsample_mcmc.decisions.rules.normal import union_boundaries
+from subsample_mcmc.kernels.partition import gibbs_partition as partition
+from subsample_mcmc.kernels.partition.cluster_race import (
+    Numbers,
+    boundary,
+    looks_before_all,
+    next_target,
+)
+from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.claims import above, at_most, below
 from tests.partitions import model_of, records, score, swept
 
@@ -229,8 +234,8 @@ def test_a_prior_keeps_three_equal_draws_from_passing_for_certainty(rng, side):
 @pytest.mark.plain
 def test_eq27_is_looser_than_what_shares_delta_among_arms(rng):
     """One column, no share: B = the quantile of delta / looks; larger budgets, lower boundaries."""
-    from subsample_mcmc.rules.bnormal import read_boundary
-    from subsample_mcmc.rules.race import Shape
+    from subsample_mcmc.decisions.rules.bnormal import read_boundary
+    from subsample_mcmc.decisions.rules.rule import Shape
 
     shape = Shape(sizes=(2000,) * 8, shared=False)
     params = sm.Normal(paired=False, side="eq27").params(shape, 0.05, 3, 2.0)

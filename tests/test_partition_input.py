@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program
-from subsample_mcmc.jit import DISABLED
-from subsample_mcmc.kernels.blocks import blocks_of, keys_of
+from subsample_mcmc.kernels.partition.blocks import blocks_of, keys_of
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.chain import Program
 from tests.partitions import model_of, records, score, swept
 
 EXACT = sm.Exact()

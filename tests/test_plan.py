@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.audit import with_selector
-from subsample_mcmc.chain import Program
+from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When, changed
-from subsample_mcmc.plan import BATCHES, Plan, controlled, simulated, variants
-from subsample_mcmc.rules.bnormal import b_normal
+from subsample_mcmc.runs.audit import with_selector
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, simulated, variants
 from tests.claims import interval
 from tests.laws import ALARM
 

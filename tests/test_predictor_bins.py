@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control import predictorcut
-from subsample_mcmc.control.bins import Bins
-from subsample_mcmc.control.reference import scales_of
-from subsample_mcmc.control.stencil import stencil
-from subsample_mcmc.fingerprint import spelled
-from subsample_mcmc.jit import DISABLED
+from subsample_mcmc.approx.bins import predictor_cut as predictorcut
+from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
+from subsample_mcmc.approx.taylor.references import scales_of
 from subsample_mcmc.models.arch import ARCH, example_returns
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.fingerprint import spelled
 from tests.claims import above, at_most, below
 from tests.models import tally, walker
 from tests.tall import Bench, exact, regression, softmax, spread
@@ -158,7 +158,7 @@ def test_moments_of_many_pieces(monkeypatch):
     """Rows of a bin are added up piece by piece where they are many."""
     means = []
     for room in (1 << 22, 1):
-        monkeypatch.setattr("subsample_mcmc.control.design.ROOM", room)
+        monkeypatch.setattr("subsample_mcmc.approx.bins.design.ROOM", room)
         bench = Bench(autoregression(3000), Bins(fit=FIT, bins=4), points(3000))
         exact(bench)
         means.append(bench.means)

@@ -12,8 +12,8 @@ import pytest
 from scipy.special import gammaln
 
 import subsample_mcmc as sm
-from subsample_mcmc.control import taylor
-from subsample_mcmc.progress import quietly
+from subsample_mcmc.approx.taylor import taylor
+from subsample_mcmc.numerics.progress import quietly
 from tests.test_mistakes import Y, model, refused, sampled
 
 # ------------------------------------------------------------------------------- missing values

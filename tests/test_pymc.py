@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 try:
     import pymc as pm

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.selectors.racing import GATHER_COST, PATIENCE
+from subsample_mcmc.decisions.racing import GATHER_COST, PATIENCE
 from tests.claims import above, at_most
 from tests.gumbels import against_exact, offsets, standardised, student, table
 
@@ -352,7 +352,7 @@ def test_an_empty_arm_does_not_stop_the_race(rng):
 def test_touching_large_data_changes_nothing(monkeypatch):
     made = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr("subsample_mcmc.population.BIG", size)
+        monkeypatch.setattr("subsample_mcmc.target.population.BIG", size)
         population = student(20_000, 0.5)
         assert len(population.large) == (size == 0)
         made.append(sm.draw(population, 200, selector=sm.Racing(retreat=False), seed=2))

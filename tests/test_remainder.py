@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.control import pilot as pilots
-from subsample_mcmc.control import polynomial, remainder
-from subsample_mcmc.control.pilot import Probe, Probes
-from subsample_mcmc.jit import jit
+from subsample_mcmc.approx.control import make_controls
+from subsample_mcmc.approx.taylor import pilot as pilots
+from subsample_mcmc.approx.taylor import polynomial, remainder
+from subsample_mcmc.approx.taylor.pilot import Probe, Probes
 from subsample_mcmc.kernels import decision
-from subsample_mcmc.kernels.controlled import make_controls
+from subsample_mcmc.numerics.jit import jit
 from tests.claims import at_most, below
 from tests.laws import ALARM
 from tests.models import tally, walker

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.report import clopper_pearson
+from subsample_mcmc.runs.views.report import clopper_pearson
 from tests.test_trace import made
 
 DRAWS = 1000  # of each of 4 chains: 4000 in all

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import frames, store, team
-from subsample_mcmc.chain import Program
-from subsample_mcmc.rules.normal import Normal
+from subsample_mcmc.decisions.rules.normal import Normal
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.store import frames, store
 from tests import runs
 from tests.runs import resumed
 

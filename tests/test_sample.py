@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import store, team
-from subsample_mcmc.chain import Program
 from subsample_mcmc.errors import CompileError
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.store import store
 from tests import runs
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc import decide
-from subsample_mcmc.jit import DISABLED, jit
-from subsample_mcmc.population import Table
-from subsample_mcmc.rules.race import Shape
-from subsample_mcmc.rules.serfling import KAPPA, radius
+from subsample_mcmc.decisions import choose as decide
+from subsample_mcmc.decisions.rules.rule import Shape
+from subsample_mcmc.decisions.rules.serfling import KAPPA, radius
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.target.population import Table
 from tests.claims import above, at_most
 from tests.naive import against_exact
 

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.draws import WEYL
-from subsample_mcmc.jit import DISABLED
 from subsample_mcmc.kernels import slice as module
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.numerics.rows import WEYL
 from tests.claims import equal
 from tests.laws import ALARM, not_uniform, uniform
 from tests.models import (

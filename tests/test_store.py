@@ -14,9 +14,9 @@ import h5netcdf
 import numpy as np
 import pytest
 
-from subsample_mcmc import frames, netcdf, store
 from subsample_mcmc.errors import StoreError
-from subsample_mcmc.layout import Block, Column, Layout
+from subsample_mcmc.runs.store import frames, netcdf, store
+from subsample_mcmc.target.layout import Block, Column, Layout
 
 LAYOUT = Layout(
     (

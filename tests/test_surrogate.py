@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program
-from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels import langevin
-from subsample_mcmc.kernels.trial import place
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.target.rewards import place
 from tests.laws import ALARM, uniform_chance
 from tests.models import tally, walker
 from tests.tall import Bench, idle, regression

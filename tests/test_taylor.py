@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control import given, linear
-from subsample_mcmc.fingerprint import spelled
-from subsample_mcmc.jit import jit
+from subsample_mcmc.approx.taylor import derivatives_predictors as linear
+from subsample_mcmc.approx.taylor import derivatives_user as given
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.runs.fingerprint import spelled
 from tests import tall
 from tests.tall import Bench, exact, regression, softmax
 

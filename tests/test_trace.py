@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from subsample_mcmc.layout import TALLY, Block, Column, Layout
-from subsample_mcmc.trace import Trace
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.target.layout import TALLY, Block, Column, Layout
 
 ENDS = ("alone", "exact", "raced", "exhausted", "retreated")
 

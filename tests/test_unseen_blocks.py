@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.control.reference import configuration, configurations, strides_of
+from subsample_mcmc.approx.taylor.references import configuration, configurations, strides_of
 
 SITES = 30
 EMPTY = (np.zeros(SITES + 1, dtype=int), np.zeros(0, dtype=int))

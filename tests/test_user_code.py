@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program
-from subsample_mcmc.jit import DISABLED
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.chain import Program
 from tests.models import walker
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.evidence import ModelProbabilities
-from subsample_mcmc.jit import DISABLED
 from subsample_mcmc.kernels import wanglandau
-from subsample_mcmc.multistate import estimate, jackknife, multistate
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.views.multistate import estimate, jackknife, multistate
+from subsample_mcmc.runs.views.probabilities import ModelProbabilities
 from tests import runs
 from tests.claims import at_least, at_most
 from tests.laws import normalised

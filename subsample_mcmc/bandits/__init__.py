@@ -1,23 +1,23 @@
 """Best arms of bandits with any source of rewards: strategies that sm.identify plays."""
 
-from subsample_mcmc.bandits.budget import UCBE, GapE, GapEV, UGapE
-from subsample_mcmc.bandits.designs import XYAllocation
-from subsample_mcmc.bandits.elimination import SuccessiveElimination, Uniform
-from subsample_mcmc.bandits.hardness import hardness_of_means
-from subsample_mcmc.bandits.lil import LILStopping
-from subsample_mcmc.bandits.phases import ExponentialGap, MedianElimination
-from subsample_mcmc.bandits.posterior import (
+from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE
+from subsample_mcmc.bandits.strategies.designs import XYAllocation
+from subsample_mcmc.bandits.strategies.elimination import SuccessiveElimination, Uniform
+from subsample_mcmc.bandits.strategies.hardness import hardness_of_means
+from subsample_mcmc.bandits.strategies.lil import LILStopping
+from subsample_mcmc.bandits.strategies.phases import ExponentialGap, MedianElimination
+from subsample_mcmc.bandits.strategies.posterior import (
     GPUCB,
     BayesUCB,
     ExpectedImprovement,
     ProbabilityOfImprovement,
     Thompson,
 )
-from subsample_mcmc.bandits.rejects import SuccessiveRejects, VarianceRejects
+from subsample_mcmc.bandits.strategies.rejects import SuccessiveRejects, VarianceRejects
+from subsample_mcmc.bandits.strategies.top_two import TopTwo
+from subsample_mcmc.bandits.strategies.tracking import TrackAndStop
+from subsample_mcmc.bandits.strategies.ucb import LUCB, UCB1
 from subsample_mcmc.bandits.strategy import Strategy
-from subsample_mcmc.bandits.toptwo import TopTwo
-from subsample_mcmc.bandits.tracking import TrackAndStop
-from subsample_mcmc.bandits.ucb import LUCB, UCB1
 
 __all__ = [
     "GPUCB",

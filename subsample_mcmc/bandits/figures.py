@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from subsample_mcmc.drawing import COLOURS, MARKERS, SMALL, axes_of, line_style, point_style
+from subsample_mcmc.runs.views.style import (
+    COLOURS,
+    MARKERS,
+    SMALL,
+    axes_of,
+    line_style,
+    point_style,
+)
 
 
 def plot_run(run, axes=None, most: int = 7):

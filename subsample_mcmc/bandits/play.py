@@ -15,7 +15,7 @@ from subsample_mcmc.bandits.strategy import (
     highest_mean,
 )
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 RATIO = 1.1  # between the times at which a run is looked at
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most

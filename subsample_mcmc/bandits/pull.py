@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.guards import guarded_data
-from subsample_mcmc.jit import FLAGS, compiles, jit
-from subsample_mcmc.lookups import look_once
-from subsample_mcmc.reads import cannot_fail, trusted
-from subsample_mcmc.userfunction import plain, try_once
+from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
+from subsample_mcmc.target.guards import guarded_data
+from subsample_mcmc.target.lookups import look_once
+from subsample_mcmc.target.reads import cannot_fail, trusted
+from subsample_mcmc.target.user_functions import plain, try_once
 
 ARMS = 1000  # that are pulled once before the first pull
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 MOST = 2**62  # pulls: int64 holds twice as many
 STOP, HELP = -1, -2  # what ask returns instead of an arm; HELP: Python must fill something in

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 SETTLED = 0.8  # share of warm-up after which scales stay as they are
 WINDOW = 100  # steps before the first new set of scales; each window is twice the one before

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.jit import FLAGS, jit
 from subsample_mcmc.kernels.kernel import BAD_PREDICATE, Kernel, Leaf, worst
-from subsample_mcmc.userfunction import plain
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.user_functions import plain
 
 
 def compiled_or_not(inner: Any):

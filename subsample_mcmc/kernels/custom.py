@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.constraints import inside
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.jit import FLAGS, compiles, jit
 from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
-from subsample_mcmc.userfunction import plain
+from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
+from subsample_mcmc.target.constraints import inside
+from subsample_mcmc.target.user_functions import plain
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.draws import WEYL, hashed
-from subsample_mcmc.jit import jit
-from subsample_mcmc.kernels.consult import consultation, residual_sources
-from subsample_mcmc.kernels.controlled import Control, asks_control, is_floored
-from subsample_mcmc.kernels.trial import SAMPLED, model_sources, place
-from subsample_mcmc.rules.race import (
+from subsample_mcmc.approx.control import Control, asks_control, is_floored
+from subsample_mcmc.approx.prediction import consultation, residual_sources
+from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
     EXHAUSTED,
@@ -18,7 +15,10 @@ from subsample_mcmc.rules.race import (
     RETREATED,
     Choice,
 )
-from subsample_mcmc.selectors.selector import Selector, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.target.rewards import SAMPLED, model_sources, place
 
 U11 = np.uint64(11)
 

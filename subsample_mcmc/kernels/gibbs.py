@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.jit import FLAGS, jit
-from subsample_mcmc.kernels.controlled import check_control, make_controls, with_range
+from subsample_mcmc.approx.control import check_control, make_controls, with_range
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.decision import decider
 from subsample_mcmc.kernels.kernel import OneBlock, tally_of
 from subsample_mcmc.kernels.metropolis import ends_of
@@ -21,11 +23,9 @@ from subsample_mcmc.kernels.sites import (
     one_site,
     sweep,
 )
-from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial
-from subsample_mcmc.selectors.exact import Exact
-from subsample_mcmc.selectors.racing import Racing
-from subsample_mcmc.selectors.selector import Selector
-from subsample_mcmc.userfunction import plain
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.rewards import Judge, make_judge, make_trial
+from subsample_mcmc.target.user_functions import plain
 
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
 

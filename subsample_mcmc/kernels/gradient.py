@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import SIMPLEX, to_block, to_free
-from subsample_mcmc.draws import CHUNK, Rows, make_rows, put_back, take
-from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.decisions.rules.rule import NOT_FINITE
+from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL
-from subsample_mcmc.kernels.trial import MASK, Trial, make_trial, model_sources, nothing, place
-from subsample_mcmc.rules.race import NOT_FINITE
-from subsample_mcmc.selectors.selector import not_a_sum
-from subsample_mcmc.userfunction import plain, try_once
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
+from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
+from subsample_mcmc.target.rewards import MASK, Trial, make_trial, model_sources, nothing, place
+from subsample_mcmc.target.user_functions import plain, try_once
 
 STEP = 6e-6  # of a central difference: the cube root of the rounding error balances both errors
 CHECKED = 50  # coordinates in which a user's gradient is checked

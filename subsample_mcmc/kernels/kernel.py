@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.controlled import Control
-from subsample_mcmc.layout import TALLY, Column
-from subsample_mcmc.model import Model
-from subsample_mcmc.records import similar
-from subsample_mcmc.selectors.racing import Racing
-from subsample_mcmc.selectors.selector import Selector
-from subsample_mcmc.variables import Variable
+from subsample_mcmc.approx.control import Control
+from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.target.blocks import Variable
+from subsample_mcmc.target.layout import TALLY, Column
+from subsample_mcmc.target.model import Model
 
 NOW = np.dtype(
     [
@@ -117,7 +117,7 @@ class Kernel:
         For a model: refused as in sm.sample, but for blocks that it does not move, which it tells.
         (A control variate reads the data, once for both.)
         """
-        from subsample_mcmc.kernels.words import refuse, told  # which build on this module
+        from subsample_mcmc.kernels.descriptions import refuse, told  # which build on this module
 
         if model is not None:
             refuse(self, model)
@@ -258,7 +258,7 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
 
     part: it may, as others are to follow.
     """
-    from subsample_mcmc.kernels.words import instead_of, moves  # which knows kernels
+    from subsample_mcmc.kernels.descriptions import instead_of, moves  # which knows kernels
 
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {instead_of(kernel, model)}.")

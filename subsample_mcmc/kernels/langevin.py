@@ -12,14 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.approx.control import Control, check_control, make_controls, with_range
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning
-from subsample_mcmc.kernels.controlled import (
-    Control,
-    check_control,
-    make_controls,
-    with_range,
-)
+from subsample_mcmc.kernels.anchored import anchor, anchored, reference_of
 from subsample_mcmc.kernels.decision import decider
 from subsample_mcmc.kernels.gradient import (
     Slope,
@@ -38,11 +35,9 @@ from subsample_mcmc.kernels.langevin_step import (
     scales_of,
 )
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, two_arms
-from subsample_mcmc.kernels.reference import anchor, anchored, reference_of
-from subsample_mcmc.kernels.trial import Judge, make_judge, make_trial
-from subsample_mcmc.selectors.exact import Exact
-from subsample_mcmc.selectors.selector import Selector
-from subsample_mcmc.userfunction import plain
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.rewards import Judge, make_judge, make_trial
+from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
 

@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import to_block, to_free
-from subsample_mcmc.jit import jit
+from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.adapt import learn, step_size
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.gradient import draw_batch
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.kernels.metropolis import in_use
-from subsample_mcmc.kernels.noise import fill_normal
-from subsample_mcmc.kernels.trial import place
-from subsample_mcmc.selectors.selector import not_a_sum
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.noise import fill_normal
+from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.rewards import place
 
 
 class Push(NamedTuple):

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.constraints import COORDINATES, to_block, to_free
-from subsample_mcmc.jit import jit
+from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
-from subsample_mcmc.kernels.noise import fill_normal, gumbel
 from subsample_mcmc.kernels.proposals import distance, gaussians
-from subsample_mcmc.kernels.trial import place
-from subsample_mcmc.selectors.selector import not_a_sum
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.noise import fill_normal, gumbel
+from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free
+from subsample_mcmc.target.rewards import place
 
 free_at, block_at = (getattr(f, "py_func", f) for f in (to_free, to_block))
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.jit import jit
+from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE
+from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
-from subsample_mcmc.kernels.noise import gumbel
-from subsample_mcmc.kernels.trial import model_sources, place
-from subsample_mcmc.rules.race import ALL_IMPOSSIBLE, NOT_FINITE
-from subsample_mcmc.selectors.selector import not_a_sum
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.noise import gumbel
+from subsample_mcmc.target.rewards import model_sources, place
 
 FIXED, RANDOM, WEIGHTED = range(3)
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.calls import warn
+from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.kernels.kernel import Kernel, labelled
-from subsample_mcmc.selectors.racing import Racing
 
 SAMPLED = 1_000  # rows in which a column is first looked at
 COMMON = 0.95  # share of them that have one value, if the column is almost constant

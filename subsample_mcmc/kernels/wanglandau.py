@@ -5,9 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Leaf
+from subsample_mcmc.numerics.jit import jit
 
 STEPS, LINES, STRIDE = range(3)  # of Tools.counts
 MOST_LINES = 512  # of the history ...

@@ -19,15 +19,15 @@ import numpy as np
 import pandas as pd
 
 from subsample_mcmc.calls import helpful, warn
-from subsample_mcmc.constraints import positive
-from subsample_mcmc.model import Model
 from subsample_mcmc.models import forecasts
 from subsample_mcmc.models import volatility as v
 from subsample_mcmc.models.returns import checked
 from subsample_mcmc.models.simulation import example_returns, simulate
-from subsample_mcmc.population import read_only
-from subsample_mcmc.predictors import Predictors
-from subsample_mcmc.userfunction import plain
+from subsample_mcmc.target.constraints import positive
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.population import read_only
+from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.user_functions import plain
 
 __all__ = ["ARCH", "Parameters", "example_returns", "simulate"]
 

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from subsample_mcmc.models.authornames import focal, split
-from subsample_mcmc.population import whole
+from subsample_mcmc.target.population import whole
 
 ONSETS = [
     "b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "kr", "st",

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.population import numeric
-from subsample_mcmc.tables import as_array
+from subsample_mcmc.target.data import as_array
+from subsample_mcmc.target.population import numeric
 
 PIECE = 1 << 20  # numbers that are looked at together
 

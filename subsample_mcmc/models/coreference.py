@@ -26,7 +26,7 @@ from subsample_mcmc.models.pairfeatures import FEATURES, features, scores, simil
 from subsample_mcmc.models.pairfields import Category, Tokens, category_fields, token_fields
 from subsample_mcmc.models.pairscore import PairScore, fit
 from subsample_mcmc.models.partitions import Agreement, b_cubed, column, joint, pairwise
-from subsample_mcmc.population import prepared
+from subsample_mcmc.target.population import prepared
 
 __all__ = [
     "FEATURES", "FIELDS", "Agreement", "Category", "Mentions", "PairScore", "Tokens", "b_cubed",

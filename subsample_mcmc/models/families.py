@@ -15,7 +15,7 @@ from math import sqrt
 
 import numpy as np
 
-from subsample_mcmc.fastmath import exp, log1p
+from subsample_mcmc.numerics.fastmath import exp, log1p
 
 HALF_LOG_2PI = 0.9189385332046727
 SIGMOID_THIRD, SIGMOID_FOURTH = 1.0 / (6.0 * sqrt(3.0)), 0.125

@@ -27,7 +27,6 @@ import numpy as np
 from scipy.special import betaln
 
 from subsample_mcmc.calls import helpful
-from subsample_mcmc.model import Model, flat
 from subsample_mcmc.models import families as f
 from subsample_mcmc.models.columns import (
     PIECE,
@@ -40,8 +39,9 @@ from subsample_mcmc.models.columns import (
     zero_one,
 )
 from subsample_mcmc.models.scores import CLASSES, predictors_of
-from subsample_mcmc.population import whole
-from subsample_mcmc.predictors import Predictors
+from subsample_mcmc.target.model import Model, flat
+from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.predictors import Predictors
 
 __all__ = ["gaussian", "logistic", "negative_binomial", "poisson", "softmax", "student_t"]
 

@@ -6,7 +6,7 @@ they cut (five times slower); functions of this package do not: which is why the
 
 import numpy as np
 
-from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import FLAGS, jit
 
 PASS = {"flags": FLAGS, "disjoint": True, "inner": True}
 

@@ -9,8 +9,8 @@ from math import sqrt
 
 import numpy as np
 
-from subsample_mcmc.fastmath import log1p
-from subsample_mcmc.jit import FLAGS, jit
+from subsample_mcmc.numerics.fastmath import log1p
+from subsample_mcmc.numerics.jit import FLAGS, jit
 
 FEATURES = (
     "shares a coauthor", "log(1 + shared coauthors)", "their rarity", "both have coauthors",

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.population import numeric, read_only
-from subsample_mcmc.tables import as_array
+from subsample_mcmc.target.data import as_array
+from subsample_mcmc.target.population import numeric, read_only
 
 __all__ = ["Returns", "Standardised", "log_returns", "read_bars", "standardised"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.fastmath import exp, log1p
 from subsample_mcmc.models import families
-from subsample_mcmc.predictors import Predictors
+from subsample_mcmc.numerics.fastmath import exp, log1p
+from subsample_mcmc.target.predictors import Predictors
 
 CLASSES = 32  # at most: what each class needs is compiled in
 CUBIC = 6  # classes up to which third derivatives are given: 55 numbers

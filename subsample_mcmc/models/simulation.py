@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.population import whole
+from subsample_mcmc.target.population import whole
 
 # One year of five-minute bars as they might be: about a third of today's squared scale is an
 # echo of the last 15 bars, ever fainter, and innovations have heavy tails.

@@ -17,10 +17,10 @@ from math import lgamma, log, pi
 
 import numpy as np
 
-from subsample_mcmc.fastmath import BIAS, CARRY, MAGIC, MANTISSA, NAN, ROOT, WIDTH, L
-from subsample_mcmc.fastmath import log as fast_log
-from subsample_mcmc.jit import CONTRACT, DISABLED, jit
 from subsample_mcmc.models.lags import fill, weighted
+from subsample_mcmc.numerics.fastmath import BIAS, CARRY, MAGIC, MANTISSA, NAN, ROOT, WIDTH, L
+from subsample_mcmc.numerics.fastmath import log as fast_log
+from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, jit
 
 HALF_LOG_PI, LN2 = 0.5 * log(pi), log(2.0)
 

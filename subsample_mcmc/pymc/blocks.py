@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from subsample_mcmc.constraints import SIMPLEX, Constraint, interval, positive, real, simplex
+from subsample_mcmc.target.constraints import SIMPLEX, Constraint, interval, positive, real, simplex
 
 MOST = 10_000  # values of a discrete variable
 

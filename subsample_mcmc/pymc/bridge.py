@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.model import Model
 from subsample_mcmc.pymc.blocks import Part, parts_of
 from subsample_mcmc.pymc.checking import check
 from subsample_mcmc.pymc.columns import Columns
@@ -12,6 +11,7 @@ from subsample_mcmc.pymc.expressions import Node
 from subsample_mcmc.pymc.graph import RefusedError, Tensor, range_of
 from subsample_mcmc.pymc.shapes import Translator
 from subsample_mcmc.pymc.source import functions, written
+from subsample_mcmc.target.model import Model
 
 
 class Translated(Model):

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.constraints import SIMPLEX
 from subsample_mcmc.pymc.graph import RefusedError
+from subsample_mcmc.target.constraints import SIMPLEX
 
 ROWS, CLOSE = 40, 1e-8
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.fastmath import exp, log, log1p
+from subsample_mcmc.numerics.fastmath import exp, log, log1p
 
 
 def softplus(x):

@@ -9,14 +9,14 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from subsample_mcmc.calls import warn
-from subsample_mcmc.chain import Program, Walker
-from subsample_mcmc.jit import jit
 from subsample_mcmc.kernels.compose import Cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Kernel, Leaf, check
 from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.pymc import FullDataWarning
 from subsample_mcmc.pymc.bridge import Translated, from_pymc
+from subsample_mcmc.runs.chain import Program, Walker
 
 
 class Elsewhere(Leaf):

@@ -26,8 +26,8 @@ import arviz
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
 from subsample_mcmc.models import arch, returns
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks.report import table, without_nan
 
 ORDERS = (5, 10, 15, 20, 25, 30)

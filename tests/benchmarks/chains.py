@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks.report import table
 
 ROUNDS = 7

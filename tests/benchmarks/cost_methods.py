@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks import rivals, work
 from tests.benchmarks.measure import Row as Judged
 from tests.benchmarks.measure import judge

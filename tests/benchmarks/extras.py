@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.draws import CHUNK, make_rows, put_back, take
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import CHUNK, make_rows, put_back, take
 from tests.benchmarks import work
 from tests.benchmarks.measure import cpu_seconds, how_many, quantile
 from tests.benchmarks.rivals import betting_spread, exact, ours, racing

@@ -25,7 +25,7 @@ from tests.benchmarks import machine  # first: it limits the threads of numpy
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks import tall_peers
 from tests.benchmarks.report import table, without_nan
 

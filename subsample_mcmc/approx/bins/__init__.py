@@ -1,0 +1,1 @@
+"""A quadratic in the data for every bin of them."""

@@ -1,0 +1,1 @@
+"""The posterior mode, the Gaussian around it, and its moments."""

@@ -1,0 +1,135 @@
+"""Some continuous blocks of a model as one vector of free coordinates, and back."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.taylor.references import gathered, whole_state
+from subsample_mcmc.kernels.kernel import Run
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.rewards import make_trial, model_sources
+
+BLOCK = 8192  # rows read at a time
+
+free_at = getattr(to_free, "py_func", to_free)
+_lifts: dict[Any, Any] = {}
+
+
+def lift_of(prior) -> Any:
+    """The compiled half of Coordinates.lift."""
+    if prior not in _lifts:
+
+        @jit
+        def lift(state, floats, kinds, limits, ends, points, values, base):
+            for p in range(len(points)):
+                total = 0.0
+                for k in range(len(kinds)):
+                    u = points[p, ends[k, 0] : ends[k, 1]]
+                    x = floats[ends[k, 2] : ends[k, 3]]
+                    total += to_block(kinds[k], limits[k, 0], limits[k, 1], u, x)
+                for j in range(len(floats)):
+                    values[p, j] = floats[j]
+                base[p, 0] = total
+                base[p, 1] = total + prior(state) if total > -np.inf else total
+
+        _lifts[prior] = lift
+    return _lifts[prior]
+
+
+class Coordinates:
+    """Some continuous blocks of a model as one vector of free coordinates; the rest is held."""
+
+    def __init__(self, model, names, given: dict[str, Any]):
+        every = [name for name, v in model.variables.items() if not v.support]
+        names = every if names is None else [names] if isinstance(names, str) else list(names)
+        wrong = [name for name in names or model.names[:1] if name not in every]
+        if wrong:
+            raise ValueError(
+                f"{wrong[0]!r} is no continuous block of the model, which has {every}: fit these. "
+                f"Discrete blocks are held at a value, which given={{{wrong[0]!r}: 0}} chooses."
+            )
+        self.model, self.ints, self.floats = model, model.ints.copy(), model.floats.copy()
+        model.set_state(self.ints, self.floats, given)
+        self.variables = [v for name, v in model.variables.items() if name in names]
+        self.parts: dict[str, tuple] = {}  # kind, low, high, ends in u, ends in the floats
+        self.labels, end = [], model.size
+        for v in self.variables:
+            to, a, c = v.constraint, len(self.labels), v.block.start
+            length = v.length(self.ints)  # of a padded block, what it has in this state
+            self.labels += [label(v.block, j) for j in range(to.free_length(length))]
+            ends = a, len(self.labels), c, c + length
+            self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
+        self.size, self.blocks = len(self.labels), tuple(self.parts)
+        self.spans = [(i, min(i + BLOCK, end)) for i in range(0, end, BLOCK)]  # of all rows
+
+    def free(self, floats: np.ndarray) -> np.ndarray:
+        """Free coordinates of all continuous values of the model."""
+        u = np.zeros(self.size)
+        for kind, low, high, a, b, c, d in self.parts.values():
+            free_at(kind, low, high, floats[c:d], u[a:b])
+        return u
+
+    def lift(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each point: all continuous values, log |dx/du| + log prior, and log |dx/du|."""
+        floats, points = self.floats.copy(), np.ascontiguousarray(np.atleast_2d(points))
+        values, base = np.empty((len(points), len(floats))), np.empty((len(points), 2))
+        state, lift = self.model.state(self.ints.copy(), floats), lift_of(self.model.compiled[2])
+        parts = np.array(list(self.parts.values()))
+        kinds, limits, ends = parts[:, 0].astype(int), parts[:, 1:3], parts[:, 3:].astype(int)
+        lift(state, floats, kinds, limits, ends, points, values, base)
+        return values, base[:, 1], base[:, 0]
+
+    def slopes(self, u: np.ndarray) -> np.ndarray:
+        """dx/du, (continuous values, free coordinates)."""
+        found = []
+        for step in (2e-3, 1e-3):  # coordinates change on the scale of 1
+            up, down = u + step * np.eye(self.size), u - step * np.eye(self.size)
+            change = self.lift(up)[0] - self.lift(down)[0]
+            found.append(change / np.diag(up - down)[:, None])
+        return ((4.0 * found[1] - found[0]) / 3.0).T
+
+    def sums(self, values: np.ndarray, spans, tell=lambda rows: None) -> np.ndarray:
+        """By span of rows: the log likelihood at the first line of values, its rises at the others.
+
+        Spans are read at all points while in the cache; totals of rows would cancel, rows do not.
+        """
+        model, block = self.model, whole_state(len(self.floats))
+        rewards = gathered(model_sources(model, touched=False).rewards)
+
+        def part(span):
+            run = Run(self.ints.copy(), values[0].copy(), np.zeros(0, dtype=np.int64))
+            trial = make_trial(model, run, block, model.size, values)
+            rows = np.arange(*span, dtype=np.int32 if model.size < 2**31 else np.int64)
+            first, each, found = np.zeros(len(rows)), np.empty(len(rows)), np.empty(len(values))
+            with np.errstate(all="ignore"):
+                for p in range(len(values)):
+                    rewards(trial, p, rows, each)
+                    found[p] = (each - first).sum()
+                    first = first if p else each.copy()
+            tell(len(rows))
+            return found
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return np.array(list(pool.map(part, spans)))
+
+    def show(self, u: np.ndarray) -> str:
+        """The model's state at free coordinates u, in words."""
+        return self.model.show(self.ints, self.lift(u)[0][0])
+
+    def dict_of(self, floats: np.ndarray, variables=None) -> dict[str, Any]:
+        """Blocks by name: the fitted ones, or others."""
+        found: dict[str, Any] = {}
+        for v in self.variables if variables is None else variables:
+            block, array = v.block, self.ints if v.support else floats
+            part = array[block.start : block.start + block.length].reshape(block.shape)
+            found[block.name] = part.copy() if block.shape else part.item()
+        return found
+
+
+def label(block, j: int) -> str:
+    """Component j of a block, as users write it."""
+    place = ", ".join(str(i) for i in np.unravel_index(j, block.shape)) if block.shape else ""
+    return f"{block.name}[{place}]" if place else block.name

@@ -1,0 +1,201 @@
+"""sm.laplace: the posterior mode and the Gaussian around it, from a few passes over the data.
+
+Newton's steps, in the free coordinates in which kernels move. Value, gradient and Hessian of the
+log likelihood come from sm.Predictors where a model has them, else from differences, datum by
+datum. With many data the search begins on some: two or three passes over all of them are enough.
+"""
+
+from math import log, pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.newton import (
+    FLAT,
+    FLOOR,
+    MANY,
+    Local,
+    begin,
+    climb,
+    deviations,
+    several,
+    spectrum,
+)
+from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
+from subsample_mcmc.approx.taylor.derivatives_stencil import MOST, quadratic, stencil
+from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
+from subsample_mcmc.calls import helpful, warn
+from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.runs.failures import blaming
+from subsample_mcmc.target.bounds import check_model
+from subsample_mcmc.target.model import must_be_model
+from subsample_mcmc.target.population import whole
+
+# With many data the search begins on runs of neighbours, for the models that read datum n - 1.
+WINDOWS, WINDOW = 80, 256
+STEP = 1e-3  # of a difference over data, in standard deviations: more where rounding asks for it
+
+
+def differences(rises, u: np.ndarray, steps: np.ndarray) -> Local:
+    """The log density around u, by differences along the columns of `steps`; see Summed.rises."""
+    value, rise = rises(u + stencil(len(u)) @ steps.T)
+    _, gradient, hessian = quadratic(np.append(0.0, rise), len(u))
+    inverse = np.linalg.inv(steps)
+    return Local(u, value, inverse.T @ gradient, -inverse.T @ hessian @ inverse)
+
+
+def widths(rises, u: np.ndarray) -> np.ndarray:
+    """Steps along the coordinates at which the log density bends by about a nat."""
+    wide = np.maximum(1.0, np.abs(u))
+    steps = 1e-3 * wide
+    for _ in range(10):
+        ends = np.diag(steps)
+        both = rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
+        bend = np.abs(both[0] + both[1])
+        factor = np.clip(1.0 / np.sqrt(np.maximum(bend, 1e-10)), 1e-3, 1e3)
+        steps = np.minimum(steps * np.where(np.isfinite(bend), factor, 0.01), 1e6 * wide)
+        if np.all((bend > 0.1) & (bend < 10.0)):
+            break
+    return steps
+
+
+class Summed:
+    """Any log_likelihood, at the points that differences need."""
+
+    def __init__(self, coordinates: Coordinates, spans, bar):
+        self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
+        self.weight = coordinates.model.size / sum(last - first for first, last in spans)
+        if coordinates.size > MOST:
+            raise ValueError(
+                f"{coordinates.size} free coordinates are too many for differences, which serve "
+                f"{MOST}: name fewer blocks, or give sm.Predictors(eta, log_factor)."
+            )
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        self.passes += 1
+        steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
+        value = before.value if before else self.rises(u[None])[0]
+        noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.model.size)
+        return differences(self.rises, u, min(1.0, max(STEP, noise**0.25)) * steps)
+
+    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log density at the first point, and what it rises by at the others."""
+        values, base, _ = self.coordinates.lift(points)
+        share = len(points) / len(stencil(self.coordinates.size))
+        parts = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
+        sums = self.weight * parts.sum(axis=0)
+        return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
+
+
+class Expanded:
+    """A log likelihood of predictors: derivatives by the blocks' values, and the chain rule."""
+
+    def __init__(self, coordinates: Coordinates, spans, bar):
+        self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
+        self.source = Linear(model, 2, True, model.floats)
+        self.source.spans = spans
+        self.weight = model.size / sum(last - first for first, last in spans)
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        self.passes += 1
+        co, keep = self.coordinates, Keep(np.zeros(0, dtype=np.int64))
+        values, base, _ = co.lift(u)
+        s0, s1, s2, _ = self.source.sums(co.ints, values[0], keep, self.bar)
+        value, slopes = self.weight * s0 + float(base[0]), co.slopes(u)
+        data = -self.weight * slopes.T @ s2 @ slopes
+        if not (np.isfinite(value) and np.all(np.isfinite(data))):
+            return Local(u, -np.inf, np.zeros(co.size), data)
+
+        def rises(points):  # of all that is not quadratic in the blocks' values: no data are read
+            values, base, _ = co.lift(points)
+            return value, self.weight * ((values[1:] - values[0]) @ s1) + base[1:] - base[0]
+
+        known = np.diag(data if before is None else before.curvature)
+        sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
+        steps = 0.01 * np.diag(np.minimum(sd, wide))
+        one, two = differences(rises, u, steps), differences(rises, u, 2.0 * steps)
+        gradient = (4.0 * one.gradient - two.gradient) / 3.0  # without the error of second order
+        return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
+
+
+@helpful
+def laplace(
+    model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
+    tolerance: float = 1e-4, progress: bool | None = None,
+) -> Fit:  # fmt: skip
+    """The posterior mode and the Gaussian around it, in free coordinates: a Fit.
+
+    blocks: a name or several, of continuous blocks; default all. The others are held.
+    given: values of blocks by name, {"k": 2, "sigma": 1.0}: what the others are held at, and where
+        the search for fitted ones starts. Default: the model's initial values.
+    starts: how many searches. Those after the first begin at draws from the Gaussian around its
+        mode, sqrt(N) times as wide; the highest mode counts.
+    tolerance: how far from the mode the result may be, in posterior standard deviations.
+    progress: a bar after two seconds (None), at once (True), or never (False).
+
+    With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step, other
+    functions f^2 + f + 1 times (f free coordinates), by all cores. Eigenvalues of the negative
+    Hessian, scaled to a diagonal of ones, below 1e-10 of the largest become 1e-4, with a warning.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> fit.state["beta"].round(1).tolist()
+        [1.0, 2.0]
+    """
+    must_be_model(model, "sm.laplace(model)")
+    co, size = Coordinates(model, blocks, given or {}), model.size
+    heights: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
+    if not 0.0 < tolerance < 1.0:
+        raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
+    u, rng = co.free(co.floats), np.random.default_rng(seed)
+    few = [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
+    kind = Summed if model.predictors is None else Expanded
+    check_model(model, ints=co.ints)
+    with np.errstate(all="ignore"), Bar(
+        desc="laplace", unit="row", unit_scale=True, progress=progress,
+        delay=0.0 if progress else PATIENT,
+    ) as bar, blaming(model):  # fmt: skip
+        full = kind(co, co.spans, bar)
+        if size < MANY:
+            found, heights = several(full, u, len(heights), rng, tolerance)
+        else:
+            try:
+                found, heights = several(kind(co, few, bar), u, len(heights), rng, 1e-2)
+                found = climb(full, full.around(found[0].u + found[1], found[0]), tolerance)
+            except (ValueError, np.linalg.LinAlgError):  # some data did not tell about all
+                found = climb(full, begin(full, u), tolerance)
+    return finished(co, heights, full.passes, *found)
+
+
+def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: float) -> Fit:
+    """The Gaussian at the mode; eigenvalues that are not positive are raised."""
+    still = [co.labels[j] for j in range(co.size) if not now.curvature[j].any()]
+    if still:
+        raise ValueError(f"the log density does not depend on {', '.join(still)}: give a prior.")
+    scale, values, vectors = spectrum(now.curvature)
+    top = np.abs(values).max()
+    bad = values < FLAT * top
+    if bad.any():
+        named = [f"{co.labels[j]} ({vectors[j, 0]:+.2f})" for j in np.argsort(-abs(vectors[:, 0]))]
+        warn(
+            f"the Hessian at the mode is not positive definite: {bad.sum()} of {co.size} "
+            f"directions are flat or a saddle, the weakest along {', '.join(named[:3])}. Its "
+            f"eigenvalues were raised to {FLOOR:g} of the largest: log_evidence means nothing. "
+            "Give a prior that holds this direction; from a saddle, starts=5 leads away.",
+        )
+        values = np.where(bad, FLOOR * top, values)
+    root, mean, height = scale[:, None] * vectors / np.sqrt(values), now.u + move, now.value + gain
+    factor = np.linalg.cholesky(root @ root.T)
+    evidence = height + 0.5 * co.size * log(2.0 * pi) + float(np.log(np.diag(factor)).sum())
+    point = co.lift(mean)[0][0]
+    return Fit(
+        co.model, co.blocks, point, co.dict_of(point, co.model.variables.values()), mean,
+        root @ root.T, factor, height, evidence, heights, int(bad.sum()), passes,
+    )  # fmt: skip

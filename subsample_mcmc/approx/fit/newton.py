@@ -1,0 +1,128 @@
+"""The search for a mode: Newton's steps on a log density that is read a few times."""
+
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.target.data import datum_of
+
+MANY = 50_000  # data from which on the search begins on some of them
+LIMIT = 100  # points that a search tries
+FLAT = 1e-10  # eigenvalues below this part of the largest may be rounding, ...
+FLOOR = 1e-4  # ... and are raised to this: 100 times the typical standard deviation
+
+
+class Local(NamedTuple):
+    """The log density around a point."""
+
+    u: np.ndarray
+    value: float
+    gradient: np.ndarray
+    curvature: np.ndarray  # the negative Hessian
+
+    @property
+    def usable(self) -> bool:
+        return bool(np.isfinite(self.value) and np.all(np.isfinite(self.curvature)))
+
+
+def spectrum(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(scale, eigenvalues, eigenvectors) of the matrix scaled to a diagonal of ones."""
+    size = np.abs(np.diag(curvature))
+    scale = 1.0 / np.sqrt(np.maximum(size, FLAT * size.max() + 1e-300))
+    return scale, *np.linalg.eigh(scale[:, None] * curvature * scale)
+
+
+def deviations(curvature: np.ndarray) -> np.ndarray:
+    """Steps of one standard deviation in uncorrelated directions, one a column."""
+    scale, values, vectors = spectrum(curvature)
+    size = np.abs(values)
+    return scale[:, None] * vectors / np.sqrt(np.maximum(size, FLOOR * size.max()))
+
+
+def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, float]:
+    """(the log density where it was last read, the step from there to the mode, its rise).
+
+    Newton's steps with |eigenvalues|, shortened where the log density does not rise as it should.
+    Near a mode their length in posterior standard deviations is squared each time, up to a constant
+    that the last two tell: the search ends when the next would be shorter than the tolerance.
+    """
+    co, last, runs, share = likelihood.coordinates, None, 0, 1.0
+    if not now.usable:
+        raise RewardError(f"the log density is not finite at {co.show(now.u)}.")
+    for _ in range(LIMIT):
+        scale, values, vectors = spectrum(now.curvature)
+        along = vectors.T @ (scale * now.gradient)
+        size = np.maximum(np.abs(values), FLAT * np.abs(values).max())
+        move, sd = scale * (vectors @ (along / size)), np.sqrt(np.sum(along**2 / size))
+        likelihood.bar.set_postfix_str(f"log density {now.value:.9g}, {sd:.2g} sd to go", False)
+        ratio, bent, small = np.inf, np.inf, sd  # small: what the next step is to this one
+        if last is not None:
+            across = np.sqrt(max(move @ last[0] @ move, 1e-300))  # by the curvature before
+            ratio, bent = across / last[1], (sd / across) ** 2
+            if last[1] < 1.0 or co.model.size >= MANY:  # near enough to tell
+                small = sd * max(sd / last[1] ** 2, co.model.size**-0.5)
+        runs = runs + 1 if 0.9 < ratio < np.inf and bent < 0.7 else 0
+        if runs >= 3 and sd < 0.1:
+            break  # steps as long as before while the density levels off
+        converged = sd * small <= tolerance and small <= 10.0 * tolerance
+        rounding = sd < 1e-3 and ratio > 0.3 and abs(bent - 1.0) < 0.1
+        if converged or rounding or (sd <= tolerance and ratio < 0.9):
+            return now, move, float(0.5 * sd**2)
+        trial = likelihood.around(now.u + share * move, now)
+        rise = trial.value - now.value
+        if trial.usable and rise >= 0.05 * share * sd**2 - 1e-11 * abs(now.value):
+            last = (now.curvature, max(sd, 1e-150)) if share == 1.0 else None
+            now, share = trial, min(1.0, 4.0 * share)
+        else:
+            last, share = None, share / (4.0 if rise > -10.0 * share * sd**2 else 16.0)
+    raise ValueError(
+        f"no posterior mode was found: the log density, {now.value:.6g}, still rises along "
+        f"{co.labels[np.argmax(np.abs(move))]} at {co.show(now.u)}. So it does where a plane "
+        "separates the data, or where only a prior can hold values back: give a log_prior, such "
+        "as -0.5 * (x / 10)**2, or start nearer, by given={...}."
+    )
+
+
+def begin(likelihood, u: np.ndarray) -> Local:
+    """The log density around a start, or an error that says what is not finite."""
+    found, co = likelihood.around(u, None), likelihood.coordinates
+    if found.usable:
+        return found
+    (values, base, _), spans = co.lift(u), co.spans
+    what = "log_prior, or the log density next to it,"
+    for _ in range(2 if np.isfinite(base[0]) else 0):  # which part of the rows, then which row
+        totals = co.sums(values, spans)[:, 0]
+        first, last = spans[np.argmin(np.isfinite(totals))]
+        spans = [(n, n + 1) for n in range(first, last)]
+        if not np.all(np.isfinite(totals)):
+            told = datum_of(co.model.data, first, co.model.size)
+            what = f"log_likelihood of datum {first}{told}"
+    raise RewardError(
+        f"{what} is not finite at {co.show(u)}: start inside the support, by given={{...}}, and "
+        "declare where it ends, by constraints={'p': sm.interval(0, 1)}; or correct the datum."
+    )
+
+
+def several(likelihood, u, starts: int, rng, tolerance: float) -> tuple[Any, tuple[float, ...]]:
+    """The best of some searches, and the log densities they came to."""
+    best, heights, trouble, spread = None, [-np.inf] * starts, None, np.eye(len(u))
+    for k in range(starts):
+        noise = spread @ rng.standard_normal(len(u)) if k else np.zeros(len(u))
+        for halving in range(12 if k else 1):  # until the start is possible
+            try:
+                found = climb(likelihood, begin(likelihood, u + noise * 0.5**halving), tolerance)
+                heights[k] = found[0].value + found[2]
+                best = found if heights[k] == max(heights) else best
+                if k == 0:
+                    u, spread = found[0].u, deviations(found[0].curvature)
+                    spread *= sqrt(likelihood.coordinates.model.size)
+            except (ValueError, np.linalg.LinAlgError) as error:
+                trouble = trouble or error
+                if isinstance(error, RewardError):
+                    continue
+            break
+    if best is None and trouble:
+        raise trouble
+    return best, tuple(heights)

@@ -1,0 +1,182 @@
+"""What a control variate does to a decision: offsets that know most, and arms ruled out by them.
+
+First by the sums over all rows: most decisions end there. For what is left, rows that matter most
+are read, the outliers, and known sums are those over the others; then again. The rest is raced.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.control import ControlFunctions
+from subsample_mcmc.decisions.selector import Sources, not_a_sum
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import CHUNK
+
+_sources: dict[Any, Sources] = {}
+
+
+def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
+    """The batch functions of residuals."""
+    key = (sources, functions)
+    if key in _sources:
+        return _sources[key]
+    plain, total_of, residuals = sources.rewards, sources.total, functions.residuals
+
+    @jit(inner=True)
+    def rewards(trial, arm, rows, out):
+        if trial.control.off[0] == 1:
+            plain(trial, arm, rows, out)
+        else:
+            residuals(trial, arm, rows, out)
+
+    @jit(inner=True)
+    def total(trial, arm, size):
+        """Exact sum of the residuals over the rows that are raced: all, less what is known."""
+        own = trial.control
+        return total_of(trial, arm, own.size) - own.means[arm]
+
+    _sources[key] = Sources(rewards, total, sources.touch)
+    return _sources[key]
+
+
+def consultation(
+    sources: Sources,
+    functions: ControlFunctions,
+    place,
+    betting: bool,
+    ranged: bool,
+    floored: bool,
+) -> Any:
+    """consult(judge, current): moves what is known into the offsets, and rules arms out."""
+    mean, _, reach, distance, trusted, estimate, spread, whole = functions
+    rewards, early = sources.rewards, whole is not None
+    first = whole if early else mean
+
+    @jit(inner=True)
+    def read_outliers(trial, arm):
+        own, value, first = trial.control, 0.0, 0
+        while first < len(own.outliers):
+            count = min(CHUNK, len(own.outliers) - first)
+            rewards(trial, arm, own.outliers[first : first + count], own.values[:count])
+            for i in range(count):
+                value += own.values[i]
+            first += count
+        return value
+
+    @jit(inner=True)
+    def rule_out(judge, everything):
+        """Drop arms that the residuals, of the raced or of all data, will not bring back.
+
+        Return how many are left, the best, and whether an unproved risk was taken.
+        """
+        trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
+        leader, left, risk = -1, 0, 0
+        for arm in range(len(offsets)):
+            if own.left[arm] > -np.inf and (leader < 0 or offsets[arm] > offsets[leader]):
+                leader = arm
+        for arm in range(len(offsets)):
+            if own.left[arm] == -np.inf:
+                continue
+            if own.off[0] == 0 and arm != leader:
+                ahead = offsets[leader] - offsets[arm]
+                if own.certain == 1 and ahead > reach(trial, leader, arm, False, everything):
+                    own.left[arm] = -np.inf
+                    continue
+                if own.likely > 0 and ahead > estimate(trial, leader, arm, everything):
+                    own.left[arm], risk = -np.inf, 1
+                    continue
+            left += 1
+        return left, leader, risk
+
+    @jit(inner=True)
+    def be_exact(judge):
+        """Known sums, and rewards of outliers, in the place of beliefs; return a bad arm, or -1."""
+        trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
+        for arm in range(len(offsets)):
+            if own.left[arm] == -np.inf:
+                continue
+            offsets[arm] -= own.means[arm]
+            if early and own.off[0] == 0:
+                place(trial, arm)
+                own.means[arm] = mean(trial, arm)
+            value = read_outliers(trial, arm)
+            judge.tally[0].pulls += len(own.outliers)
+            if not_a_sum(value):
+                return arm
+            own.means[arm] += value
+            offsets[arm] += own.means[arm]
+            own.left[arm] = offsets[arm]
+        return -1
+
+    @jit(inner=True)
+    def declare(judge):
+        """Tell the rule how far the residuals of two arms can lie apart, at these values."""
+        low, own = judge.params.rule.low, judge.trial.control
+        for i in range(len(own.left)):
+            for j in range(len(own.left)):
+                both = own.left[i] > -np.inf and own.left[j] > -np.inf and i != j
+                far = np.inf if own.off[0] == 1 else reach(judge.trial, i, j, True, False)
+                low[i, j] = -far if both else 0.0
+
+    @jit(inner=True)
+    def say_spread(judge):
+        """Tell the rule how widely residuals of two arms vary, whatever a small batch shows."""
+        floor, own = judge.params.rule.floor, judge.trial.control
+        for i in range(len(floor)):  # nobody, if there are very many arms
+            for j in range(len(floor)):
+                floor[i, j] = 0.0
+                if own.off[0] == 0 and own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
+                    one = spread(judge.trial, i, j)
+                    floor[i, j] = one * one
+
+    @jit(inner="always")
+    def consult(judge, current):
+        """Return (an arm whose outliers are no number, or -1; the only arm left, or -1; risk)."""
+        trial, offsets, own, tally = judge.trial, judge.offsets, judge.trial.control, judge.tally[0]
+        possible = 0
+        own.off[0] = 0
+        for arm in range(len(offsets)):
+            own.means[arm], own.left[arm] = 0.0, offsets[arm]
+            possible += 1 if offsets[arm] > -np.inf else 0
+        if possible < 2:
+            return -1, -1, 0
+        for arm in range(len(offsets)):
+            if offsets[arm] == -np.inf:
+                continue
+            place(trial, arm)
+            own.means[arm] = first(trial, arm)
+            if not abs(own.means[arm]) < np.inf:
+                if ranged and not betting:  # the user's range is one of residuals
+                    return arm, -1, 0
+                own.off[0] = 1
+            if not (ranged or trusted(trial, arm)):
+                own.off[0] = 1
+        if 0 <= current < len(offsets) and offsets[current] > -np.inf:
+            tally.distance += distance(trial, current)
+        for arm in range(len(offsets)):
+            if offsets[arm] == -np.inf:
+                continue
+            if own.off[0] == 1:
+                own.means[arm] = 0.0
+            offsets[arm] += own.means[arm]
+            own.left[arm] = offsets[arm]
+        left, leader, risk = possible, -1, 0
+        if early and own.off[0] == 0:
+            left, leader, risk = rule_out(judge, True)
+        if left > 1:
+            bad = be_exact(judge)
+            if bad >= 0:
+                return bad, -1, 0
+            left, leader, more = rule_out(judge, False)
+            risk = max(risk, more)
+        if left == 1:
+            tally.predicted += 1
+            return -1, leader, risk
+        if betting:
+            declare(judge)
+        if floored:
+            say_spread(judge)
+        return -1, -1, risk
+
+    return consult

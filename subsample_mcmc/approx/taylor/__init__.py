@@ -1,0 +1,1 @@
+"""A polynomial in the parameters for every datum."""

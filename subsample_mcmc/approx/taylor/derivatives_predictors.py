@@ -1,0 +1,263 @@
+"""Taylor residuals of a likelihood that sees the parameters through linear predictors.
+
+With eta_n = X_n x, all derivatives by x are those by eta times columns of X_n: a few numbers per
+datum, whatever the number of parameters. X_n itself is read off eta: it is affine, so differences
+of it are exact. Where derivatives are differences too, they need not be accurate: the same numbers
+stand in the residuals and in the sums, and sum_n h is what it is said to be.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives, check_eta, typical
+from subsample_mcmc.approx.taylor.expansion import contraction, expanded, no_bound, reader_of
+from subsample_mcmc.approx.taylor.moments import add_moments, fill_lengths, places
+from subsample_mcmc.approx.taylor.polynomial import locate
+from subsample_mcmc.approx.taylor.references import used_of
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.exact_sums import MASK, entry
+from subsample_mcmc.target.rewards import place
+from subsample_mcmc.target.user_functions import plain
+
+AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
+LARGEST = 1e30  # of residuals that are told apart: in single precision, too
+SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
+
+
+def cubic(model) -> bool:
+    """Are there third derivatives: given, or of one predictor."""
+    given, state = model.predictors, model.state(model.ints, model.floats)
+    eta = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
+    count = len(eta) if isinstance(eta, tuple) else 1
+    if given.derivatives is None:
+        return count == 1
+    called = plain(given.derivatives, "derivatives", "derivatives(eta, data, n)")
+    return len(called(eta, model.data, 0)) >= places(count, 3).used
+
+
+class Linear:
+    """A source of derivatives: the predictors of a model."""
+
+    needs = (
+        "Predictors(derivatives=..., remainder=...): exact derivatives by eta, and a bound of the "
+        "third and fourth"
+    )
+
+    def __init__(self, model, order: int, constant: bool, point):
+        self.model, self.order, self.constant = model, order, constant
+        self.spans: Any = ((0, model.size),)  # which rows are added up
+        given = model.predictors
+        state = model.state(model.ints, model.floats)
+        first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
+        self.count = len(first) if isinstance(first, tuple) else 1
+        check_eta(first)
+        check_affine(model, self.count)
+        self.widths = SMALL[min(self.count, 2) - 1] * typical(model, self.count, point)
+        if given.derivatives is not None:
+            check_derivatives(model, self.count, order, 0.1 * self.widths)
+        self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
+        self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
+        self.expand = expanded(given, self.count, order)
+
+    def known(self) -> bool:
+        """Are remainders bounded, whatever the parameters."""
+        given = self.model.predictors
+        return given.remainder is not None and given.derivatives is not None
+
+    def kept(self) -> tuple:
+        """What the sums were made with, besides the model."""
+        return (self.widths,)
+
+    def restore(self, kept: tuple) -> None:
+        """The inverse of kept()."""
+        (self.widths,) = kept
+
+    def bind(self, ints, floats) -> Any:
+        """What the residuals of one chain need."""
+        return self.widths, np.zeros((self.count, CHUNK)), np.zeros((self.count, CHUNK))
+
+    @cached_property
+    def leave(self) -> Any:
+        """Compiled (data, widths, here, there, rows, out): l - h, predictors moved to `here`."""
+        of_eta, expand, of = self.of_eta, self.expand, entry(self.count)
+        polynomial, constant = contraction(self.count, self.order), self.constant
+
+        @jit(flags=FLAGS, disjoint=True, inner=True)
+        def leave(data, widths, here, there, rows, out):
+            for i in range(np.uint64(len(rows))):
+                n = np.int64(rows[i]) & MASK
+                e, e0 = of(here, i), of(there, i)
+                value = of_eta(e, data, n) - polynomial(expand(e0, data, n, widths), e, e0)
+                if constant:
+                    value -= of_eta(e0, data, n)
+                out[i] = value
+
+        return leave
+
+    @cached_property
+    def outer_leave(self) -> Any:
+        """The same, callable from Python."""
+        leave = self.leave
+
+        @jit
+        def read(data, widths, here, there, rows, out):
+            leave(data, widths, here, there, rows, out)
+
+        return read
+
+    @cached_property
+    def residuals(self) -> Any:
+        """The hot loop: fills out with l - h of a mini-batch.
+
+        First all predictors, then all log factors: the second loop vectorises.
+        """
+        look, leave = reader_of(self.eta, self.count), self.leave
+
+        @jit(inner=True)
+        def residuals(trial, arm, rows, out):
+            own = trial.control.own
+            place(trial, arm)
+            locate(own, trial.ints, own.tables[arm])
+            widths, here, there = own.source
+            look(trial.state, trial.data, rows, here)
+            look(own.reference, trial.data, rows, there)
+            leave(trial.data, widths, here, there, rows, out)
+
+        return residuals
+
+    # ----------------------------------------------------------------------------------- sums
+    @cached_property
+    def reader(self) -> Any:
+        """read(state, data, first, e, f, v, r): predictors, derivatives, values, remainders."""
+        eta, of_eta, expand, count = self.eta, self.of_eta, self.expand, self.count
+        remainder, order = self.model.predictors.remainder, self.order
+        bounded, single = remainder is not None, count == 1
+        bound = jit(remainder, flags=FLAGS, user=True, inner="always") if bounded else no_bound
+
+        @jit
+        def read(state, data, first, widths, e, f, v, r):
+            for i in range(len(e)):
+                n = (first + i) & MASK
+                found = eta(state, data, n)
+                if single:
+                    e[i, 0] = found
+                else:
+                    for k in range(count):
+                        e[i, k] = found[k]
+                if len(f) == 0:  # only the predictors are asked for
+                    continue
+                partial = expand(found, data, n, widths)
+                for k in range(f.shape[1]):
+                    f[i, k] = partial[k]
+                v[i] = of_eta(found, data, n)
+                if bounded:
+                    r[i] = bound(found, data, n)[order - 2]
+
+        return read
+
+    def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
+        """(s0, s1, s2, s3) at a reference: one pass over the data.
+
+        keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
+        """
+        where, used = places(self.count, self.order), used_of(self.model, ints)
+
+        def room(d):
+            return np.zeros(d), np.zeros((d, d)), np.zeros((d, d * (d + 1) // 2 * (self.order > 2)))
+
+        (s1, s2, s3), s0 = room(used), 0.0
+        row, pairs = np.zeros(used), np.zeros(s3.shape[1])
+        for weight, x, _, f, v, _ in self.chunks(ints, point, keep, bar):
+            s0 += float(np.where(weight > 0.0, v, 0.0).sum())
+            add_moments(where, weight, x[:, :, :used], f, s1, s2, s3, row, pairs)
+        found = room(len(point))
+        for whole, part in zip(found, (s1, s2, s3), strict=True):
+            whole[tuple(slice(n) for n in part.shape)] = part
+        return s0, *found
+
+    def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
+        """Remainder of the sum and of the largest row, growth, rounding: a second pass.
+
+        scores: where what each row's residual may come to is written, if that is more.
+        """
+        found, first = np.zeros(4), 0
+        for weight, x, _, _, v, r in self.chunks(ints, point, keep, bar):
+            rho = np.zeros(len(weight))
+            fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
+            if not np.all(r >= 0.0):
+                raise ValueError(
+                    f"remainder returned {r[~(r >= 0.0)][0]:.6g}: bounds cannot be negative or nan."
+                )
+            if scores is not None:
+                part = scores[first : first + len(weight)]
+                known = proved_scores(r, rho, self.order, self.model.predictors.growth)
+                np.fmax(part, known, out=part)
+                first += len(weight)
+            raced = weight > 0.0
+            each = np.where(raced, r * rho ** (self.order + 1), 0.0)
+            found[0] += each.sum()
+            found[1] = max(found[1], each.max())
+            grown = self.model.predictors.growth * np.where(raced, rho, 0.0).max()
+            found[2] = max(found[2], grown)
+            found[3] = max(found[3], 1e-13 * np.where(raced, np.abs(v), 0.0).max())
+        if not np.all(np.isfinite(found)):
+            raise ValueError("remainder or log_factor is not finite at the reference.")
+        return found
+
+    def score(self, ints, point, bar, inverse, scores) -> None:
+        """Raise scores to the residuals where a row's predictors are AWAY standard deviations off.
+
+        Each predictor alone, and all of them together. For rows whose remainders have no bound.
+        """
+        first, count = 0, self.count
+        ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
+        kind = np.int32 if self.model.size < 2**31 else np.int64
+        turned, read = np.ascontiguousarray(inverse.T), self.outer_leave
+        for weight, x, e, _, _, _ in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
+            rows = np.arange(first, first + len(weight), dtype=kind)
+            there, rho, out = np.ascontiguousarray(e.T), np.zeros(e.T.shape), np.zeros((2, len(e)))
+            for k in range(count):
+                fill_lengths(x[k : k + 1], turned, rho[k])
+            read(self.model.data, self.widths, there, there, rows, out[0])
+            for way in ways:
+                for far in (AWAY, -AWAY):
+                    here = there + far * way[:, None] * rho
+                    read(self.model.data, self.widths, here, there, rows, out[1])
+                    off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
+                    off[~np.isfinite(out).all(axis=0)] = np.inf
+                    scores[rows] = np.fmax(scores[rows], off)
+            first += len(weight)
+
+    def chunks(self, ints, point, keep, bar) -> Any:
+        """Parts of the data: weights, X by predictor and row, eta, derivatives, values, bounds."""
+        model, d, p = self.model, len(point), self.count
+        active = used_of(model, ints)
+        floats = point.copy()
+        state = model.state(np.array(ints), floats)
+        used = places(p, self.order).used
+        read, scale = self.reader, np.maximum(np.abs(point), 1.0)
+        none = np.zeros((0, 0))
+        step = max(256, min(4096, (1 << 22) // (d * p * 8)))
+        for first, last in ((f, end) for start, end in self.spans for f in range(start, end, step)):
+            rows = min(step, last - first)
+            e, f = np.zeros((rows, p)), np.zeros((rows, used))
+            v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
+            read(state, model.data, first, self.widths, e, f, v, r)
+            x = np.zeros((p, rows, d))
+            for j in range(active):
+                floats[j] = point[j] + scale[j]
+                read(state, model.data, first, self.widths, other, none, v[:0], r[:0])
+                floats[j] = point[j]
+                x[:, :, j] = ((other - e) / scale[j]).T
+            yield keep(first, first + rows), x, e, f, v, r
+            bar.update(rows)
+
+
+def proved_scores(bounds, lengths, order: int, growth: float) -> np.ndarray:
+    """Bounds of residuals where the predictors of each row are AWAY standard deviations off."""
+    far = AWAY * lengths
+    power = far ** (order + 1) / (24.0 if order > 2 else 6.0)
+    return np.minimum(bounds * power * np.exp(np.minimum(growth * far, 300.0)), LARGEST)

@@ -1,0 +1,196 @@
+"""Rows that every decision reads: those few by which a decision may turn, and a batch seldom meets.
+
+A level with seventeen rows among a million carries a coefficient alone. No mini-batch meets these
+rows, and the polynomial of each is far off where the coefficient is two standard deviations away:
+a race would see residuals without variance and decide for the polynomial. So each row is scored by
+what its residual may come to, and rows too loud for a sample are read always.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
+from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
+from subsample_mcmc.approx.taylor.references import configuration, gathered, used_of, whole_state
+from subsample_mcmc.decisions.racing import expected_pulls
+from subsample_mcmc.kernels.kernel import Run
+from subsample_mcmc.target.rewards import make_trial, model_sources
+
+LOOKED = 500_000  # residuals, at least four a datum, by which a share of the rows is chosen
+SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
+BATCH = 64  # rows that a race has read at its first look
+# A row is loud if its residual, at AWAY standard deviations along the direction that moves it most,
+# is more than LOUD nats in the estimate of a first batch that holds it, where it counts for
+# N / BATCH rows; and more than TYPICAL times the root mean square of the rows that are raced, for
+# what all rows share a batch shows.
+LOUD, TYPICAL = 0.01, 8.0
+MOST = 0.05  # of all rows: more than these are no exception
+FAR = 3.0  # standard deviations at which likelihoods without known predictors are looked at
+HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
+SORTED = 10_000_000  # rows whose scores are sorted; of more, evenly spaced ones
+PIECE = 1 << 16  # rows at a time
+
+
+def influential(probes: Probes, sums, share: float) -> np.ndarray:
+    """The rows, this share of all, whose residuals are largest at a few points of the posterior."""
+    size, count = probes.model.size, int(share * probes.model.size)
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    scores, nothing = np.zeros(size), np.zeros(0, dtype=np.int64)
+    points_in_all = int(np.clip(LOOKED // size, 4, POINTS))
+    for table, fit in enumerate(probes.fits):
+        ints = configuration(probes.strides, table)
+        about = is_about(probes.model, fit, ints, probes.strides)
+        points = drawn(fit, points_in_all) if about else None
+        probe = Probe(probes, sums, table, nothing, points)
+        arms = list(probe.arms) if points is not None else list(probe.arms)[1:POINTS:6]
+        for arm in arms:
+            for rows in pieces(size):
+                found = np.abs(probe.residuals(arm, rows))
+                scores[rows] += np.where(np.isfinite(found), found, np.inf) ** 2 / len(arms)
+    return largest(scores, count)
+
+
+def loud(scores: np.ndarray) -> np.ndarray:
+    """The rows that no race should leave to chance, by their scores; see LOUD and TYPICAL.
+
+    And as many more as pay. Where more than MOST of all rows cannot be scored, they are no
+    exception: no row is known to be louder than others.
+    """
+    size = len(scores)
+    limit, most = LOUD * BATCH / size, max(int(MOST * size), 1)
+    above, unknown = scores[scores > limit], int(np.count_nonzero(np.isinf(scores)))
+    if size <= 2 * BATCH or len(above) == 0 or unknown > most:
+        return np.zeros(0, dtype=np.int64)
+    loudest = np.sort(np.minimum(above.astype(float), LARGEST))[::-1]
+    rest = sum(float(np.sum(part[part <= limit] ** 2)) for part in in_parts(scores))
+    # Sums of squares of what is left without the first 0, 1, 2, ... of the loudest.
+    squares = np.cumsum(loudest[::-1] ** 2)[::-1] + rest
+    typical = np.sqrt(squares / np.arange(size, size - len(above), -1))
+    quiet = np.append(loudest <= np.maximum(limit, TYPICAL * typical), True)
+    count = max(min(int(np.argmax(quiet)), most), unknown)
+    return largest(scores, max(count, int(cheapest(scores) * size)))
+
+
+def in_parts(scores: np.ndarray) -> Any:
+    """Consecutive parts of it, as numbers that may be squared."""
+    for first in range(0, len(scores), PIECE):
+        yield scores[first : first + PIECE].astype(float)
+
+
+def largest(scores: np.ndarray, count: int) -> np.ndarray:
+    """The rows with the largest scores, in ascending order."""
+    return np.sort(np.argpartition(scores, -count)[-count:]) if count else np.zeros(0, np.int64)
+
+
+def cheapest(scores: np.ndarray) -> float:
+    """What share of the rows to read always: theirs, and the race's by Prop. 7, cost least.
+
+    For a decision on a nat at usual places, where residuals are some half of the scores.
+    """
+    size, costs = len(scores), []
+    ordered = 0.5 * np.minimum(np.sort(scores[:: 1 + size // SORTED]).astype(float), LARGEST)
+    for share in SHARES:
+        rest = ordered[: len(ordered) - int(share * len(ordered))]
+        spread = size * float(np.mean(rest * rest))
+        gap = 1.0 / np.sqrt(size * max(spread, 1e-300))
+        costs.append(2.0 * share * size + expected_pulls(gap, size, 2))
+    return SHARES[int(np.argmin(costs))]
+
+
+def pieces(size: int) -> Any:
+    """Consecutive rows, in the type that compiled code takes them in."""
+    kind = np.int32 if size < 2**31 else np.int64
+    for first in range(0, size, PIECE):
+        yield np.arange(first, min(first + PIECE, size), dtype=kind)
+
+
+# ------------------------------------------------------------ scores without known predictors
+def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> None:
+    """Raise the scores of rows to what the log likelihood itself shows along some lines.
+
+    One line for each coordinate: where the posterior mean of all others goes when this one moves.
+    The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
+    with the third power of the distance, and is reckoned back to AWAY.
+    """
+    model = probes.model
+    ints = configuration(probes.strides, table)
+    centre, ways, place = lines(probes, sums, table, ints)
+    run = Run(ints, centre[0].copy(), np.zeros(0, dtype=np.int64))
+    trial = make_trial(
+        model, run, whole_state(centre.shape[1]), model.size, np.tile(centre, (5, 1))
+    )
+    read = gathered(model_sources(model, touched=False).rewards)
+    middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
+    with np.errstate(all="ignore"):
+        for rows in pieces(model.size):
+            read(trial, 0, rows, middle[rows[0] : rows[-1] + 1])
+            bar.update(len(rows) / (len(ways) + 1))
+        for way in ways:
+            for halving in range(HALVINGS + 1):
+                points, allowed = place(way * 0.5**halving)
+                if not allowed:
+                    continue
+                trial.candidates[1:] = points
+                for rows in pieces(model.size):
+                    off[rows] = residuals_at(read, trial, rows, middle[rows])
+                if np.count_nonzero(np.isinf(off)) <= MOST * model.size:
+                    far = FAR * 0.5**halving
+                    np.fmax(scores, (AWAY / far) ** 3 * off, out=scores)
+                    break
+            bar.update(model.size / (len(ways) + 1))
+
+
+def residuals_at(read, trial, rows, middle) -> np.ndarray:
+    """The larger residual of each row at the two ends of a line; infinite where it is no number."""
+    up, down, high, low = values = np.zeros((4, len(rows)))
+    for k in range(4):
+        read(trial, 1 + k, rows, values[k])
+    slope, bend = 0.5 * (up - down), 0.5 * (up + down) - middle
+    curve = middle + FAR * FAR * bend
+    off = np.fmax(np.abs(high - curve - FAR * slope), np.abs(low - curve + FAR * slope))
+    return np.where(np.isfinite(high + low + curve + slope), np.minimum(off, LARGEST), np.inf)
+
+
+def lines(probes: Probes, sums, table: int, ints) -> tuple[np.ndarray, np.ndarray, Any]:
+    """(the reference, steps of a standard deviation, place).
+
+    place(way): the four points 1, -1, FAR and -FAR ways off; and do they lie where the parameters
+    may be.
+    """
+    model, fit = probes.model, probes.fits[table]
+    at = np.array([1.0, -1.0, FAR, -FAR])[:, None]
+    if is_about(model, fit, ints, probes.strides):
+        factor, lift = fit.factor, fit.coordinates.lift
+
+        def place(way):
+            values, densities, _ = lift(fit.mean + at * way)
+            return values, bool(np.all(densities > -np.inf))
+
+        centre = lift(fit.mean)[0]
+    else:
+        used, point = used_of(model, ints), sums.points[table]
+        factor, centre = np.linalg.inv(sums.metric[table][:used, :used]), point[None]
+        # Directions in which the likelihood is flat would lead out of this world.
+        limit = np.abs(point[:used]) + 1.0
+
+        def place(way):
+            longest = min(1.0, float((limit / np.maximum(FAR * np.abs(way), 1e-300)).min()))
+            values = np.tile(point, (4, 1))
+            values[:, :used] += at * longest * way
+            return values, all(is_inside(model, value, ints) for value in values)
+
+    covariance = factor @ factor.T
+    return centre, (covariance / np.sqrt(np.diag(covariance))).T, place
+
+
+def is_inside(model, floats, ints) -> bool:
+    """Does every continuous block lie within its constraint."""
+    for v in model.variables.values():
+        given = v.constraint
+        if not v.support:
+            part = floats[v.block.start : v.block.start + v.length(ints)]
+            if not np.all((given.low < part) & (part < given.high)):
+                return False
+    return True

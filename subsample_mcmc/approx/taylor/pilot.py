@@ -1,0 +1,204 @@
+"""What residuals look like around the reference: their size, and the rows they are largest at."""
+
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.control import Controls
+from subsample_mcmc.approx.taylor.polynomial import make_polynomial, polynomial_mean, whole_sum
+from subsample_mcmc.approx.taylor.references import configuration, streamed, whole_state
+from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
+from subsample_mcmc.approx.taylor.sums import Terms
+from subsample_mcmc.kernels.kernel import Run
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.constraints import ROOTS
+from subsample_mcmc.target.rewards import make_trial, model_sources, place
+
+POINTS = 24  # drawn around the reference
+ROWS = 4096  # read at each of them
+MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
+SAFETY = 2.0  # times the largest residuals seen: what is believed of others
+WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
+
+
+class Probes(NamedTuple):
+    """What the probes of all configurations share."""
+
+    model: Any
+    source: Any
+    strides: np.ndarray
+    fits: list  # what the references came from, by configuration
+
+
+class Probe:
+    """Residuals at points around the reference of one configuration, callable from Python."""
+
+    def __init__(self, probes: Probes, sums, table: int, outliers, points=None):
+        model, source, strides, fits = probes
+        ints = configuration(strides, table)
+        if points is None:
+            points = around(model, sums, table, fits[table], ints, strides)
+        points = np.concatenate([sums.points[table][None], points])
+        own = make_polynomial(model, sums, strides, len(points), source)
+        controls = Controls(
+            model.size, np.zeros(len(points)), np.zeros(len(points)), outliers, np.zeros(CHUNK),
+            0, 0, np.zeros(1, dtype=np.int64), own,
+        )  # fmt: skip
+        run = Run(ints, sums.points[table].copy(), np.zeros(0, dtype=np.int64))
+        block = whole_state(points.shape[1])
+        self.model, self.outliers = model, outliers
+        self.trial = make_trial(model, run, block, model.size, points, None, controls)
+        self.arms = range(1, len(points))
+        self.read, self.own = reader(source.residuals), own
+        self.total = streamed(model_sources(model, touched=False).total)
+
+    def size(self, arm: int) -> float:
+        """Distance of a point from the reference."""
+        return float(self.own.sizes[arm])
+
+    def residuals(self, arm: int, rows: np.ndarray) -> np.ndarray:
+        """Residuals of a point less those of the reference."""
+        found = np.zeros((2, len(rows)))
+        with np.errstate(all="ignore"):
+            for first in range(0, len(rows), CHUNK):
+                part = slice(first, first + CHUNK)
+                self.read(self.trial, arm, rows[part], found[0, part])
+                self.read(self.trial, 0, rows[part], found[1, part])
+        return found[0] - found[1]
+
+    def whole(self, arm: int) -> float:
+        """The sum of the residuals of all rows, by the exact total."""
+        trial, size, known = self.trial, self.model.size, streamed(known_sum)
+        with np.errstate(all="ignore"):
+            one, none = (self.total(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
+        return float(one - none)
+
+
+def is_about(model, fit, ints, strides) -> bool:
+    """Is this a fit of all continuous blocks, in this configuration of the discrete ones."""
+    every = tuple(name for name, v in model.variables.items() if not v.support)
+    if getattr(fit, "blocks", ()) != every:
+        return False
+    own = [np.ravel(fit.state[name]) for name, v in model.variables.items() if v.support]
+    seen = strides > 0
+    return not own or bool(np.array_equal(np.concatenate(own)[seen], ints[seen]))
+
+
+def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
+    """Continuous values drawn from a fit; widths: of its standard deviations, one after another."""
+    steps = np.random.default_rng(0).standard_normal((count, len(fit.mean))) @ fit.factor.T
+    u = fit.mean + np.resize(widths, count)[:, None] * steps
+    for kind, _, _, a, b, _, _ in fit.coordinates.parts.values():
+        u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
+    values, _, slopes = fit.coordinates.lift(u)
+    return values[slopes > -np.inf]
+
+
+def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
+    """Points near a reference: of the fit, if it is one of all continuous blocks."""
+    rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
+    if is_about(model, fit, ints, strides):
+        return drawn(fit, POINTS, WIDTHS)
+    used = sums.used[table]
+    steps = rng.standard_normal((POINTS, used))
+    steps *= (np.resize(WIDTHS, POINTS) * sqrt(used) / np.linalg.norm(steps, axis=1))[:, None]
+    away = np.zeros((POINTS, d))
+    away[:, :used] = np.linalg.solve(sums.metric[table][:used, :used], steps.T).T
+    # Directions in which the likelihood is flat would lead out of this world.
+    limit = np.abs(sums.points[table]) + 1.0
+    away *= np.minimum(1.0, limit / np.maximum(np.abs(away), 1e-300)).min(axis=1)[:, None]
+    return sums.points[table] + away
+
+
+@jit(inner=True)
+def known_sum(trial, arm, unused):
+    """The sum of h over all rows."""
+    place(trial, arm)
+    return whole_sum(trial, arm)
+
+
+_readers: dict[Any, Any] = {}
+
+
+def reader(residuals) -> Any:
+    """read(trial, arm, rows, out), callable from Python."""
+    if residuals not in _readers:
+
+        @jit
+        def read(trial, arm, rows, out):
+            place(trial, arm)
+            polynomial_mean(trial, arm)
+            residuals(trial, arm, rows, out)
+
+        _readers[residuals] = read
+    return _readers[residuals]
+
+
+def pilot(probes: Probes, sums, outliers) -> bool:
+    """Write the remainders that were seen, with a margin, into the limits; False if none was."""
+    model, source = probes.model, probes.source
+    rng = np.random.default_rng(1)
+    rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
+    kind = np.int32 if model.size < 2**31 else np.int64
+    rows = np.setdiff1d(rows, outliers).astype(kind)
+    order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
+    raced = model.size - len(outliers)
+    for table in range(len(sums.points) if len(rows) else 0):
+        probe = Probe(probes, sums, table, outliers)
+        # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
+        seen, squares, units = np.zeros(4), [], []
+        for arm in probe.arms:
+            found = probe.residuals(arm, rows)
+            if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
+                continue
+            unit, out = probe.size(arm) ** order / factorial, 0.0
+            left = both = raced * np.abs(found).mean()
+            squares.append((found @ found) / len(found))
+            units.append((unit, probe.own.guesses[arm, 1]))
+            if model.size <= MOST:
+                left = both = probe.whole(arm)
+            if len(outliers):
+                out = float(probe.residuals(arm, outliers.astype(kind)).sum())
+                left, both = (left - out, both) if model.size <= MOST else (left, both + abs(out))
+            each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
+            seen = np.fmax(seen, np.array(each) / unit)
+        write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
+        if squares:
+            ratios = np.sqrt(squares)[:, None] / np.array(units)  # none, where nothing was learnt
+            sums.raced.limits[table, 6] = np.median(ratios[:, 0])
+            ratios = ratios[ratios[:, 1] > 0.0, 1]
+            sums.learnt.spreads[table] = np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
+        if len(outliers):
+            write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
+    return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
+
+
+def study(probes: Probes, sums) -> None:
+    """Learn what whole sums leave over, where exact ones are cheap enough."""
+    count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
+    for table, fit in enumerate(probes.fits):
+        ints = configuration(probes.strides, table)
+        if count >= FEW and is_about(probes.model, fit, ints, probes.strides):
+            probe = Probe(probes, sums, table, none, drawn(fit, count))
+            left = np.array([probe.whole(arm) for arm in probe.arms])
+            own, used = probe.own, sums.used[table]
+            steps, third = own.steps[1:], np.zeros(len(left))
+            if len(sums.whole.cubes):
+                third = steps_cubed(sums.whole.s3[table], steps, used)
+            learn(sums.learnt, table, steps, own.sizes[1:], third, left)
+
+
+def steps_cubed(s3: np.ndarray, steps: np.ndarray, used: int) -> np.ndarray:
+    """Third-order terms of the polynomial."""
+    b, c = np.tril_indices(used)
+    return np.array([d[:used] @ (s3[:used, : len(b)] @ (d[b] * d[c])) / 6.0 for d in steps])
+
+
+def write(parts: Terms, table: int, seen: np.ndarray, known: bool, size: int) -> None:
+    """Keep what was seen of one configuration; what is proved stays."""
+    if not known:
+        parts.limits[table, :2] = seen[:2]
+        parts.limits[table, 3] = 1e-13 * (1.0 + abs(parts.s0[table]) / size)
+    parts.limits[table, 4:6] = seen[[0, 2]]

@@ -1,0 +1,300 @@
+"""A polynomial per datum, summed over all data once: h(x, n) and sum_n h(x, n) in O(d^2).
+
+Around a reference x*, with d = x - x* over all continuous blocks, the sum over data is
+s0 + s1'd + d' s2 d / 2 (+ a third-order term), one set of sums for each configuration of the
+discrete blocks. Distances from the reference are a = |B d|, B'B = -s2 the curvature of the log
+likelihood: in the posterior a^2 is about the number of parameters, whatever N is.
+
+Sums come twice where some rows are always read: over the rows that are raced, and over all.
+"""
+
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.control import ControlFunctions
+from subsample_mcmc.approx.taylor.remainder import guess
+from subsample_mcmc.approx.taylor.sums import Sums
+from subsample_mcmc.numerics.jit import FLAGS, jit
+
+# Times the typical spread of residuals: for races among all rows, and with a small delta.
+HEAVY, CAREFUL = 2.0, 3.0
+
+
+class Polynomial(NamedTuple):
+    """The arrays of one chain."""
+
+    sums: Sums
+    strides: np.ndarray  # which configuration a discrete state is: sum of strides times values
+    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
+    ints: np.ndarray  # behind it
+    floats: np.ndarray
+    steps: np.ndarray  # (arms, d) x - x*
+    scaled: np.ndarray  # (arms, d) B (x - x*)
+    sizes: np.ndarray  # (arms,) a
+    tables: np.ndarray  # (arms,) the configuration; -1: nothing known yet
+    values: np.ndarray  # (arms,) the sum of h there, over all rows
+    guesses: np.ndarray  # (arms, 2) what it leaves over, as learnt, and how much that may be off
+    pairs: np.ndarray  # scratch: products of two steps
+    source: Any  # what the residuals need
+
+
+def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial:
+    """Arrays of one chain over sums that all share; source.bind gives those of the residuals."""
+    ints, floats = model.ints.copy(), sums.points[0].copy()
+    d = len(floats)
+    return Polynomial(
+        sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
+        np.zeros((arms, d)), np.zeros(arms), np.full(arms, -1), np.zeros(arms),
+        np.zeros((arms, 2)),
+        np.zeros(d * (d + 1) // 2), source.bind(ints, floats),
+    )  # fmt: skip
+
+
+@jit(inner="always")
+def table_of(own, ints):
+    """Which configuration of the discrete blocks this is."""
+    value = 0
+    for i in range(len(own.strides)):
+        value += own.strides[i] * ints[i]
+    return value
+
+
+@jit(inner="always")
+def locate(own, ints, table):
+    """Put the reference state where the arm in hand has its reference."""
+    for i in range(len(ints)):
+        own.ints[i] = ints[i]
+    for j in range(len(own.floats)):
+        own.floats[j] = own.sums.points[table, j]
+
+
+@jit(flags=FLAGS, inner=True)
+def value_at(s1, s2, d):
+    """s1'd + d' s2 d / 2."""
+    total = 0.0
+    for i in range(np.uint64(len(d))):
+        row = 0.0
+        for j in range(np.uint64(len(d))):
+            row += s2[i, j] * d[j]
+        total += d[i] * (s1[i] + 0.5 * row)
+    return total
+
+
+@jit(flags=FLAGS, inner=True)
+def cubic_at(cubes, d, pairs):
+    """The third-order term: x_i times the products of all pairs up to i."""
+    total, at, first = 0.0, np.uint64(0), np.uint64(0)
+    for i in range(np.uint64(len(d))):
+        for k in range(np.uint64(i + 1)):
+            pairs[at + k] = d[i] * d[k]
+        at += np.uint64(i + 1)
+        row = 0.0
+        for q in range(at):
+            row += cubes[first + q] * pairs[q]
+        first += at
+        total += d[i] * row
+    return total / 6.0
+
+
+@jit(flags=FLAGS, inner=True)
+def apply(matrix, d, out, used):
+    """out = matrix d; return its squared length. Beyond the first `used` both are zeros."""
+    total = 0.0
+    for i in range(np.uint64(used)):
+        row = 0.0
+        for j in range(np.uint64(used)):
+            row += matrix[i, j] * d[j]
+        out[i] = row
+        total += row * row
+    return total
+
+
+@jit(inner="always")
+def stands(own, trial, arm, table):
+    """Is what is known of an arm about the state as it is: the same numbers, to the last bit."""
+    if own.tables[arm] != table:
+        return False
+    for j in range(len(own.floats)):
+        if own.steps[arm, j] != trial.floats[j] - own.sums.points[table, j]:
+            return False
+    return True
+
+
+@jit(inner="always")
+def sum_of(own, parts, table, steps):
+    """(the polynomial of some rows, its third-order term)."""
+    used, cubic = own.sums.used[table], 0.0
+    value = parts.s0[table] + value_at(parts.s1[table], parts.s2[table], steps[:used])
+    if len(parts.cubes) > 0:
+        cubic = cubic_at(parts.cubes[table], steps[:used], own.pairs)
+    return value + cubic, cubic
+
+
+@jit(inner="always")
+def whole_sum(trial, arm):
+    """Sum of h over all rows, at the arm that stands in the state."""
+    own = trial.control.own
+    table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
+    if stands(own, trial, arm, table):  # it was rejected, or did not move
+        return own.values[arm]
+    if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+        for j in range(len(steps)):
+            steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
+        own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
+        own.values[arm] = own.values[1 - arm]
+        own.guesses[arm, 0], own.guesses[arm, 1] = own.guesses[1 - arm, 0], own.guesses[1 - arm, 1]
+        return own.values[arm]
+    own.tables[arm] = table
+    for j in range(len(steps)):
+        steps[j] = trial.floats[j] - own.sums.points[table, j]
+    used = own.sums.used[table]
+    size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
+    value, cubic = sum_of(own, own.sums.whole, table, steps)
+    own.sizes[arm], own.values[arm] = size, value
+    more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
+    own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
+    return value
+
+
+@jit(inner="always")
+def guessed_sum(trial, arm):
+    """Sum of l over all rows: that of h, and what was learnt of the rest."""
+    return whole_sum(trial, arm) + trial.control.own.guesses[arm, 0]
+
+
+@jit(inner="always")
+def polynomial_mean(trial, arm):
+    """Sum of h over the raced rows, at the arm that stands in the state."""
+    value, own = whole_sum(trial, arm), trial.control.own
+    if len(trial.control.outliers) == 0:
+        return value
+    return sum_of(own, own.sums.raced, own.tables[arm], own.steps[arm])[0]
+
+
+@jit(inner="always")
+def distance(trial, arm):
+    """a^2 per parameter."""
+    own = trial.control.own
+    return own.sizes[arm] * own.sizes[arm] / own.sums.used[own.tables[arm]]
+
+
+@jit(inner="always")
+def remainder(parts, table, size, which):
+    """Bound of a residual at distance `size`, by the limits that column `which` holds."""
+    power = size * size * size / 6.0
+    if len(parts.cubes) > 0:
+        power *= size / 4.0
+    growth = min(parts.limits[table, 2] * size, 700.0)
+    return parts.limits[table, which] * power * exp(growth)
+
+
+@jit(inner="always")
+def apart(trial, i, j, parts, which):
+    """Bound of |residual_i - residual_j| by one of the limits.
+
+    |R(x_i) - R(x_j)| is at most both remainders together, and at most |x_i - x_j| times the
+    largest gradient of R on the way, which is a remainder of one order less.
+    """
+    own = trial.control.own
+    a, b = own.sizes[i], own.sizes[j]
+    first, second = own.tables[i], own.tables[j]
+    bound = remainder(parts, first, a, which) + remainder(parts, second, b, which)
+    if first == second and max(a, b) > 0.0:
+        square = 0.0
+        for k in range(own.sums.used[first]):
+            gap = own.scaled[i, k] - own.scaled[j, k]
+            square += gap * gap
+        far = max(a, b)
+        order = 4.0 if len(parts.cubes) > 0 else 3.0
+        bound = min(bound, remainder(parts, first, far, which) * order * sqrt(square) / far)
+    return bound
+
+
+@jit(inner="always")
+def reach(trial, i, j, each, everything):
+    """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
+    own = trial.control.own
+    parts = own.sums.whole if everything else own.sums.raced
+    rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
+    bound = apart(trial, i, j, parts, 1 if each else 0)
+    if everything:  # what was learnt stands among the offsets
+        bound += abs(own.guesses[i, 0]) + abs(own.guesses[j, 0])
+    return bound + (rounding if each else rounding * trial.control.size)
+
+
+@jit(inner="always")
+def estimate(trial, i, j, everything):
+    """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
+    own, learnt = trial.control.own, trial.control.own.sums.learnt
+    if everything:
+        which = trial.control.likely  # 1: careful, 2: at a stated risk
+        doubt = own.guesses[i, 1] * learnt.doubts[own.tables[i], 3 - which]
+        doubt += own.guesses[j, 1] * learnt.doubts[own.tables[j], 3 - which]
+        if doubt < np.inf:
+            limits = own.sums.whole.limits[:, 3]
+            return doubt + max(limits[own.tables[i]], limits[own.tables[j]]) * trial.control.size
+        if len(trial.control.outliers) > 0:  # no pilot knows the directions in which they decide
+            return np.inf
+    parts = own.sums.whole if everything else own.sums.raced
+    rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
+    return apart(trial, i, j, parts, 5) + rounding * trial.control.size
+
+
+@jit(inner="always")
+def spread(trial, i, j):
+    """How widely residuals of two arms differ over the raced rows.
+
+    Typically; more where rows with large residuals are among them, or where delta is small.
+    """
+    wide = 1.0 if len(trial.control.outliers) > 0 else HEAVY
+    if trial.control.likely == 1:
+        wide = CAREFUL
+    own, known = trial.control.own, trial.control.own.sums.learnt.spreads
+    first, second = known[own.tables[i]], known[own.tables[j]]
+    if first > 0.0 and second > 0.0:
+        one, two = first * own.guesses[i, 1], second * own.guesses[j, 1]
+        if one + two < np.inf:
+            return wide * sqrt(one * one + two * two)
+    return wide * apart(trial, i, j, own.sums.raced, 6)
+
+
+@jit(inner="always")
+def trusted(trial, arm):
+    """Are residuals likely to vary less than log likelihoods do.
+
+    Their sum by less than sqrt(N) a: the spread of what a race without control variate estimates.
+    """
+    own = trial.control.own
+    a = own.sizes[arm]
+    limit = sqrt(trial.control.size) * max(a, 1.0)
+    return remainder(own.sums.raced, own.tables[arm], a, 4) <= limit
+
+
+@jit(inner="always")
+def add_gradient(own, trial, start, out):
+    """Write the derivatives of s(x), over all data, by the floats start .. start + len(out)."""
+    table, known = table_of(own, trial.ints), own.sums.whole
+    s1, s2, s3, steps = known.s1, known.s2, known.s3, own.steps[0][: own.sums.used[table]]
+    own.tables[0] = -1  # these steps are not those of a decision
+    for j in range(len(steps)):
+        steps[j] = trial.floats[j] - own.sums.points[table, j]
+    for i in range(len(out)):
+        value = s1[table, start + i]
+        for j in range(len(steps)):
+            value += s2[table, start + i, j] * steps[j]
+        if len(s3) > 0:
+            at = 0
+            for j in range(len(steps)):
+                for k in range(j + 1):
+                    value += 0.5 * s3[table, start + i, at] * steps[j] * steps[k]
+                    at += 1
+        out[i] = value
+
+
+def polynomial_functions(residuals) -> ControlFunctions:
+    """The compiled half of a control variate whose sums are a polynomial."""
+    return ControlFunctions(
+        polynomial_mean, residuals, reach, distance, trusted, estimate, spread, guessed_sum
+    )

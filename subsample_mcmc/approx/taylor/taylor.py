@@ -1,0 +1,274 @@
+"""sm.Taylor: a polynomial in the parameters for every datum, around a reference point.
+
+At posterior scale log likelihoods of neighbouring states differ by a nat in all, N small terms
+that nearly cancel: no subsample resolves that. Their Taylor polynomials differ by almost the same,
+and sum to numbers that are known. What is left to race falls with the third power of the distance
+from the reference, or the fourth: at N = 10^6 it is often so small that no datum need be read.
+(Bardenet, Doucet & Holmes 2017; Chen & Ghahramani 2016, section 3.4.)
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from subsample_mcmc.approx.control import Control, ControlFunctions
+from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
+from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
+from subsample_mcmc.approx.taylor.derivatives_user import Given
+from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
+from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
+from subsample_mcmc.approx.taylor.polynomial import (
+    Polynomial,
+    add_gradient,
+    make_polynomial,
+    polynomial_functions,
+)
+from subsample_mcmc.approx.taylor.references import (
+    configuration,
+    configurations,
+    references_of,
+    sites_seen,
+    strides_of,
+    used_of,
+)
+from subsample_mcmc.approx.taylor.remainder import nothing
+from subsample_mcmc.approx.taylor.sums import Sums, metric_of, terms
+from subsample_mcmc.numerics.progress import Bar
+
+TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
+CUBIC = 40  # parameters up to which third order is the default
+PATIENT = 2.0  # seconds after which a progress bar appears
+
+
+class Keep:
+    """Weights of rows first .. last - 1: 1, or 0 for those that every decision reads."""
+
+    def __init__(self, outliers: np.ndarray):
+        self.outliers = outliers
+
+    def __call__(self, first: int, last: int) -> np.ndarray:
+        weights = np.ones(last - first)
+        low, high = np.searchsorted(self.outliers, (first, last))
+        weights[self.outliers[low:high] - first] = 0.0
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Taylor(Control):
+    """A control variate: the Taylor polynomial of every datum's log likelihood at a reference.
+
+    Pass it as control= to Gibbs, Metropolis, Langevin or Slice; one object serves all of them.
+
+    fit: sm.laplace(model), or a dict of the continuous blocks' values: the reference, near the
+        posterior mode. A list of them gives one to each configuration of the discrete blocks, in
+        the order of their values (the last block's last site changes fastest).
+    order: 2, or 3 where the model has sm.Predictors. Default: 3 for those with at most 40
+        parameters (a decision costs parameters^3 / 6 multiplications), else 2.
+    derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
+        the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
+        them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
+        points, which takes no thought, and as many evaluations a datum.
+    outliers: rows that are read by every decision which the sums alone do not settle. "auto":
+        those by which a decision may turn and that a batch seldom meets, such as the rows of a rare
+        level or of a huge covariate, found beforehand by what the residual of each row may come
+        to; and as many more as pay. Or a share of the data, those with the largest residuals. 0.0
+        trusts the batches, and races may then err far more often than delta.
+    predict: let the known size of the residuals rule out arms before any datum is read. With
+        Predictors(remainder=...) that is proved, and used by all rules; otherwise it is estimated
+        from a pilot, and used by rules that are asymptotic anyway.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta"]["predicted"].mean() > 0.9)  # decisions that read no data
+        True
+    """
+
+    fit: Any
+    order: int | None = None
+    derivatives: Any = None
+    outliers: Any = "auto"
+    predict: bool = True
+    anchor: ClassVar[bool] = True
+    compiled: ClassVar[tuple[str, ...]] = ("source", "functions")
+
+    def __post_init__(self):
+        if self.order not in (None, 2, 3):
+            raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
+        text = isinstance(self.outliers, str)
+        if (text and self.outliers != "auto") or (not text and not 0.0 <= self.outliers <= 0.5):
+            raise ValueError(
+                f'outliers={self.outliers!r}: give a share of the data, 0 .. 0.5, or "auto".'
+            )
+        object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
+
+    def __repr__(self) -> str:
+        more = f", outliers={self.outliers!r}" if self.outliers != "auto" else ""
+        return f"Taylor(order={self.order}{more})"
+
+    def text(self, model=None) -> str:
+        """Its order is that for the model."""
+        return repr(self if model is None else replace(self, order=self.order_of(model)))
+
+    def order_of(self, model) -> int:
+        """The order for a model."""
+        if self.order is not None:
+            return self.order
+        simple = model.predictors is not None and self.derivatives is None
+        return 3 if simple and len(model.floats) <= CUBIC and cubic(model) else 2
+
+    # ------------------------------------------------------------------------------- the seam
+    def check(self, model, block: str) -> None:
+        """Refuse models with too many configurations, or another model than the fit's."""
+        count = configurations(model)
+        if count > TABLES:
+            discrete = [n for n, v in model.variables.items() if v.support]
+            wide = [n for n in discrete if sites_seen(model, model.variables[n]).any()]
+            raise ValueError(
+                f"the discrete blocks {wide} have {count if count < 10**9 else 'more than 10^9'} "
+                "configurations, and each would need "
+                f"sums of its own: Taylor serves at most {TABLES}. Decide by selector=sm.Exact(), "
+                "or sum the discrete blocks out of the likelihood. (Blocks that log_likelihood "
+                "never reads as state.name do not count, nor sites to which touches gives none.)"
+            )
+        if len(model.floats) == 0:
+            raise ValueError("the model has no continuous block: there is nothing to expand in.")
+        references_of(self.fit, model, count)
+        if self.order == 3 and (self.derivatives is not None or model.predictors is None):
+            raise ValueError(
+                "order=3 needs a model of sm.Predictors; other sources of derivatives stop at 2."
+            )
+
+    def functions(self, model) -> ControlFunctions:
+        """The compiled half."""
+        made = self.prepared(model)
+        if "functions" not in made:
+            made["functions"] = polynomial_functions(self.source(model).residuals)
+        return made["functions"]
+
+    def bind(self, model, arms: int) -> Polynomial:
+        """Arrays of one chain."""
+        made = self.prepared(model)
+        return make_polynomial(model, made["sums"], made["strides"], arms, self.source(model))
+
+    def always_read(self, model) -> np.ndarray:
+        """Rows that every decision reads."""
+        return self.prepared(model)["outliers"]
+
+    def gradient(self) -> Any:
+        """Compiled; it reads no data."""
+        return add_gradient
+
+    def proved(self, model) -> bool:
+        """Are remainders bounded."""
+        return self.source(model).known()
+
+    def known(self, model) -> bool:
+        """May arms be ruled out before a datum is read."""
+        return self.predict and bool(self.prepared(model)["measured"])
+
+    def wanted(self) -> str:
+        """What a proof would need."""
+        return self.made["source"].needs if "source" in self.made else Stencil.needs
+
+    # ---------------------------------------------------------------------------- preparation
+    def prepared(self, model) -> dict[str, Any]:
+        """Sums, metric, remainders and outliers of a model: made once, kept in the object."""
+        if "sums" not in self.made_for(model):
+            self.prepare(model)
+        return self.made
+
+    def source(self, model) -> Any:
+        """Where derivatives come from."""
+        self.prepared(model)
+        if "source" not in self.made:  # after it was unpickled
+            self.made["source"] = self.new_source(model, self.made["references"])
+            self.made["source"].restore(self.made["kept"])
+        return self.made["source"]
+
+    def new_source(self, model, references: list[np.ndarray]) -> Any:
+        """The best source of derivatives there is."""
+        several = len(references) > 1
+        if self.derivatives is not None:
+            return Given(model, self.derivatives, several)
+        if model.predictors is not None:
+            return Linear(model, self.order_of(model), several, references[0])
+        return Stencil(model, len(references))
+
+    def prepare(self, model) -> None:
+        """One or two passes over the data for each configuration of the discrete blocks."""
+        count, strides = configurations(model), strides_of(model)
+        references = references_of(self.fit, model, count)
+        source = self.new_source(model, references)
+        outliers, scores = np.zeros(0, dtype=np.int64), None
+        if self.outliers == "auto":
+            scores = np.zeros(model.size, dtype=np.float32)
+        made = {"model": model, "strides": strides, "references": references, "source": source}
+        sums = self.add_up(model, source, references, strides, outliers, scores=scores)
+        several = isinstance(self.fit, list | tuple)
+        probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
+        if scores is not None:
+            self.score(probes, sums, scores)
+            outliers = loud(scores)
+        elif self.outliers:
+            outliers = influential(probes, sums, self.outliers)
+        if len(outliers):
+            sums = self.add_up(model, source, references, strides, outliers, sums)
+        if self.predict:
+            study(probes, sums)
+        measured = pilot(probes, sums, outliers)
+        self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
+
+    def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
+        """What the residual of each row may come to, where no bound has said so."""
+        model, source = probes.model, probes.source
+        if source.known():
+            return
+        total = model.size * len(sums.points)
+        bar = Bar(total=total, desc="rows that matter", unit="row", unit_scale=True, delay=PATIENT)
+        with bar:
+            for table in range(len(sums.points)):
+                if isinstance(source, Linear):
+                    ints, used = configuration(probes.strides, table), sums.used[table]
+                    inverse = np.zeros_like(sums.metric[table])
+                    inverse[:used, :used] = np.linalg.inv(sums.metric[table][:used, :used])
+                    source.score(ints, sums.points[table], bar, inverse, scores)
+                else:
+                    score_lines(probes, sums, table, scores, bar)
+
+    def add_up(self, model, source, references, strides, outliers, full=None, scores=None) -> Sums:
+        """The sums over all rows but the outliers; full: those over all rows.
+
+        Their metric stays: without its outliers a direction may look flat, and no distance would
+        measure it.
+        """
+        d, keep, parts = len(model.floats), Keep(outliers), []
+        total = model.size * len(references) * (2 if source.known() else 1)
+        bar = Bar(total=total, desc="control variate", unit="row", unit_scale=True, delay=PATIENT)
+        with bar:
+            for table, reference in enumerate(references):
+                ints = configuration(strides, table)
+                s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
+                used, metric, inverse = used_of(model, ints), *np.zeros((2, d, d))
+                if full is None:
+                    made = metric_of(-s2[:used, :used])
+                    metric[:used, :used], inverse[:used, :used] = made
+                else:
+                    metric = full.metric[table]
+                    inverse[:used, :used] = np.linalg.inv(metric[:used, :used])
+                limits = np.zeros(7)
+                if source.known():
+                    limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
+                s0 = s0 if source.constant else 0.0
+                parts.append((reference, used, metric, s0, s1, s2, s3, limits))
+        each = map(np.array, zip(*parts, strict=True))
+        points, lengths, metrics, s0s, s1s, s2s, s3s, limits = each
+        third = s3s if source.order > 2 else np.zeros((0, d, 1))
+        found = terms(s0s, s1s, s2s, third, limits)
+        learnt = full.learnt if full else nothing(len(points), d)
+        return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)

@@ -1,0 +1,1 @@
+"""Best-arm strategies as selectors of decisions."""

@@ -1,0 +1,1 @@
+"""Strategies that sm.identify plays: one file per idea."""

@@ -1,0 +1,190 @@
+"""The command `subsample-mcmc`: what it understands, and how it ends.
+
+Exit codes: 0 done; 1 it failed, one line on stderr says why; 2 it was not understood; 130 Ctrl-C.
+Results go to stdout, progress to stderr.
+"""
+
+import argparse
+import difflib
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+
+from subsample_mcmc.cli import papers, scripts, stored
+from subsample_mcmc.version import __version__
+
+FAILED, MISUSED = 1, 2
+EXAMPLES = """\
+examples:
+  subsample-mcmc demo                            choose an ARCH model: figures in ./results/arch
+  subsample-mcmc demo --help                     its options, such as --data BARS.csv
+  subsample-mcmc reproduce --list                figures and tables of the papers
+  subsample-mcmc reproduce chen2016-fig5 --quick
+  subsample-mcmc bench draws --quick             what a draw costs on this machine
+  subsample-mcmc report run.nc                   print a report, write run.html
+  subsample-mcmc resume run.nc --script model.py
+  subsample-mcmc cite run.nc                     BibTeX of what a run used
+
+`subsample-mcmc COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 not understood,
+130 stopped by Ctrl-C.
+"""
+AFTER = "Options after NAME go to its script; `%(prog)s NAME --help` lists them."
+RESUME = """\
+FILE holds draws, not code: --script names a Python file that defines `model` and `kernel`, or
+functions of these names without arguments that return them. It is run, but not as __main__: keep
+sm.sample under `if __name__ == "__main__":`. Model, data and kernel must be those of the run, and
+are compared with it. Draws are then the same, bit for bit, as if it had never stopped.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = carried_out(given)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse: help, a version, or a mistake
+        return stop.code if isinstance(stop.code, int) else FAILED
+    except KeyboardInterrupt:
+        complain("stopped by Ctrl-C")
+        return scripts.INTERRUPTED
+    except BrokenPipeError:  # whoever read us, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (OSError, ValueError, TypeError, ImportError, stored.ScriptError) as error:
+        if "--traceback" in itertools.takewhile(lambda word: word.startswith("-"), given):
+            raise
+        complain(str(error) or type(error).__name__)
+        for note in getattr(error, "__notes__", ()):
+            print(note, file=sys.stderr)
+        return FAILED
+
+
+def complain(message: str) -> None:
+    print(f"subsample-mcmc: {message}", file=sys.stderr)
+
+
+def carried_out(given: list[str]) -> int:
+    """What the arguments ask for."""
+    parser, commands = parsers()
+    if not given:
+        parser.print_help()
+        return 0
+    command = next((word for word in given if not word.startswith("-")), "")
+    if command and command not in commands:
+        complain(unknown("command", command, list(commands)))
+        return MISUSED
+    if command == "demo":  # everything after the name is the script's
+        own = given.index("demo") + 1
+        parser.parse_args(given[:own])
+        return demo(given[own:])
+    options = parser.parse_args(given)
+    return options.run(options)
+
+
+def unknown(kind: str, name: str, names: Sequence[str]) -> str:
+    """What to say to a name that is not there."""
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}."
+    return f"no {kind} {name!r}: {hint}"
+
+
+# ------------------------------------------------------------------------------------ commands
+def demo(options: list[str]) -> int:
+    """The ARCH example; it writes to ./results/arch unless told."""
+    if {"-h", "--help"} & set(options):
+        print("subsample-mcmc demo runs examples/arch_model_selection.py; its options:\n")
+    scripts.need(("matplotlib",), "subsample-mcmc demo")
+    return scripts.run_example("arch_model_selection.py", options)
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """A figure or a table of a paper, or the list of them."""
+    name = options.name
+    if options.list or name is None:
+        print(papers.listing())
+        return 0
+    if name not in papers.ENTRIES:
+        known = list(papers.ENTRIES)
+        message = unknown("figure or table", name, known) + " `reproduce --list` describes all."
+        complain(message)
+        return MISUSED
+    entry = papers.ENTRIES[name]
+    if entry.script is None:
+        complain(f"{name} ({entry.shows}) is not reproduced: {entry.missing}.")
+        return FAILED
+    scripts.need(entry.script.needs, name)
+    asked = {"-h", "--help"} & set(options.rest)
+    if not asked:
+        print(f"{name}: {papers.command(entry)} ({entry.script.time})", file=sys.stderr)
+    code = scripts.run_example(entry.script.path, [*entry.script.options, *options.rest])
+    if code == 0 and not asked:
+        place = f"{entry.file}, in the folder above" if entry.file else "the table above"
+        print(f"{name}: {place}")
+    return code
+
+
+def bench(options: argparse.Namespace) -> int:
+    """A benchmark, or the list of them."""
+    known, name = scripts.benchmarks(), options.name
+    if options.list or name is None:
+        width = max(map(len, known)) + 2
+        for key, first in known.items():
+            print(f"{key:{width}}{first}")
+        return 0
+    if name not in known:
+        complain(unknown("benchmark", name, list(known)))
+        return MISUSED
+    return scripts.run_benchmark(name, options.rest)
+
+
+# ------------------------------------------------------------------------------------- options
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of everything, and that of each command."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="subsample-mcmc", description="MCMC that reads only the data it needs.",
+        epilog=EXAMPLES, formatter_class=raw, allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    tell = "also show where an error came from"
+    parser.add_argument("--traceback", action="store_true", help=tell)
+    named = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+
+    def add(name, run, text, **more):
+        described = f"{text[0].upper()}{text[1:]}."
+        named.add_parser(name, help=text, description=described, **more).set_defaults(run=run)
+
+    text = "choose the order of an ARCH model on embedded data, every step subsampled"
+    add("demo", None, text, add_help=False, allow_abbrev=False)
+    for name, run, text in (
+        ("reproduce", reproduce, "make a figure or a table of the papers again"),
+        ("bench", bench, "run a benchmark of the package"),
+    ):
+        add(name, run, text, epilog=AFTER, allow_abbrev=False)
+        which = named.choices[name]
+        which.add_argument("name", nargs="?", metavar="NAME", help="which one; default: --list")
+        which.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        which.add_argument("--list", action="store_true", help="list the names")
+
+    add("report", stored.report, "report on a saved run, also one that is still going on")
+    report = named.choices["report"]
+    report.add_argument("file", metavar="FILE", help="what sm.sample(store=FILE) wrote")
+    where = "where the page with figures goes; default: beside FILE, ending in .html"
+    report.add_argument("--html", metavar="PATH", help=where)
+    report.add_argument("--open", action="store_true", help="open the page in a browser")
+
+    text = "go on with a run that was stopped, or further than was asked for"
+    add("resume", stored.resume, text, epilog=RESUME, formatter_class=raw)
+    resume = named.choices["resume"]
+    resume.add_argument("file", metavar="FILE", help="what sm.sample(store=FILE) wrote")
+    resume.add_argument("--script", metavar="SCRIPT", help="Python file with `model`, `kernel`")
+    resume.add_argument("--draws", type=int, metavar="N", help="the new total per chain")
+    resume.add_argument("--cores", type=int, metavar="N", help="chains at a time; default: all")
+
+    add("cite", stored.cite, "print BibTeX for what a saved run used, or for the package")
+    saved = "a saved run; default: the package's main papers"
+    named.choices["cite"].add_argument("file", nargs="?", metavar="FILE", help=saved)
+    return parser, dict(named.choices)

@@ -1,1 +1,0 @@
-"""Control variates: what is known of every datum's log likelihood before it is read."""

@@ -1,0 +1,1 @@
+"""One decision: selectors, the race, and how a single one is made."""

@@ -1,0 +1,298 @@
+"""One decision and one draw: `choose` and `draw`.
+
+A draw from p(arm) ~ prior(arm) * prod_n f_n(arm) is a decision: add a Gumbel variable to every
+arm's log prior and take the arm with the largest total (Chen & Ghahramani 2016, Eq. 2-3). So
+`draw` is `choose` with fresh Gumbels, and a selector that errs with probability at most delta
+whatever the Gumbels are draws within total variation delta of p (their Proposition 1).
+"""
+
+import pickle
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.decisions.explain import explanation, rewards_at
+from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.rule import ENDINGS
+from subsample_mcmc.decisions.rules.rule import Choice as Record
+from subsample_mcmc.decisions.selector import Selector, sources_of
+from subsample_mcmc.errors import CompileError, compile_message
+from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.bounds import check_population
+from subsample_mcmc.target.population import Population, Table, offsets_of, whole
+
+BLOCK = 4096  # draws whose Gumbels are made at once
+PATIENT = 0.1  # seconds of compiled work between two looks at the keyboard
+SLOW = 2.0  # seconds after which a progress bar appears
+
+
+class Choice(NamedTuple):
+    """One decision: the arm, what it cost, and whether anything was left to chance.
+
+    Example:
+        >>> choice = sm.choose([[0.0, 1.0], [2.0, 3.0]], selector=sm.Exact())
+        >>> int(choice.arm), int(choice.pulls), bool(choice.exact)
+        (1, 4, True)
+    """
+
+    arm: int
+    pulls: int
+    rounds: int
+    exact: bool  # no arm was dropped before all its rows were read: the arm is the argmax
+    dropped_early: int
+    ended: str  # alone, exact, raced, exhausted (all rows read), retreated (streamed the rest)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Many decisions: one entry per draw in every array.
+
+    Example:
+        >>> data = {"y": np.ones(100)}
+        >>> population = sm.Population(lambda data, arm, n: data.y[n] * arm, data, arms=3)
+        >>> draws = sm.draw(population, size=4, selector=sm.Exact(), seed=1)
+        >>> draws.arms.tolist(), draws.share_read
+        ([2, 2, 2, 2], 1.0)
+        >>> draws.to_frame().columns.tolist()[:3]
+        ['arm', 'pulls', 'rounds']
+    """
+
+    arms: np.ndarray
+    pulls: np.ndarray
+    rounds: np.ndarray
+    dropped_early: np.ndarray
+    ended: np.ndarray  # see Choice.ended
+    everything: int  # pulls of an exact draw
+    guarantee: str
+
+    @property
+    def exact(self) -> np.ndarray:
+        """Which draws are free of error whatever the rule."""
+        return self.dropped_early == 0
+
+    @property
+    def share_read(self) -> float:
+        """Rewards read, as a share of those an exact draw reads."""
+        return float(self.pulls.mean()) / self.everything
+
+    def to_frame(self):
+        """One row per draw, as a pandas DataFrame."""
+        import pandas as pd  # a fifth of a second at import, seldom needed
+
+        names = ("arms", "pulls", "rounds", "dropped_early", "ended")
+        return pd.DataFrame({name: getattr(self, name) for name in names}).rename(
+            columns={"arms": "arm"}
+        )
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    def __repr__(self) -> str:
+        names, counts = np.unique(self.ended, return_counts=True)
+        how = ", ".join(f"{n} {name}" for name, n in zip(names, counts, strict=True))
+        return (
+            f"Draws({len(self)} draws, {self.share_read:.3%} of rewards read, "
+            f"{how}; guarantee {self.guarantee!r})"
+        )
+
+
+class Engine(NamedTuple):
+    """A selector bound to a population: compiled loop, numbers, and a pool of scratch arrays."""
+
+    loop: Any
+    params: Any
+    idle: list
+
+
+@helpful
+def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
+    """The arm with the largest total of rewards plus offset, found by reading what is needed.
+
+    rewards: (arms, N) array with shared rows, list of 1-D arrays of any lengths (arms with rows
+    of their own), or sm.Population (whose log prior counts). offsets: one number per arm, -inf
+    excludes it; default zeros, no Gumbels. seed: of the rows that are read.
+
+    Example:
+        >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
+        >>> choice = sm.choose(rewards, seed=1)
+        >>> int(choice.arm), bool(choice.pulls < rewards.size / 20)
+        (2, True)
+        >>> int(sm.choose(rewards, offsets=[0.0, 1e6, 0.0], seed=1).arm)
+        1
+    """
+    population = rewards if isinstance(rewards, Population) else Table(rewards)
+    total = np.zeros(population.arms) if offsets is None else np.asarray(offsets, dtype=float)
+    if total.shape != (population.arms,):
+        raise ValueError(
+            f"offsets has shape {total.shape}: give one number for each of {population.arms} arms."
+        )
+    offsets_of(total, "offsets")
+    total = offsets_of(total + getattr(population, "log_prior", 0.0), "offsets + log_prior")
+    generator = np.random.default_rng(seed)
+    made = many(
+        population, selector or Racing(), generator, lambda lo, hi: total[None, :], 1, False
+    )
+    record = made[0]
+    return Choice(
+        int(record["arm"]), int(record["pulls"]), int(record["rounds"]),
+        bool(record["dropped_early"] == 0), int(record["dropped_early"]), ENDINGS[record["ended"]],
+    )  # fmt: skip
+
+
+@helpful
+def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
+    """Independent draws of an arm, each with fresh Gumbels and fresh rows.
+
+    selector: default Racing(). seed: None, an int, a SeedSequence, or a Generator, which is
+    advanced. The Gumbels do not depend on the selector: with one seed, Exact() and Racing()
+    decide under the same Gumbels. progress: a bar; None shows it when the work takes seconds.
+
+    Example:
+        >>> def log_factor(data, arm, n):
+        ...     return -abs(data.y[n] - data.location[arm])
+        >>> y = np.random.default_rng(0).normal(1.0, 1.0, 50_000)
+        >>> population = sm.Population(log_factor, {"y": y, "location": np.arange(3.0)}, arms=3)
+        >>> draws = sm.draw(population, size=200, seed=1)
+        >>> np.bincount(draws.arms, minlength=3).tolist()
+        [0, 200, 0]
+        >>> bool(draws.share_read < 0.05)
+        True
+    """
+    if not isinstance(population, Population):
+        raise TypeError(
+            f"draw(population={type(population).__name__}): give an sm.Population; for rewards in "
+            "arrays use sm.Population(lambda data, arm, n: data[0][arm, n], (rewards,), arms, N)."
+        )
+    size = whole(size, "size", "the number of draws, at least 1")
+    selector = selector or Racing()
+    generator = np.random.default_rng(seed)
+
+    def gumbels(lo, hi):
+        noise = generator.standard_exponential((hi - lo, population.arms))
+        with np.errstate(divide="ignore"):
+            return population.log_prior - np.log(noise)
+
+    made = many(population, selector, generator, gumbels, size, progress)
+    return Draws(
+        made["arm"].copy(), made["pulls"].copy(), made["rounds"].copy(),
+        made["dropped_early"].copy(), np.array(ENDINGS)[made["ended"]],
+        sum(population.shape.sizes), selector.guarantee,
+    )  # fmt: skip
+
+
+RESULT = np.dtype([(name, np.int64) for name in Record._fields])
+
+
+def many(population, selector, generator, offsets, size, progress) -> np.ndarray:
+    """`size` decisions; Python looks in several times a second for Ctrl-C and the bar."""
+    if not isinstance(selector, Selector):
+        raise TypeError(
+            f"selector={selector!r}: give a selector such as sm.Exact() or sm.Racing()."
+        )
+    # Drawn whether or not the selector reads rows, so that all selectors see the same Gumbels.
+    stream = generator.integers(2**64, size=1, dtype=np.uint64)
+    engine = engine_of(population, selector)
+    scratch = engine.idle.pop() if engine.idle else selector.scratch(population.shape)
+    results = np.zeros((size, len(Record._fields)), dtype=np.int64)
+    bar, started, step = None, time.monotonic(), 1
+    try:
+        for block in range(0, size, BLOCK):
+            stop = min(block + BLOCK, size)
+            noise = offsets(block, stop)
+            done = block
+            while done < stop:
+                until = min(done + step, stop)
+                then = time.monotonic()
+                with np.errstate(all="ignore"):  # plain Python warns where machine code wraps
+                    reached = engine.loop(
+                        stream, population.context, noise, engine.params, scratch,
+                        results, block, done, until,
+                    )  # fmt: skip
+                if reached < until:
+                    raise explanation(population, selector, Record(*results[reached].tolist()))
+                done, now = until, time.monotonic()
+                step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
+                if bar is None and progress is not False and now - started > SLOW * (not progress):
+                    bar = Bar(total=size, desc="draws", unit="draw")
+                if bar is not None:
+                    bar.update(done - bar.n)
+        engine.idle.append(scratch)  # after an interrupt it is dropped: it may be half written
+    finally:
+        if bar is not None:
+            bar.close()
+    return results.view(RESULT)[:, 0]
+
+
+def engine_of(population, selector) -> Engine:
+    """The engine of a population and a selector, made on first use."""
+    try:
+        hash(selector)
+        key: Any = selector
+    except TypeError:  # a selector that holds arrays
+        key = pickle.dumps(selector)
+    if key not in population.engines:
+        params = selector.params(population.shape)
+        if isinstance(population, Population):
+            check_population(population)
+        sources = sources_of(population.reward, population.large)
+        loop = loop_over(selector.build(sources))
+        engine = Engine(loop, params, [selector.scratch(population.shape)])
+        compile_engine(engine, population, selector)
+        population.engines[key] = engine
+    return population.engines[key]
+
+
+def compile_engine(engine, population, selector) -> None:
+    """Compile before any work starts, so that a mistake in a user function shows by itself."""
+    arms = population.arms
+    empty = np.zeros((1, len(Record._fields)), dtype=np.int64)
+    stream = np.zeros(1, dtype=np.uint64)
+    try:
+        engine.loop(
+            stream, population.context, np.zeros((1, arms)), engine.params, engine.idle[0],
+            empty, 0, 0, 0,
+        )  # fmt: skip
+    except NUMBA_ERRORS as error:
+        raise CompileError(blamed(error, population, selector)) from error
+
+
+def blamed(error, population, selector) -> str:
+    """Which of the user's functions does not compile: his reward, or else his selector or rule."""
+    if isinstance(population, Population):
+        try:
+            rewards_at(population, 0, 0, 0)  # compiles the reward alone
+        except NUMBA_ERRORS as own:
+            return compile_message(own, population.log_factor)
+    reason = str(error).strip().splitlines()
+    return f"{selector!r} cannot be compiled: {' '.join(reason)[:600]}"
+
+
+_loops: dict[Any, Any] = {}
+
+
+def loop_over(choose_one) -> Any:
+    """The compiled loop over decisions: Python is entered once per batch of them."""
+    if choose_one in _loops:
+        return _loops[choose_one]
+
+    @jit
+    def loop(stream, context, offsets, params, scratch, results, first, lo, hi):
+        for k in range(lo, hi):
+            made = choose_one(stream, context, offsets[k - first], params, scratch)
+            results[k, 0] = made.arm
+            results[k, 1] = made.pulls
+            results[k, 2] = made.rounds
+            results[k, 3] = made.ended
+            results[k, 4] = made.dropped_early
+            results[k, 5] = made.bad_arm
+            results[k, 6] = made.bad_row
+            if made.ended < 0:
+                return k
+        return hi
+
+    _loops[choose_one] = loop
+    return loop

@@ -1,0 +1,242 @@
+"""What a race keeps, and what a rule is: the seam between reading data and dropping arms.
+
+A race reads mini-batches for the arms still alive and keeps their sums; a rule decides when an
+arm may be dropped. Scores and gaps are totals in nats: N * mean + offset. A rule is a frozen
+dataclass and three compiled functions:
+
+    start(race, params, memory)                         a new decision begins
+    observe(race, params, memory, arm, rows, lo, hi)    columns lo:hi of race.values were just read
+    drop(race, params, memory, arm) -> bool             may `arm` be dropped, given the leader
+
+`observe` is called when every arm on shared rows has read the columns, and before the arms' total
+and drawn count them: what it finds there is the past.
+
+examples/own_rule.py writes one in 25 lines.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.rows import CHUNK
+
+BUFFER = 2048  # rewards kept per arm, to compare with a leader that was not the leader before
+
+# How a decision ended; negative codes become exceptions in Python.
+ALONE, EXACT, RACED, EXHAUSTED, RETREATED = range(5)
+ENDINGS = ("alone", "exact", "raced", "exhausted", "retreated")
+NOT_FINITE, ALL_IMPOSSIBLE, OUT_OF_SPREAD = -1, -2, -3
+
+
+class Choice(NamedTuple):
+    """One decision: the arm and what it cost, or a negative `ended` and who is to blame."""
+
+    arm: int
+    pulls: int
+    rounds: int
+    ended: int
+    dropped_early: int  # arms dropped by the rule before all their rows were read
+    bad_arm: int
+    bad_row: int
+
+
+# One record per arm: fewer arrays than one per field, and so less to compile.
+ARM = np.dtype(
+    [
+        ("rows", np.int64),  # rows of the arm's population
+        ("drawn", np.int64),  # rows read
+        ("offset", float),  # what does not depend on data
+        ("total", float),  # sum of the rewards read
+        ("latest", float),  # sum of the latest chunk
+        ("score", float),  # size * mean + offset, in nats
+        # Count, shift and power sums of leader - arm (paired), or of the arm's own rewards:
+        ("seen", float),
+        ("shift", float),
+        ("first", float),
+        ("second", float),
+        ("third", float),
+    ],
+    align=True,
+)
+NOW = np.dtype(
+    [
+        ("alive", np.int64),  # how many arms are left
+        ("leader", np.int64),  # the arm with the highest score, -1 before the first look
+        ("runner", np.int64),  # the second
+        ("dropped", np.int64),  # arms dropped by the rule
+        ("code", np.int64),  # 0, or what went wrong ...
+        ("bad_arm", np.int64),  # ... in which arm
+        ("bad_row", np.int64),  # ... at which datum
+        ("touched", float),  # a sum nobody reads: it keeps the touching of data alive
+    ],
+    align=True,
+)
+
+
+class Race(NamedTuple):
+    """What is known in a race."""
+
+    arms: np.recarray  # (arms,) of ARM
+    alive: np.ndarray  # arms still in the race, in the first now[0].alive places
+    now: np.recarray  # (1,) of NOW
+    values: np.ndarray  # (arms, BUFFER + CHUNK) the first rewards, then the latest chunk
+
+
+def make_race(sizes) -> Race:
+    """Scratch for a race of len(sizes) arms."""
+    arms = np.zeros(len(sizes), dtype=ARM).view(np.recarray)
+    arms["rows"] = sizes
+    now = np.zeros(1, dtype=NOW).view(np.recarray)
+    values = np.zeros((len(sizes), BUFFER + CHUNK))
+    return Race(arms, np.zeros(len(sizes), dtype=np.int64), now, values)
+
+
+class Shape(NamedTuple):
+    """What a rule or selector must know about a population before any reward is read."""
+
+    sizes: tuple[int, ...]  # rows per arm
+    shared: bool  # do all arms share one set of rows
+    barred: Any = ()  # rows beside these that no race draws: a control variate reads them all
+    dear: bool = False  # are rewards residuals, ten times as dear as a streamed log factor
+
+    @property
+    def arms(self) -> int:
+        return len(self.sizes)
+
+
+@jit(inner="always")
+def nothing_to_start(race, params, memory):
+    """For rules without memory."""
+
+
+@jit(inner="always")
+def nothing_to_observe(race, params, memory, arm, rows, lo, hi):
+    """For rules that need no more than the race's own sums and moments."""
+
+
+@jit(inner="always")
+def always_sure(race, params, memory, arm):
+    """For rules that do not look at what an error would cost."""
+    return True
+
+
+class RuleFunctions(NamedTuple):
+    """The compiled half of a rule; functions are compile-time, numbers travel in params."""
+
+    drop: Any
+    observe: Any = nothing_to_observe
+    start: Any = nothing_to_start
+    # (race, params, memory, arm) -> bool: of an arm that may be dropped, is an error cheap or
+    # next to impossible. If not, it stays in the race for as long as that may go on.
+    sure: Any = always_sure
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When an arm may be dropped. Subclass it, set the class attributes, write two methods."""
+
+    guarantee: ClassVar[str] = "asymptotic"  # or "bounded": TV <= delta per decision, proved
+    batch: ClassVar[int] = 64  # rows before the first look
+    anytime: ClassVar[bool] = False  # valid at every row: look often, looks cost nothing
+    declares_range: ClassVar[bool] = False  # needs a known range of rewards
+    linear: ClassVar[bool] = False  # serves the linear schedule, growth=1.0
+    cost: ClassVar[float] = 0.0  # of observing a reward, in rewards streamed by an exact decision
+
+    @property
+    def compares_pairs(self) -> bool:
+        """Are the moments those of leader - arm on shared rows, or of the arm alone."""
+        return getattr(self, "paired", True)
+
+    def functions(self) -> RuleFunctions:
+        """Return the three compiled functions."""
+        raise TypeError(f"{type(self).__name__} must define functions(): see rules/race.py.")
+
+    def params(self, shape: Shape, delta: float, batch: int, growth: float) -> tuple:
+        """Run-time numbers for a population; raises if the rule cannot serve it."""
+        raise TypeError(f"{type(self).__name__} must define params(): see rules/race.py.")
+
+    def memory(self, shape: Shape) -> tuple:
+        """Arrays the rule keeps between calls."""
+        return (np.zeros(1),)
+
+
+# -------------------------------------------------------------------------- moments, gap, spread
+@jit(flags=FLAGS, inner=True)
+def add_moments(race, leader, arm, lo, hi):
+    """Add columns lo:hi to the moments of `arm` (against `leader`, or alone if it is -1)."""
+    values, own = race.values, race.arms[arm]
+    if own.seen == 0.0:  # shifting by a typical value keeps the power sums accurate
+        own.shift = values[arm, lo] if leader < 0 else values[leader, lo] - values[arm, lo]
+    shift, first, second, third = own.shift, 0.0, 0.0, 0.0
+    if leader < 0:
+        for c in range(np.uint64(lo), np.uint64(hi)):
+            d = values[arm, c] - shift
+            first += d
+            second += d * d
+            third += d * d * d
+    else:
+        for c in range(np.uint64(lo), np.uint64(hi)):
+            d = values[leader, c] - values[arm, c] - shift
+            first += d
+            second += d * d
+            third += d * d * d
+    own.seen += hi - lo
+    own.first += first
+    own.second += second
+    own.third += third
+
+
+@jit(inner="always")
+def variance(race, arm):
+    """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise."""
+    own = race.arms[arm]
+    mean = own.first / own.seen
+    spread = own.second / own.seen - mean * mean
+    # Rewards that differ by rounding alone have no variance to speak of.
+    floor = 1e-28 * (own.shift * own.shift + own.second / own.seen)
+    return spread if spread > floor else 0.0
+
+
+@jit(inner="always")
+def skewness_at(race, arm, spread):
+    """The same at another variance of the rewards: its third moment over spread^1.5."""
+    own = race.arms[arm]
+    mean, square = own.first / own.seen, own.second / own.seen
+    if spread <= 0.0:
+        return 0.0
+    return (own.third / own.seen - 3.0 * mean * square + 2.0 * mean * mean * mean) / (
+        spread * sqrt(spread)
+    )
+
+
+@jit(inner="always")
+def skewness(race, arm):
+    """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
+    return skewness_at(race, arm, variance(race, arm))
+
+
+@jit(inner="always")
+def gap(race, arm):
+    """Nats by which the leader's estimated total exceeds the arm's."""
+    return race.arms[race.now[0].leader].score - race.arms[arm].score
+
+
+@jit(inner="always")
+def error_at(race, arm, spread):
+    """The same at another variance s^2 of the rewards: N s/sqrt(T) (1-f)^1/2.
+
+    f = (T-1)/(N-1): nothing is uncertain once every row is read (Chen & Ghahramani 2016, Eq. 9).
+    """
+    n, t = race.arms[arm].rows, race.arms[arm].drawn
+    if t >= n:
+        return 0.0
+    return n * sqrt(spread / t * (1.0 - (t - 1.0) / (n - 1.0)))
+
+
+@jit(inner="always")
+def standard_error(race, arm):
+    """Standard error, in nats, of the total behind the moments of `arm`."""
+    return error_at(race, arm, variance(race, arm))

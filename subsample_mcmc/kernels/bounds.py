@@ -1,0 +1,187 @@
+"""The users' functions in a kernel, called with checks before the first step.
+
+What a kernel of a user's looks up may depend on its own random numbers, so some steps are made, on
+copies; what depends on these alone may show later, where the chain stands after 1, 2, 4, ... of its
+turns: there they are called again.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.kernels.compose import Composite, When
+from subsample_mcmc.kernels.custom import Custom, writable
+from subsample_mcmc.kernels.kernel import labelled
+from subsample_mcmc.kernels.partition.pair_scores import is_batched
+from subsample_mcmc.target.bounds import (
+    MOST,
+    State,
+    at_state,
+    check_model,
+    impossible,
+    reads_floats,
+    spread,
+    states,
+    suspects_of,
+)
+from subsample_mcmc.target.guards import guarded, guarded_data, guarded_state
+from subsample_mcmc.target.lookups import look, look_once
+from subsample_mcmc.target.reads import cannot_fail, trusted
+
+TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
+
+
+def free_blocks(kernel, model) -> list[str]:
+    """Discrete blocks that a kernel of this package moves: they may take any value."""
+    own = {name for leaf in kernel.leaves() if isinstance(leaf, Custom) for name in leaf.writes}
+    moved = {name for leaf in kernel.leaves() for name in leaf.writes}
+    return [n for n, v in model.variables.items() if v.support and n in moved - own]
+
+
+def check_run(kernel, model) -> None:
+    """Refuse a model, or a user's function in a kernel, that looks up what is not there."""
+    free = free_blocks(kernel, model)
+    check_model(model, free)
+    labels = {id(leaf): label for label, leaf in labelled(kernel)}
+    for at in states(model, free):
+        if at.whole and not impossible(model, model.state(at.ints, at.floats)):
+            look_at_parts(kernel, labels, model, at)
+    for leaf in kernel.leaves():
+        if getattr(leaf, "similarity", None) is not None:
+            look_at_pairs(leaf, model)
+
+
+def look_at_parts(kernel, labels: dict[int, str], model, at: State) -> None:
+    """Call the users' functions in a kernel at one state, where it would run."""
+    state = model.state(at.ints, at.floats.copy())
+    if isinstance(kernel, When):
+        look_at_part("the predicate of when()", kernel.predicate, (state,), None, model, at.words)
+        if not holds(kernel.predicate, state):
+            return
+    if isinstance(kernel, Composite):
+        for part in kernel.parts:
+            look_at_parts(part, labels, model, at)
+        return
+    if isinstance(kernel, Custom):
+        look_at_kernel(kernel, model, at)
+    for function, arguments in kernel.suspects(model, state):
+        role = f"{role_of(function, kernel)} of kernel {labels[id(kernel)]}"
+        look_at_part(role, function, arguments, kernel, model, at.words)
+
+
+def holds(predicate, state) -> bool:
+    """Is a predicate true; False if it is not even a truth value."""
+    try:
+        with np.errstate(all="ignore"):
+            return bool(getattr(predicate, "py_func", predicate)(state))
+    except Exception:
+        return False
+
+
+def role_of(function, leaf) -> str:
+    """What a user's function is to a kernel."""
+    parts = (leaf, getattr(leaf, "proposal", None))
+    named = (name for part in parts for name, v in getattr(part, "__dict__", {}).items()
+             if v is function)  # fmt: skip
+    return next(named, getattr(function, "__name__", "a function"))
+
+
+def is_doubtful(kernel, model) -> bool:
+    """Can states be reached in which a look-up fails that did not where it was tried."""
+    customs = any(isinstance(leaf, Custom) for leaf in kernel.leaves())
+    return customs or reads_floats(model)
+
+
+def check_reached(kernel, model, ints, floats) -> None:
+    """Refuse a model, or a user's kernel, that looks up what is not there where a chain stands."""
+    shown = f" in a state that was reached, {model.show(ints, floats)}"
+    at = State(ints.copy(), floats.copy(), shown)
+    at_state(model, suspects_of(model), at, range(model.size))
+    look_at_parts(kernel, {id(leaf): label for label, leaf in labelled(kernel)}, model, at)
+
+
+def look_at_kernel(leaf, model, at: State) -> None:
+    """Make some steps of a user's kernel, on copies."""
+    until = time.monotonic() + SECONDS
+    for seed in range(TRIES):
+        if seed and time.monotonic() > until:
+            return
+        arguments: list[Any] = []
+        for guard in (False, True):
+            state, _ = writable(model, at.ints.copy(), at.floats.copy(), leaf.blocks)
+            data = guarded_data(model.data, model.size) if guard else model.data
+            state = guarded_state(state) if guard else state
+            arguments.append((np.random.default_rng(seed), state, data))
+        look_once(f"kernel {leaf.label}", leaf.function, arguments[0], arguments[1], at.words)
+
+
+def look_at_pairs(leaf, model) -> None:
+    """Score each mention that is not alone with one that it may share a cluster with."""
+    score, blocks = leaf.similarity, leaf.blocks(model)
+    if trusted(score):
+        return
+    sizes = np.diff(blocks.start)
+    last = blocks.start[1:] - 1
+    after = np.arange(1, len(blocks.order) + 1)
+    after[last] = blocks.start[:-1]  # of a block's last mention, its first
+    partner = np.empty_like(blocks.order)
+    partner[blocks.order] = blocks.order[after]
+    alone = np.repeat(sizes == 1, sizes)[np.argsort(blocks.order, kind="stable")]
+    partner[alone] = -1
+
+    if is_batched(score):
+
+        def pair(data, partner, n):
+            if partner[n] >= 0:
+                score(data, n, partner[n : n + 1], np.zeros(1))
+    else:
+
+        def pair(data, partner, n):
+            if partner[n] >= 0:
+                score(data, n, partner[n])
+
+    seen = guarded_data(model.data, model.size)
+    look(
+        "similarity", pair, ((model.data, partner), ()), ((seen, partner), ()), range(model.size),
+        lambda n: f" for mentions {n} and {partner[n]}",
+    )  # fmt: skip
+
+
+def look_at_part(role: str, function, arguments: tuple, leaf, model, words: str) -> None:
+    """Call a function that a kernel was given: where it takes a datum, or a site, for each."""
+    shown = tuple(shown_argument(value, model) for value in arguments)
+    state = next((a for a in arguments if type(a) is model.record), None)
+    places = [i for i, value in enumerate(arguments) if isinstance(value, np.int64)]
+    roles = tuple("state" if a is state else "data" if a is model.data else "" for a in arguments)
+    if len(places) == 1:
+        roles = (*roles[: places[0]], "n", *roles[places[0] + 1 :])
+    if trusted(function) or cannot_fail(function, roles, state, model.data, {"n": model.size}):
+        return
+    if not places:
+        look_once(role, function, arguments, shown, words)
+        return
+    at, rows = places[0], range(model.size)
+    others: list[tuple] = [()]
+    if len(places) == 2:  # a site and its value, last
+        v = model.variables[leaf.block]
+        rows, others = range(v.block.length), [(np.int64(i),) for i in spread(v.support, MOST)]
+    before, after = slice(0, at), slice(at + 1, len(arguments) - (len(others[0])))
+    for more in others:
+        given = (arguments[before], (*arguments[after], *more))
+        seen = (shown[before], (*shown[after], *(int(i) for i in more)))
+        site = f", value {more[0]}" if more else ""
+        name = "site" if more else "datum"
+        look(role, function, given, seen, rows,
+             lambda n, name=name, site=site: f" at {name} {n}{site}{words}")  # fmt: skip
+
+
+def shown_argument(value, model) -> Any:
+    """A guarded view of an argument of a user's function."""
+    if value is model.data:
+        return guarded_data(value, model.size)
+    if type(value) is model.record:
+        return guarded_state(value)
+    if isinstance(value, tuple):
+        return tuple(guarded(part, f"array {i} of prepare") for i, part in enumerate(value))
+    return guarded(value, "table of its argument") if isinstance(value, np.ndarray) else value

@@ -1,0 +1,1 @@
+"""Clusters of records: kernels that move labels by scores of pairs."""

@@ -1,0 +1,247 @@
+"""Bilinear control variates of pairwise scores: sums over whole clusters that need no pair."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.kernels.kernel import NOW, Chain, Run
+from subsample_mcmc.kernels.partition.blocks import blocks_of, keys_of
+from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.pair_pieces import codes_of, scored, token_lists, weighted
+from subsample_mcmc.kernels.partition.pair_sample import Sample, columns_of, left_over
+from subsample_mcmc.kernels.partition.pair_scores import random_pairs, scores_of
+from subsample_mcmc.target.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear:
+    """A score of pairs whose sum over a cluster is known without reading a pair of it.
+
+    h(i, j) = constant + sum over kinds of tokens of coefficient * <weights of i, weights of j>
+              + sum over tables of table[category of i, category of j].
+
+    As control=... of sm.GibbsPartition it is a control variate: a race is then about what h leaves
+    of similarity, and clusters far behind are ruled out before any pair is read. Without similarity
+    it is the score itself.
+
+    tokens: {"title": (indptr, ids, values, coefficient)}: mention i has the tokens
+        ids[indptr[i]:indptr[i + 1]], each once, with these values.
+    tables: {"year": (codes, table)}: one category per mention, -1 where it is missing, and a
+        symmetric matrix of scores.
+    between, within, shift: what similarity - h usually is: the variance, between clusters, of its
+        mean over one; the variance between the members of one; and its mean. Numbers, or arrays by
+        level: level k begins where h, averaged over the cluster, reaches edges[k - 1].
+    reach: standard deviations by which a cluster must be behind to be ruled out unread.
+
+    `Bilinear.fit` estimates all of it from scored pairs.
+
+    Example:
+        >>> colour = np.array([0, 0, 1, 1])
+        >>> table = np.array([[2.0, -3.0], [-3.0, 2.0]])  # alike: +2 nats, different: -3
+        >>> score = sm.Bilinear(tables={"colour": (colour, table)})
+        >>> model = sm.Model(None, {"x": colour}, state={"y": np.arange(4)}, support={"y": 4})
+        >>> kernel = sm.GibbsPartition("y", None, control=score)  # exact: no pair is read
+        >>> labels = sm.sample(model, kernel, draws=50, warmup=0, chains=1, seed=1).draws["y"][0]
+        >>> bool(((labels[:, 0] == labels[:, 1]) & (labels[:, 0] != labels[:, 2])).mean() > 0.6)
+        True
+    """
+
+    tokens: dict[str, tuple] = field(default_factory=dict)
+    tables: dict[str, tuple] = field(default_factory=dict)
+    constant: float = 0.0
+    between: Any = 0.0
+    within: Any = 0.0
+    shift: Any = 0.0
+    edges: Any = ()
+    reach: float = 2.5
+    explained: float = float("nan")
+    learnt: dict[str, tuple] = field(default_factory=dict)  # by table: kind and coefficients
+
+    def __post_init__(self):
+        if not self.tokens and not self.tables:
+            raise ValueError("Bilinear needs tokens, tables, or both.")
+        tokens = {name: weighted(name, given) for name, given in self.tokens.items()}
+        tables = {name: scored(name, given) for name, given in self.tables.items()}
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "tables", tables)
+        edges = np.asarray(self.edges, dtype=float)
+        if not (np.all(np.diff(edges) > 0.0) and np.all(np.isfinite(edges))):
+            raise ValueError(f"edges={self.edges!r}: they must be finite and ascend.")
+        for name in ("constant", "shift"):
+            if not np.all(np.isfinite(np.asarray(getattr(self, name), dtype=float))):
+                raise ValueError(f"{name}={getattr(self, name)!r}: it must be finite.")
+        for name in ("between", "within", "reach"):
+            if not np.all(np.asarray(getattr(self, name)) >= 0.0):
+                raise ValueError(f"{name}={getattr(self, name)!r}: it must be 0 or more.")
+        for name in ("between", "within", "shift"):
+            if np.ndim(value := getattr(self, name)) and len(value) != len(self.edges) + 1:
+                raise ValueError(
+                    f"{name} has {len(value)} levels: {len(self.edges)} edges make "
+                    f"{len(self.edges) + 1}."
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"Bilinear(tokens: {', '.join(self.tokens) or 'none'}; tables: "
+            f"{', '.join(self.tables) or 'none'}; explains {100 * self.explained:.1f}%, leaves "
+            f"{np.mean(self.between):.3g} between clusters, {np.mean(self.within):.3g} within)"
+        )
+
+    def check(self, size: int) -> None:
+        """Refuse another number of mentions."""
+        for name, (indptr, *_) in self.tokens.items():
+            if len(indptr) != size + 1:
+                raise ValueError(
+                    f"control: tokens {name!r} are of {len(indptr) - 1} mentions, the model has "
+                    f"{size}: use `of(tokens, categories)` for another set of mentions."
+                )
+        for name, (codes, _) in self.tables.items():
+            if len(codes) != size:
+                raise ValueError(
+                    f"control: table {name!r} is of {len(codes)} mentions, the model has {size}: "
+                    "use `of(tokens, categories)` for another set of mentions."
+                )
+
+    def pieces(self) -> Pieces:
+        """What the sums of a partition are made of."""
+        edges = np.array(self.edges, dtype=float)
+        shift, between, within = (
+            np.array(np.broadcast_to(np.asarray(v, dtype=float), len(edges) + 1))
+            for v in (self.shift, self.between, self.within)
+        )
+        bound = upper_lines(edges, shift + self.reach * np.sqrt(between + within))
+        left = LeftOver(edges, shift, between, within, np.array([self.reach]), bound)
+        return Pieces(self.constant, tuple(self.tokens.values()), tuple(self.tables.values()), left)
+
+    def value(self, i: int, j: int) -> float:
+        """h of one pair."""
+        return float(self.values(np.array([i]), np.array([j]))[0])
+
+    def values(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """h of pairs (one[k], other[k])."""
+        found = np.full(len(one), self.constant)
+        for *lists, coefficient in self.tokens.values():
+            found += coefficient * Sample(*lists).products(one, other)
+        for codes, table in self.tables.values():
+            both = (codes[one] >= 0) & (codes[other] >= 0)
+            found += np.where(both, table[codes[one], codes[other]], 0.0)
+        return found
+
+    def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":
+        """The same scores of other mentions: the coefficients learnt here, their tokens."""
+        for name in (*self.tokens, *self.tables):
+            if name not in (tokens if name in self.tokens else categories):
+                raise ValueError(f"{name!r} was fitted and is not given: give the same fields.")
+        made = {name: (*tokens[name], old[3]) for name, old in self.tokens.items()}
+        tables = {}
+        for name, (_, table) in self.tables.items():
+            kind, found = self.learnt.get(name, ("given", ()))
+            codes = codes_of(name, categories[name], kind)
+            if np.max(codes, initial=-1) >= len(table):
+                if kind not in ("same", "gap"):
+                    raise ValueError(
+                        f"categories[{name!r}] go to {np.max(codes)}, but {len(table)} were fitted."
+                    )
+                table = combined(columns_of(name, codes, kind), found)
+            tables[name] = (codes, table)
+        return replace(self, tokens=made, tables=tables)
+
+    @classmethod
+    def fit(
+        cls, similarity: Any, data: Any, tokens: Mapping[str, Any], categories: Mapping[str, Any],
+        candidates: Any = None, clusters: Any = None, pairs: int = 50_000, seed: int = 0,
+        reach: float = 2.5,
+    ) -> "Bilinear":  # fmt: skip
+        """Least squares of similarity on random pairs of candidates, and what that leaves over.
+
+        tokens: {"title": (indptr, ids, values)}. categories: {"year": (codes, kind)}: kind "same"
+            (one number for equal ones, one for different ones), "gap" (one for each |difference|
+            up to 20), "free" (one for each pair of categories), or a list of symmetric matrices.
+        clusters: a labelling to measure the variances on, such as a true one of training data;
+            None: that of a pilot, annealed by the fit itself.
+        """
+        for name, given in categories.items():
+            if not (isinstance(given, tuple) and len(given) == 2):
+                raise ValueError(f"categories[{name!r}]: give a pair (codes, kind).")
+        model = Model(None, data, {"y": np.zeros(1)}, missing="allow")  # scores are looked at
+        blocks = blocks_of(keys_of(candidates, model))
+        rng = np.random.default_rng(seed)
+        one, other = random_pairs(blocks, pairs, rng)
+        scores = scores_of(similarity, model.data, one, other)
+        size = len(blocks.order)
+        codes_by = {name: codes_of(name, *given) for name, given in categories.items()}
+        bases = {name: columns_of(name, codes_by[name], categories[name][1]) for name in codes_by}
+        parts = {name: Sample(*token_lists(name, given)) for name, given in tokens.items()}
+        counts = {name: part.matrix.shape[0] for name, part in parts.items()}
+        counts |= {name: len(codes) for name, codes in codes_by.items()}
+        if clusters is not None:
+            counts["clusters"] = len(clusters)
+        for name, count in counts.items():
+            if count != size:
+                raise ValueError(f"{name!r} is of {count} mentions, candidates are of {size}.")
+        design = [np.ones(len(one))]
+        design += [part.products(one, other) for part in parts.values()]
+        for name, basis in bases.items():
+            codes = codes_by[name]
+            both = (codes[one] >= 0) & (codes[other] >= 0)
+            for matrix in basis:
+                design.append(np.where(both, matrix[codes[one], codes[other]], 0.0))
+        columns = np.column_stack(design)
+        found = np.linalg.lstsq(columns, scores, rcond=1e-10)[0]
+        left = scores - columns @ found
+        at = 1 + len(tokens)
+        tables, learnt = {}, {}
+        for name, basis in bases.items():
+            own = found[at : at + len(basis)]
+            tables[name] = (codes_by[name], combined(basis, own))
+            kind = categories[name][1]
+            learnt[name] = (kind if isinstance(kind, str) else "given", own)
+            at += len(basis)
+        spread = float(np.var(scores))
+        coefficients = dict(zip(tokens, found[1:].tolist(), strict=False))
+        made = cls(
+            {name: (*given, coefficients[name]) for name, given in tokens.items()},
+            tables, float(found[0]), 0.0, float(np.mean(left**2)), 0.0, (), reach,
+            1.0 - float(np.mean(left**2)) / spread if spread > 0.0 else 1.0, learnt,
+        )  # fmt: skip
+        if clusters is None:
+            clusters = pilot(made, data, candidates, rng)
+        seen = left_over(similarity, model.data, made, blocks, np.asarray(clusters), rng)
+        return replace(made, **seen)
+
+
+def upper_lines(edges: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """l, s, a: x + most[level of x] is at most max(x + l, s x + a), with s >= 1.
+
+    Two lines, so that a sum need not be divided, nor its level be looked up.
+    """
+    if not len(edges):
+        return np.array([most[0], 1.0, most[0]])
+    # Above every level's beginning is above all of it, as s is at least 1.
+    tops = edges + most[1:]
+    steep = max(1.0, *((tops[1:] - tops[0]) / (edges[1:] - edges[0]))) if len(edges) > 1 else 1.0
+    return np.array([most[0], steep, tops[0] - steep * edges[0]])
+
+
+def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
+    """The table that is this combination of matrices."""
+    return np.tensordot(np.asarray(coefficients, dtype=float), np.array(basis), axes=1)
+
+
+def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generator) -> np.ndarray:
+    """A labelling by the control variate alone, annealed: it reads no pair."""
+    size = len(next(iter(data.values() if isinstance(data, dict) else data)))
+    model = Model(None, data, {"y": np.arange(size)}, support={"y": size}, missing="allow")
+    heat = np.geomspace(8.0, 0.3, 8)
+    kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
+    ints, words = model.ints.copy(), np.zeros(len(kernel.columns), dtype=np.int64)
+    tools = kernel.bind(model, Run(ints, model.floats.copy(), words))
+    step, now = kernel.build(model, False), np.zeros(1, dtype=NOW).view(np.recarray)
+    chain = Chain(rng, np.zeros(1, np.uint64), np.zeros(1, np.uint64), now)
+    for sweep in range(len(heat)):
+        now["iteration"] = sweep
+        step(chain, tools)
+    return ints

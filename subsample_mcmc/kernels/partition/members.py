@@ -1,0 +1,176 @@
+"""Who is in which cluster: members of each one side by side, so that some can be drawn at random.
+
+All clusters of a block live in one stretch of a pool, each with room to grow. A member leaves by
+swapping places with the last one; a full cluster moves to the end of the stretch with twice the
+room; when the stretch is full it is packed anew. Everything is linear in the number of mentions,
+and a move costs O(1), amortised.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.kernels.partition.blocks import Blocks
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import draw
+
+STRETCH = 6  # places in the pool per mention: packed, clusters fill at most 2.5, growing 2 more
+
+BLOCK = np.dtype(
+    [
+        ("clusters", np.int64),  # that are not empty
+        ("used", np.int64),  # places of the stretch, gaps included
+        ("bad", np.int64),  # 1: a score was no number, that of mentions i and j
+        ("i", np.int64),
+        ("j", np.int64),
+    ],
+    align=True,
+)
+
+
+class Members(NamedTuple):
+    """The clusters; arrays by mention or by label, one stretch for each block."""
+
+    order: np.ndarray  # mentions by block
+    start: np.ndarray
+    label: np.ndarray  # by mention: the chain's own block of labels
+    place: np.ndarray  # by mention: where in its cluster
+    first: np.ndarray  # by label: where the cluster starts in the pool
+    size: np.ndarray
+    room: np.ndarray
+    alive: np.ndarray  # labels of a block, those in use first
+    rank: np.ndarray  # by label: where it stands among them
+    pool: np.ndarray
+    spare: np.ndarray
+    now: np.recarray  # (blocks,) of BLOCK
+
+
+def make_members(blocks: Blocks, label: np.ndarray) -> Members:
+    """Empty storage for the clusters that `label` names."""
+    size = len(label)
+    now = np.zeros(len(blocks.start) - 1, dtype=BLOCK).view(np.recarray)
+    place, first, sizes, room, alive, rank, spare = (
+        np.zeros(size, dtype=np.int64) for _ in range(7)
+    )
+    pool = np.zeros(STRETCH * size, dtype=np.int64)
+    return Members(
+        blocks.order, blocks.start, label, place, first, sizes, room, alive, rank, pool, spare, now
+    )
+
+
+@jit(inner="always")
+def gather(m, b):
+    """Build the clusters of a block from its labels; the order is that of mentions."""
+    lo, hi = m.start[b], m.start[b + 1]
+    for y in range(lo, hi):
+        m.size[y] = 0
+    for k in range(lo, hi):
+        m.size[m.label[m.order[k]]] += 1
+    used, front, back = STRETCH * lo, lo, hi - 1
+    for y in range(lo, hi):
+        if m.size[y] > 0:
+            m.alive[front], m.rank[y] = y, front
+            front += 1
+            m.first[y], m.room[y] = used, m.size[y] + (m.size[y] >> 1) + 1
+            used += m.room[y]
+        else:
+            m.alive[back], m.rank[y] = y, back
+            back -= 1
+        m.size[y] = 0
+    for k in range(lo, hi):
+        i = m.order[k]
+        y = m.label[i]
+        m.place[i] = m.size[y]
+        m.pool[m.first[y] + m.size[y]] = i
+        m.size[y] += 1
+    m.now[b].clusters, m.now[b].used = front - lo, used
+
+
+@jit(inner="always")
+def pack(m, b):
+    """Close the gaps of a stretch, and give every cluster half its size to grow."""
+    lo = m.start[b]
+    at, last = lo, lo + m.now[b].clusters
+    for k in range(lo, last):
+        y = m.alive[k]
+        for c in range(m.first[y], m.first[y] + m.size[y]):
+            m.spare[at] = m.pool[c]
+            at += 1
+    used, at = STRETCH * lo, lo
+    for k in range(lo, last):
+        y = m.alive[k]
+        m.first[y], m.room[y] = used, m.size[y] + (m.size[y] >> 1) + 1
+        for c in range(m.size[y]):
+            m.pool[used + c] = m.spare[at]
+            at += 1
+        used += m.room[y]
+    m.now[b].used = used
+
+
+@jit(inner="always")
+def make_room(m, b, y):
+    """Give cluster y room for one more."""
+    room, end = max(2, 2 * m.size[y]), STRETCH * m.start[b + 1]
+    if m.now[b].used + room > end:
+        m.room[y] = 0
+        pack(m, b)
+        return
+    used = m.now[b].used
+    for c in range(m.size[y]):
+        m.pool[used + c] = m.pool[m.first[y] + c]
+    m.first[y], m.room[y] = used, room
+    m.now[b].used += room
+
+
+@jit(inner="always")
+def swap_ranks(m, y, other):
+    a, b = m.rank[y], m.rank[other]
+    m.alive[a], m.alive[b] = other, y
+    m.rank[y], m.rank[other] = b, a
+
+
+@jit(inner="always")
+def leave(m, b, i):
+    """Take mention i out of its cluster; an empty one is freed, first in line to be used again."""
+    y = m.label[i]
+    m.size[y] -= 1
+    last = m.pool[m.first[y] + m.size[y]]
+    m.pool[m.first[y] + m.place[i]] = last
+    m.place[last] = m.place[i]
+    if m.size[y] == 0:
+        m.now[b].clusters -= 1
+        swap_ranks(m, y, m.alive[m.start[b] + m.now[b].clusters])
+
+
+@jit(inner="always")
+def join(m, b, i, y):
+    """Put mention i, which is in no cluster, into cluster y, which may be empty."""
+    if m.size[y] == 0:
+        swap_ranks(m, y, m.alive[m.start[b] + m.now[b].clusters])
+        m.now[b].clusters += 1
+        m.room[y] = 0
+    if m.size[y] == m.room[y]:
+        make_room(m, b, y)
+    m.pool[m.first[y] + m.size[y]] = i
+    m.label[i], m.place[i] = y, m.size[y]
+    m.size[y] += 1
+
+
+@jit(inner="always")
+def empty_label(m, b):
+    """A label that is free: that of a cluster which was just emptied, if there is one."""
+    return m.alive[m.start[b] + m.now[b].clusters]
+
+
+@jit(inner="always")
+def bring_forward(m, stream, y, lo, hi):
+    """Put members drawn without replacement into places lo .. hi - 1 (Fisher and Yates).
+
+    Places before lo hold those that were drawn before.
+    """
+    first, size = m.first[y], m.size[y]
+    for t in range(lo, hi):
+        other = t + draw(stream, size - t)
+        i, j = m.pool[first + t], m.pool[first + other]
+        m.pool[first + t], m.pool[first + other] = j, i
+        m.place[j], m.place[i] = t, other

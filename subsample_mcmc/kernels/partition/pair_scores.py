@@ -1,0 +1,123 @@
+"""Scores of pairs: the user's function, compiled, and tried on some pairs."""
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.kernels.partition.blocks import Blocks
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
+from subsample_mcmc.target.exact_sums import MASK
+from subsample_mcmc.target.user_functions import number, plain
+
+LARGEST = 1e100  # scores beyond it would swallow all others in a sum
+CALLS = "similarity(data, i, j) -> float, or similarity(data, i, rows, out) that fills out"
+
+
+def is_batched(similarity: Any) -> bool:
+    """Does it score a mention against several at once."""
+    given = inspect.signature(plain(similarity, "similarity", CALLS)).parameters.values()
+    count = sum(parameter.default is parameter.empty for parameter in given)
+    if count not in (3, 4):
+        raise TypeError(f"similarity takes {count} arguments: give {CALLS}.")
+    return count == 4
+
+
+def score_once(similarity: Any, data: Any, i: int, j: int) -> float:
+    """The score of one pair, uncompiled."""
+    called = plain(similarity, "similarity", CALLS)
+    with np.errstate(all="ignore"):
+        if is_batched(similarity):
+            out = np.full(1, np.nan)
+            called(data, i, np.array([j]), out)
+            return float(out[0])
+        return number(called(data, i, j), f"similarity(data, i={i}, j={j})")
+
+
+def try_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
+    """Refuse a score that is no number or not symmetric, by looking at some pairs."""
+    rng = np.random.default_rng(0)  # the same sample every time
+    sizes = np.diff(blocks.start)
+    large = np.flatnonzero(sizes > 1)
+    for b in rng.choice(large, pairs) if len(large) else ():
+        i, j = blocks.order[blocks.start[b] + rng.choice(sizes[b], 2, replace=False)].tolist()
+        one, other = score_once(similarity, data, i, j), score_once(similarity, data, j, i)
+        if not abs(one) < LARGEST:
+            raise RewardError(wrong_pair(i, j, one))
+        if abs(one - other) > 1e-9 * max(1.0, abs(one)):
+            raise ValueError(
+                f"similarity is {one!r} for mentions ({i}, {j}) and {other!r} for ({j}, {i}): it "
+                "must be symmetric; average the two, or order the pair inside the function."
+            )
+
+
+def wrong_pair(i: int, j: int, value: float | None = None) -> str:
+    """What is said of a score that is no number."""
+    found = "not finite, or beyond 1e100," if value is None else f"{value}"
+    return (
+        f"similarity is {found} for mentions {i} and {j}: every pair that may share a cluster "
+        "needs a finite score. For pairs that must not, give different candidate keys, or a score "
+        "of -1e3; for missing fields, the score of pairs of which nothing is known."
+    )
+
+
+def compiled_scores(similarity: Any) -> Any:
+    """fill(data, i, rows, out), compiled, whichever way the user wrote it."""
+    if is_batched(similarity):
+        batch = jit(similarity, flags=FLAGS, user=True, inner=True)
+
+        @jit(inner=True, user=True)
+        def fill_batch(data, i, rows, out):
+            for k in range(len(out)):
+                out[k] = np.nan  # what it forgets to fill is noticed
+            batch(data, i, rows, out)
+
+        return fill_batch
+    score = jit(similarity, flags=FLAGS, user=True, inner="always")
+
+    @jit(flags=FLAGS, inner=True, user=True)
+    def fill(data, i, rows, out):
+        for k in range(len(rows)):
+            out[k] = score(data, i & MASK, rows[k] & MASK)  # not negative, says the mask
+
+    return fill
+
+
+def random_pairs(
+    blocks: Blocks, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of different mentions of one block, all such pairs equally likely."""
+    sizes = np.diff(blocks.start)
+    work = sizes * (sizes - 1.0)
+    if work.sum() == 0.0:
+        raise ValueError("no two mentions share a candidate key: there is no pair to learn from.")
+    b = rng.choice(len(sizes), count, p=work / work.sum())
+    one = rng.integers(sizes[b])
+    other = rng.integers(sizes[b] - 1)
+    other += other >= one
+    return blocks.order[blocks.start[b] + one], blocks.order[blocks.start[b] + other]
+
+
+_scorers: dict[Any, Any] = {}
+
+
+def scores_of(similarity: Any, data: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Scores of pairs; refuses those that are no numbers."""
+    fill = compiled_scores(similarity)
+    if fill not in _scorers:
+
+        @jit
+        def score_pairs(data, one, other, out):
+            for k in range(len(one)):
+                fill(data, one[k], other[k : k + 1], out[k : k + 1])
+
+        _scorers[fill] = score_pairs
+    out = np.zeros(len(one))
+    with np.errstate(all="ignore" if DISABLED else "warn"):
+        _scorers[fill](data, one, other, out)
+    wrong = np.flatnonzero(~(np.abs(out) < LARGEST))
+    if len(wrong):
+        k = wrong[0]
+        raise RewardError(wrong_pair(int(one[k]), int(other[k]), float(out[k])))
+    return out

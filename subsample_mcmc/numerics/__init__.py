@@ -1,0 +1,1 @@
+"""Machine code and random numbers: nothing here knows of models, decisions or chains."""

@@ -1,0 +1,176 @@
+"""What a compiled function is: a hash of everything it reads, and a copy frozen to exactly that.
+
+The hash covers bytecode, constants, options and, recursively, every function, array and number
+that is reached through closures and globals, and the attributes read from modules: this
+package's by content, those of math and numpy by version. What has no digest, an attribute of a
+foreign module say, is named in `unknown`: such a function is compiled and never cached.
+"""
+
+import builtins
+import hashlib
+import sys
+import types
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.numerics.bytecode import attribute_chains, loaded_globals
+from subsample_mcmc.version import PACKAGE
+
+RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
+VERSIONED = ("builtins", "math", "cmath", "numpy")  # what they hold is known by their version
+
+
+def belongs(value: Any, packages) -> bool:
+    """Is `value` what its module, in one of these packages, has under its name."""
+    home, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
+    known = isinstance(home, str) and home.partition(".")[0] in packages
+    return known and getattr(sys.modules.get(home), name, None) is value
+
+
+class Digest:
+    """What a function is: a hash of all it reads, and a copy frozen to exactly that."""
+
+    def __init__(self, function, salt, compiled):
+        """compiled(value): the compiled function for a function that is reached, else None."""
+        self.function, self.compiled = function, compiled
+        self.hash = hashlib.sha256(repr(salt).encode())
+        self.globals: dict[str, Any] = {}
+        self.cells: dict[str, types.CellType] = {}
+        self.recursive: list[str] = []  # names by which the function calls itself
+        self.unknown: list[str] = []  # what has no digest
+        self.code(function.__code__)
+        defaults = (function.__defaults__, *sorted((function.__kwdefaults__ or {}).items()))
+        self.put("defaults", self.value("defaults", defaults))
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                raise self.missing(name) from None
+            self.cells[name] = types.CellType(self.reached(name, value))
+
+    def put(self, *parts):
+        self.hash.update(repr(parts).encode())
+
+    def code(self, code):
+        """Digest one code object, nested ones included, and follow the globals it loads."""
+        self.put(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+        self.put(code.co_argcount, code.co_kwonlyargcount, code.co_cellvars, code.co_exceptiontable)
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.code(constant)
+            else:
+                self.put(self.value("constant", constant))
+        scope = self.function.__globals__
+        for name in sorted(loaded_globals(code) - self.globals.keys()):
+            if name in scope:
+                self.globals[name] = self.reached(name, scope[name])
+            elif hasattr(builtins, name):
+                self.put("builtin", name)
+            else:
+                raise self.missing(name)
+
+    def missing(self, name) -> NameError:
+        return NameError(
+            f"{self.function.__name__} uses {name!r}, which is not defined yet: compiled "
+            "functions see the names that exist when they are handed over; define it first."
+        )
+
+    def reached(self, name, value):
+        """Digest a value the function reaches; return it frozen, a plain function compiled."""
+        if getattr(value, "py_func", value) is self.function:
+            self.put(name, "itself")
+            self.recursive.append(name)
+        elif (made := self.compiled(value)) is not None:
+            self.put(name, made.digest)
+            self.unknown += getattr(made, "uncached", [])
+            return made
+        elif isinstance(value, types.ModuleType):
+            self.module(name, value)
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            value = value.copy()  # numba compiles a global array as a constant
+            self.put(name, repr(value.dtype), value.shape, hashlib.sha256(value.tobytes()).digest())
+        else:
+            self.put(name, self.value(name, value))
+        return value
+
+    def module(self, name, module):
+        """Digest the attributes read from a module: ours by content, numpy's by version."""
+        for chain in sorted(attribute_chains(self.function.__code__, name)):
+            value, path = module, [name]
+            for attribute in chain:
+                if not isinstance(value, types.ModuleType):
+                    break
+                path.append(attribute)
+                value = getattr(value, attribute, None)
+            dotted = ".".join(path)
+            top = module.__name__.partition(".")[0]
+            if top in VERSIONED:
+                self.put(dotted, module.__name__)
+            elif top == PACKAGE and isinstance(getattr(value, "digest", None), str):
+                self.put(dotted, value.digest)
+            elif top == PACKAGE and isinstance(value, int | float | str):
+                self.put(dotted, value)
+            else:
+                self.unknown.append(f"{dotted} (attribute of a foreign module)")
+
+    def value(self, name, value: Any) -> str:
+        """A text that tells two constants apart; what has none is noted as unknown."""
+        kind = type(value).__name__
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            return f"{kind}:{value!r}"
+        if value is Ellipsis:
+            return kind
+        if isinstance(value, np.generic):
+            return f"{value.dtype!r}:{value.tobytes()!r}"
+        if isinstance(value, tuple | frozenset):
+            parts = [self.value(name, item) for item in value]
+            parts = sorted(parts) if isinstance(value, frozenset) else parts
+            return f"{kind}{getattr(value, '_fields', '')}({','.join(parts)})"
+        if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+            defaults = getattr(value, "_field_defaults", {})
+            text = self.value(name, tuple(sorted(defaults.items())))
+            return f"record:{value.__qualname__}{value._fields}{text}"
+        if isinstance(value, np.dtype):
+            return repr(value)
+        own = getattr(value, "__name__", "")
+        if belongs(value, VERSIONED):
+            return f"{value.__module__}.{own}"
+        if isinstance(value, np.ufunc) and getattr(np, own, None) is value:
+            return f"numpy.{own}"
+        self.unknown.append(f"{name} ({kind})")
+        return kind
+
+    def frozen_copy(self, key) -> types.FunctionType:
+        """A copy that sees today's globals and cells only, named by its content.
+
+        numba's symbol names use the qualname: without the digest in it, a cached closure and a
+        new one of the same factory get one symbol and the linker silently merges them. The
+        module is ours because unpickling machine code imports the module it names.
+        """
+        f, scope = self.function, {**self.globals, "__name__": RECORDS}
+        scope["__builtins__"] = f.__globals__.get("__builtins__", __builtins__)
+        cells = tuple(self.cells.values()) or None
+        copy = types.FunctionType(f.__code__, scope, f.__name__, f.__defaults__, cells)
+        copy.__kwdefaults__, copy.__doc__ = f.__kwdefaults__, f.__doc__
+        copy.__qualname__, copy.__module__ = f"{f.__name__}_{key[:16]}", RECORDS
+        return copy
+
+
+def content(function, callers=()) -> str:
+    """A hash of what a function says, whichever module or file it stands in, compiled or not.
+
+    For stores: it leaves out versions of compilers, and what has no digest (see `unknown`).
+    """
+    function = getattr(function, "py_func", function)
+
+    def reached(value):
+        value = getattr(value, "py_func", value)
+        if not isinstance(value, types.FunctionType) or value in callers:
+            return None
+        if belongs(value, VERSIONED):
+            return None
+        return types.SimpleNamespace(digest=content(value, (*callers, function)))
+
+    return Digest(function, (), reached).hash.hexdigest()

@@ -1,0 +1,243 @@
+"""Compile, memoise and cache: with compilers.py, all that knows numba from inside.
+
+`jit` compiles a function once per content (see digest.py) and keeps the machine code on disk
+under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
+when another file changes, and can link two closures of one factory to the wrong function; a key
+of contents, which is also part of the symbol's name, does none of these.
+If numba moves the private names used here, it compiles with what is left.
+"""
+
+import hashlib
+import pickle
+import sys
+import sysconfig
+import types as python
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+
+from subsample_mcmc.errors import CompileError, compile_message
+from subsample_mcmc.numerics import compilers
+from subsample_mcmc.numerics.cache import cache_directory, read, write
+from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
+from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
+
+CONTRACT = frozenset({"contract"})
+# Reductions and user functions: free to reorder, never to assume that nan and inf do not occur.
+FLAGS = frozenset({"reassoc", "contract", "nsz"})
+NUMBA = numba.__version__
+DISABLED = bool(numba.config.DISABLE_JIT)
+NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
+
+# What machine code depends on besides its source and the types of its arguments.
+CONFIG = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
+VERSIONS: tuple = (
+    sys.version_info[:3], sysconfig.get_config_var("SOABI"), numba.__version__,
+    llvmlite.__version__, np.__version__, *(getattr(numba.config, name, None) for name in CONFIG),
+)  # fmt: skip
+with suppress(OSError):  # these files decide how everything is compiled
+    for file in (__file__, compilers.__file__):
+        VERSIONS += (hashlib.sha256(Path(file).read_bytes()).hexdigest(),)
+
+
+# ------------------------------------------------------------------------------------ compile
+def jit(
+    function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False, checked=False
+) -> Callable:  # fmt: skip
+    """Return `function` compiled: nogil, numpy's error model, every option explicit.
+
+    `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
+    `inner` functions are only called by compiled ones (no Python wrapper: a third less to compile);
+    "always" ones are inlined whatever their size, which loops need to vectorise, and "public"
+    ones too, though Python may call them.
+    `user` leaves the function free to allocate (package functions are compiled without
+    reference counting). Two functions of equal content share one compiled object.
+    `checked` functions, and those of a user's that they reach, raise IndexError for every look-up
+    beyond an array, and for negative indices that are not written as constants.
+    """
+    if function is None:
+        return lambda f: jit(
+            f, flags=flags, disjoint=disjoint, inner=inner, user=user, checked=checked
+        )
+    if DISABLED:
+        return getattr(function, "py_func", function)
+    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user, checked))
+    return _compiled(function, options, ())
+
+
+def opened(function, options):
+    """Undo a user's own @njit: his dispatcher is compiled anew, with the flags he chose."""
+    if not isinstance(function, Dispatcher) or hasattr(function, "digest"):
+        return function, options
+    chosen = function.targetoptions.get("fastmath") or frozenset()
+    flags = FLAGS if chosen is True else frozenset(getattr(chosen, "flags", chosen))
+    return function.py_func, (tuple(sorted(flags)), False, options[2], True, options[4])
+
+
+def without_literals(template):
+    """Compile calls f(x, 0) as f(x, int): else every constant argument is a function of its own."""
+
+    def call(args, kws):
+        plain = tuple(numba.types.unliteral(a) for a in args)
+        return template(plain, {k: numba.types.unliteral(v) for k, v in kws.items()})
+
+    return call
+
+
+_made: dict[str, Any] = {}
+
+
+def _compiled(function, options, callers):
+    if isinstance(function, Dispatcher):  # ours already
+        return function
+    flags, _, inner, user, checked = options
+
+    def compiled(value):
+        """A function that this one reaches, compiled; None for other values."""
+        value, own = opened(value, (flags, False, inner or True, user, checked))
+        if isinstance(value, python.FunctionType) and value in callers:
+            raise CompileError(
+                f"{function.__name__} and {value.__name__} call each other: a compiled function "
+                "may call itself, but not in a circle. Make one function of them."
+            )
+        if isinstance(value, python.FunctionType | Dispatcher) and not belongs(value, VERSIONED):
+            return _compiled(value, own, (*callers, function))
+        return None
+
+    digest = Digest(function, (options, VERSIONS), compiled)
+    key = digest.hash.hexdigest()
+    if key in _made:
+        return _made[key]
+    frozen = digest.frozen_copy(key)
+    made = numba.njit(**numba_options(*options))(frozen)
+    if hasattr(made, "get_call_template"):
+        made.get_call_template = without_literals(made.get_call_template)
+    if inner in (True, "always"):
+        forbid_python(made)
+    for name in digest.recursive:  # a function that calls itself meets its compiled self
+        if name in digest.cells:
+            digest.cells[name].cell_contents = made
+        else:
+            frozen.__globals__[name] = made
+    made.digest = key
+    if digest.unknown:
+        made.digest = f"{key}-{id(made)}"  # not content-keyed: equal to itself only
+        made.uncached = digest.unknown
+        return made
+    _made[key] = made
+    if CACHE_BASE is not None and hasattr(made, "_cache") and cache_directory() is not None:
+        made._cache = ContentCache(function.__name__, key)
+    return made
+
+
+def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]:
+    """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
+    undocumented = {
+        "_nrt": bool(user),
+        "no_cpython_wrapper": inner in (True, "always"),
+        "no_cfunc_wrapper": True,
+        "forceinline": inner in ("always", "public"),
+    }
+    wanted = {name: value for name, value in undocumented.items() if name in KNOWN}
+    if COMPILERS:
+        wanted["pipeline_class"] = COMPILERS[
+            compilers.Inner if inner in (True, "always") else compilers.Outer, disjoint, checked
+        ]
+    wanted["boundscheck"] = True if checked else None  # None: as the environment says
+    return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
+
+
+def compiles(function, arguments, flags=frozenset(), checked=False) -> str:
+    """Why a user function cannot be compiled for these arguments; empty if it can."""
+    if DISABLED:
+        return ""
+    try:
+        made = jit(function, flags=flags, user=True, checked=checked)
+        made.compile(tuple(numba.typeof(a) for a in arguments))
+    except (*NUMBA_ERRORS, TypeError) as error:  # CompileError is one
+        return compile_message(error, function)
+    return ""
+
+
+def forbid_python(made):
+    """Refuse calls from Python of a function without Python wrapper: they crash the process."""
+
+    def refuse(*args, **kws):
+        raise TypeError(f"{made.__name__} has inner=True: only compiled functions can call it.")
+
+    if hasattr(made, "_insert") and "no_cpython_wrapper" in KNOWN:
+        made._insert, made._compile_for_args = lambda *args: None, refuse
+
+
+# -------------------------------------------------------------------------------------- cache
+def spelled(kind) -> str:
+    """A numba type as text. Its own text for a NamedTuple may leave out what the fields are."""
+    if not isinstance(kind, numba.types.BaseTuple):
+        return str(kind)
+    made = getattr(kind, "instance_class", tuple)
+    items = ",".join(spelled(item) for item in kind)
+    return f"{made.__module__}.{made.__qualname__}{getattr(kind, 'fields', '')}({items})"
+
+
+def rebuilt(target, library, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
+    """What numba's CompileResult._rebuild does, for a draft."""
+    draft = compilers.Draft.read(target, library[0], library[2])
+    return compilers.compiler.compile_result(
+        target_context=target, typing_context=target.typing_context, library=draft,
+        environment=env, entry_point=target.get_executable(draft, fndesc, env), fndesc=fndesc,
+        type_annotation=typeann, signature=signature, objectmode=objectmode, lifted=lifted,
+        reload_init=reload, referenced_envs=envs,
+    )  # fmt: skip
+
+
+class ContentCache(CACHE_BASE or object):
+    """One file per function content and signature."""
+
+    def __init__(self, name, digest):
+        self.name, self.digest = name if name.isidentifier() else "function", digest
+
+    def path(self, signature, target) -> Path | None:
+        kinds = [spelled(kind) for kind in getattr(signature, "args", signature)]
+        text = repr((self.digest, kinds, target.codegen().magic_tuple()))
+        directory = None if " at 0x" in text else cache_directory()  # a function as argument
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return directory / f"{self.name[:40]}-{key}.bin" if directory else None
+
+    def load_overload(self, sig, target_context):
+        """Machine code for a signature, or None; a damaged file is a miss."""
+        path = self.path(sig, target_context)
+        payload = read(path) if path else None
+        if payload is None:
+            return None
+        try:
+            target_context.refresh()
+            content = pickle.loads(payload)
+            if content[0][1] == "bitcode":
+                return rebuilt(target_context, *content)
+            return compilers.compiler.CompileResult._rebuild(target_context, *content)
+        except Exception:  # an unreadable entry must never stop a run: it is compiled anew
+            return None
+
+    def save_overload(self, sig, data):
+        """Keep machine code that does not depend on this process."""
+        path = self.path(sig, data.target_context)
+        if path is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        try:
+            payload = pickle.dumps(data._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception:  # types that cannot be pickled: not cached
+            return
+        write(path, payload)
+
+    @property
+    def cache_path(self):
+        return str(cache_directory())
+
+    def enable(self): ...
+
+    disable = flush = enable

@@ -1,0 +1,174 @@
+"""Mini-batches without replacement, fresh and uniform for every decision.
+
+A population of N rows keeps one bit per row: drawn in this decision or not. A row is drawn
+uniformly from all N and rejected if its bit is set, which is sampling without replacement
+exactly, costs about one cache miss less than swapping an index array, and needs N/8 bytes of it.
+Once few rows are left they are listed and shuffled lazily (Fisher-Yates), so that reading all N
+costs O(N). Between decisions every bit is zero again; clearing costs what was drawn.
+
+Row numbers come from a counter hashed by SplitMix64 (Steele, Lea & Flood 2014): one uint64 of
+state, seeded from the caller's generator, never reused within a run. A row's probability
+differs from 1/N by less than 2^-32 of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.numerics.jit import jit
+
+CHUNK = 1024  # most rows of one call of `take`: what a race reads before it looks again
+WEYL = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_LOW = np.uint64(0xFFFFFFFF)
+_U1, _U6, _U27, _U30, _U31, _U32, _U63 = (np.uint64(i) for i in (1, 6, 27, 30, 31, 32, 63))
+
+
+PART = np.dtype(
+    [
+        ("rows", np.int64),  # rows of the population
+        ("first_word", np.int64),  # where its bits start
+        ("words", np.int64),  # how many words they fill
+        ("first_kept", np.int64),  # where its part of `kept` starts
+        ("room", np.int64),  # how long that is
+        ("barred", np.int64),  # rows that are never drawn
+        ("drawn", np.int64),  # rows drawn so far
+        ("used", np.int64),  # entries of `kept` in use
+        ("wiped", np.int64),  # 1: `kept` does not list every drawn row, clear all bits instead
+        ("listed", np.int64),  # 1: the remaining rows stand in `kept`, shuffled as they are taken
+    ],
+    align=True,
+)
+
+
+class Rows(NamedTuple):
+    """Which rows of each population have been drawn in the decision under way."""
+
+    bits: np.ndarray  # uint64, one bit per row, set while drawn
+    bars: np.ndarray  # the bits of rows that are never drawn; empty if there are none
+    kept: np.ndarray  # rows drawn, in order; the slices `take` points at live here
+    targets: np.ndarray  # int64 (CHUNK,), candidates before rejection
+    part: np.recarray  # one PART per population
+
+
+def make_rows(sizes, barred=()) -> Rows:
+    """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows).
+
+    barred: rows beside them that are never drawn; the one population is what is left.
+    """
+    part = np.zeros(len(sizes), dtype=PART).view(np.recarray)
+    part["barred"] = len(barred)
+    part["rows"] = np.asarray(sizes) + len(barred)
+    part["words"] = (part["rows"] + 63) // 64
+    part["room"] = np.minimum(part["rows"], np.maximum(4 * CHUNK, part["rows"] >> 4))
+    part["first_word"] = np.cumsum(part["words"]) - part["words"]
+    part["first_kept"] = np.cumsum(part["room"]) - part["room"]
+    kind = np.int32 if part["rows"].max() < 2**31 else np.int64
+    bits = np.zeros(part["words"].sum(), dtype=np.uint64)
+    where = np.asarray(barred, dtype=np.int64)
+    np.bitwise_or.at(bits, where >> 6, _U1 << (where & 63).astype(np.uint64))
+    return Rows(
+        bits,
+        bits.copy() if len(barred) else bits[:0].copy(),
+        np.zeros(part["room"].sum(), dtype=kind),
+        np.zeros(CHUNK, dtype=np.int64),
+        part,
+    )
+
+
+@jit(inner=True)
+def hashed(counter):
+    """SplitMix64's output for one value of its counter: 64 bits that pass as random."""
+    z = (counter ^ (counter >> _U30)) * _MIX_1
+    z = (z ^ (z >> _U27)) * _MIX_2
+    return z ^ (z >> _U31)
+
+
+@jit(inner=True)
+def below(bits, size):
+    """floor(bits * size / 2^64) for size < 2^32: uniform on 0 .. size - 1."""
+    size = np.uint64(size)
+    return np.int64(((bits >> _U32) * size + (((bits & _LOW) * size) >> _U32)) >> _U32)
+
+
+@jit(inner=True)
+def draw(stream, size):
+    """The next number of a stream, uniform on 0 .. size - 1."""
+    stream[0] += WEYL
+    return below(hashed(stream[0]), size)
+
+
+@jit(inner=True)
+def _list_remaining(rows, p):
+    count = rows.part[p].first_kept
+    for row in range(rows.part[p].rows):
+        word = rows.bits[rows.part[p].first_word + (row >> 6)]
+        if (word >> (np.uint64(row) & _U63)) & _U1 == np.uint64(0):
+            rows.kept[count] = row
+            count += 1
+    rows.part[p].used, rows.part[p].wiped, rows.part[p].listed = 0, 1, 1
+
+
+@jit(inner=True)
+def _shuffle_next(rows, stream, p, m, left):
+    start = rows.part[p].first_kept + rows.part[p].used
+    for i in range(m):
+        stream[0] += WEYL
+        other = start + i + below(hashed(stream[0]), left - i)
+        rows.kept[start + i], rows.kept[other] = rows.kept[other], rows.kept[start + i]
+    rows.part[p].used += m
+    return start
+
+
+@jit(inner=True)
+def take(rows, stream, p, m):
+    """Draw `m` <= CHUNK new rows of population `p`; return where in `rows.kept` they start."""
+    part = rows.part[p]
+    size, word, room = part.rows, part.first_word, part.room
+    left = size - part.barred - part.drawn
+    if rows.part[p].listed == 0 and left <= room and 2 * left <= size:
+        _list_remaining(rows, p)
+    rows.part[p].drawn += m
+    if rows.part[p].listed == 1:
+        return _shuffle_next(rows, stream, p, m, left)
+    if rows.part[p].used + m > room:
+        rows.part[p].used, rows.part[p].wiped = 0, 1
+    start = rows.part[p].first_kept + rows.part[p].used
+    rows.part[p].used += m
+    found = np.int64(0)
+    while found < m:
+        # Two loops on purpose: the first is pure arithmetic and vectorises, the second only
+        # tests and sets bits, so that cache misses overlap.
+        wanted = m - found
+        counter = stream[0]
+        for i in range(np.uint64(wanted)):
+            rows.targets[i] = below(hashed(counter + (np.uint64(i) + _U1) * WEYL), size)
+        stream[0] = counter + np.uint64(wanted) * WEYL
+        for i in range(np.uint64(wanted)):
+            row = rows.targets[i]
+            place = np.uint64(word + (row >> 6))
+            mask = _U1 << (np.uint64(row) & _U63)
+            old = rows.bits[place]
+            rows.bits[place] = old | mask
+            rows.kept[np.uint64(start + found)] = row
+            found += np.int64((old & mask) == np.uint64(0))
+    return start
+
+
+@jit(inner=True)
+def put_back(rows):
+    """Forget the decision: every bit as before, at the cost of what was drawn."""
+    plain = len(rows.bars) == 0
+    for p in range(len(rows.part)):
+        if rows.part[p].drawn == 0:
+            continue
+        first = rows.part[p].first_word
+        if rows.part[p].wiped == 1:
+            for word in range(first, first + rows.part[p].words):
+                rows.bits[word] = np.uint64(0) if plain else rows.bars[word]
+        else:
+            for i in range(rows.part[p].first_kept, rows.part[p].first_kept + rows.part[p].used):
+                word = first + (np.int64(rows.kept[i]) >> 6)
+                rows.bits[word] = np.uint64(0) if plain else rows.bars[word]
+        rows.part[p].drawn = rows.part[p].used = rows.part[p].wiped = rows.part[p].listed = 0

@@ -1,0 +1,1 @@
+"""From sm.sample to trace.report(): chains, and what is kept of them."""

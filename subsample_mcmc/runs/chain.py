@@ -1,0 +1,221 @@
+"""One chain: a compiled loop over steps, entered once per chunk of draws, and its checkpoint.
+
+All that a chain is stands in arrays: the state, what kernels have learnt, three random streams
+and a few counters. A checkpoint is a copy of them, and a chain restored from one goes on bit for
+bit, whatever the sizes of the chunks were.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.errors import CompileError
+from subsample_mcmc.kernels.bounds import check_reached, check_run, is_doubtful
+from subsample_mcmc.kernels.custom import Custom
+from subsample_mcmc.kernels.kernel import (
+    NOW,
+    Chain,
+    Kernel,
+    Run,
+    check,
+    columns_of,
+)
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.runs.failures import explanation, uncompiled
+from subsample_mcmc.target.layout import Layout
+from subsample_mcmc.target.model import Model, must_be_model
+
+READS = ("pulls", "gradients")
+
+
+class Chunk(NamedTuple):
+    """Consecutive draws of one chain."""
+
+    ints: np.ndarray
+    floats: np.ndarray
+    words: np.ndarray
+
+
+_loops: dict[Any, Any] = {}
+
+
+def loop_over(step, compiled: bool) -> Any:
+    """The loop over draws; plain Python if a step is."""
+    if (step, compiled) in _loops:
+        return _loops[step, compiled]
+
+    def loop(chain, tools, ints, floats, words, reads, before, out, first, last, thin, keep):
+        now = chain.now[0]
+        for d in range(first, last):
+            for w in range(len(words)):
+                words[w] = 0
+            for _ in range(thin):
+                step(chain, tools)
+                if now.code != 0:
+                    return d
+                now.iteration += 1
+            for i in range(len(reads)):
+                before[0] += words[reads[i]]
+            if keep:
+                for i in range(len(ints)):
+                    out.ints[d, i] = ints[i]
+                for i in range(len(floats)):
+                    out.floats[d, i] = floats[i]
+                for i in range(len(words)):
+                    out.words[d, i] = words[i]
+        return last
+
+    _loops[step, compiled] = jit(loop) if compiled else loop
+    return _loops[step, compiled]
+
+
+class Program:
+    """A model and a kernel, checked and compiled: what all chains of a run share."""
+
+    def __init__(self, model: Model, kernel: Kernel):
+        must_be_model(model, "sm.sample(model, kernel)")
+        check(kernel, model)
+        check_run(kernel, model)
+        self.doubtful = is_doubtful(kernel, model)
+        self.model, self.kernel = model, kernel
+        self.layout = Layout(model.blocks, columns_of(kernel))
+        # Words that count rewards read, and gradients, which read data too; users' counts are f8.
+        self.reads = np.array(
+            [c.word for c in self.layout.columns if c.field in READS and c.kind == "i8"], np.int64
+        )
+        customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
+        self.compiled = not any(leaf.obstacle(model) for leaf in customs)
+        self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
+        # A call passes its arguments as some hundred pointers: inlined, a step that reads no
+        # data takes half the time.
+        inner = "always" if self.compiled else False
+        self.loop = loop_over(kernel.build(model, inner), self.compiled)
+
+    def compile(self) -> None:
+        """Compile before any work starts, so that a mistake in a user function shows by itself."""
+        if not self.compiled and (reason := self.blamed()):
+            raise CompileError(reason)  # in a Python loop, steps compile when they are first run
+        try:
+            Walker(self, np.random.SeedSequence(0)).advance(0)
+        except NUMBA_ERRORS as error:
+            told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
+            raise CompileError(self.blamed() or told) from error
+
+    def blamed(self) -> str:
+        """Which of the user's functions does not compile, and why; empty if all do."""
+        if told := uncompiled(self.model):
+            return told
+        state = self.model.state(self.model.ints.copy(), self.model.floats.copy())
+        suspects = self.kernel.suspects(self.model, state)
+        reasons = (compiles(function, given, FLAGS) for function, given in suspects)
+        return next((reason for reason in reasons if reason), "")
+
+
+class Walker:
+    """One chain of a program."""
+
+    def __init__(
+        self, program: Program, seed: np.random.SeedSequence, audit: float = 0.0, number: int = 0
+    ):
+        self.program, self.number = program, number
+        self.error: Exception | None = None
+        model, layout = program.model, program.layout
+        self.ints, self.floats = model.ints.copy(), model.floats.copy()
+        self.words = np.zeros(layout.words, dtype=np.int64)
+        main, rows, audits = seed.spawn(3)
+        self.bits = np.random.PCG64(main)
+        now = np.zeros(1, dtype=NOW).view(np.recarray)
+        now["audit"], now["warm"] = audit, 1
+        self.chain = Chain(
+            np.random.Generator(self.bits), rows.generate_state(1, np.uint64),
+            audits.generate_state(1, np.uint64), now,
+        )  # fmt: skip
+        self.take_tools()
+        self.drawn = 0  # draws kept
+        self.turns = 0  # of advance
+
+    def take_tools(self) -> None:
+        """The kernels' arrays, as new."""
+        self.run = Run(self.ints, self.floats, self.words, reads=self.program.reads)
+        self.tools = self.program.kernel.bind(self.program.model, self.run)
+
+    @property
+    def iteration(self) -> int:
+        """Steps made, warm-up included."""
+        return int(self.chain.now[0].iteration)
+
+    def advance(self, draws: int, thin: int = 1, warm: bool = False) -> Chunk:
+        """Make draws, and return them unless they are warm-up.
+
+        If a step fails, `error` says why, and the chain stands at the last whole draw before it.
+        """
+        before = self.checkpoint() if draws else {}
+        rows = 0 if warm else draws
+        out = Chunk(
+            np.zeros((rows, len(self.ints)), dtype=np.int64), np.zeros((rows, len(self.floats))),
+            np.zeros((rows, len(self.words)), dtype=np.int64),
+        )  # fmt: skip
+        now = self.chain.now
+        now["warm"] = int(warm)
+        begun = self.iteration
+        try:
+            with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
+                reached = self.program.loop(
+                    self.chain, self.tools, self.ints, self.floats, self.words, self.run.reads,
+                    self.run.before, out, 0, draws, thin, not warm,
+                )  # fmt: skip
+        except Exception as error:  # raised by a user's function
+            if not draws:
+                raise
+            error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
+            reached, self.error = (self.iteration - begun) // thin, error
+            self.take_tools()  # a race that was left in the middle may have left anything
+            self.restore(before)
+            return self.advance(reached, thin, warm)
+        if int(now[0].code) != 0:
+            self.error = explanation(self)
+            self.restore(before)
+            now["code"] = 0
+            return self.advance(reached, thin, warm)
+        self.drawn += len(out.ints)
+        self.turns += draws > 0
+        if self.program.doubtful and draws and self.turns & (self.turns - 1) == 0:
+            try:
+                check_reached(self.program.kernel, self.program.model, self.ints, self.floats)
+            except IndexError as error:
+                error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
+                self.error = error
+        return out
+
+    # ------------------------------------------------------------------------------ checkpoint
+    def checkpoint(self) -> dict[str, np.ndarray]:
+        """Copies of all the arrays that the chain is."""
+        state: Any = self.bits.state
+        pcg, low = state["state"], (1 << 64) - 1
+        generator = [
+            pcg["state"] >> 64, pcg["state"] & low, pcg["inc"] >> 64, pcg["inc"] & low,
+            state["has_uint32"], state["uinteger"],
+        ]  # fmt: skip
+        kept = {f"kernel {name}": array.copy() for name, array in self.run.kept.items()}
+        return {
+            "ints": self.ints.copy(), "floats": self.floats.copy(),
+            "generator": np.array(generator, dtype=np.uint64),
+            "rows": self.chain.rows.copy(), "audits": self.chain.audits.copy(),
+            "counters": np.array([self.iteration, self.drawn], dtype=np.int64), **kept,
+        }  # fmt: skip
+
+    def restore(self, saved: dict[str, np.ndarray]) -> None:
+        """Go on from a checkpoint."""
+        self.ints[:], self.floats[:] = saved["ints"], saved["floats"]
+        a, b, c, d, has, spare = (int(v) for v in saved["generator"])
+        self.bits.state = {
+            "bit_generator": "PCG64", "state": {"state": a << 64 | b, "inc": c << 64 | d},
+            "has_uint32": has, "uinteger": spare,
+        }  # fmt: skip
+        self.chain.rows[:], self.chain.audits[:] = saved["rows"], saved["audits"]
+        self.chain.now["iteration"], self.drawn = (
+            int(saved["counters"][0]),
+            int(saved["counters"][1]),
+        )
+        for name, array in self.run.kept.items():
+            array[...] = saved[f"kernel {name}"]

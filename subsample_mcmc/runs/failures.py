@@ -1,0 +1,176 @@
+"""Why a chain broke: the exception, with kernel, arm, datum and state."""
+
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
+from subsample_mcmc.errors import CompileError, RewardError, SpreadError
+from subsample_mcmc.kernels.kernel import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.exact_sums import has_etas, room_of
+from subsample_mcmc.target.rewards import Judge
+
+MOST_SHOWN = 4  # components of a block in a message
+
+
+@contextmanager
+def blaming(model):
+    """Turn an error of the compiler into one that names the user's function and line."""
+    try:
+        yield
+    except NUMBA_ERRORS as error:
+        told = f"the model cannot be compiled: {' '.join(str(error).split())[:600]}"
+        raise CompileError(uncompiled(model) or told) from error
+
+
+def uncompiled(model) -> str:
+    """Which of a model's functions does not compile, and why; empty if all do."""
+    state = model.state(model.ints.copy(), model.floats.copy())
+    given = (state, model.data, np.int64(0), *model.extra(state))
+    suspects = [
+        (model.prepare, given[:2]),
+        (model.log_likelihood, given),
+        (model.log_prior, (state,)),
+    ]
+    if has_etas(model):
+        suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
+    reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
+    return next((reason for reason in reasons if reason), "")
+
+
+def at_datum(model, state, n: int, made: tuple) -> float:
+    """The log likelihood of a datum; as compiled where plain Python raises."""
+    try:
+        return float(model.log_likelihood(state, model.data, n, *made))
+    except (ArithmeticError, ValueError):
+        compiled = jit(model.log_likelihood, flags=FLAGS, user=True)
+        return float(compiled(state, model.data, np.int64(n), *made))
+
+
+def prior_at(model, state) -> float:
+    """The log prior; as compiled where plain Python raises."""
+    try:
+        return float(model.log_prior(state))
+    except (ArithmeticError, ValueError):
+        return float(jit(model.log_prior, flags=FLAGS, user=True)(state))
+
+
+def explanation(walker: Any) -> Exception:
+    """Why the chain broke, with kernel, arm, datum and state."""
+    now, model = walker.chain.now[0], walker.program.model
+    label, leaf = labelled(walker.program.kernel)[int(now.kernel)]
+    arm, row, code = int(now.arm), int(now.row), int(now.code)
+    where = f"chain {walker.number}, iteration {walker.iteration}, kernel {label}"
+    state = f"the state was {model.show(walker.ints, walker.floats)}"
+    if code == BAD_PRIOR:
+        return RewardError(
+            f"{where}: the log prior is nan or +inf at {candidate(model, leaf, arm)}; {state}. It "
+            "must be a number, or -inf where the prior is zero."
+        )
+    if code == BAD_PREDICATE:
+        return RuntimeError(
+            f"{where}: the predicate of when() no longer holds after its kernel ran; {state}. "
+            "The kernel must not change what the predicate reads, or the posterior is not "
+            "left fixed."
+        )
+    if code == BAD_PROPOSAL:
+        return ValueError(
+            f"{where}: it left a value that is nan, infinite or off its support, or a proposal "
+            f"density or a surrogate is not a number; {state}."
+        )
+    if code == ALL_IMPOSSIBLE:
+        return RewardError(
+            f"{where}: every arm is impossible, the current value included; {state}"
+            f"{why_impossible(walker)}. Start where likelihood and prior are positive: "
+            "sm.sample(..., start=[{...}, ...]), a state per chain, or another state in sm.Model."
+        )
+    told = None
+    if row < 0 or code == NOT_FINITE:  # an exact sum does not say which of its terms it was
+        told = first_bad(walker, int(now.kernel), arm, code, row)
+        row = told[0] if told else row
+    datum = f" at datum {row}{datum_of(model.data, row, model.size)}" if row >= 0 else ""
+    if code == NOT_FINITE:
+        value, block = (f"{told[1]}", told[2]) if told else ("nan or +inf", "")
+        return RewardError(
+            f"{where}: log_likelihood is {value}{datum} for {candidate(model, leaf, arm)}{block}; "
+            f"{state}. It must be finite, or -inf where the state is impossible. A nan is often "
+            "the log or root of a negative number: correct or drop the datum, or declare where a "
+            "block ends, constraints={'sigma': sm.positive}."
+        )
+    if code == OUT_OF_SPREAD:
+        return SpreadError(
+            f"{where}: a reward of {candidate(model, leaf, arm)}{datum} breaks the range declared "
+            f"in {getattr(leaf, 'selector', None)!r}; {state}. Declare a wider one, or use "
+            "sm.Normal(), which needs none."
+        )
+    return RuntimeError(f"{where}: unknown error {code}; {state}.")
+
+
+def why_impossible(walker: Any) -> str:
+    """Which part of the density is zero in the current state, in words, if it can be told."""
+    model = walker.program.model
+    state = model.state(walker.ints, walker.floats)
+    try:
+        with np.errstate(all="ignore"):
+            if model.log_prior is not None and prior_at(model, state) == -np.inf:
+                return ", where log_prior is -inf"
+            made = model.extra(state)
+            for n in range(model.size) if model.log_likelihood is not None else ():
+                if at_datum(model, state, n, made) == -np.inf:
+                    datum = f"{n}{datum_of(model.data, n, model.size)}"
+                    return f", where log_likelihood is -inf at datum {datum}"
+    except Exception:  # a message must not fail
+        return ""
+    return ""
+
+
+def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
+    """(datum, its log likelihood, the block there), if it cannot be added; row: where, or -1.
+
+    None if no such datum is found by a scan: a gradient's point is not known here.
+    """
+    model = walker.program.model
+    judge = next((j for j in judges(walker.tools) if j.trial.target[0].leaf == leaf), None)
+    if judge is None:
+        return None
+    trial, target = judge.trial, judge.trial.target[0]
+    where, value = (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
+    first = int(target.start + max(target.site, 0))
+    last = first + (1 if target.site >= 0 else int(target.length))
+    kept = where[first:last].copy()
+    where[first:last] = value
+    shown = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
+    more = ", ..." if last - first > MOST_SHOWN else ""
+    shown = f" = {shown}" if last == first + 1 else f" = [{shown}{more}]"
+    try:
+        with np.errstate(all="ignore"):
+            made = model.extra(trial.state)
+            for n in range(model.size) if row < 0 else (row,):
+                found = at_datum(model, trial.state, n, made)
+                if not found < np.inf if code == NOT_FINITE else found == -np.inf:
+                    return n, found, "" if target.site >= 0 else shown
+    except Exception:  # of a user's function: a message must not fail
+        return None
+    finally:
+        where[first:last] = kept
+    return None
+
+
+def judges(tools):
+    """The decisions' tools among nested tools, in the order of the leaves."""
+    if isinstance(tools, Judge):
+        yield tools
+    elif isinstance(tools, tuple):
+        for part in tools:
+            yield from judges(part)
+
+
+def candidate(model, leaf, arm: int) -> str:
+    """What an arm is, in words."""
+    block = leaf.writes[0]
+    if model.variables[block].block.discrete:
+        return f"{block}={arm}"
+    return f"the current {block}" if arm == 0 else f"a proposal for {block}"

@@ -1,0 +1,106 @@
+"""What must be equal for a run to be resumed, part by part, so that a refusal can name it."""
+
+import hashlib
+import sys
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.kernels.kernel import Kernel, Leaf, labelled
+from subsample_mcmc.numerics.digest import content
+from subsample_mcmc.numerics.jit import NUMBA
+from subsample_mcmc.target.model import Model, array_hash
+from subsample_mcmc.version import PACKAGE, __version__
+
+INITIAL = "initial state"
+
+
+def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
+    """Hashes of functions, data, blocks and kernels; versions as they are."""
+    found = {
+        "version of subsample_mcmc": __version__,
+        "version of Python": ".".join(map(str, sys.version_info[:2])),
+        "version of numpy": np.__version__,
+        "version of numba": NUMBA,
+    }
+    found |= model.fingerprints()
+    found[INITIAL] = array_hash(model.ints) + array_hash(model.floats)
+    found["composition of kernels"] = kernel.text()
+    joints = spelled(kernel, inside=False)  # to the last digit, and to the code of predicates
+    found["weights or predicates of kernels"] = hashlib.sha256(joints.encode()).hexdigest()
+    for label, leaf in labelled(kernel):
+        found[f"kernel {label}"] = hashlib.sha256(spelled(leaf).encode()).hexdigest()
+    return found
+
+
+def spelled(value: Any, inside: bool = True) -> str:
+    """A text that is equal for equal specs: functions by content, arrays by value.
+
+    inside: also what kernels that move something say, not only how they are composed.
+    """
+    if isinstance(value, Leaf) and not inside:
+        return value.text()
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [f"{f.name}={spelled(getattr(value, f.name), inside)}" for f in fields(value)]
+        return f"{type(value).__qualname__}({', '.join(parts + own_code(type(value)))})"
+    if isinstance(value, np.ndarray):
+        return array_hash(value)
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, tuple | list):
+        return f"({', '.join(spelled(item, inside) for item in value)})"
+    if isinstance(value, dict):
+        parts = [f"{spelled(k, inside)}: {spelled(v, inside)}" for k, v in value.items()]
+        return f"{{{', '.join(parts)}}}"
+    if hasattr(value, "__code__") or hasattr(value, "py_func"):
+        return content(value)
+    if hasattr(value, "__array__"):  # a table, whose repr leaves most of it out
+        return array_hash(np.asarray(value))
+    if isinstance(value, Model):  # fingerprinted by itself
+        return repr(value)
+    if " at 0x" in (text := repr(value)) and hasattr(value, "__dict__"):
+        return f"{type(value).__qualname__}{spelled(vars(value), inside)}"
+    return text
+
+
+def own_code(kind: type) -> list[str]:
+    """Methods and numbers of a class that is a user's own: a rule, a selector, a kernel."""
+    found = []
+    for base in kind.__mro__:
+        if base is object or base.__module__.partition(".")[0] == PACKAGE:
+            continue
+        for name, value in sorted(vars(base).items()):
+            function = getattr(value, "fget", getattr(value, "__func__", value))
+            if name.startswith("__"):
+                continue
+            if isinstance(function, FunctionType):
+                with suppress(NameError):  # a name that only type checkers know
+                    found.append(f"{name}={content(function)}")
+            elif isinstance(value, bool | int | float | str | tuple | dict | np.ndarray):
+                found.append(f"{name}={spelled(value)}")
+    return found
+
+
+def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: bool) -> None:
+    """Raise if anything that the draws depend on is not what it was.
+
+    begun: all chains have left the model's initial state, which may then be another.
+    """
+    changed = [name for name, value in stored.items() if today.get(name, value) != value]
+    changed += sorted(set(stored) ^ set(today))
+    changed = [name for name in changed if not (begun and name == INITIAL)]
+    if not changed:
+        return
+    shown = [
+        f"{name} ({stored[name]} then, {today[name]} now)"
+        if name.startswith(("version", "composition")) and name in stored and name in today
+        else name + ("" if name in stored else " (new)" if name in today else " (gone)")
+        for name in changed
+    ]
+    raise ValueError(
+        f"{path} cannot be resumed: changed since it was started: {'; '.join(shown)}. Resume with "
+        "what it was started with, or start a new run at another path; sm.load reads it as it is."
+    )

@@ -1,0 +1,266 @@
+"""The chains of a run side by side: in threads, or as tasks of any joblib backend.
+
+A chain does not know the others, and its draws do not depend on the sizes of its chunks; so they
+are the same on one core and on many, in threads and in processes.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.numerics.progress import Bars, quietly
+from subsample_mcmc.runs.backends import joblib_with, parcel
+from subsample_mcmc.runs.chain import Chunk, Program, Walker
+
+CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
+TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
+TURN_BYTES = 1 << 24  # ... or this much
+TASK_SECONDS = 5.0  # of work in one task of a joblib backend ...
+TASK_BYTES = 1 << 28  # ... or this much, which it sends back
+LOOK_SECONDS = 0.1  # between two updates of the bars
+COUNTS = ("accepted", "decisions", "pulls", "everything")  # that the bars show
+
+
+@dataclass
+class Plan:
+    """How far each chain goes, and how it is set up."""
+
+    draws: int
+    warmup: int
+    thin: int
+    audit: float
+    entropy: Any
+    key: tuple[int, ...]
+    start: list[dict] | None = None
+
+    def walker(self, program: Program, chain: int, saved: dict | None = None) -> Walker:
+        """A chain at its start, or at a checkpoint."""
+        seed = np.random.SeedSequence(self.entropy, spawn_key=(*self.key, chain))
+        walker = Walker(program, seed, self.audit, chain)
+        walker.chain.now["warmup"] = self.warmup
+        if saved is not None:
+            walker.restore(saved)
+        elif self.start is not None:
+            program.model.set_state(walker.ints, walker.floats, self.start[chain])
+        return walker
+
+
+@dataclass
+class Member:
+    """One chain under way: what it has drawn and not yet handed on."""
+
+    number: int
+    seconds: float = 0.0
+    steps: int = 0  # warm-up and draws, for the bar
+    drawn: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+    checkpoint: dict[str, np.ndarray] | None = None
+    error: Exception | None = None
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+
+    @property
+    def told(self) -> str:
+        """Acceptance and share of the data read, for the bar."""
+        accepted, decisions, pulls, whole = self.counts
+        told = f"accepted {accepted / decisions:.2f}" if decisions else ""
+        return told + (f", read {pulls / whole:.1%}" if whole else "")
+
+    def taken(self) -> Chunk:
+        """All chunks as one; the member starts collecting anew."""
+        chunks, self.chunks = self.chunks, []
+        return Chunk(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
+
+
+def pieces(walker: Walker, plan: Plan, until: float | None = None) -> Iterator[tuple[Chunk, float]]:
+    """Warm up and draw, a tenth of a second at a time; stops early once `until` has passed."""
+    size = 1
+    room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
+    while walker.drawn < plan.draws and walker.error is None:
+        warm = walker.iteration < plan.warmup
+        # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
+        left = plan.warmup - walker.iteration if warm else plan.draws - walker.drawn
+        count, then = min(size, left, room), time.monotonic()
+        chunk = walker.advance(count, 1 if warm else plan.thin, warm)
+        spent = time.monotonic() - then
+        yield chunk, spent
+        size = (
+            count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)
+        )
+        if until is not None and time.monotonic() > until:
+            return
+
+
+def counted(walker: Walker, chunk: Chunk) -> np.ndarray:
+    """COUNTS, summed over a chunk's draws; of the last step, in warm-up."""
+    rows, found = chunk.words if len(chunk.words) else walker.words[None], np.zeros(4, np.int64)
+    for column in walker.program.layout.columns:
+        if column.field in COUNTS and column.kind == "i8":  # what users count is f8
+            found[COUNTS.index(column.field)] += rows[:, column.word].sum()
+    return found
+
+
+class Team:
+    """All chains of a run. `run` returns when they are done, broken or interrupted."""
+
+    def __init__(
+        self, program: Program, plan: Plan, members: list[Member],
+        keep: Callable[[Member], None] | None, show: bool,
+    ):  # fmt: skip
+        self.program, self.plan, self.members = program, plan, members
+        self.keep, self.show = keep, show
+        self.stop = threading.Event()
+        self.interrupted = False
+
+    def bars(self) -> Bars:
+        """One for each chain."""
+        total = self.plan.warmup + self.plan.draws
+        return Bars(self.show, len(self.members), total, [m.steps for m in self.members])
+
+    def run(self, cores: int, backend: str | None, bars: Bars) -> None:
+        """Go on until every chain has its draws; Ctrl-C ends it with what there is."""
+        if backend is None:
+            self.in_threads(cores, bars)
+        else:
+            self.as_tasks(cores, backend, bars)
+        self.look(bars)
+
+    def look(self, bars: Bars) -> None:
+        bars.update([m.steps for m in self.members], [m.told for m in self.members])
+
+    # ------------------------------------------------------------------------------- threads
+    def in_threads(self, cores: int, bars: Bars) -> None:
+        """At most `cores` threads take the chains in turns; compiled steps hold no lock.
+
+        So an early end finds all of them about equally far, also if they are more than cores.
+        """
+        turns = deque(self.walk(member) for member in self.members if not self.over(member))
+        pool = ThreadPoolExecutor(max_workers=cores, thread_name_prefix="chain")
+        try:
+            left = {pool.submit(self.work, turns) for _ in range(min(cores, len(turns)))}
+            while left:
+                done, left = wait(left, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+                self.look(bars)
+                for future in done:
+                    future.result()  # an error of ours, or of the store
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self.stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def over(self, member: Member) -> bool:
+        """Has a chain all its draws."""
+        return member.drawn >= self.plan.draws
+
+    def work(self, turns: deque[Iterator[bool]]) -> None:
+        """Give waiting chains a turn until none waits: the others are then in other hands."""
+        while not self.stop.is_set():
+            try:
+                walk = turns.popleft()
+            except IndexError:
+                return
+            if next(walk, False):
+                turns.append(walk)
+
+    def walk(self, member: Member) -> Iterator[bool]:
+        """One chain from where it stands to its end; yields after each turn, with all handed on."""
+        walker = self.plan.walker(self.program, member.number, member.checkpoint)
+        began, held = time.monotonic(), 0
+        for chunk, spent in pieces(walker, self.plan):
+            self.collect(member, walker, chunk, spent)
+            held += sum(part.nbytes for part in chunk)
+            if self.stop.is_set():
+                break
+            if time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES:
+                self.hand_on(member, walker)
+                yield True
+                began, held = time.monotonic(), 0
+        member.error = walker.error
+        if walker.error is not None:
+            self.stop.set()
+        self.hand_on(member, walker)
+
+    def collect(self, member: Member, walker: Walker, chunk: Chunk, spent: float) -> None:
+        member.seconds += spent
+        member.chunks.append(chunk)
+        member.drawn = walker.drawn
+        member.steps = min(walker.iteration, self.plan.warmup) + walker.drawn
+        member.counts += counted(walker, chunk)
+
+    def hand_on(self, member: Member, walker: Walker) -> None:
+        """Give what was drawn, and the state after it, to the store."""
+        member.checkpoint = walker.checkpoint()
+        if self.keep is not None and member.chunks:
+            self.keep(member)
+
+    # --------------------------------------------------------------------------------- tasks
+    def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
+        """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
+        joblib = joblib_with(backend)
+        shared, plan, name = (self.program.model, self.program.kernel), self.plan, os.urandom(16)
+        try:
+            with (
+                parcel(shared, backend) as (parcelled, options),
+                joblib.parallel_config(backend=backend, n_jobs=cores, **options),
+                joblib.Parallel() as pool,  # the same workers for all rounds
+            ):
+                while waiting := [m for m in self.members if not self.over(m)]:
+                    tasks = [
+                        joblib.delayed(task)(
+                            name, parcelled, plan, m.number, m.checkpoint, TASK_SECONDS
+                        )
+                        for m in waiting
+                    ]
+                    for member, result in zip(waiting, pool(tasks), strict=True):
+                        chunks, spent, steps, drawn, counts, member.checkpoint, member.error = (
+                            result
+                        )
+                        member.chunks += chunks
+                        member.seconds += spent
+                        member.steps, member.drawn = steps, drawn
+                        member.counts += counts
+                        if self.keep is not None:
+                            self.keep(member)
+                    self.look(bars)
+                    if any(m.error for m in self.members):
+                        return
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+
+_programs: dict[bytes, Program] = {}
+_opening = threading.Lock()  # a worker may run several tasks in threads
+
+
+def program_of(run: bytes, parcelled) -> Program:
+    """What a task runs: made when a process first meets a run.
+
+    run: its name. Processes outlive runs, and another run may have another model.
+    """
+    with _opening, quietly(False):
+        if run not in _programs:
+            _programs.clear()
+            _programs[run] = Program(*parcelled.open())
+        return _programs[run]
+
+
+def task(run: bytes, parcelled, plan: Plan, number: int, saved, most: float) -> tuple:
+    """Some seconds of one chain, in whatever process this is; most: how many."""
+    walker = plan.walker(program_of(run, parcelled), number, saved)
+    chunks, spent, held = [], 0.0, 0
+    for chunk, seconds in pieces(walker, plan, until=time.monotonic() + most):
+        chunks.append(chunk)
+        spent += seconds
+        held += sum(part.nbytes for part in chunk)
+        if held > TASK_BYTES:
+            break
+    steps = min(walker.iteration, plan.warmup) + walker.drawn
+    counts = sum(counted(walker, chunk) for chunk in chunks)
+    return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), walker.error

@@ -1,0 +1,297 @@
+"""What each kernel would cost, before a long run: `plan`, a pilot and an advice.
+
+Two numbers decide what a race costs: G, the nats between the best two arms, and N v, N times the
+variance of the difference of their rewards. Chen & Ghahramani (2016, Prop. 7) turn them into the
+rewards a race reads. A control variate leaves G and shrinks N v.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.control import Control
+from subsample_mcmc.calls import helpful
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing, expected_pulls
+from subsample_mcmc.decisions.rules.bnormal import b_normal
+from subsample_mcmc.kernels.compose import changed
+from subsample_mcmc.kernels.kernel import Kernel, check, labelled
+from subsample_mcmc.kernels.langevin import Langevin
+from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.target.model import Model, must_be_model
+
+LEVEL = 1.1  # times as fast: below it the pilot cannot tell
+BRIEF, MORE = 0.05, 50  # seconds too short to time; how many times longer the second try is
+PATHS = 64  # simulated races for every audited decision
+BATCHES, DELTAS = (32, 64, 128, 256, 512), (0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 1e-4)
+_COLUMNS = (
+    ("kernel", "s"), ("variant", "s"), ("G, nats", ".3g"), ("N v, nats^2", ".3g"),
+    ("expected", ".2%"), ("read", ".2%"), ("predicted", ".1%"), ("us a decision", ".3g"),
+)  # fmt: skip
+
+
+class Plan:
+    """A pilot's findings: `rows`, a dict per kernel and variant; `advice`, a line per kernel.
+
+    G and N v are medians over decisions made exactly; `expected` is what Prop. 7 says of them, as
+    a share of all rewards; `read` and the time are what the variant did.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> found = sm.plan(model, sm.Gibbs("k"), steps=50, warmup=0, seed=1)
+        >>> found.to_frame()["variant"].tolist()
+        ['as given', 'exact']
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=()):
+        self.rows, self.decisions, self.size = rows, decisions, size
+        self.advice = [*(advice_of(part) for part in by_kernel(rows).values()), *refused]
+
+    def to_frame(self) -> Any:
+        """A pandas table."""
+        import pandas
+
+        return pandas.DataFrame(self.rows)
+
+    def __str__(self) -> str:
+        cells = [[name for name, _ in _COLUMNS]]
+        for row in self.rows:
+            cells.append([
+                "-" if row[name] != row[name] else format(row[name], form)
+                for name, form in _COLUMNS
+            ])  # fmt: skip
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = []
+        for line in cells:
+            names = [cell.ljust(width) for cell, width in zip(line[:2], widths, strict=False)]
+            numbers = [cell.rjust(w) for cell, w in zip(line[2:], widths[2:], strict=True)]
+            lines.append("  ".join(names + numbers))
+        return "\n".join([*lines, "", *self.advice])
+
+    __repr__ = __str__
+
+    def plot(self, axes: Any = None, panels: Any = None) -> Any:
+        """Matplotlib axes, an array of one per panel: what the pilots took, and why.
+
+        panels: names of "times" (per decision; a star is the advice), "shares" (of all rewards:
+        read, and expected) and "gaps" (G of each decision against what a race tells it from, with
+        lines of equal cost); None: all. axes: as many of your own, or None for a new figure.
+        """
+        from subsample_mcmc.runs.views.plan_figures import plot_plan
+
+        return plot_plan(self, axes, panels)
+
+    def design(self, kernel: str, variant: str, error: float = 1e-3) -> dict[str, float]:
+        """The batch and delta of Racing(Normal()) that read least, erring at most so often.
+
+        Korattikara, Chen & Welling (2014, section 5), on the decisions of the pilot: every one is
+        raced PATHS times by simulation, Gaussian increments, and the mean over decisions of the
+        rate of wrong ones is held to `error`.
+        """
+        if (kernel, variant) not in self.decisions:
+            known = ", ".join(str(pair) for pair in self.decisions)
+            raise ValueError(f"design{(kernel, variant)}: the pilot has decisions of {known}.")
+        gaps, spreads = self.decisions[kernel, variant]
+        found = [
+            (pulls, wrong, batch, delta)
+            for batch in BATCHES if 4 * batch < self.size
+            for delta in DELTAS
+            for pulls, wrong in [simulated(gaps, spreads, self.size, batch, delta)]
+        ]  # fmt: skip
+        good = [item for item in found if item[1] <= error]
+        if not good:
+            raise ValueError(f"no batch and delta err at most {error}: use sm.Exact().")
+        pulls, wrong, batch, delta = min(good)
+        return {"batch": batch, "delta": delta, "share": pulls / self.size, "error": wrong}
+
+
+def simulated(gaps, spreads, size: int, batch: int, delta: float) -> tuple[float, float]:
+    """Mean rows read, and rate of wrong decisions, of two-arm races at doubling looks.
+
+    At a share f of the rows the estimate of G is Gaussian with variance N v (1/f - 1), and its
+    deviations at later looks are a Brownian motion run backwards in that variance.
+    """
+    rng = np.random.default_rng(0)
+    looks = [batch]
+    while 2 * looks[-1] < size:
+        looks.append(2 * looks[-1])
+    clock = np.array([size / look - 1.0 for look in looks])
+    bound = b_normal(delta, batch / size, "table1", 2.0)
+    steps = -np.diff(np.append(clock, 0.0))
+    noise = rng.standard_normal((len(gaps), PATHS, len(looks))) * np.sqrt(steps)
+    walks = np.cumsum(noise[..., ::-1], axis=-1)[..., ::-1]  # 0 when all is read
+    z = gaps[:, None, None] / np.sqrt(np.maximum(spreads, 1e-300))[:, None, None] + walks
+    crossed = np.abs(z) > bound * np.sqrt(clock)
+    first = np.where(crossed.any(-1), crossed.argmax(-1), len(looks))
+    rows = np.append(looks, size)[first]
+    ends = np.take_along_axis(z, np.minimum(first, len(looks) - 1)[..., None], -1)[..., 0]
+    wrong = (first < len(looks)) & (ends < 0.0)
+    return float(rows.mean()), float(wrong.mean())
+
+
+@helpful
+def plan(
+    model: Model, kernel: Kernel, controls: Mapping[str, Control] | None = None, steps: int = 200,
+    warmup: int = 200, seed=None, progress: bool = True,
+) -> Plan:  # fmt: skip
+    """Run short pilots of a kernel as it is, without control variates, with others, and exactly.
+
+    controls: control variates by name, such as {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()};
+    each is given to every kernel that decides. Pilots start at the fit of a control variate, if
+    there is one, else in the model's initial state. A pilot takes `steps` draws, once to time it
+    and once to audit it, and seconds to compile.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> found = sm.plan(model, sm.Gibbs("k"), {"bins": sm.Bins()}, steps=50, warmup=0, seed=1)
+        >>> [row["variant"] for row in found.rows]
+        ['as given', 'bins', 'exact']
+    """
+    must_be_model(model, "sm.plan(model, kernel)")
+    check(kernel, model)
+    if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
+        raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
+    if not isinstance(controls or {}, Mapping):
+        raise TypeError(
+            f"controls={controls!r:.60}: give them by name, such as {{'taylor': sm.Taylor(fit)}}."
+        )
+    if taken := sorted({"as given", "no control", "exact"} & set(controls or {})):
+        raise ValueError(f"controls names {taken[0]!r}, which a pilot of its own has: rename it.")
+    rows: list[dict[str, Any]] = []
+    decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+    given = variants(kernel, controls or {})
+    refused: list[str] = []
+    start = reference_state(given)
+    bar = Bar(given.items(), "pilots", progress=progress)
+    for name, variant in bar:
+        bar.set_postfix_str(f"{name}: compiling, and two short runs")
+        options = {"draws": steps, "warmup": warmup, "chains": 1, "seed": seed, "progress": False}
+        options |= {"start": [start]} if start else {}
+        try:
+            check(variant, model)
+            with quietly(progress):
+                for leaf in variant.leaves():  # some refuse a model only when they are prepared
+                    if isinstance(getattr(leaf, "control", None), Control):
+                        leaf.control.always_read(model)
+        except ValueError as error:
+            if name == "as given":
+                raise
+            refused.append(f"{name}: not for this model. {error}")
+            continue
+        timed = sample(model, variant, **options)
+        if float(timed.seconds.sum()) < BRIEF:
+            timed = sample(model, variant, **{**options, "draws": MORE * steps})
+        checked = sample(model, variant, audit=1.0, **options) if name != "exact" else None
+        for label, leaf in labelled(variant):
+            if getattr(leaf, "selector", None) is not None:
+                rows.append(measured(name, label, leaf, timed, checked, model, decisions))
+    return Plan(rows, decisions, model.size, refused)
+
+
+def reference_state(variants: Mapping[str, Kernel]) -> dict[str, Any] | None:
+    """Where a fit behind one of the control variates says that the posterior is."""
+    for variant in variants.values():
+        for leaf in variant.leaves():
+            fit = getattr(getattr(leaf, "control", None), "fit", None)
+            if isinstance(fit, list | tuple):  # the most probable of several models
+                fit = max(fit, key=lambda one: getattr(one, "log_evidence", -np.inf), default=None)
+            if (state := getattr(fit, "state", None)) is not None:
+                return state
+    return None
+
+
+def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kernel]:
+    """The kernel with other control variates, and deciding exactly."""
+
+    def without(leaf):
+        return controlled(leaf, None)
+
+    own = any(getattr(leaf, "control", None) is not None for leaf in kernel.leaves())
+    found = {"as given": kernel} | ({"no control": changed(kernel, without)} if own else {})
+    for name, control in controls.items():
+        found[name] = changed(kernel, lambda leaf, c=control: controlled(leaf, c))
+    exactly = changed(found.get("no control", kernel), lambda leaf: decides_by(leaf, Exact()))
+    return found | {"exact": exactly}
+
+
+def controlled(leaf: Any, control: Control | None) -> Any:
+    """A kernel with another control variate, if it decides: Langevin then proposes along it."""
+    if getattr(leaf, "selector", None) is None or not hasattr(leaf, "control"):
+        return leaf
+    if isinstance(leaf, Langevin) and control is None:
+        return replace(leaf, control=None, gradient=leaf.own)
+    if isinstance(leaf, Langevin) and leaf.own is None and control is not None:
+        known = type(control).gradient is not Control.gradient
+        return replace(leaf, control=control, gradient="control" if known else "minibatch")
+    return replace(leaf, control=control)
+
+
+def decides_by(leaf: Any, selector: Any) -> Any:
+    """A kernel with another selector, if it has one."""
+    return replace(leaf, selector=selector) if getattr(leaf, "selector", None) else leaf
+
+
+def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, Any]:
+    """One row of the plan."""
+    total = {k: v.sum() for k, v in timed.stats[label].items()}
+    gap = spread = expected = np.nan
+    arms, delta = leaf.facts(model)["arms"] or 2, getattr(leaf.selector, "delta", None)
+    if checked is not None:
+        stats = checked.stats[label]
+        seen = (stats["audited"] > 0) & (stats["margin"] > 0.0)
+        gaps = (stats["margin"][seen] / stats["audited"][seen]).ravel()
+        spreads = (stats["variance"][seen] / stats["audited"][seen]).ravel()
+        if len(gaps):
+            decisions[label, name] = gaps, spreads
+            gap, spread = float(np.median(gaps)), float(np.median(spreads))
+            selector = leaf.selector if isinstance(leaf.selector, Racing) else Racing()
+            always = 0
+            if isinstance(getattr(leaf, "control", None), Control):
+                always = len(leaf.control.always_read(model))
+            raced = model.size - always
+            scaled = gaps / np.sqrt(raced * np.maximum(spreads, 1e-300))
+            pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))
+            expected = float(np.mean(pulls)) / (arms * model.size) + always / model.size
+    every = sum(v["decisions"].sum() for v in timed.stats.values() if "decisions" in v)
+    return {
+        "kernel": label, "variant": name, "G, nats": gap, "N v, nats^2": spread,
+        "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
+        "predicted": total["predicted"] / max(total["decisions"], 1),
+        "us a decision": 1e6 * float(timed.seconds.sum()) / max(every, 1),
+        "arms": arms, "delta": delta,
+    }  # fmt: skip
+
+
+def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows grouped by kernel."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["kernel"], []).append(row)
+    return found
+
+
+def advice_of(rows: list[dict[str, Any]]) -> str:
+    """Race, exact, or which control variate: what was fastest in the pilot, and by how much."""
+    best = min(rows, key=lambda row: row["us a decision"])
+    exact = next((row for row in rows if row["variant"] == "exact"), None)
+    if exact is None:
+        return f"{best['kernel']}: {best['variant']} was fastest."
+    times = exact["us a decision"] / best["us a decision"]
+    if best is exact:
+        return (
+            f"{best['kernel']}: decide exactly, selector=sm.Exact(): no variant was faster. A "
+            "control variate near the mode, control=sm.Taylor(sm.laplace(model)), may be."
+        )
+    if times < LEVEL:
+        return f"{best['kernel']}: racing and exact decisions take about the same time."
+    how = "race as given" if best["variant"] == "as given" else f"race, {best['variant']}"
+    return f"{best['kernel']}: {how}: {times:.3g} times as fast as exact decisions."

@@ -1,0 +1,280 @@
+"""Run chains: `sample`, and go on with them: `resume`; read a stored run: `load`."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.calls import helpful, warn
+from subsample_mcmc.errors import StoreError
+from subsample_mcmc.kernels.descriptions import told as text_of
+from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
+from subsample_mcmc.kernels.sparse import warn_of_sparse_columns
+from subsample_mcmc.numerics.progress import quietly
+from subsample_mcmc.numerics.seeds import root_of
+from subsample_mcmc.runs import fingerprint
+from subsample_mcmc.runs.backends import joblib_with
+from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.parallel import Member, Plan, Team
+from subsample_mcmc.runs.store import store as files
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.population import whole
+from subsample_mcmc.version import __version__
+
+
+@helpful
+def sample(
+    model: Model, kernel: Kernel, draws: int = 1000, warmup: int = 1000, chains: int = 4,
+    seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
+    progress: bool = True, thin: int = 1, start=None, cores: int | None = None,
+    parallel: str | None = None,
+) -> Trace:  # fmt: skip
+    """Draws from the posterior of a model, made by a kernel: a Trace.
+
+    warmup: steps before the first draw, in which kernels adapt; they are not kept.
+    seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
+        their own: their draws do not depend on how many there are, nor on cores.
+    audit: share of decisions that are made again, exactly, under the same random numbers; the
+        report turns them into an error rate. Draws are the same with and without.
+    store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
+        Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
+        after a crash (sm.resume).
+    thin: steps of the kernel per draw.
+    start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
+        start(rng) -> dict; blocks that are left out start as in the model.
+    cores: chains that run at a time; default all cores.
+    parallel: None runs them in threads; the name of a joblib backend runs them there, with the same
+        draws: "loky" in processes, "dask" on the cluster of your distributed.Client(), "ray" on
+        that of ray.init(). Model and data go to each worker once a run; data in a file,
+        np.load(path, mmap_mode="r"), are opened there by "loky", and sent by the others.
+    Ctrl-C ends the run with what there is.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=50, warmup=0, chains=2, seed=1, audit=0.1)
+        >>> trace.draws["k"].shape, int(trace.stats["k"]["wrong"].sum())
+        ((2, 50), 0)
+    """
+    draws, thin = whole(draws, "draws", "how many, at least 1"), whole(thin, "thin", "at least 1")
+    chains = whole(chains, "chains", "how many, at least 1")
+    if int(warmup) != warmup or warmup < 0:
+        raise ValueError(f"warmup={warmup!r}: give a number of steps, 0 or more.")
+    if not 0.0 <= audit <= 1.0:
+        raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
+    cores = workers(cores, parallel)
+    with quietly(progress):  # control variates read the data
+        program = Program(model, kernel)
+    if warmup == 0:
+        warn_of_cold_start(program.kernel)
+    warn_of_sparse_columns(program.kernel, model)
+    entropy, key = root_of(seed)
+    plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
+    plan.start = starts(model, start, chains, plan)
+    meta = described(program, plan, chains)
+    meta["fingerprints"] = fingerprint.of_run(model, kernel)
+    members = [Member(i) for i in range(chains)]
+    return carried_out(program, plan, members, meta, store, progress, cores, parallel)
+
+
+@helpful
+def resume(
+    path: str | os.PathLike, model: Model, kernel: Kernel, draws: int | None = None,
+    progress: bool = True, cores: int | None = None, parallel: str | None = None,
+) -> Trace:  # fmt: skip
+    """Go on with a stored run until it is complete, bit for bit as if it had not stopped.
+
+    The model and the kernel are given again, and checked against the stored run: a change of
+    functions, data, kernels or versions is refused with its name. draws: the new total per chain,
+    to go further than was asked for.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.nc")
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=20, warmup=0, chains=2, store=path)
+        >>> sm.resume(path, model, sm.Gibbs("k"), draws=50).draws["k"].shape  # 30 more
+        (2, 50)
+    """
+    cores = workers(cores, parallel)
+    found = files.peek(path)
+    meta = found.meta
+    with quietly(progress):
+        program = Program(model, kernel)
+    begun = all(saved is not None for saved in found.checkpoints)
+    today = fingerprint.of_run(model, kernel)
+    fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
+    total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
+    if total < max(found.draws):
+        raise ValueError(
+            f"draws={total}: {path} has {max(found.draws)} draws already; give a larger total, or "
+            "read it with sm.load."
+        )
+    if found.finished and total == min(found.draws):
+        return load(path)
+    if any(
+        drawn and not saved for drawn, saved in zip(found.draws, found.checkpoints, strict=True)
+    ):
+        raise ValueError(
+            f"{path} holds draws, but not where each chain stood after them: it was saved from a "
+            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
+            "can always be resumed."
+        )
+    meta = meta | {"draws": total}
+    plan = Plan(
+        total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
+        tuple(meta["seed_key"]),
+    )  # fmt: skip
+    if meta["start"] is not None:
+        plan.start = [{k: np.array(v) for k, v in one.items()} for one in meta["start"]]
+    members = []
+    for i, (drawn, saved) in enumerate(zip(found.draws, found.checkpoints, strict=True)):
+        steps = min(int(saved["counters"][0]), plan.warmup) + drawn if saved is not None else 0
+        members.append(Member(i, found.seconds[i], steps, drawn, checkpoint=saved))
+    journal = files.reopen(path, meta)
+    if list(journal.draws) != found.draws:
+        journal.close()
+        raise StoreError(f"{path} was gone on with by another process: call sm.resume again.")
+    return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
+
+
+@helpful
+def load(path: str | os.PathLike) -> Trace:
+    """The draws of a stored run, also of one that is still going on.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "run.nc")
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=20, warmup=0, chains=2, store=path)
+        >>> sm.load(path).draws["k"].shape
+        (2, 20)
+    """
+    found = files.read(path)
+    return Trace(found.meta, found.chains)
+
+
+def carried_out(
+    program, plan, members, meta, path, progress, cores, parallel, journal=None
+) -> Trace:
+    """Run the chains and hand back what they made, whatever happened on the way."""
+    new = path is not None and journal is None
+    if new:
+        journal = files.Journal.create(path, meta)  # before compiling: a bad path shows at once
+    try:
+
+        def keep(member: Member) -> None:
+            assert journal is not None
+            chunk = member.taken()
+            journal.append(
+                member.number, chunk.ints, chunk.floats, chunk.words, member.checkpoint,
+                member.seconds,
+            )  # fmt: skip
+
+        team = Team(program, plan, members, keep if journal is not None else None, bool(progress))
+        with quietly(progress), team.bars() as bars:
+            try:
+                program.compile()
+            except BaseException:  # a mistake in a function, or Ctrl-C: the path is free again
+                if new:
+                    Path(path).unlink(missing_ok=True)
+                raise
+            team.run(min(cores, len(members)), parallel, bars)
+    finally:
+        if journal is not None:
+            journal.close()
+    if path is not None:
+        complete = all(m.drawn == plan.draws for m in members)
+        if complete:
+            files.finish(path)
+        trace = load(path)
+    else:
+        trace = Trace(meta, [data_of(program, member) for member in members])
+    trace.interrupted = team.interrupted
+    for error in (m.error for m in members if m.error is not None):
+        error.add_note(
+            f"{trace.shape[1]} draws of each chain were made before"
+            + (f" and are stored in {path}" if path is not None else "")
+            + "; they are this exception's .trace."
+        )
+        error.trace = trace  # type: ignore[attr-defined]
+        raise error
+    return trace
+
+
+def workers(cores: int | None, parallel: str | None) -> int:
+    """How many chains run at a time; refuses what cannot run them before anything is done."""
+    if parallel is not None:
+        joblib_with(parallel)
+    return whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+
+
+def warn_of_cold_start(kernel: Kernel) -> None:
+    """Say which kernels would adapt in a warm-up that there is not."""
+    for label, leaf in labelled(kernel):
+        if leaf.learns:
+            given = getattr(leaf, leaf.learns)
+            warn(
+                f"warmup=0: kernel {label}, {leaf.text()}, adapts its {leaf.learns} in warm-up, "
+                f"and keeps {leaf.learns}={given!r:.40} without. Give warmup=500, say, or "
+                "adapt=False to the kernel to keep it knowingly.",
+            )
+
+
+def data_of(program: Program, member: Member) -> files.ChainData:
+    """What a chain drew, in memory."""
+    if not member.chunks:
+        layout = program.layout
+        empty = np.zeros((0, layout.ints), dtype=np.int64), np.zeros((0, layout.floats))
+        words = np.zeros((0, layout.words), dtype=np.int64)
+        return files.ChainData(*empty, words, member.checkpoint, member.seconds)
+    chunk = member.taken()
+    return files.ChainData(*chunk, member.checkpoint, member.seconds)
+
+
+def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
+    """Initial states, one per chain, checked."""
+    if start is None:
+        return None
+    if callable(start):
+        key = (*plan.key, 2**32 - 1)  # a stream that no chain has
+        rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
+        start = [start(rng) for _ in range(chains)]
+    if isinstance(start, dict):
+        if chains > 1:
+            raise TypeError(
+                f"start is one dict for {chains} chains: give a list of them, one per chain, or "
+                "start(rng)."
+            )
+        start = [start]
+    if len(start) != chains:
+        raise ValueError(f"start has {len(start)} states for {chains} chains: give one for each.")
+    for one in start:
+        model.set_state(model.ints.copy(), model.floats.copy(), one)
+    return [{name: np.asarray(value) for name, value in one.items()} for one in start]
+
+
+def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
+    """What a trace says about how it was made."""
+    model, kernel = program.model, program.kernel
+    kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
+    for told in kernels:
+        told.update({k: v.item() for k, v in told.items() if isinstance(v, np.generic)})
+    begin = plan.start and [{k: np.asarray(v).tolist() for k, v in s.items()} for s in plan.start]
+    return {
+        "version": __version__, "seed": str(plan.entropy), "seed_key": list(plan.key),
+        "chains": chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
+        "audit": plan.audit, "start": begin, "layout": program.layout.to_json(),
+        "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
+        "describe": text_of(kernel, model), "compiled": program.compiled,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""A run in one file: a journal under way, netCDF when complete."""

@@ -1,0 +1,265 @@
+"""A finished run as netCDF4, which arviz, xarray and ncdump read: one variable per block.
+
+Groups as arviz wants them: /posterior has a variable per block, /sample_stats and /decisions have
+one per statistic, named kernel_field, all with dimensions (chain, draw, ...). /subsample_mcmc holds
+what else is needed to go on: the header as JSON, the checkpoints as bytes, the seconds. Values are
+stored as they are, bit for bit, and rows are written and read a slice at a time, so memory stays
+small whatever the number of draws.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.errors import StoreError
+from subsample_mcmc.runs.store.frames import MANY, Rows, Run
+from subsample_mcmc.target.layout import Layout
+
+# Statistics of decisions; the others are what arviz means by sample_stats.
+DECISIONS = frozenset(
+    (
+        "decisions",
+        "pulls",
+        "everything",
+        "rounds",
+        "early",
+        "alone",
+        "exact",
+        "raced",
+        "exhausted",
+        "retreated",
+        "audited",
+        "wrong",
+        "regret",
+        "margin",
+        "skewness",
+    )
+)
+OURS = "subsample_mcmc"  # the group that says that we wrote the file
+FORMAT = 1
+CHUNK = 2**18  # bytes of a variable that are stored together
+
+
+class Variable(NamedTuple):
+    """Where one netCDF variable lies in the flat arrays."""
+
+    group: str
+    name: str
+    array: str  # "ints", "floats" or "words"
+    start: int
+    shape: tuple[int, ...]  # of a draw
+    kind: str  # "<i8" or "<f8"
+
+    @property
+    def length(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        return "chain", "draw", *(f"{self.name}_dim_{i}" for i in range(len(self.shape)))
+
+    def chunk(self, draws: int) -> int:
+        """How many draws of a chain are stored together."""
+        return max(1, min(draws, CHUNK // (8 * self.length)))
+
+    def take(self, rows: Rows) -> np.ndarray:
+        """The values of some draws, (draws, *shape)."""
+        part = rows[self.array][:, self.start : self.start + self.length]
+        return np.ascontiguousarray(part).view(self.kind).reshape(-1, *self.shape)
+
+    def put(self, rows: Rows, values: np.ndarray) -> None:
+        """The inverse of take: values go to their place in rows."""
+        target = rows[self.array]
+        flat = np.ascontiguousarray(values, self.kind).view(target.dtype)
+        target[:, self.start : self.start + self.length] = flat.reshape(len(target), self.length)
+
+
+def empty(layout: Layout, draws: int) -> Rows:
+    """Arrays for some draws of a chain, to be filled."""
+    return {
+        "ints": np.empty((draws, layout.ints), np.int64),
+        "floats": np.empty((draws, layout.floats), np.float64),
+        "words": np.empty((draws, layout.words), np.int64),
+    }
+
+
+def variables(layout: Layout) -> list[Variable]:
+    """Every variable of a file, under the names that Trace.to_arviz gives them."""
+    found: list[Variable] = []
+    taken = {("posterior", "chain"), ("posterior", "draw")}
+    for name, discrete, shape, start in layout.blocks:
+        array, kind = ("ints", "<i8") if discrete else ("floats", "<f8")
+        block = Variable("posterior", name.replace("/", "|"), array, start, shape, kind)
+        names = {("posterior", n) for n in (block.name, *block.dimensions[2:])}
+        if names & taken:
+            raise StoreError(
+                f"Block {name!r} cannot be stored: netCDF uses each name once, also `chain`, "
+                "`draw` and `<block>_dim_<axis>`, its names of dimensions. Rename the block."
+            )
+        taken |= names
+        found.append(block)
+    for kernel, field, kind, word in layout.columns:
+        group = "decisions" if field in DECISIONS else "sample_stats"
+        name = f"{kernel}_{field}".replace("/", "|")  # netCDF takes a slash for a group
+        while (group, name) in taken:  # kernels "a" and "a_b" with fields "b_c" and "c"
+            name += "_"
+        taken.add((group, name))
+        found.append(Variable(group, name, "words", word, (), f"<{kind}"))
+    # Words that no statistic names are kept too: what is read back is all that was stored.
+    for word in sorted(set(range(layout.words)) - {column.word for column in layout.columns}):
+        found.append(Variable(OURS, f"word_{word}", "words", word, (), "<i8"))
+    # A block without elements has no values to store, and netCDF takes length 0 for unlimited.
+    return [variable for variable in found if variable.length]
+
+
+def refuse_if_unwritable(layout: Layout) -> None:
+    """Raises now what would otherwise be raised after hours of sampling, when the file is made."""
+    variables(layout)
+    try:
+        import h5netcdf  # noqa: F401
+        import h5py  # noqa: F401, h5netcdf does not require it, and cannot write without it
+    except ImportError as error:
+        raise StoreError(
+            f"A store ends as netCDF, and {error.name} is not installed: pip install h5netcdf h5py."
+        ) from error
+
+
+def write(path: Path, run: Run) -> None:
+    """Writes a whole file; all chains of the run must have the same number of draws."""
+    import h5netcdf
+
+    with ExitStack() as stack:
+        place = stack.enter_context(path.open("w+b"))
+        # Twice: HDF5 creates in empty files only, and must not even begin if there is no room.
+        _reserve(place, space(run))
+        place.truncate(0)
+        file = stack.enter_context(h5netcdf.File(place, "w", invalid_netcdf=False))
+        _reserve(place, space(run))  # HDF5 gives back at its end what it did not need
+        attributes = {
+            "inference_library": "subsample_mcmc",
+            "inference_library_version": run.meta.get("version"),
+            "seed": run.meta.get("seed"),
+            "kernels": run.meta.get("describe"),
+        }
+        for name, value in attributes.items():
+            if value is not None:
+                file.attrs[name] = str(value)  # text: a seed may have more than 64 bits
+        listed = variables(run.layout)
+        created = [_create(file, variable, len(run.draws), run.draws[0]) for variable in listed]
+        for chain in range(len(run.draws)):
+            at = 0
+            for rows in run.rows(chain):
+                end = at + len(rows["words"])
+                for variable, dataset in zip(listed, created, strict=True):
+                    dataset[chain, at:end] = variable.take(rows)
+                at = end
+        group = file.groups.get(OURS) or file.create_group(OURS)
+        group.attrs["format"] = FORMAT
+        group.attrs["meta"] = json.dumps(run.meta)
+        group.attrs["draws"] = run.draws[0]
+        ours = {"seconds": np.array(run.seconds, "<f8")}
+        for chain in range(len(run.draws)):
+            ours[f"checkpoint_{chain}"] = np.frombuffer(run.checkpoint(chain), "u1")
+        for name, values in ours.items():
+            if len(values):
+                group.dimensions[f"{name}_dim_0"] = len(values)
+                group.create_variable(name, (f"{name}_dim_0",), values.dtype, data=values)
+
+
+def _create(file: Any, variable: Variable, chains: int, draws: int) -> Any:
+    """An empty variable, with its dimensions and their coordinates."""
+    group = file.groups.get(variable.group) or file.create_group(variable.group)
+    sizes = zip(variable.dimensions, (chains, draws, *variable.shape), strict=True)
+    for name, size in sizes:
+        if name not in group.dimensions:
+            group.dimensions[name] = size
+            group.create_variable(name, (name,), "<i8", data=np.arange(size))
+    chunks = (1, variable.chunk(draws), *variable.shape)
+    return group.create_variable(variable.name, variable.dimensions, variable.kind, chunks=chunks)
+
+
+def space(run: Run) -> int:
+    """Bytes that suffice for a file: the values, and generously what HDF5 adds to them."""
+    chains, draws = len(run.draws), run.draws[0]
+    total = (
+        2**16 + 2 * len(json.dumps(run.meta)) + sum(len(run.checkpoint(c)) for c in range(chains))
+    )
+    for variable in variables(run.layout):
+        chunk, dimensions = variable.chunk(draws), len(variable.dimensions)
+        chunks = chains * -(-draws // chunk)
+        total += chunks * (8 * variable.length * chunk + 64 * (dimensions + 1))
+        total += 8 * (chains + draws + sum(variable.shape)) + 2**13 * (dimensions + 1)
+    return total
+
+
+def _reserve(file: Any, size: int) -> None:
+    """Takes disk space before HDF5 needs it: HDF5 crashes the process when a disk is full."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
+            raise
+
+
+class Finished:
+    """A file that is open for reading (as HDF5: looking names up in netCDF is slow)."""
+
+    def __init__(self, file: Any, path: Path):
+        group = file.get(OURS)
+        if group is None or "meta" not in group.attrs:
+            raise StoreError(
+                f"{path} is netCDF or HDF5, but not a run of subsample_mcmc: there is no "
+                f"/{OURS} in it. Give the file that sm.sample(store=...) wrote; arviz.from_netcdf "
+                "and xarray.open_dataset read others."
+            )
+        if group.attrs["format"] != FORMAT:
+            raise StoreError(
+                f"{path} is written in format {group.attrs['format']}, and this version of "
+                f"subsample_mcmc reads format {FORMAT}: use the version that wrote the file."
+            )
+        self._file, self._group = file, group
+        self.meta: dict[str, Any] = json.loads(group.attrs["meta"])
+        self.layout = Layout.from_json(self.meta["layout"])
+        self.seconds = [float(s) for s in group["seconds"][...]]
+        self.draws = [int(np.ravel(group.attrs["draws"])[0])] * len(self.seconds)
+
+    def checkpoint(self, chain: int) -> bytes:
+        """See Run."""
+        name = f"checkpoint_{chain}"
+        return self._group[name][...].tobytes() if name in self._group else b""
+
+    def rows(self, chain: int) -> Iterator[Rows]:
+        """See Run."""
+        stored = [(v, self._file[f"{v.group}/{v.name}"]) for v in variables(self.layout)]
+        width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)
+        step = max(1, MANY // max(1, width))
+        for start in range(0, self.draws[chain], step):
+            stop = min(start + step, self.draws[chain])
+            rows = empty(self.layout, stop - start)
+            for variable, dataset in stored:
+                variable.put(rows, dataset[chain, start:stop])
+            yield rows
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Finished]:
+    """A finished file, open for reading."""
+    import h5py
+
+    try:
+        file = h5py.File(path, "r", rdcc_nbytes=0)  # read once, in order: a cache only takes memory
+    except (OSError, RuntimeError, ValueError) as error:
+        raise StoreError(
+            f"{path} begins like netCDF but cannot be opened ({error}): it is damaged or not "
+            "whole. Take it from a backup or sample again."
+        ) from error
+    with file:
+        yield Finished(file, path)

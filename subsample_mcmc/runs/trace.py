@@ -1,0 +1,228 @@
+"""What `sample` returns: the draws by name, what every kernel counted, and ways to look at both."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.runs.store import store
+from subsample_mcmc.runs.views import arviz_groups as arvizgroups
+from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
+from subsample_mcmc.runs.views.report import Report
+from subsample_mcmc.target.layout import TALLY, Layout
+
+MOST_SITES = 200  # components of one block whose ESS is computed ...
+MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
+
+
+class Mixing(NamedTuple):
+    """How well one block mixed."""
+
+    ess: float  # bulk, of the worst component that moved; nan if none did
+    sites: int
+    looked: int  # components whose ESS was computed
+    stuck: int  # of those, components that never moved
+    moved: bool  # any component, in any chain
+    finite: bool
+
+
+class Trace:
+    """Draws of every block, (chains, draws, ...), and what every kernel counted per draw.
+
+    `draws["theta"]` has the shape of the block behind (chains, draws); `stats[kernel][field]` is
+    (chains, draws). `to_arviz`, `to_frame`, `report` and `plot` are views of the same
+    numbers; `meta` says how they were made and `seconds` how long each chain took.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> trace = sm.sample(model, sm.Gibbs("k"), draws=50, warmup=0, chains=2, seed=1)
+        >>> trace.draws["k"].shape, trace.stats["k"]["pulls"].shape
+        ((2, 50), (2, 50))
+        >>> trace.to_frame().columns.tolist()
+        ['chain', 'draw', 'k']
+    """
+
+    def __init__(self, meta: dict[str, Any], chains: Sequence[Any]):
+        if not chains:
+            raise ValueError("no chains were given; a trace needs one or more. Sample first.")
+        self.meta = meta
+        self.layout = Layout.from_json(meta["layout"])
+        # Chains of an interrupted run end at different draws; arrays need one length.
+        length = min(len(chain.words) for chain in chains)
+        ints, floats, words = (
+            np.stack([np.asarray(getattr(chain, part))[:length] for chain in chains])
+            for part in ("ints", "floats", "words")
+        )
+        self._arrays = (ints, floats, words)
+        whole = all(len(chain.words) == length for chain in chains)
+        self._states = [getattr(c, "checkpoint", None) for c in chains]
+        self._checkpoints = self._states if whole else [None] * len(chains)
+        self.interrupted = False  # ended by Ctrl-C
+        self.shape = (len(chains), length)
+        self.seconds = np.array([float(chain.seconds) for chain in chains])
+        self.draws = self.layout.draws(ints, floats)
+        self.stats = self.layout.stats(words)
+
+    def __repr__(self) -> str:
+        chains, draws = self.shape
+        blocks = [f"{b.name} {b.shape if b.shape else 'scalar'}" for b in self.layout.blocks]
+        shown = ", ".join(blocks[:6]) + (", ..." if len(blocks) > 6 else "")
+        read, whole = (
+            sum(int(s[field].sum()) for s in self.stats.values() if field in s)
+            for field in ("pulls", "everything")
+        )
+        share = f"; {100 * read / whole:.3g}% of the data read" if whole else ""
+        count = f"{chains} chain{'s' * (chains != 1)} x {draws:,} draws"
+        return f"Trace({count}; {shown}{share}; guarantee: {self.meta['guarantee']})"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
+        meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
+        with store.Journal.create(path, meta) as journal:
+            for i, parts in enumerate(zip(*self._arrays, strict=True)):
+                journal.append(i, *parts, self._checkpoints[i] or {}, float(self.seconds[i]))
+        store.finish(path)
+
+    def report(self) -> Report:
+        """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
+        return Report(self)
+
+    def model_probabilities(
+        self, name: str, labels: Sequence | None = None, prior: Any = None, against: Any = None
+    ) -> ModelProbabilities:
+        """Posterior probabilities and Bayes factors of a discrete block's values, with errors.
+
+        Tilts of sm.WangLandau are undone. labels: names of the values, in order. prior: the prior
+        probability that the model gives each value, uniform by default: Bayes factors are
+        posterior odds over prior odds, against the most probable value or `against`.
+        """
+        return probabilities(self, name, labels, prior, against)
+
+    def learnt(self, kernel: str, array: str) -> list[np.ndarray | None]:
+        """An array that a kernel keeps in checkpoints, by chain; None where none is stored."""
+        at = [told["label"] for told in self.meta["kernels"]].index(kernel)
+        return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
+
+    def mixing(self, name: str) -> Mixing:
+        """Bulk effective sample size of a block's worst component, and what moved.
+
+        Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
+        chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
+        """
+        import arviz
+
+        values = self.draws[name]
+        chains, draws = self.shape
+        tilts = arvizgroups.tilted(self)
+        sites = int(np.prod(values.shape[2:], dtype=int))
+        flat = values.reshape(chains, draws, sites)
+        most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
+        chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
+        names = any(t.get("labels") and name in t["writes"] for t in self.meta["kernels"])
+        # Chain by chain: the block may fill most of the memory, and this makes copies.
+        moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
+        finite = all(bool(np.isfinite(chain).all()) for chain in flat)
+        found, stuck = [], 0
+        sizes = cluster_sizes(flat, chosen) if names else None
+        for k, site in enumerate(chosen):
+            part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
+            # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
+            still = draws > 1 and bool((part == part[:, :1]).all())
+            stuck += still
+            if not still and draws >= 4 and np.isfinite(part).all():
+                with np.errstate(all="ignore"):
+                    # Chains with tilts of their own do not have one law: each by itself.
+                    each = [row[None] for row in part] if tilts else [part]
+                    found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
+        known = [ess for ess in found if ess == ess]
+        return Mixing(min(known, default=np.nan), sites, len(chosen), stuck, moved, finite)
+
+    def to_arviz(
+        self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,
+        progress: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """ArviZ's container: InferenceData before ArviZ 1, xarray's DataTree from it on.
+
+        Groups are posterior, sample_stats and decisions (what racing counted; "<kernel>_<field>",
+        as in sample_stats). A "/" in a name becomes "|", because netCDF reserves it.
+
+        observed: a dict or named tuple of arrays, for a group observed_data.
+        log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
+            chain, draw, obs, which az.loo and az.compare need: the function's value for every
+            datum at every draw, all data read. It is named as the one array of observed, else
+            "log_likelihood". To compare models, their functions must keep constants that differ.
+        thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
+        progress: a bar; None shows it when the work takes seconds.
+        """
+        return arvizgroups.to_arviz(
+            self, self._arrays[:2], observed, log_likelihood, thin, progress
+        )
+
+    def to_frame(self) -> Any:
+        """A pandas table: a row per chain and draw; columns chain, draw, theta[0], w[1,2], ..."""
+        import pandas
+
+        chains, draws = self.shape
+        columns: dict[str, np.ndarray] = {
+            "chain": np.repeat(np.arange(chains), draws),
+            "draw": np.tile(np.arange(draws), chains),
+        }
+        for name, values in self.draws.items():
+            for site in np.ndindex(values.shape[2:]):
+                label = f"{name}[{','.join(map(str, site))}]" if site else name
+                columns[label] = values[(..., *site)].ravel()
+        return pandas.DataFrame(columns)
+
+    def decisions(self) -> Any:
+        """A pandas table of what decisions cost: a row per kernel, chain and draw.
+
+        Columns are kernel, chain, draw and what was counted: decisions, pulls (rewards read),
+        everything (those of exact decisions), how they ended, audited, wrong, regret, ...
+        """
+        import pandas
+
+        columns: dict[str, list] = {name: [] for name in ("kernel", "chain", "draw")}
+        columns |= {field: [] for field in TALLY.names or ()}
+        chain, draw = (axis.ravel() for axis in np.indices(self.shape))
+        for kernel, stats in self.stats.items():
+            if set(TALLY.names or ()) <= set(stats):  # it makes decisions
+                at = {"kernel": np.full(chain.size, kernel, object), "chain": chain, "draw": draw}
+                for name, parts in columns.items():
+                    parts.append(at[name] if name in at else stats[name].ravel())
+        joined = {k: np.concatenate(parts) if parts else [] for k, parts in columns.items()}
+        return pandas.DataFrame(joined)
+
+    def plot(self, axes: Any = None, panels: Any = None) -> Any:
+        """What ArviZ does not draw: matplotlib axes, an array of one per panel.
+
+        panels: names of "read" (share of rewards read along the run), "margins" (nats between the
+        best two arms against what a race tells them from, of audited decisions), "errors" (audited
+        error rates with their bounds, and delta), "ended" (how decisions ended), "ess_per_second"
+        and "ess_per_million" (rewards read); None: all that have something to show. axes: as many
+        of your own, or None for a new figure, `trace.plot()[0].figure`.
+        """
+        from subsample_mcmc.runs.views.figures import plot_trace
+
+        return plot_trace(self, axes, panels)
+
+    def to_html(self, path: str | os.PathLike | None = None) -> str:
+        """One HTML page that needs no other file: report, summary, figures; written to `path`."""
+        from subsample_mcmc.runs.views.html_page import page
+
+        text = page(self)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+
+def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
+    """How many share the label of each of some sites: (chains, draws, sites)."""
+    found = np.empty((*labels.shape[:2], len(sites)))
+    for at in np.ndindex(labels.shape[:2]):
+        found[at] = np.bincount(labels[at])[labels[at][sites]]
+    return found

@@ -1,0 +1,1 @@
+"""What is shown of a run: reports, probabilities, figures, pages, groups of ArviZ."""

@@ -1,0 +1,276 @@
+"""A trace as ArviZ's groups: posterior, sample_stats, decisions, log_likelihood, observed_data.
+
+Pointwise log likelihoods are those of every datum at every draw, computed from all data: they are
+not what a race read on the way, and never mini-batch sums scaled up.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.calls import warn
+from subsample_mcmc.errors import CompileError, RewardError, compile_message
+from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.exact_sums import MASK
+from subsample_mcmc.target.layout import TALLY
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.population import whole
+from subsample_mcmc.version import __version__
+
+LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
+PATIENT, SLOW = 0.1, 2.0  # seconds between looks at the keyboard; ... until a bar appears
+
+# Fields of TALLY that belong with any sampler's statistics; the others are about decisions.
+SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
+DECISIONS = tuple(field for field in TALLY.names or () if field not in SAMPLER)
+VERSIONS = {
+    "subsample_mcmc": __version__,
+    "Python": ".".join(map(str, sys.version_info[:2])),
+    "numpy": np.__version__,
+}  # what hashes of functions depend on
+FUNCTIONS = ("log_likelihood", "log_prior", "prepare", "predictors")  # parts of a fingerprint
+
+
+def to_arviz(
+    trace: Any, flat: Any, observed: Any, log_likelihood: Any, thin: int, progress: Any
+) -> Any:
+    """See Trace.to_arviz; flat: the integers and the floats of all draws."""
+    import arviz
+    import xarray
+
+    thin = whole(thin, "thin", "1 for every draw, k for every k-th")
+    observed = {} if observed is None else as_dict(observed)
+    kept = slice(0, trace.shape[1], thin)
+    attrs = attributes(trace)
+
+    def dataset(arrays: Mapping[str, np.ndarray]) -> Any:
+        return xarray.Dataset(
+            {
+                named(k): (("chain", "draw", *dims(k, v, 2)), v[:, kept])
+                for k, v in arrays.items()
+            },
+            coords={"chain": np.arange(trace.shape[0]), "draw": np.arange(trace.shape[1])[kept]},
+            attrs=attrs,
+        )  # fmt: skip
+
+    groups = {"posterior": dataset(trace.draws)}
+    tallies: dict[str, np.ndarray] = {}
+    rest: dict[str, np.ndarray] = {}
+    for kernel, fields in trace.stats.items():
+        for field, values in fields.items():
+            group = tallies if field in DECISIONS else rest
+            label = f"{kernel}_{field}"
+            while label in group:  # kernels "a" and "a_b" with fields "b_c" and "c"
+                label += "_"
+            group[label] = values
+    groups["sample_stats"] = dataset(rest)
+    groups["decisions"] = dataset(tallies)
+    size = -1
+    if log_likelihood is not None:
+        values = pointwise(trace, flat, log_likelihood, kept, progress)
+        size = values.shape[2]
+        name = next(iter(observed)) if len(observed) == 1 else "log_likelihood"
+        groups["log_likelihood"] = xarray.Dataset(
+            {named(name): (("chain", "draw", "obs"), values)},
+            coords={**groups["posterior"].coords, "obs": np.arange(size)}, attrs=attrs,
+        )  # fmt: skip
+    if observed:
+        groups["observed_data"] = xarray.Dataset(
+            {
+                named(k): (
+                    ("obs", *dims(k, v, 0)[1:]) if v.shape[:1] == (size,) else dims(k, v, 0), v
+                )
+                for k, v in observed.items()
+            }
+        )  # fmt: skip
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        tree = xarray.DataTree.from_dict(groups)
+        tree.attrs.update(attrs)
+        return tree
+    return arviz.InferenceData(attrs=attrs, **groups)
+
+
+def attributes(trace: Any) -> dict[str, str | float]:
+    """What ArviZ and a reader of the file should know of the run."""
+    kernels = trace.meta["kernels"]
+    text = trace.meta.get("describe") or ", ".join(kernel["label"] for kernel in kernels)
+    tilts = tilted(trace)
+    return {
+        "inference_library": "subsample_mcmc",
+        "inference_library_version": str(trace.meta["version"]),
+        "version": str(trace.meta["version"]),
+        "seed": str(trace.meta["seed"]),  # text: seeds may be wider than netCDF's integers
+        "kernels": text,
+        "guarantee": str(trace.meta["guarantee"]),
+        "sampling_time": float(trace.seconds.max()),  # chains run side by side
+        **({"tilted": ", ".join(tilts)} if tilts else {}),
+    }
+
+
+def tilted(trace: Any) -> list[str]:
+    """Blocks whose prior sm.WangLandau tilted."""
+    return [k["block"] for k in trace.meta["kernels"] if k.get("kind") == "WangLandau"]
+
+
+# ------------------------------------------------------------------------- log likelihoods
+def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> np.ndarray:
+    """Log likelihoods (chains, draws, N) of every datum at some draws of a trace."""
+    check(trace, model)
+    chains, draws = trace.shape[0], len(range(*kept.indices(trace.shape[1])))
+    needed = 8 * chains * draws * model.size
+    if needed > LIMIT:
+        fewest = 8 * chains * model.size
+        thin = -(-trace.shape[1] // max(LIMIT // fewest, 1))
+        advice = (
+            f"take fewer draws, evenly spaced: to_arviz(..., thin={thin}) keeps one of {thin} in "
+            "all groups."
+            if fewest <= LIMIT
+            else "even one draw of each chain is too many; leave log_likelihood out."
+        )
+        raise ValueError(
+            f"log_likelihood={model!r}: {chains} x {draws:,} draws x {model.size:,} data "
+            f"are {needed / 1e9:.3g} GB; at most {LIMIT / 1e9:.3g} GB are made: {advice}"
+        )
+    if tilts := tilted(trace):
+        warn(
+            f"sm.WangLandau tilted {', '.join(tilts)}, so these draws are not from the posterior: "
+            "weight their log likelihoods by trace.model_probabilities(...).weights. az.loo and "
+            "az.compare do not know of weights; sample without sm.WangLandau for them.",
+        )
+    found = np.empty((chains, draws, model.size))
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    fill = filler(*model.compiled[:2])
+    bar, began, step = None, time.monotonic(), 1
+    try:
+        for c in range(chains):
+            drawn, done = [np.ascontiguousarray(part[c, kept]) for part in flat], 0
+            while done < draws:
+                until, then = min(done + step, draws), time.monotonic()
+                try:
+                    fill(*drawn, ints, floats, state, model.data, found[c], done, until)
+                except NUMBA_ERRORS as error:
+                    raise CompileError(compile_message(error, model.log_likelihood)) from error
+                done, now = until, time.monotonic()
+                step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
+                if bar is None and progress is not False and now - began > SLOW * (not progress):
+                    bar = Bar(total=chains * draws, desc="log likelihoods", unit="draw")
+                if bar is not None:
+                    bar.update(c * draws + done - bar.n)
+            refuse_numbers(found[c], c, kept)
+    finally:
+        if bar is not None:
+            bar.close()
+    return found
+
+
+def check(trace: Any, model: Any) -> None:
+    """Refuse what is not the model that was sampled."""
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"log_likelihood={model!r:.60}: give the sm.Model that was sampled, whose function "
+            "is then evaluated at every draw and datum."
+        )
+    if model.log_likelihood is None:
+        raise ValueError(
+            f"log_likelihood={model!r} has no log_likelihood of single data: its kernels bring a "
+            "target of their own. Leave log_likelihood out."
+        )
+    if model.blocks != trace.layout.blocks:
+        mine, its = (
+            ", ".join(f"{b.name}{list(b.shape)}" for b in blocks)
+            for blocks in (model.blocks, trace.layout.blocks)
+        )
+        raise ValueError(
+            f"log_likelihood={model!r} is not the model that was sampled: its blocks are {mine}, "
+            f"those of the draws {its}. Give the sm.Model that sm.sample was given."
+        )
+    stored = trace.meta.get("fingerprints")
+    if not stored:
+        return
+    today = model.fingerprints()
+    known = {k: v for k, v in stored.items() if k in FUNCTIONS or k.startswith(("data ", "block "))}
+    if any(stored.get(f"version of {name}") != version for name, version in VERSIONS.items()):
+        for name in FUNCTIONS:  # bytecode differs between versions of Python
+            known.pop(name, None), today.pop(name, None)
+    changed = [k for k in {**known, **today} if known.get(k) != today.get(k)]
+    if changed:
+        raise ValueError(
+            f"log_likelihood={model!r} is not the model that was sampled: its {', '.join(changed)} "
+            "differ, or were changed since. Give the sm.Model that sm.sample was given."
+        )
+
+
+def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
+    """Nan and +inf are mistakes that a race need not have met: it may not have read that datum."""
+    bad = ~(values < np.inf)
+    if bad.any():
+        d, n = (int(i) for i in np.argwhere(bad)[0])
+        raise RewardError(
+            f"log_likelihood is {values[d, n]} at datum {n} of draw {d * (kept.step or 1)} of "
+            f"chain {chain}: it must be finite, or -inf where the state is impossible. The chain "
+            "had not read this datum in this state; mend the function, and sample again."
+        )
+
+
+_fillers: dict[Any, Any] = {}
+
+
+def filler(likelihood: Any, prepare: Any) -> Any:
+    """fill(...): the log likelihoods of all data at draws lo .. hi - 1, written into out."""
+    if (likelihood, prepare) in _fillers:
+        return _fillers[likelihood, prepare]
+
+    if prepare is None:
+
+        @jit(inner="always")
+        def each(state, data, row):
+            for i in range(np.uint64(len(row))):
+                row[i] = likelihood(state, data, np.int64(i) & MASK)
+
+    else:
+
+        @jit(inner="always")
+        def each(state, data, row):
+            made = prepare(state, data)
+            for i in range(np.uint64(len(row))):
+                row[i] = likelihood(state, data, np.int64(i) & MASK, made)
+
+    @jit
+    def fill(drawn_ints, drawn_floats, ints, floats, state, data, out, lo, hi):
+        for d in range(lo, hi):
+            for i in range(len(ints)):
+                ints[i] = drawn_ints[d, i]
+            for i in range(len(floats)):
+                floats[i] = drawn_floats[d, i]
+            each(state, data, out[d])
+
+    _fillers[likelihood, prepare] = fill
+    return fill
+
+
+# ----------------------------------------------------------------------------------- names
+def as_dict(observed: Any) -> dict[str, np.ndarray]:
+    """Data as arrays by name, from a dict or a named tuple."""
+    if hasattr(observed, "_asdict"):
+        observed = observed._asdict()
+    if not isinstance(observed, Mapping):
+        raise TypeError(
+            f"observed={observed!r:.60} is a {type(observed).__name__}; it must be a dict of "
+            "arrays, like the data given to sm.Model: observed={'y': y}."
+        )
+    return {name: np.asarray(values) for name, values in observed.items()}
+
+
+def named(name: str) -> str:
+    """A name that netCDF allows: it reserves the slash."""
+    return name.replace("/", "|")
+
+
+def dims(name: str, values: np.ndarray, after: int) -> tuple[str, ...]:
+    """ArviZ's own names of dimensions, so that its plots label them as usual."""
+    return tuple(f"{named(name)}_dim_{i}" for i in range(values.ndim - after))

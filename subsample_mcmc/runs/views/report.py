@@ -1,0 +1,238 @@
+"""What a run cost, how often its decisions were wrong, and what to do about it: the report.
+
+Audits re-make decisions, chosen at random, exactly and with the same random numbers. k wrong ones
+of n give the one-sided 95% bound e of Clopper & Pearson (1934) on the error rate per decision. A
+draw that takes d decisions differs from an exact one with probability at most d e (errors add),
+and the error of the stationary law is at most that times a mixing constant which no run can
+bound. The report multiplies by the integrated autocorrelation time instead: an indicative
+scale, not a bound. Where all decisions were audited, k / n takes the place of e: of these draws
+nothing is left to estimate.
+"""
+
+import html
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.runs.views.advice import (
+    CONFIDENCE,
+    FEW_DRAWS,
+    all_audited,
+    block_warnings,
+    kernel_warnings,
+    tilted,
+)
+from subsample_mcmc.target.layout import TALLY
+
+# What the table shows, in order: title, key of the row, format.
+_LINES = (
+    ("guarantee", "guarantee", "text"),
+    ("delta", "delta", "number"),
+    ("steps", "steps", "count"),
+    ("decisions per draw", "decisions_per_draw", "number"),
+    ("accepted", "accepted", "share"),
+    ("data read", "read", "share"),
+    ("rewards read per draw", "pulls_per_draw", "number"),
+    ("ended: one arm possible", "alone", "share"),
+    ("ended: predicted, no data raced", "predicted", "share"),
+    ("ended: exact from the start", "exact", "share"),
+    ("ended: one arm left", "raced", "share"),
+    ("ended: all rows read", "exhausted", "share"),
+    ("ended: survivors streamed", "retreated", "share"),
+    ("audited", "audited", "count"),
+    ("wrong", "wrong", "count"),
+    ("error per decision <= (95%)", "error_upper", "number"),
+    ("error per draw <= (95%)", "error_per_draw", "number"),
+    ("nats lost per wrong one", "regret_wrong", "number"),
+    ("nats lost per audited one", "regret_audited", "number"),
+    ("nats between the best two", "margin", "number"),
+    ("N v of their difference, nats^2", "variance", "number"),
+    ("|skewness| of differences", "skewness", "number"),
+    ("ESS (bulk, worst site)", "ess", "number"),
+    ("IAT in draws", "iat", "number"),
+    ("bias scale, NOT a bound", "bias_scale", "number"),
+    ("ESS per million rewards", "ess_per_million", "number"),
+    ("ESS per second", "ess_per_second", "number"),
+)
+
+
+def clopper_pearson(wrong: int, audited: int) -> tuple[float, float]:
+    """Lower and upper 95% bounds (one-sided each) on an error rate; (nan, nan) without audits."""
+    from scipy.stats import beta
+
+    if audited == 0:
+        return np.nan, np.nan
+    right = audited - wrong
+    lower = beta.ppf(1 - CONFIDENCE, wrong, right + 1) if wrong else 0.0
+    upper = beta.ppf(CONFIDENCE, wrong + 1, right) if right else 1.0
+    return float(lower), float(upper)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else np.nan
+
+
+def longest_rest(stats: dict) -> int:
+    """The most draws in a row, of one chain, in which a kernel ran and accepted nothing."""
+    if "accepted" not in stats or "steps" not in stats:
+        return 0
+    longest = 0
+    for accepted, steps in zip(stats["accepted"], stats["steps"], strict=True):
+        moved = accepted[steps > 0] > 0
+        # Places of moves, between one before the first draw and one after the last.
+        places = np.concatenate([[-1], np.flatnonzero(moved), [len(moved)]])
+        longest = max(longest, int(np.diff(places).max()) - 1)
+    return longest
+
+
+def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
+    """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
+    total = {f: stats[f].sum().item() if f in stats else 0 for f in TALLY.names or ()}
+    decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
+    lower, upper = clopper_pearson(wrong, audited)
+    # Only a decision that dropped an arm early can be wrong, and those are counted.
+    upper = min(upper, _ratio(total["early"], decisions)) if wrong == 0 else upper
+    per_draw, iat = _ratio(decisions, draws), _ratio(draws, ess)
+    proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
+    # Where all were audited, how often these draws went wrong is a count; `upper` is for others.
+    counted = wrong / decisions if audited and audited >= decisions else upper
+    sweep = min(1.0, counted * per_draw) if audited and not proved else np.nan
+    return {
+        "kernel": kernel["label"],
+        **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
+        "asymptotic_normal": bool(kernel.get("asymptotic_normal")),
+        **{k: kernel.get(k) or "" for k in ("note", "promise", "remedy")},
+        "walks": bool(kernel.get("walks", True)),
+        "steps": total["steps"],
+        "decisions": decisions,
+        "decisions_per_draw": per_draw,
+        "accepted": _ratio(total["accepted"], decisions),
+        "read": _ratio(total["pulls"], total["everything"]),
+        "pulls_per_draw": _ratio(total["pulls"], draws),
+        "early": _ratio(total["early"], decisions),
+        **{
+            end: _ratio(total[end], decisions)
+            for end in ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
+        },
+        "capped": _ratio(total["capped"], total["steps"]),
+        "audited": audited,
+        "wrong": wrong,
+        "error": _ratio(wrong, audited),
+        "error_lower": lower,
+        "error_upper": upper,
+        "error_per_draw": sweep,
+        "regret_wrong": _ratio(total["regret"], wrong),
+        "regret_worst": float(np.max(stats.get("regret", 0.0))) if audited else 0.0,
+        "still": longest_rest(stats) if not kernel.get("walks", True) else 0,
+        "regret_audited": _ratio(total["regret"], audited),
+        "margin": _ratio(total["margin"], audited),
+        # Rewards of one arm have no partner in another where arms have rows of their own.
+        "skewness": np.nan if kernel.get("labels") else _ratio(total["skewness"], audited),
+        "variance": np.nan if kernel.get("labels") else _ratio(total["variance"], audited),
+        "distance": _ratio(total["distance"], decisions),
+        "ess": ess,
+        "iat": iat,
+        # Antithetic chains have an IAT below 1, yet no chain forgets an error before making it.
+        "bias_scale": sweep * float(np.maximum(1.0, iat)),
+        # Gradients read data like rewards do: a proposal must not look free.
+        "ess_per_million": 1e6 * _ratio(ess, total["pulls"] + total["gradients"]),
+        "ess_per_second": _ratio(ess, seconds),
+    }
+
+
+class Report:
+    """Costs, guarantees and audited errors of a run: a table to read, `rows` for programs.
+
+    `rows` holds a dict per kernel, `warnings` what to worry about, `notes` what to know.
+    Shares are of the kernel's decisions; the module's docstring says how errors add up.
+    """
+
+    def __init__(self, trace: Any):
+        meta, (chains, draws) = trace.meta, trace.shape
+        kernels, seconds = meta["kernels"], float(np.sum(trace.seconds))
+        written = {name for kernel in kernels for name in kernel["writes"]}
+        blocks = {name: trace.mixing(name) for name in trace.draws if name in written}
+        self.title = f"{trace!r}, {seconds:.3g} s"
+        self.rows: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+        self.notes: list[str] = []
+        if draws < FEW_DRAWS:
+            wanted = f"ESS and IAT need {FEW_DRAWS} or more to mean anything."
+            self.warnings.append(f"{draws} draws per chain: {wanted} Take more draws.")
+        for kernel in kernels:
+            known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
+            worst = min((ess for ess in known if ess == ess), default=np.nan)
+            stats = trace.stats.get(kernel["label"], {})
+            if kernel.get("kind") == "WangLandau":  # it moves nothing: no column of the table
+                self.notes += tilted(kernel, stats)
+                continue
+            row = measure(kernel, stats, worst, chains * draws, seconds)
+            self.rows.append(row)
+            found = kernel_warnings(row, meta.get("audit") or 0.0)
+            self.warnings += [f"{row['kernel']}: {text}" for text in found]
+            if row["guarantee"] == "none" and not row["promise"]:
+                self.notes.append(f"{row['kernel']}: your own kernel; nothing here checks it.")
+            if row["promise"]:
+                self.notes.append(f"{row['kernel']}: {row['promise']}")
+            if row["note"]:
+                self.notes.append(f"{row['kernel']}: {row['note']}")
+            if row["guarantee"] != "exact" and all_audited(row) and not row["wrong"]:
+                self.notes.append(
+                    f"{row['kernel']}: all {row['decisions']:,} decisions were audited and none "
+                    "was wrong, so these draws are those of exact decisions. (The bound per "
+                    "decision is for other runs.)"
+                )
+        for name, block in blocks.items():
+            self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
+            if block.looked < block.sites:
+                few = f"{block.looked} of {block.sites:,} sites, evenly spaced"
+                self.notes.append(f"{name}: its ESS is the worst of {few}.")
+            if block.moved and block.stuck:
+                self.notes.append(f"{name}: its ESS leaves out {block.stuck} that never moved.")
+
+    def to_frame(self):
+        """A pandas table with one row per kernel."""
+        import pandas
+
+        return pandas.DataFrame(self.rows).set_index("kernel") if self.rows else pandas.DataFrame()
+
+    def _cells(self) -> list[list[str]]:
+        table = [["", *(row["kernel"] for row in self.rows)]]
+        for title, key, kind in _LINES:
+            cells = [_show(row[key], kind) for row in self.rows]
+            if any(cell != "-" for cell in cells):
+                table.append([title, *cells])
+        return table
+
+    def __str__(self) -> str:
+        lines, table = [self.title, ""], self._cells() if self.rows else [[]]
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+        start = 1
+        while start < len(widths):  # as many kernels side by side as fit a terminal
+            stop = start + 1
+            while stop < len(widths) and sum(widths[start : stop + 1]) + widths[0] < 98 - stop:
+                stop += 1
+            for line in table:
+                cells = [line[i].rjust(widths[i]) for i in range(start, stop)]
+                lines.append("  ".join([line[0].ljust(widths[0]), *cells]).rstrip())
+            lines, start = [*lines, ""], stop
+        for title, items in (("Warnings", self.warnings), ("Notes", self.notes)):
+            wrapped = [textwrap.fill(f"- {i}", 98, subsequent_indent="  ") for i in items]
+            lines += [title, *wrapped, ""] if items else []
+        return "\n".join(lines).rstrip()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _show(value: Any, kind: str) -> str:
+    if value is None or (kind != "text" and np.isnan(value)):
+        return "-"
+    if kind == "share":
+        return f"{100 * value:.3g}%"
+    if kind == "count" or (kind == "number" and value >= 1e3):
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if kind == "number" else str(value)

@@ -1,1 +1,0 @@
-"""How a decision is made: one file per selector."""

@@ -1,0 +1,228 @@
+"""Which of the users' functions are passed over all data, and in which states of the blocks.
+
+An index may depend on data, so all rows are read; and on discrete blocks, so all rows are read at
+their lowest and at their highest values, and some at each of those between.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from subsample_mcmc.target.constraints import INTERVAL
+from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.guards import guarded, guarded_data, guarded_state
+from subsample_mcmc.target.lookups import look, look_once
+from subsample_mcmc.target.reads import cannot_fail, makes_whole, trusted
+
+MOST = 64  # states of the discrete blocks, or arms, at which some rows are read
+SOME = 2_000_000  # rows, at all of these together
+EVERY = 20_000_000  # rewards of a population that are all read
+
+_passed: WeakKeyDictionary[Any, set] = WeakKeyDictionary()
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below count, evenly spaced, with both ends."""
+    return sorted({int(i) for i in np.linspace(0, count - 1, min(count, most))})
+
+
+class State(NamedTuple):
+    """Values of all blocks at which functions are called."""
+
+    ints: np.ndarray
+    floats: np.ndarray
+    words: str = ""
+    whole: bool = True  # for every datum, or for some
+
+
+def states(model, free) -> Iterator[State]:
+    """The states that are looked at, the initial one first.
+
+    free: discrete blocks that take any value of their support.
+    """
+    yield State(model.ints.copy(), model.floats.copy())
+    yield from interval_ends(model)
+    blocks = [model.variables[name] for name in free if model.variables[name].support > 1]
+    seen = {model.ints.tobytes()}
+    top = max((v.support for v in blocks), default=0) - 1
+    values = spread(top + 1, MOST) if blocks else []
+    for value in sorted(values, key=lambda v: (v not in (0, top), v)):
+        ints, words = model.ints.copy(), []
+        for v in blocks:
+            put = min(value, v.support - 1)
+            ints[v.block.start : v.block.start + v.block.length] = put
+            words.append(f"{v.block.name}={put}" + " at every site" * (v.block.length > 1))
+        if ints.tobytes() not in seen:
+            seen.add(ints.tobytes())
+            yield State(ints, model.floats, f" with {', '.join(words)}", value in (0, top))
+
+
+def interval_ends(model) -> Iterator[State]:
+    """Blocks of sm.interval at their lowest and their highest: an index may be int(state.t[0])."""
+    given = [v for v in model.variables.values() if v.constraint.kind == INTERVAL]
+    for low in (True, False) if given and reads_floats(model) else ():
+        floats, words = model.floats.copy(), []
+        for v in given:
+            a, b = v.constraint.low, v.constraint.high
+            end = np.nextafter(a, b) if low else np.nextafter(b, a)
+            floats[v.block.start : v.block.start + v.block.length] = end
+            words.append(f"{v.block.name}={end:.6g}")
+        yield State(model.ints.copy(), floats, f" with {', '.join(words)}")
+
+
+def reads_floats(model) -> bool:
+    """Does one of the functions make whole numbers of floats, which may become an index."""
+    return any(makes_whole(function) for _, function in suspects_of(model))
+
+
+def check_model(model, free=(), ints=None) -> None:
+    """Refuse a model whose functions look up what is not there.
+
+    free: discrete blocks that take any value; ints: where they are held instead.
+    """
+    done = _passed.setdefault(model, set())
+    suspects = suspects_of(model)
+    if not suspects:
+        return
+    if ints is not None:
+        words = "" if np.array_equal(ints, model.ints) else held(model, ints)
+        chosen = [State(ints.copy(), model.floats, words)]
+    else:
+        chosen = list(states(model, free))
+    few = max(1, sum(not one.whole for one in chosen))
+    for one in chosen:
+        step = 1 if one.whole else max(1, model.size * few // SOME)
+        key = (one.ints.tobytes(), one.floats.tobytes(), step)
+        if key not in done:
+            at_state(model, suspects, one, range(0, model.size, step))
+            done.add(key)
+
+
+def held(model, ints) -> str:
+    """The discrete blocks in words."""
+    state = model.state(ints, model.floats)
+    named = [b.name for b in model.blocks if b.discrete]
+    shown = [f"{n}={getattr(state, n)[0] if getattr(state, n).size == 1 else '...'}" for n in named]
+    return f" with {', '.join(shown)}"
+
+
+def suspects_of(model) -> list[tuple[str, Any]]:
+    """(role, function) of those that may look up what is not there, in the order of their calls."""
+    state = model.state(model.ints, model.floats)
+    found: list[tuple[str, Any, tuple]] = []
+    if model.log_prior is not None:
+        found.append(("log_prior", model.log_prior, ("state",)))
+    if model.prepare is not None:
+        found.append(("prepare", model.prepare, ("state", "data")))
+    parts = model.predictors
+    if parts is not None:
+        of_datum = ((parts.eta, ("state", "data", "n")), (parts.log_factor, ("", "data", "n")))
+        if any(may_fail(f, roles, state, model) for f, roles in of_datum):
+            found.append(("log_likelihood", model.log_likelihood, ()))
+        for role in ("derivatives", "remainder"):
+            given = getattr(parts, role)
+            if given is not None and may_fail(given, ("", "data", "n"), state, model):
+                found.append((role, after_eta(parts.eta, given), ()))
+        if parts.etas is not None and not trusted(parts.etas):
+            found.append(("etas", parts.etas, ()))
+    elif model.log_likelihood is not None:
+        roles = ("state", "data", "n", *(("",) if model.prepare is not None else ()))
+        found.append(("log_likelihood", model.log_likelihood, roles))
+    return [(n, f) for n, f, roles in found if not roles or may_fail(f, roles, state, model)]
+
+
+def may_fail(function, roles, state, model) -> bool:
+    """Is it to be called with checks."""
+    if trusted(function):
+        return False
+    return not cannot_fail(function, roles, state, model.data, {"n": model.size})
+
+
+def after_eta(eta, function) -> Any:
+    """A function of predictors as one of the state."""
+
+    def of_state(state, data, n):
+        return function(eta(state, data, n), data, n)
+
+    return of_state
+
+
+def at_state(model, suspects, at: State, rows: range) -> None:
+    """Call the functions at one state, over some rows."""
+    state, words = model.state(at.ints, at.floats.copy()), at.words
+    shown, data = guarded_state(state), guarded_data(model.data, model.size)
+    made, seen = None, None
+
+    def where(n) -> str:
+        return f" at datum {n}{datum_of(model.data, n, model.size)}{words}"
+
+    if impossible(model, state) and ("log_prior", model.log_prior) not in suspects:
+        return
+    for role, function in suspects:
+        if role == "log_prior":
+            look_once(role, function, (state,), (shown,), words)
+            if impossible(model, state):
+                return
+        elif role == "prepare":
+            look_once(role, function, (state, model.data), (shown, data), words)
+        elif role == "etas":
+            look_at_etas(model, function, state, shown, data, words)
+        else:
+            if made is None:
+                made, seen = prepared(model, state)
+            look(role, function, ((state, model.data), made), ((shown, data), seen), rows, where)
+
+
+def impossible(model, state) -> bool:
+    """Does the prior exclude a state, whose look-ups need not exist."""
+    if model.log_prior is None:
+        return False
+    called = getattr(model.log_prior, "py_func", model.log_prior)
+    try:
+        with np.errstate(all="ignore"):
+            return bool(float(called(state)) == -np.inf)
+    except Exception:
+        return False
+
+
+def prepared(model, state) -> tuple[tuple, tuple]:
+    """What prepare makes of a state, as it is and guarded."""
+    made = model.extra(state)
+    if not made:
+        return (), ()
+    return made, (tuple(guarded(v, f"array {i} of prepare") for i, v in enumerate(made[0])),)
+
+
+def look_at_etas(model, etas, state, shown, data, words: str) -> None:
+    """Call etas for the first and the last data, and some between."""
+    count, size = model.predictors.count(model), model.size
+    length = min(size, 512)
+    out = np.zeros((count, length))
+    for first in spread(size - length + 1, MOST):
+        look_once(
+            "etas", etas, (state, model.data, np.int64(first), out),
+            (shown, data, first, guarded(out, "table out")), f" at data {first} on{words}",
+        )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------- populations
+def check_population(population) -> None:
+    """Refuse a log_factor that looks up what is not there, at some arm and datum."""
+    data, size, arms = population.data, population.size, population.arms
+    factor, roles = population.log_factor, ("data", "arm", "n")
+    if trusted(factor) or population in _passed:
+        return
+    if cannot_fail(factor, roles, None, data, {"arm": arms, "n": size}):
+        return
+    shown, all_of_them = guarded_data(data, size), arms * size <= EVERY
+    chosen = range(arms) if all_of_them else spread(arms, 16 * MOST)
+    step = 1 if all_of_them else max(1, size * len(chosen) // SOME)
+    for arm in chosen:
+        rows = range(0, size, 1 if arm in (0, arms - 1) else step)
+        look(
+            "log_factor", factor, ((data, arm), ()), ((shown, arm), ()), rows,
+            lambda n, arm=arm: f" at datum {n}{datum_of(data, n, size)}, arm {arm}", unsigned=True,
+        )  # fmt: skip
+    _passed[population] = set()

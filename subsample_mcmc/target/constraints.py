@@ -1,0 +1,169 @@
+"""Where a continuous block may lie, and the free coordinates in which kernels move it.
+
+A kernel proposes in u, any real vector; the block is x(u), and log |dx/du| joins the target. So a
+positive scale, a probability or a simplex needs no thought in the proposal.
+"""
+
+from dataclasses import dataclass
+from math import exp, expm1, inf, log, log1p, sqrt
+
+import numpy as np
+
+from subsample_mcmc.numerics.jit import jit
+
+REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX = range(7)
+COORDINATES = {
+    "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
+}  # fmt: skip
+ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex.
+
+    Example:
+        >>> sm.positive, sm.positive("softplus"), sm.simplex
+        (sm.positive, sm.positive("softplus"), sm.simplex)
+    """
+
+    kind: int
+    text: str
+    low: float = -inf
+    high: float = inf
+
+    def __repr__(self) -> str:
+        return f"sm.{self.text}"
+
+    def __call__(self, coordinates: str) -> "Constraint":
+        """sm.positive("softplus"), ("log"), ("squareroot"), ("cuberoot"): the same set."""
+        if self.kind not in COORDINATES.values() or coordinates not in COORDINATES:
+            raise ValueError(
+                f'{self.text}({coordinates!r}): only sm.positive takes coordinates, "log" '
+                '(default), "softplus", "squareroot" or "cuberoot".'
+            )
+        return Constraint(COORDINATES[coordinates], f'positive("{coordinates}")', 0.0)
+
+    def free_length(self, length: int) -> int:
+        """Free coordinates of a block of this length."""
+        return length - 1 if self.kind == SIMPLEX else length
+
+    def check(self, name: str, values: np.ndarray) -> None:
+        """Refuse values outside the set, or on its edge, where no coordinates lead."""
+        if self.kind == SIMPLEX:
+            if values.size < 2 or np.any(values <= 0.0) or abs(values.sum() - 1.0) > 1e-8:
+                raise ValueError(
+                    f"state {name}={values}: sm.simplex needs at least two positive numbers that "
+                    "add up to 1."
+                )
+        elif not np.all((values > self.low) & (values < self.high)):
+            raise ValueError(
+                f"state {name}={values}: sm.{self.text} needs every value strictly between "
+                f"{self.low} and {self.high}."
+            )
+
+
+real = Constraint(REAL, "real")
+positive = Constraint(LOG, "positive", 0.0)
+simplex = Constraint(SIMPLEX, "simplex", 0.0, 1.0)
+
+
+def interval(low: float, high: float) -> Constraint:
+    """Values strictly between two finite numbers.
+
+    Example:
+        >>> model = sm.Model(
+        ...     lambda state, data, n: sm.log(state.p[0]) if data.y[n] else sm.log1p(-state.p[0]),
+        ...     {"y": np.arange(10) < 7},
+        ...     state={"p": 0.5},
+        ...     constraints={"p": sm.interval(0.0, 1.0)},
+        ... )
+        >>> round(float(sm.laplace(model).state["p"]), 1)
+        0.7
+    """
+    if not -inf < low < high < inf:
+        raise ValueError(f"interval({low}, {high}): give finite numbers with low < high.")
+    return Constraint(
+        INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)
+    )
+
+
+@jit(inner=True)
+def inside(kind, low, high, x):
+    """Do these values lie in the set."""
+    total = 0.0
+    for j in range(len(x)):
+        if not low < x[j] < high:
+            return False
+        total += x[j]
+    return kind != SIMPLEX or abs(total - 1.0) < 1e-8
+
+
+@jit(inner=True)
+def to_free(kind, low, high, x, u):
+    """Write the free coordinates of a block into u; of a padded block, the first len(u)."""
+    last = len(x) - 1
+    for j in range(len(u)):
+        if kind == REAL:
+            u[j] = x[j]
+        elif kind == LOG:
+            u[j] = log(x[j])
+        elif kind == SOFTPLUS:
+            u[j] = x[j] if x[j] > 36.0 else x[j] + log(-expm1(-x[j]))
+        elif kind == SQUAREROOT:
+            u[j] = sqrt(x[j])
+        elif kind == CUBEROOT:
+            u[j] = x[j] ** (1.0 / 3.0)
+        elif kind == INTERVAL:
+            u[j] = log((x[j] - low) / (high - x[j]))
+        else:
+            u[j] = log(x[j] / x[last])
+
+
+@jit(inner=True)
+def to_block(kind, low, high, u, x):
+    """Write the block at free coordinates u into x; return log |dx/du|, -inf outside the set.
+
+    What rounds to the edge of the set (x = 0, say) counts as outside: there is no way back.
+    Of a padded block only the first len(u) values are written.
+    """
+    jacobian = 0.0
+    if kind == SIMPLEX:
+        last = len(x) - 1
+        top, total = 0.0, 0.0
+        for j in range(last):
+            top = max(top, u[j])
+        for j in range(last):
+            x[j] = exp(u[j] - top)
+            total += x[j]
+        x[last] = exp(-top)
+        total += x[last]
+        for j in range(last + 1):
+            x[j] /= total
+            jacobian += log(x[j]) if x[j] > 0.0 else -np.inf
+        return jacobian
+    for j in range(len(u)):
+        v = u[j]
+        if kind == REAL:
+            x[j] = v
+            continue
+        if kind == LOG:
+            x[j] = exp(v) if v < 709.0 else np.inf
+            jacobian += v
+        elif kind == SOFTPLUS:
+            x[j] = max(v, 0.0) + log1p(exp(-abs(v)))
+            jacobian -= max(-v, 0.0) + log1p(exp(-abs(v)))
+        elif kind == SQUAREROOT:
+            x[j] = v * v
+            jacobian += log(2.0 * v) if v > 0.0 else -np.inf
+        elif kind == CUBEROOT:
+            x[j] = v * v * v
+            jacobian += log(3.0 * v * v) if v > 0.0 else -np.inf
+        else:
+            # From the nearer end: x - low and high - x both keep their digits.
+            part = (high - low) * (exp(-abs(v)) / (1.0 + exp(-abs(v))))
+            x[j] = high - part if v > 0.0 else low + part
+            jacobian += log(high - low) - abs(v) - 2.0 * log1p(exp(-abs(v)))
+        if not low < x[j] < high:
+            jacobian = -np.inf
+    return jacobian

@@ -1,0 +1,162 @@
+"""Exact sums over all data: chunk by chunk where a model can, and the last few remembered.
+
+A sum is remembered by the complete state that it is of, to the last bit, so it cannot be stale:
+nothing needs to be told when a block moves. All kernels of a chain share what is known, which is
+part of its checkpoint; so what is read does not depend on where a run was stopped.
+"""
+
+from math import copysign
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.numerics.jit import FLAGS, jit
+
+MASK = np.int64(2**63 - 1)  # tells LLVM that an index is not negative
+CHUNK = 512  # data whose predictors are computed together, at most: they stay in the nearest cache
+# Numbers of a state, and slots, beyond which looking for a state costs too much to be worth it.
+NUMBERS, SLOTS, FEWEST = 128, 64, 4
+
+
+# ------------------------------------------------------------------------------------ remembered
+def known_of(model, run) -> np.ndarray:
+    """What all kernels of one chain remember: a state and its sum, last, a line; the 0th is a head.
+
+    Every sum that is asked for is written in turn, known or not, so what was used last stays. An
+    arm chosen among K in one decision is asked for in the next: at most 2 K - 1 sums later.
+    """
+    if run.known is None:
+        numbers = len(run.ints) + len(run.floats)
+        arms = [v.support for v in model.variables.values() if v.block.discrete]
+        slots = max(FEWEST, *(2 * k for k in arms if 2 * k <= SLOTS), 0)
+        run.known = np.full((1 + slots if numbers <= NUMBERS else 1, numbers + 1), np.inf)
+        run.known[0] = 0.0  # where a sum was written last
+        run.kept["totals"] = run.known
+    return run.known
+
+
+@jit(inner=True)
+def stands(trial, slot):
+    """Is the state in a slot the one that stands in the blocks, to the last bit."""
+    known, floats, ints = trial.known, trial.floats, trial.ints
+    for j in range(len(floats)):
+        a, b = known[slot, j], floats[j]
+        if a != b or copysign(1.0, a) != copysign(1.0, b):  # 0 and -0 are two
+            return False
+    for j in range(len(ints)):
+        if known[slot, len(floats) + j] != ints[j]:
+            return False
+    return True
+
+
+@jit(inner=True)
+def find(trial):
+    """The slot of the state as it is, or 0."""
+    for slot in range(1, len(trial.known)):
+        if stands(trial, slot):
+            return slot
+    return 0
+
+
+@jit(inner=True)
+def remember(trial, value):
+    """Write the state as it is, and its sum."""
+    known, floats, ints = trial.known, trial.floats, trial.ints
+    slot = np.int64(known[0, 0]) + 1
+    if slot == len(known):
+        slot = 1
+    known[0, 0] = slot
+    for j in range(len(floats)):
+        known[slot, j] = floats[j]
+    for j in range(len(ints)):
+        known[slot, len(floats) + j] = ints[j]
+    known[slot, len(floats) + len(ints)] = value
+
+
+def remembered(place, add_up) -> Any:
+    """total(trial, arm, size) that reads no data for a state whose sum is known."""
+
+    @jit(inner=True)
+    def total(trial, arm, size):
+        place(trial, arm)
+        known, slot, awake = trial.known, 0, trial.target[0].asleep == 0
+        if awake:
+            slot = find(trial)
+        if slot > 0:
+            value = known[slot, known.shape[1] - 1]
+            trial.pulls[0] -= trial.target[0].rows  # which the caller counts as read
+        else:
+            value = add_up(trial, size)
+        if awake:
+            remember(trial, value)
+        return value
+
+    return total
+
+
+# -------------------------------------------------------------------------------------- chunks
+def has_etas(model) -> bool:
+    """Does the model know the predictors of many data at once."""
+    return model.predictors is not None and model.predictors.etas is not None
+
+
+def room_of(model) -> np.ndarray:
+    """Room for the predictors of one chunk: all chunks of a model are of one size."""
+    if not has_etas(model):
+        return np.zeros((1, 1))
+    chunks = -(-model.size // CHUNK)
+    return np.zeros((model.predictors.count(model), -(-model.size // chunks)))
+
+
+def entry(count: int) -> Any:
+    """of(room, i): what log_factor takes of datum i, one number or a tuple."""
+
+    @jit(inner="always")
+    def of_one(room, i):
+        return room[0, i]
+
+    @jit(inner="always")
+    def of_two(room, i):
+        return room[0, i], room[1, i]
+
+    def with_next(before, k):
+        @jit(inner="always")
+        def of_more(room, i):
+            return (*before(room, i), room[k, i])
+
+        return of_more
+
+    made = of_one if count == 1 else of_two
+    for k in range(2, count):
+        made = with_next(made, k)
+    return made
+
+
+def by_chunks(model) -> Any:
+    """add_up(trial, size): the predictors of a chunk, then a loop over log factors alone.
+
+    Both vectorise, where one loop over data with eta's own loop in it does not. The last chunk
+    overlaps the one before: so all have the length of `room`.
+    """
+    given = model.predictors
+    of = entry(given.count(model))
+    etas = jit(given.etas, flags=FLAGS, disjoint=True, user=True, inner=True)
+    log_factor = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
+
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def add_factors(data, room, first, seen):
+        value = 0.0
+        for i in range(np.uint64(seen), np.uint64(room.shape[1])):
+            value += log_factor(of(room, i), data, np.int64(np.uint64(first) + i) & MASK)
+        return value
+
+    @jit(inner=True)
+    def add_up(trial, size):
+        value, room = 0.0, trial.room
+        for start in range(0, size, room.shape[1]):
+            first = min(start, size - room.shape[1])
+            etas(trial.state, trial.data, first & MASK, room)
+            value += add_factors(trial.data, room, first & MASK, start - first)
+        return value
+
+    return add_up

@@ -1,0 +1,295 @@
+"""What a user writes: the log likelihood of one datum, data, and a state of named blocks."""
+
+import hashlib
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError
+from subsample_mcmc.numerics.digest import content
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.records import record, similar
+from subsample_mcmc.target.blocks import add_lengths, variables
+from subsample_mcmc.target.data import is_frame, refuse_elsewhere
+from subsample_mcmc.target.population import BIG, common_length, first_length, prepared, read_only
+from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.user_functions import (
+    called_with,
+    judged,
+    must_not_capture,
+    must_read_datum,
+    try_once,
+    warn_of_slow_math,
+)
+
+HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
+
+
+class Model:
+    """A target density: prior(state) * prod_n exp(log_likelihood(state, data, n)).
+
+    log_likelihood(state, data, n) -> float: ONE datum, plain Python, compiled; n is its index.
+        With prepare: log_likelihood(state, data, n, prepared). Or sm.Predictors(eta, log_factor),
+        where it sees the state through linear predictors: the best case of sm.Taylor. None: for
+        kernels that bring their target (sm.GibbsPartition); data may then have any lengths, N is
+        that of the first.
+    data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
+        or a data frame. Read by field, data.y[n]. Not copied. Give a matrix as one array per
+        column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
+    state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
+        floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
+        column, or at a computed negative index, is refused before anything is drawn or fitted.
+    log_prior(state) -> float; default 0.
+    support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
+    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
+    touches: {"z": (indptr, indices)}: the data that depend on site z[i] are
+        indices[indptr[i]:indptr[i + 1]]; default: all. None of the others may change with z[i].
+    prepare(state, data) -> tuple: what all data share (log(sigma), a softmax), computed once per
+        arm and mini-batch instead of once per datum.
+    lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
+        where the discrete block k, a number, has value i, only the first lengths[i] components of
+        theta exist. The others keep their initial values: no function may depend on them.
+    missing: "refuse" NaN, nulls and masked values in data, by column and row, in one pass over
+        its floats; "allow" NaN, and make no pass, where log_likelihood tells them apart itself
+        (math.isnan): nulls of pandas are then NaN.
+
+    Example:
+        >>> def log_likelihood(state, data, n):
+        ...     z = (data.y[n] - 0.5 * state.k[0]) / state.sigma[0]
+        ...     return -abs(z) - sm.log(state.sigma[0])
+        >>> model = sm.Model(
+        ...     log_likelihood, data={"y": np.random.default_rng(0).laplace(1.5, 2.0, 5_000)},
+        ...     state={"k": 0, "sigma": 1.0}, support={"k": 6}, constraints={"sigma": sm.positive},
+        ... )
+        >>> model
+        Model(log_likelihood, N=5000, blocks: k, sigma)
+    """
+
+    def __init__(
+        self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
+        touches=None, prepare=None, lengths=None, missing="refuse",
+    ):  # fmt: skip
+        if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
+            refuse_elsewhere(data, "data")
+            raise TypeError(
+                f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
+                '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
+            )
+        self.data = prepared(data, missing)
+        count = first_length if log_likelihood is None else common_length
+        self.size = count(self.data)
+        self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
+        given = log_likelihood
+        if self.predictors is not None:
+            if prepare is not None:
+                raise ValueError("prepare does not go with sm.Predictors: eta sees the state.")
+            log_likelihood = self.predictors.log_likelihood()
+        self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
+        if not isinstance(state, dict) or not state:
+            raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
+        first = {name: np.array(value) for name, value in state.items()}
+        options = (log_prior, support, constraints, touches, prepare, lengths, missing)
+        self.given = (given, self.data, first, *options)
+        self.names = tuple(state)
+        self.record = record(*self.names)
+        self.variables = variables(
+            state, support or {}, constraints or {}, touches or {}, self.size
+        )
+        add_lengths(self.variables, lengths or {})
+        self.blocks = tuple(v.block for v in self.variables.values())
+        self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
+        self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
+        self.set_state(self.ints, self.floats, state)
+        for array in (self.ints, self.floats):
+            array.flags.writeable = False
+        self.try_functions()
+
+    def __repr__(self) -> str:
+        name = getattr(self.log_likelihood, "__name__", "no log_likelihood")
+        blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
+        return f"Model({name}, N={self.size}, blocks: {blocks})"
+
+    def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
+        return type(self), self.given
+
+    def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
+        """The blocks of two flat arrays as users read them: a record of read-only views."""
+        views = []
+        for block in self.blocks:
+            flat = ints if block.discrete else floats
+            part = flat[block.start : block.start + block.length]
+            views.append(read_only(part.reshape(block.shape or (1,))))
+        return self.record(*views)
+
+    def extra(self, state) -> tuple:
+        """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
+        return () if self.prepare is None else (self.prepare(state, self.data),)
+
+    def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
+        """Write blocks given by name into two flat arrays, checking them."""
+        unknown = sorted(set(values) - set(self.names))
+        if unknown:
+            raise ValueError(
+                f"block {unknown[0]!r} is not in the state, which has "
+                f"{', '.join(self.names)}.{similar(unknown[0], self.names)}"
+            )
+        for name, value in values.items():
+            variable = self.variables[name]
+            block, given = variable.block, np.asarray(value)
+            if given.shape not in (block.shape, block.shape or (1,)):
+                raise ValueError(
+                    f"state {name} has shape {given.shape}: the model's block has shape "
+                    f"{block.shape}."
+                )
+            if block.discrete and given.dtype.kind not in "biu":
+                raise TypeError(
+                    f"state {name} has dtype {given.dtype}, the value {given.flat[0]}: block "
+                    f"{name} is discrete, because sm.Model was given integers for it. Give whole "
+                    f"numbers, 0 .. {variable.support - 1}; or floats to sm.Model, if it is "
+                    "continuous."
+                )
+            if not block.discrete:
+                given = given.astype(float)
+                if not np.all(np.isfinite(given)):
+                    raise ValueError(f"state {name}={given}: every value must be finite.")
+                variable.constraint.check(name, given.ravel())
+            elif not np.all((given >= 0) & (given < variable.support)):
+                raise ValueError(
+                    f"state {name} has values {given.min()} .. {given.max()}: its support is "
+                    f"0 .. {variable.support - 1}, because support[{name!r}]={variable.support}. "
+                    "Start inside, or count from 0, or enlarge the support."
+                )
+            flat = ints if block.discrete else floats
+            flat[block.start : block.start + block.length] = given.ravel()
+        for v in self.variables.values() if floats is not self.floats else ():
+            if v.place >= 0:  # what is not in use stands still, whatever was given
+                still = slice(v.block.start + v.length(ints), v.block.start + v.block.length)
+                floats[still] = self.floats[still]
+
+    def try_functions(self) -> None:
+        """Call what the user gave once uncompiled, on the first and the last datum."""
+        state = self.state(self.ints, self.floats)
+        names = ("state", "data", "n", "prepared")
+        made: tuple = ()
+        if self.prepare is not None:
+            result = called_with(
+                self.prepare, "prepare", {"state": state, "data": self.data}, "tuple"
+            )
+            must_not_capture(self.prepare, "prepare", names[:2], self.data, self.size)
+            if not isinstance(result, tuple):
+                raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
+            made = (result,)
+        for n in sorted({0, self.size - 1}) if self.log_likelihood is not None else ():
+            arguments = dict(zip(names, (state, self.data, n, *made), strict=False))
+            value = try_once(self.log_likelihood, "log_likelihood", arguments)
+            if value is not None and not value < np.inf:
+                raise RewardError(
+                    f"log_likelihood is {value} at datum {n} of the initial state {self.show()}: "
+                    "it must be finite, or -inf where the state is impossible."
+                )
+        if self.predictors is not None and self.predictors.etas is not None:
+            self.predictors.check_etas(self)
+        if self.log_likelihood is not None:
+            if self.predictors is None and self.prepare is None and self.size > 1:
+                must_read_datum(self.log_likelihood, "log_likelihood", names[:3], self.data)
+            must_not_capture(self.log_likelihood, "log_likelihood", names[:3], self.data, self.size)
+            warn_of_slow_math(self.log_likelihood)
+        if self.log_prior is not None:
+            value = called_with(self.log_prior, "log_prior", {"state": state})
+            value = judged(value, "log_prior(state)", self.log_prior, {"state": state})
+            if not -np.inf < value < np.inf:
+                raise ValueError(
+                    f"log_prior is {value} at the initial state {self.show()}: start where the "
+                    "prior is positive."
+                )
+
+    def show(self, ints=None, floats=None, most: int = 6) -> str:
+        """The state in words, long blocks abridged."""
+        given = self.state(
+            self.ints if ints is None else ints, self.floats if floats is None else floats
+        )
+        parts = []
+        for block, values in zip(self.blocks, given, strict=True):
+            flat = [f"{v:.6g}" for v in values.ravel()[:most]]
+            more = ", ..." if values.size > most else ""
+            shown = flat[0] if block.shape == () else f"[{', '.join(flat)}{more}]"
+            parts.append(f"{block.name}={shown}")
+        return ", ".join(parts)
+
+    @cached_property
+    def compiled(self) -> tuple[Any, Any, Any]:
+        """(log_likelihood, prepare or None, log_prior), compiled; shared by all kernels."""
+        user = {"flags": FLAGS, "user": True, "inner": "always"}
+        made = None if self.prepare is None else jit(self.prepare, **user)
+        return jit(self.log_likelihood, **user), made, jit(self.log_prior or flat, **user)
+
+    @cached_property
+    def large(self) -> tuple:
+        """Data arrays too big for the cache, for selectors that touch them ahead."""
+        return tuple(
+            (field, array.ndim == 2)
+            for field, array in enumerate(self.data)
+            if np.ndim(array) in (1, 2) and array.nbytes > BIG
+        )
+
+    def fingerprints(self) -> dict[str, str]:
+        """A hash of each part by name: what must be equal for a run to be resumed."""
+        found = {}
+        for name in ("log_likelihood", "log_prior", "prepare"):
+            if getattr(self, name) is not None:
+                found[name] = content(getattr(self, name))
+        if self.predictors is not None:
+            parts = (self.predictors.derivatives, self.predictors.remainder)
+            text = " ".join(content(part) if part else "none" for part in parts)
+            found["predictors"] = f"{text} {self.predictors.growth!r}"
+            if self.predictors.etas is not None:
+                found["predictors"] += f" {content(self.predictors.etas)}"
+        for name, value in zip(self.data._fields, self.data, strict=True):
+            found[f"data {name}"] = array_hash(np.asarray(value))
+        for name, v in self.variables.items():
+            text = f"{v.block} {v.support} {v.constraint}"
+            text += f" {v.place} {v.lengths.tolist()}" if v.place >= 0 else ""
+            for part in v.touches or ():
+                text += array_hash(part)
+            found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
+        return found
+
+
+def must_be_model(given: Any, call: str) -> None:
+    """Refuse what is no model. call: how the function is called, such as sm.laplace(model)."""
+    if isinstance(given, Model):
+        return
+    if isinstance(given, type):
+        advice = f": this is the class; make one, sm.{given.__name__}(log_likelihood, data, state)"
+    elif hasattr(given, "leaves"):
+        advice = f" in the place of this kernel: {call}"
+    elif hasattr(given, "observed_RVs"):
+        advice = ": sm.from_pymc makes it of a PyMC model"
+    elif callable(given):
+        advice = f", sm.Model({getattr(given, '__name__', 'log_likelihood')}, data, state)"
+    elif hasattr(given, "arms"):
+        advice = "; a population is drawn from with sm.draw(population)"
+    else:
+        advice = ", sm.Model(log_likelihood, data, state)"
+    raise TypeError(f"model={given!r:.60}: give an sm.Model{advice}.")
+
+
+def flat(state):
+    """The prior of a model that was given none."""
+    return 0.0
+
+
+def array_hash(array: np.ndarray) -> str:
+    """A hash of an array's content; beyond a gigabyte, of evenly spaced parts of it."""
+    made = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)  # broadcast_to
+    array = array[(..., *once)]
+    flat_view = np.ascontiguousarray(array).ravel()
+    if array.nbytes <= HASHED:
+        made.update(flat_view.data if flat_view.size else b"")
+    else:
+        step = flat_view.size // 1024
+        for i in range(1024):
+            made.update(flat_view[i * step : i * step + HASHED // 1024 // array.itemsize].data)
+    return made.hexdigest()

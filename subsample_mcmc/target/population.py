@@ -1,0 +1,287 @@
+"""What is raced: N rewards for each arm, given as a function of one datum and never stored."""
+
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.calls import warn
+from subsample_mcmc.decisions.rules.rule import Shape
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.records import as_record
+from subsample_mcmc.target.data import (
+    MISSING,
+    absent_objects,
+    as_array,
+    by_name,
+    coarse,
+    refuse_elsewhere,
+    refuse_nan,
+)
+from subsample_mcmc.target.user_functions import (
+    must_not_capture,
+    must_read_datum,
+    try_once,
+    warn_of_slow_math,
+)
+
+LARGEST = 2**32 - 1
+BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
+
+
+class Population:
+    """N log factors for each of D arms: p(arm) is proportional to prior * exp(sum_n log_factor).
+
+    log_factor(data, arm, n) -> float is plain Python and is compiled; it is first called once
+    uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value. n is an
+    unsigned integer (that is what lets the loop vectorise): index with it, and write float(n)
+    before negating it or subtracting from it. Numbers that change go into data.
+    data: tuple, NamedTuple or dict of arrays (memory-mapped ones included), or a data frame. They
+        are not copied: what you change in place, the next decision sees. Look-ups beyond an array
+        are refused, as data were at the first decision.
+    arms: how many. size: rows; default the length of the first array.
+    log_prior: what does not depend on data, one number per arm; default zeros.
+    missing: "refuse" NaN, nulls and masked values in data; "allow" them, unseen, where log_factor
+        tells them apart itself.
+
+    Example:
+        >>> def log_factor(data, arm, n):
+        ...     return -abs(data.y[n] - data.location[arm])
+        >>> y = np.random.default_rng(0).normal(1.0, 1.0, 50_000)
+        >>> population = sm.Population(log_factor, {"y": y, "location": np.arange(3.0)}, arms=3)
+        >>> population
+        Population(log_factor, arms=3, size=50000)
+        >>> sm.draw(population, size=5, seed=1).arms.tolist()
+        [1, 1, 1, 1, 1]
+    """
+
+    def __init__(self, log_factor, data, arms, size=None, log_prior=None, missing="refuse"):
+        self.data = prepared(data, missing)
+        self.arms = whole(arms, "arms", "the number of arms, at least 1")
+        if size is None:
+            if not len(self.data) or np.ndim(self.data[0]) == 0:
+                raise ValueError("size was not given and data has no first array: pass size=N.")
+            size = len(self.data[0])
+            if np.ndim(self.data[0]) == 2 and len(self.data[0]) == self.arms:
+                raise ValueError(
+                    f"size was not given and the first array has shape {self.data[0].shape}, one "
+                    "row per arm: pass size=N, the number of data."
+                )
+        self.size = whole(size, "size", "the number of rows (N), at least 1")
+        if self.size > LARGEST:
+            raise ValueError(f"size={self.size}: at most {LARGEST} rows are supported.")
+        self.log_prior = prior_of(log_prior, self.arms)
+        self.shape = Shape((self.size,) * self.arms, shared=True)
+        self.log_factor = log_factor
+        # The last datum as well: compiled code does not notice an array that is too short.
+        for arm, n in {(0, 0), (self.arms - 1, self.size - 1)}:
+            try_once(
+                log_factor, "log_factor", {"data": self.data, "arm": arm, "n": n},
+                "every array that is read at n must have as many rows as the population (size, by "
+                "default the length of the first array).",
+            )  # fmt: skip
+        if self.size > 1:
+            must_read_datum(log_factor, "log_factor", ("data", "arm", "n"), self.data)
+        must_not_capture(
+            log_factor, "log_factor", ("data", "arm", "n"), self.data, self.size, self.arms
+        )
+        warn_of_slow_math(log_factor)
+        self.reward = jit(log_factor, flags=FLAGS, user=True, inner="always")
+        self.context = self.data
+        self.large = tuple(
+            (field, array.ndim == 2)
+            for field, array in enumerate(self.data)
+            if np.ndim(array) in (1, 2) and len(array) == self.size and array.nbytes > BIG
+        )
+        self.engines: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        name = getattr(self.log_factor, "__name__", "log_factor")
+        return f"Population({name}, arms={self.arms}, size={self.size})"
+
+
+class Table:
+    """Rewards that stand in arrays: one row of a matrix, or one array, per arm."""
+
+    def __init__(self, rewards):
+        refuse_elsewhere(rewards, "rewards")
+        if isinstance(rewards, np.ndarray) and rewards.ndim == 2:
+            self.context: tuple = (read_only(numeric(rewards, "rewards")),)
+            sizes, self.reward, shared = (rewards.shape[1],) * rewards.shape[0], cell, True
+        else:
+            rows = [numeric(np.asarray(row), f"rewards[{i}]") for i, row in enumerate(rewards)]
+            wrong = [i for i, row in enumerate(rows) if row.ndim != 1]
+            if wrong or not rows:
+                given = f"rewards[{wrong[0]}].shape={rows[wrong[0]].shape}" if wrong else "no arm"
+                raise ValueError(
+                    f"{given}: rewards must be an (arms, N) array, a list of 1-D arrays, one per "
+                    "arm, or an sm.Population."
+                )
+            sizes = tuple(len(row) for row in rows)
+            starts = np.concatenate(([0], np.cumsum(sizes)))
+            flat = np.concatenate(rows).astype(float)
+            self.context = (read_only(flat), read_only(starts))
+            # Rows of one list entry have nothing to do with those of another.
+            self.reward, shared = entry, False
+        if len(sizes) == 0 or max(sizes) == 0:
+            raise ValueError(
+                f"rewards has {len(sizes)} arms of {max(sizes, default=0)} rewards: there must be "
+                "at least one arm and one reward."
+            )
+        self.arms = len(sizes)
+        self.shape = Shape(sizes, shared)
+        self.large: tuple = ()
+        self.engines: dict[Any, Any] = {}
+
+
+@jit(flags=FLAGS, inner=True)
+def cell(context, arm, n):
+    return context[0][np.uint64(arm), n]
+
+
+@jit(flags=FLAGS, inner=True)
+def entry(context, arm, n):
+    return context[0][np.uint64(context[1][arm]) + n]
+
+
+# ----------------------------------------------------------------------------------- checking
+def whole(value, name, meaning) -> int:
+    """`value` as a positive int, or an error."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number != value or number < 1:
+        raise ValueError(f"{name}={value!r}: give {meaning}.")
+    return number
+
+
+def numeric(array: np.ndarray, name: str) -> np.ndarray:
+    """`array` if it holds real numbers, or an error that names it."""
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize not in (1, 2, 4, 8):
+        advice = ": give real numbers, such as float64."
+        if array.dtype.kind in "OUST" and array.size:
+            advice += f" It holds {array.flat[0]!r}, say: .astype(float) if all are numbers, else "
+            advice += "codes, np.unique(x, return_inverse=True)[1]."
+        if told := absent_objects(array):
+            advice += f" It has {told}: drop these rows in all arrays before, or fill them in."
+        raise TypeError(f"{name} has dtype {array.dtype}{advice}")
+    if array.dtype == np.float16 or not array.dtype.isnative:
+        raise TypeError(f"{name} has dtype {array.dtype}: use .astype(float).")
+    return array
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view no compiled function can write to."""
+    view = array.view(np.ndarray)[...]
+    view.flags.writeable = False
+    return view
+
+
+def prepared(data, missing: str = "refuse") -> tuple:
+    """Data as a tuple or record of read-only arrays and numbers; missing values are refused."""
+    if missing not in MISSING:
+        raise ValueError(
+            f"missing={missing!r}: give 'refuse', or 'allow' where your function tells missing "
+            "values apart itself."
+        )
+    data = by_name(data)
+    if isinstance(data, np.ndarray) or hasattr(data, "to_numpy"):
+        raise TypeError(
+            f"data is one {type(data).__name__}: give a dict of arrays, such as {{'y': y}}, a data "
+            "frame, or a tuple of arrays, (y,)."
+        )
+    fields = as_record(data)
+    names = getattr(fields, "_fields", [f"data[{i}]" for i in range(len(fields))])
+    values: list = []
+    for name, value in zip(names, fields, strict=True):
+        if isinstance(value, bool | int | float | np.number):
+            values.append(value)
+            continue
+        array = numeric(as_array(value, name, missing), f"data {name}")
+        if missing != "allow":
+            refuse_nan(array, name, value)
+        if told := coarse(array):
+            warn(f"data {name} {told}")
+        values.append(read_only(array))
+    return type(fields)(*values) if hasattr(fields, "_fields") else tuple(values)
+
+
+def prior_of(log_prior, arms: int) -> np.ndarray:
+    """log_prior as an array of one finite number or -inf per arm."""
+    if log_prior is None:
+        return np.zeros(arms)
+    prior = np.asarray(log_prior, dtype=float)
+    if prior.shape != (arms,):
+        raise ValueError(
+            f"log_prior has shape {prior.shape}: give one number for each of {arms} arms."
+        )
+    return offsets_of(prior, "log_prior")
+
+
+def offsets_of(offsets: np.ndarray, name: str) -> np.ndarray:
+    """Refuse nan and +inf; -inf excludes its arm."""
+    wrong = np.flatnonzero(~(offsets < np.inf))
+    if wrong.size:
+        raise ValueError(
+            f"{name}[{wrong[0]}] is {offsets[wrong[0]]}: give a number, or -inf to exclude the arm."
+        )
+    if np.all(offsets == -np.inf):
+        raise ValueError(f"{name} is -inf for all {offsets.size} arms: none is left to choose.")
+    return offsets
+
+
+def touched(name, given, sites, size) -> tuple[np.ndarray, np.ndarray]:
+    """A CSR table (indptr, indices) of which data depend on each site, checked."""
+    try:
+        indptr, indices = (np.asarray(part) for part in given)
+        if indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
+            raise TypeError
+        indptr, indices = (np.ascontiguousarray(part, dtype=np.int64) for part in (indptr, indices))
+    except (TypeError, ValueError):
+        raise TypeError(f"touches[{name!r}]: give (indptr, indices), two integer arrays.") from None
+    if (
+        indptr.shape != (sites + 1,) or indptr[0] != 0 or np.any(np.diff(indptr) < 0)
+        or indptr[-1] != len(indices) or np.any((indices < 0) | (indices >= size))
+    ):  # fmt: skip
+        raise ValueError(
+            f"touches[{name!r}]: indptr must be {sites + 1} non-decreasing numbers from 0 to "
+            f"len(indices)={len(indices)}, and indices lie in 0 .. {size - 1}."
+        )
+    site = np.repeat(np.arange(sites), np.diff(indptr))
+    if np.any((np.diff(indices) <= 0) & (np.diff(site) == 0)):  # not sorted: look closer
+        order = np.lexsort((indices, site))
+        twice = np.flatnonzero((np.diff(indices[order]) == 0) & (np.diff(site[order]) == 0))
+        if twice.size:
+            raise ValueError(
+                f"touches[{name!r}]: site {site[order][twice[0]]} lists datum "
+                f"{indices[order][twice[0]]} twice: it would count twice."
+            )
+    return read_only(indptr), read_only(indices)
+
+
+def first_length(data) -> int:
+    """N of a model without likelihood: the length of its first array."""
+    first: Any = data[0] if len(data) else 0
+    if np.ndim(first) == 0 or len(first) == 0:
+        raise ValueError(
+            f"log_likelihood=None, and the first of the data {data._fields} is no array: it must "
+            "have one entry for each of the N things that the model is about."
+        )
+    return len(first)
+
+
+def common_length(data) -> int:
+    """N, the length that all data arrays share."""
+    lengths = {n: len(v) for n, v in zip(data._fields, data, strict=True) if np.ndim(v)}
+    if not lengths or min(lengths.values()) == 0:
+        raise ValueError(f"data has {lengths or 'no array'}: give arrays with at least one datum.")
+    if len(set(lengths.values())) > 1:
+        raise ValueError(
+            f"data arrays have lengths {lengths}: they must share their first axis, one entry per "
+            "datum (a table of another length is a block of the state, or a global of "
+            "log_likelihood)."
+        )
+    size = next(iter(lengths.values()))
+    if size > LARGEST:
+        raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
+    return size

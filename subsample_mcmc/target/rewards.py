@@ -1,0 +1,214 @@
+"""Arms tried in the state itself: the context of a decision, and the rewards of a model.
+
+All kernels share one kind of context, so that a model's race is compiled once: an arm is a value
+of one discrete site, or a row of candidate values for a continuous block, or both. It is tried by
+writing it into the state; the chosen one is written last.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.decisions.rules.rule import Shape
+from subsample_mcmc.decisions.selector import Selector, Sources, sources_of, touch_nothing
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.exact_sums import (
+    MASK,
+    by_chunks,
+    has_etas,
+    known_of,
+    remembered,
+    room_of,
+)
+
+TARGET = np.dtype(
+    [
+        ("start", np.int64),  # of the block in its flat array
+        ("length", np.int64),
+        ("site", np.int64),  # of a discrete block; -1: the block is continuous
+        ("first", np.int64),  # where the site's part of `indices` starts, if it touches few data
+        ("rows", np.int64),  # data that the decision is about
+        ("leaf", np.int64),
+        ("beside", np.int64),  # of a joint arm: where the floats start that go with the site
+        ("joint", np.int64),  # and how many they are; else 0
+        ("asleep", np.int64),  # not 0: exact sums are neither looked up nor remembered
+    ],
+    align=True,
+)
+SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
+
+
+class Trial(NamedTuple):
+    """The context of every reward of a model."""
+
+    state: Any  # record of read-only views
+    data: Any
+    ints: np.ndarray
+    floats: np.ndarray
+    target: np.recarray  # (1,) of TARGET
+    candidates: np.ndarray  # (arms, length) values of a continuous block
+    indices: np.ndarray  # data touched, all sites in a row
+    control: Any  # Controls, or () without a control variate
+    room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
+    known: np.ndarray  # exact sums, by the state that they are of
+    pulls: np.ndarray  # (1,) where the kernel counts the rewards that it reads
+
+
+class Judge(NamedTuple):
+    """What a decision needs: the arms, the selector's numbers and arrays, and the counts."""
+
+    trial: Trial
+    offsets: np.ndarray
+    left: np.ndarray  # the offsets that are raced: the same, less arms that are ruled out
+    params: Any
+    scratch: Any
+    tally: np.recarray
+    sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
+    values: np.ndarray
+
+
+@jit(inner="always")
+def place(trial, arm):
+    """Write an arm into the state."""
+    target = trial.target[0]
+    if target.site >= 0:
+        trial.ints[target.start + target.site] = arm
+        for j in range(target.joint):
+            trial.floats[target.beside + j] = trial.candidates[arm, j]
+    else:
+        for j in range(target.length):
+            trial.floats[target.start + j] = trial.candidates[arm, j]
+
+
+def make_trial(
+    model, run, block, rows: int, candidates=None, indices=None, controls: Any = (), beside=None
+) -> Trial:
+    """The context of one kernel on one block; beside: a continuous one that joins a site."""
+    target = np.zeros(1, dtype=TARGET).view(np.recarray)
+    rows -= len(controls.outliers) if controls else 0
+    target["start"], target["length"], target["rows"] = block.start, block.length, rows
+    target["site"], target["leaf"] = 0 if block.discrete else -1, run.leaf
+    if beside is not None:
+        target["beside"], target["joint"] = beside.start, beside.length
+    known = known_of(model, run)
+    target["asleep"] = int(len(known) == 1)
+    empty = np.zeros((1, 1)) if candidates is None else candidates
+    few = np.zeros(1, dtype=np.int64)
+    few.flags.writeable = False
+    return Trial(
+        model.state(run.ints, run.floats), model.data, run.ints, run.floats, target, empty,
+        few if indices is None else indices, controls, room_of(model),
+        known, np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+
+
+def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge:
+    """A kernel's means to decide between `arms` arms."""
+    barred = trial.control.outliers if trial.control else ()
+    sizes = (int(trial.target[0].rows),) * arms
+    shape = Shape(sizes, shared=True, barred=barred, dear=bool(trial.control))
+    kind = np.int32 if model.size < 2**31 else np.int64
+    offsets = np.zeros(arms)
+    trial = trial._replace(pulls=tally["pulls"])
+    return Judge(
+        trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
+        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- rewards
+@jit(inner=True)
+def nothing(state, data):
+    """For models without prepare."""
+    return 0
+
+
+_sources: dict[Any, Sources] = {}
+
+
+def model_sources(model, touched: bool) -> Sources:
+    """The batch functions of a model, over all data or over those that a site touches."""
+    likelihood, prepare, _ = model.compiled
+    large = () if touched else model.large
+    chunks = by_chunks(model) if has_etas(model) and not touched else None
+    key = (likelihood, prepare, large, touched, chunks)
+    if key in _sources:
+        return _sources[key]
+    if prepare is None:
+        prepare = nothing
+
+        @jit(flags=FLAGS, inner="always")
+        def one(state, data, n, made):
+            return likelihood(state, data, n)
+    else:
+
+        @jit(flags=FLAGS, inner="always")
+        def one(state, data, n, made):
+            return likelihood(state, data, n, made)
+
+    # `batch` promises that its arrays do not overlap: true, as long as no arm is placed inside.
+    if touched:
+
+        @jit(flags=FLAGS, disjoint=True, inner=True)
+        def batch(state, data, indices, first, made, rows, out):
+            for i in range(np.uint64(len(rows))):
+                out[i] = one(state, data, indices[first + rows[i]] & MASK, made)
+
+        @jit(flags=FLAGS, inner=True)
+        def streamed(state, data, indices, first, made, size):
+            value = 0.0
+            for i in range(np.uint64(size)):
+                value += one(state, data, indices[np.uint64(first) + i] & MASK, made)
+            return value
+    else:
+
+        @jit(flags=FLAGS, disjoint=True, inner=True)
+        def batch(state, data, indices, first, made, rows, out):
+            for i in range(np.uint64(len(rows))):
+                out[i] = one(state, data, np.int64(rows[i]) & MASK, made)
+
+        @jit(flags=FLAGS, inner=True)
+        def streamed(state, data, indices, first, made, size):
+            value = 0.0
+            for i in range(np.uint64(size)):
+                value += one(state, data, np.int64(i) & MASK, made)
+            return value
+
+    # What prepare allocates must be counted, or it is never released.
+    counts = prepare is not nothing
+
+    @jit(inner=True, user=counts)
+    def rewards(trial, arm, rows, out):
+        place(trial, arm)
+        made, first = prepare(trial.state, trial.data), trial.target[0].first
+        batch(trial.state, trial.data, trial.indices, first, made, rows, out)
+
+    @jit(inner=True, user=counts)
+    def summed(trial, size):
+        made, first = prepare(trial.state, trial.data), trial.target[0].first
+        return streamed(trial.state, trial.data, trial.indices, first, made, size)
+
+    add_up = chunks or summed
+
+    @jit(inner=True)
+    def total(trial, arm, size):
+        place(trial, arm)
+        return add_up(trial, size)
+
+    if not touched:
+        total = remembered(place, add_up)
+    _sources[key] = Sources(rewards, total, touching(large))
+    return _sources[key]
+
+
+def touching(large):
+    """The selectors' touch, reading the data of a model's context."""
+    inside = sources_of(nothing, large).touch
+    if inside is touch_nothing:
+        return inside
+
+    @jit(inner=True)
+    def touch(trial, rows):
+        return inside(trial.data, rows)
+
+    return touch
