@@ -58,7 +58,7 @@ class Controls(NamedTuple):
 
 
 class Control:
-    """A control variate; see control/taylor.py for one."""
+    """A control variate; see approx/taylor/taylor.py for one."""
 
     anchor: ClassVar[bool] = False  # is it made from a point that a gradient may be relative to
     made: ClassVar[dict[str, Any]]  # each object has its own: what passes over the data gave

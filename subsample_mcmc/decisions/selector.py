@@ -41,15 +41,15 @@ class Selector:
 
     def build(self, sources: Sources) -> Any:
         """Return choose(rng, context, offsets, params, scratch) -> Choice, compiled."""
-        raise TypeError(f"{type(self).__name__} must define build(): see selectors/selector.py.")
+        raise TypeError(f"{type(self).__name__} must define build(): see decisions/selector.py.")
 
     def params(self, shape: Shape) -> Any:
         """Run-time numbers for a population; raises if the selector cannot serve it."""
-        raise TypeError(f"{type(self).__name__} must define params(): see selectors/selector.py.")
+        raise TypeError(f"{type(self).__name__} must define params(): see decisions/selector.py.")
 
     def scratch(self, shape: Shape) -> Any:
         """Arrays that `choose` writes in place, allocated once per population."""
-        raise TypeError(f"{type(self).__name__} must define scratch(): see selectors/selector.py.")
+        raise TypeError(f"{type(self).__name__} must define scratch(): see decisions/selector.py.")
 
     def resize(self) -> Any:
         """The compiled function (params, scratch, rows) that changes how many rows there are."""

@@ -35,7 +35,7 @@ NOW = np.dtype(
     ],
     align=True,
 )
-# Codes beside those of rules/race.py.
+# Codes beside those of decisions/rules/rule.py.
 BAD_PRIOR, BAD_PREDICATE, BAD_PROPOSAL = -10, -11, -12
 
 GUARANTEES = ("exact", "bounded", "asymptotic", "unadjusted", "none")  # best to worst
@@ -58,7 +58,7 @@ class Run:
     floats: np.ndarray
     words: np.ndarray  # statistics of the draw under way
     kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
-    known: np.ndarray | None = None  # exact sums that all kernels share (totals.py)
+    known: np.ndarray | None = None  # exact sums that all kernels share (exact_sums.py)
     tilts: dict[str, np.ndarray] = field(default_factory=dict)  # added to log priors, by block
     leaf: int = 0  # the leaf that is bound next
     word: int = 0

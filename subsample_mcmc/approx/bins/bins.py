@@ -6,7 +6,7 @@ of the likelihood at a few points of its bin, and its sum over n is known from e
 It needs no reference point and no fit, serves posteriors of any shape, and arms that have nothing
 to do with each other; it costs bins * (q^2 + q + 1) evaluations an arm, q the number of columns.
 Where the posterior is narrow sm.Taylor leaves far less over. Given a fit, linear predictors are cut
-like columns: predictorcut.py and predictorbins.py. (Chen & Ghahramani 2016, section 3.4
+like columns: predictor_cut.py and predictor_bins.py. (Chen & Ghahramani 2016, section 3.4
 and appendix C.2; Wang, Chen, Smola & Xing 2013.)
 """
 

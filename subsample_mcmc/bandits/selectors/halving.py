@@ -1,6 +1,6 @@
 """Sequential halving: a decision of fixed cost, for bandits and for finite populations.
 
-As a strategy of sm.identify it is that of bandits/halving.py. As a selector it differs where a
+As a strategy of sm.identify it is that of bandits/strategies/halving.py. As a selector it differs where a
 population is finite and rows are shared: sums are kept over all stages, arms read the same rows in
 the same order, and what is compared, and whose variance is estimated, is the difference from the
 leader on the rows that both have read, with the factor 1 - T / N of drawing without replacement.

@@ -152,11 +152,11 @@ class Rule:
 
     def functions(self) -> RuleFunctions:
         """Return the three compiled functions."""
-        raise TypeError(f"{type(self).__name__} must define functions(): see rules/race.py.")
+        raise TypeError(f"{type(self).__name__} must define functions(): see decisions/rules/rule.py.")
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float) -> tuple:
         """Run-time numbers for a population; raises if the rule cannot serve it."""
-        raise TypeError(f"{type(self).__name__} must define params(): see rules/race.py.")
+        raise TypeError(f"{type(self).__name__} must define params(): see decisions/rules/rule.py.")
 
     def memory(self, shape: Shape) -> tuple:
         """Arrays the rule keeps between calls."""

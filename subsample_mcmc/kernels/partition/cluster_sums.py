@@ -150,7 +150,7 @@ def pair_score(s, i, j):
 
 
 class Pieces(NamedTuple):
-    """A bilinear score of all mentions, before blocks are known (control/bilinear.py)."""
+    """A bilinear score of all mentions, before blocks are known (kernels/partition/bilinear.py)."""
 
     constant: float
     tokens: tuple  # of (indptr, ids, values, coefficient)
