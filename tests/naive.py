@@ -11,10 +11,10 @@ import subsample_mcmc as sm
 import subsample_mcmc.numerics.jit
 from subsample_mcmc.decisions.race import race_choice
 from subsample_mcmc.decisions.rules.betting import BETS
-from subsample_mcmc.decisions.rules.rule import RuleFunctions, Shape
-from subsample_mcmc.decisions.selector import sources_of
+from subsample_mcmc.decisions.rules.rule import RuleFunctions
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.population import cell
+from subsample_mcmc.target.population import Shape, cell
+from subsample_mcmc.target.rewards import sources_of
 
 
 class Orders(NamedTuple):

@@ -10,9 +10,9 @@ import numpy as np
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import Controls
 from subsample_mcmc.approx.taylor.references import whole_state
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, place
 
 GAUSSIAN, LOGISTIC, POISSON = range(3)

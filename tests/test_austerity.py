@@ -11,9 +11,9 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.decisions import choose as decide
 from subsample_mcmc.decisions.rules.austerity import look_at, looks
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, Shape
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions
 from subsample_mcmc.numerics.jit import DISABLED, jit
-from subsample_mcmc.target.population import Table
+from subsample_mcmc.target.population import Shape, Table
 from tests.claims import above, at_most
 from tests.gumbels import against_exact, standardised
 

@@ -7,8 +7,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.rules import betting
-from subsample_mcmc.decisions.rules.rule import OUT_OF_SPREAD, Shape
+from subsample_mcmc.decisions.rules.rule import OUT_OF_SPREAD
 from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.target.population import Shape
 from tests.claims import at_most
 from tests.naive import against_exact, every_order, mutant, table
 

@@ -7,9 +7,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.taylor.references import streamed, whole_state
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.runs import parallel as team
 from subsample_mcmc.target import exact_sums as totals
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources
 from tests import runs
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from subsample_mcmc import style as drawing
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.runs.plan import Plan
-from subsample_mcmc.runs.views import style as drawing
 from subsample_mcmc.runs.views.figures import ENDS, PANELS
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities
 from tests.test_trace import made

@@ -16,13 +16,13 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
-from subsample_mcmc.decisions.selector import sources_of
 from subsample_mcmc.numerics import bytecode, records
 from subsample_mcmc.numerics import cache as jitcache
 from subsample_mcmc.numerics import jit as layer
 from subsample_mcmc.numerics.digest import Digest
 from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import as_record, record
+from subsample_mcmc.target.rewards import sources_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.decisions.rules.rule import Shape
+from subsample_mcmc.target.population import Shape
 from tests.claims import above, at_most
 from tests.gumbels import against_exact, standardised
 

@@ -235,7 +235,7 @@ def test_a_prior_keeps_three_equal_draws_from_passing_for_certainty(rng, side):
 def test_eq27_is_looser_than_what_shares_delta_among_arms(rng):
     """One column, no share: B = the quantile of delta / looks; larger budgets, lower boundaries."""
     from subsample_mcmc.decisions.rules.bnormal import read_boundary
-    from subsample_mcmc.decisions.rules.rule import Shape
+    from subsample_mcmc.target.population import Shape
 
     shape = Shape(sizes=(2000,) * 8, shared=False)
     params = sm.Normal(paired=False, side="eq27").params(shape, 0.05, 3, 2.0)

@@ -8,10 +8,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions import choose as decide
-from subsample_mcmc.decisions.rules.rule import Shape
 from subsample_mcmc.decisions.rules.serfling import KAPPA, radius
 from subsample_mcmc.numerics.jit import DISABLED, jit
-from subsample_mcmc.target.population import Table
+from subsample_mcmc.target.population import Shape, Table
 from tests.claims import above, at_most
 from tests.naive import against_exact
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.decisions.selector import Sources, not_a_sum
+from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.rewards import Sources
 
 _sources: dict[Any, Sources] = {}
 

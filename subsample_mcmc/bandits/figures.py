@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from subsample_mcmc.runs.views.style import (
+from subsample_mcmc.style import (
     COLOURS,
     MARKERS,
     SMALL,

@@ -18,12 +18,13 @@ from subsample_mcmc.decisions.explain import explanation, rewards_at
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import ENDINGS
 from subsample_mcmc.decisions.rules.rule import Choice as Record
-from subsample_mcmc.decisions.selector import Selector, sources_of
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_population
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
+from subsample_mcmc.target.rewards import sources_of
 
 BLOCK = 4096  # draws whose Gumbels are made at once
 PATIENT = 0.1  # seconds of compiled work between two looks at the keyboard

@@ -5,16 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import (
-    ALL_IMPOSSIBLE,
-    ALONE,
-    EXACT,
-    NOT_FINITE,
-    Choice,
-    Shape,
-)
-from subsample_mcmc.decisions.selector import Selector, Sources, failed, not_a_sum
+from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Choice
+from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Sources
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
-from subsample_mcmc.decisions.selector import sources_of
 from subsample_mcmc.errors import RewardError, SpreadError
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import Population
+from subsample_mcmc.target.rewards import sources_of
 
 
 def explanation(population, selector, record) -> Exception:

@@ -25,10 +25,11 @@ from subsample_mcmc.decisions.rules.rule import (
     RuleFunctions,
     add_moments,
 )
-from subsample_mcmc.decisions.selector import Sources, failed, not_a_sum
+from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.decisions.standings import add_up, enter, find_bad, find_runner, rank, remove
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, Rows, put_back, take
+from subsample_mcmc.target.rewards import Sources
 
 
 class Params(NamedTuple):

@@ -10,10 +10,12 @@ from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.race import Params, Scratch, race_choice
 from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.decisions.rules.normal import Normal
-from subsample_mcmc.decisions.rules.rule import Rule, Shape, make_race
-from subsample_mcmc.decisions.selector import Selector, Sources
+from subsample_mcmc.decisions.rules.rule import Rule, make_race
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import make_rows
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Sources
 
 # The retreat: a gathered reward costs this many streamed ones, by number of rows (measured), and
 # a race may cost this share of an exact decision before it must be sure to save it.

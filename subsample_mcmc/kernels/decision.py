@@ -1,6 +1,6 @@
 """One decision of a kernel: by its selector, with its bookkeeping, and now and then audited."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,11 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL, hashed
-from subsample_mcmc.target.rewards import SAMPLED, model_sources, place
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Trial, model_sources, place
+
+SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
+
 
 U11 = np.uint64(11)
 
@@ -192,3 +196,30 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
 def fail(now, trial, code, arm, row):
     """Stop the chain: what went wrong, and where."""
     now.code, now.kernel, now.arm, now.row = code, trial.target[0].leaf, arm, row
+
+
+class Judge(NamedTuple):
+    """What a decision needs: the arms, the selector's numbers and arrays, and the counts."""
+
+    trial: Trial
+    offsets: np.ndarray
+    left: np.ndarray  # the offsets that are raced: the same, less arms that are ruled out
+    params: Any
+    scratch: Any
+    tally: np.recarray
+    sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
+    values: np.ndarray
+
+
+def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge:
+    """A kernel's means to decide between `arms` arms."""
+    barred = trial.control.outliers if trial.control else ()
+    sizes = (int(trial.target[0].rows),) * arms
+    shape = Shape(sizes, shared=True, barred=barred, dear=bool(trial.control))
+    kind = np.int32 if model.size < 2**31 else np.int64
+    offsets = np.zeros(arms)
+    trial = trial._replace(pulls=tally["pulls"])
+    return Judge(
+        trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
+        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
+    )  # fmt: skip

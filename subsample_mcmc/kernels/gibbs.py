@@ -9,7 +9,7 @@ from subsample_mcmc.approx.control import check_control, make_controls, with_ran
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.decision import decider
+from subsample_mcmc.kernels.decision import Judge, decider, make_judge
 from subsample_mcmc.kernels.kernel import OneBlock, tally_of
 from subsample_mcmc.kernels.metropolis import ends_of
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
@@ -24,7 +24,7 @@ from subsample_mcmc.kernels.sites import (
     sweep,
 )
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.target.rewards import Judge, make_judge, make_trial
+from subsample_mcmc.target.rewards import make_trial
 from subsample_mcmc.target.user_functions import plain
 
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible

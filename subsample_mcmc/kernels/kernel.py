@@ -9,7 +9,6 @@ code in chain.now, which Python turns into an exception.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.blocks import Variable
-from subsample_mcmc.target.layout import TALLY, Column
+from subsample_mcmc.target.layout import TALLY, Column, Run
 from subsample_mcmc.target.model import Model
 
 NOW = np.dtype(
@@ -48,37 +47,6 @@ class Chain(NamedTuple):
     rows: np.ndarray  # uint64 (1,): the stream that mini-batches come from
     audits: np.ndarray  # uint64 (1,): the stream that decides which decisions are audited
     now: np.recarray  # (1,) of NOW
-
-
-@dataclass
-class Run:
-    """The arrays of one chain, while kernels take their tools from it."""
-
-    ints: np.ndarray
-    floats: np.ndarray
-    words: np.ndarray  # statistics of the draw under way
-    kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
-    known: np.ndarray | None = None  # exact sums that all kernels share (exact_sums.py)
-    tilts: dict[str, np.ndarray] = field(default_factory=dict)  # added to log priors, by block
-    leaf: int = 0  # the leaf that is bound next
-    word: int = 0
-    reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
-    before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
-
-    def keep(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Make an array part of the checkpoint: what a kernel has learnt."""
-        self.kept[f"{self.leaf}.{name}"] = array
-        return array
-
-    def tilt(self, name: str, support: int) -> np.ndarray:
-        """What is added to the log prior of a discrete block's values: zeros, or WangLandau's."""
-        return self.tilts.setdefault(name, np.zeros(support))
-
-    def next_words(self, count: int) -> np.ndarray:
-        """The statistics' place of the leaf being bound; moves on to the next leaf."""
-        start, self.word = self.word, self.word + count
-        self.leaf += 1
-        return self.words[start : self.word]
 
 
 class Kernel:

@@ -17,7 +17,7 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning
 from subsample_mcmc.kernels.anchored import anchor, anchored, reference_of
-from subsample_mcmc.kernels.decision import decider
+from subsample_mcmc.kernels.decision import Judge, decider, make_judge
 from subsample_mcmc.kernels.gradient import (
     Slope,
     check_gradient,
@@ -36,7 +36,7 @@ from subsample_mcmc.kernels.langevin_step import (
 )
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, two_arms
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.target.rewards import Judge, make_judge, make_trial
+from subsample_mcmc.target.rewards import make_trial
 from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions

@@ -14,13 +14,13 @@ from subsample_mcmc.approx.control import check_control, make_controls, with_ran
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.decision import decider, fail
+from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock, tally_of
 from subsample_mcmc.kernels.proposals import Numbers, proposal_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.constraints import inside, to_block, to_free
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import Judge, make_judge, make_trial, place
+from subsample_mcmc.target.rewards import make_trial, place
 from subsample_mcmc.target.user_functions import plain
 
 

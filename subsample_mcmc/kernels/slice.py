@@ -19,14 +19,14 @@ import numpy as np
 from subsample_mcmc.approx.control import check_control, make_controls, with_range
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.decision import decider, fail
+from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
 from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, in_use
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import Judge, make_judge, make_trial, place
+from subsample_mcmc.target.rewards import make_trial, place
 
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).

@@ -12,18 +12,12 @@ import numpy as np
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.bounds import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
-from subsample_mcmc.kernels.kernel import (
-    NOW,
-    Chain,
-    Kernel,
-    Run,
-    check,
-    columns_of,
-)
+from subsample_mcmc.kernels.kernel import NOW, Chain, Kernel, check, columns_of
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
-from subsample_mcmc.runs.failures import explanation, uncompiled
-from subsample_mcmc.target.layout import Layout
+from subsample_mcmc.runs.failures import explanation
+from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
+from subsample_mcmc.target.user_functions import uncompiled
 
 READS = ("pulls", "gradients")
 

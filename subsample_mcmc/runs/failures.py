@@ -1,44 +1,17 @@
 """Why a chain broke: the exception, with kernel, arm, datum and state."""
 
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
-from subsample_mcmc.errors import CompileError, RewardError, SpreadError
+from subsample_mcmc.errors import RewardError, SpreadError
+from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.kernel import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
-from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.exact_sums import has_etas, room_of
-from subsample_mcmc.target.rewards import Judge
 
 MOST_SHOWN = 4  # components of a block in a message
-
-
-@contextmanager
-def blaming(model):
-    """Turn an error of the compiler into one that names the user's function and line."""
-    try:
-        yield
-    except NUMBA_ERRORS as error:
-        told = f"the model cannot be compiled: {' '.join(str(error).split())[:600]}"
-        raise CompileError(uncompiled(model) or told) from error
-
-
-def uncompiled(model) -> str:
-    """Which of a model's functions does not compile, and why; empty if all do."""
-    state = model.state(model.ints.copy(), model.floats.copy())
-    given = (state, model.data, np.int64(0), *model.extra(state))
-    suspects = [
-        (model.prepare, given[:2]),
-        (model.log_likelihood, given),
-        (model.log_prior, (state,)),
-    ]
-    if has_etas(model):
-        suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
-    reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
-    return next((reason for reason in reasons if reason), "")
 
 
 def at_datum(model, state, n: int, made: tuple) -> float:

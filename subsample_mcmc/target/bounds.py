@@ -226,3 +226,42 @@ def check_population(population) -> None:
             lambda n, arm=arm: f" at datum {n}{datum_of(data, n, size)}, arm {arm}", unsigned=True,
         )  # fmt: skip
     _passed[population] = set()
+
+
+def look_at_part(role: str, function, arguments: tuple, leaf, model, words: str) -> None:
+    """Call a function that a kernel was given: where it takes a datum, or a site, for each."""
+    shown = tuple(shown_argument(value, model) for value in arguments)
+    state = next((a for a in arguments if type(a) is model.record), None)
+    places = [i for i, value in enumerate(arguments) if isinstance(value, np.int64)]
+    roles = tuple("state" if a is state else "data" if a is model.data else "" for a in arguments)
+    if len(places) == 1:
+        roles = (*roles[: places[0]], "n", *roles[places[0] + 1 :])
+    if trusted(function) or cannot_fail(function, roles, state, model.data, {"n": model.size}):
+        return
+    if not places:
+        look_once(role, function, arguments, shown, words)
+        return
+    at, rows = places[0], range(model.size)
+    others: list[tuple] = [()]
+    if len(places) == 2:  # a site and its value, last
+        v = model.variables[leaf.block]
+        rows, others = range(v.block.length), [(np.int64(i),) for i in spread(v.support, MOST)]
+    before, after = slice(0, at), slice(at + 1, len(arguments) - (len(others[0])))
+    for more in others:
+        given = (arguments[before], (*arguments[after], *more))
+        seen = (shown[before], (*shown[after], *(int(i) for i in more)))
+        site = f", value {more[0]}" if more else ""
+        name = "site" if more else "datum"
+        look(role, function, given, seen, rows,
+             lambda n, name=name, site=site: f" at {name} {n}{site}{words}")  # fmt: skip
+
+
+def shown_argument(value, model) -> Any:
+    """A guarded view of an argument of a user's function."""
+    if value is model.data:
+        return guarded_data(value, model.size)
+    if type(value) is model.record:
+        return guarded_state(value)
+    if isinstance(value, tuple):
+        return tuple(guarded(part, f"array {i} of prepare") for i, part in enumerate(value))
+    return guarded(value, "table of its argument") if isinstance(value, np.ndarray) else value

@@ -5,6 +5,7 @@ compiled loop, the store and the trace see three plain arrays per draw, whatever
 integers, the floats, and the words, 8 bytes each, that kernels write statistics into.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,10 @@ TALLY = np.dtype(
         ("rounds", np.int64),
         ("accepted", np.int64),  # decisions that changed the state
         ("early", np.int64),  # decisions in which an arm was dropped before all rows were read
-        ("alone", np.int64),  # how decisions ended (decisions/rules/rule.py): one arm was possible ...
+        (
+            "alone",
+            np.int64,
+        ),  # how decisions ended (decisions/rules/rule.py): one arm was possible ...
         ("exact", np.int64),  # ... read exactly from the start ...
         ("predicted", np.int64),  # ... the control variate alone told, no datum was raced ...
         ("raced", np.int64),  # ... one arm was left ...
@@ -109,3 +113,34 @@ class Layout(NamedTuple):
             values = np.ascontiguousarray(words[..., column.word]).view(column.kind)
             found.setdefault(column.kernel, {})[column.field] = values
         return found
+
+
+@dataclass
+class Run:
+    """The arrays of one chain, while kernels take their tools from it."""
+
+    ints: np.ndarray
+    floats: np.ndarray
+    words: np.ndarray  # statistics of the draw under way
+    kept: dict[str, np.ndarray] = field(default_factory=dict)  # part of every checkpoint
+    known: np.ndarray | None = None  # exact sums that all kernels share (exact_sums.py)
+    tilts: dict[str, np.ndarray] = field(default_factory=dict)  # added to log priors, by block
+    leaf: int = 0  # the leaf that is bound next
+    word: int = 0
+    reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
+    before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
+
+    def keep(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Make an array part of the checkpoint: what a kernel has learnt."""
+        self.kept[f"{self.leaf}.{name}"] = array
+        return array
+
+    def tilt(self, name: str, support: int) -> np.ndarray:
+        """What is added to the log prior of a discrete block's values: zeros, or WangLandau's."""
+        return self.tilts.setdefault(name, np.zeros(support))
+
+    def next_words(self, count: int) -> np.ndarray:
+        """The statistics' place of the leaf being bound; moves on to the next leaf."""
+        start, self.word = self.word, self.word + count
+        self.leaf += 1
+        return self.words[start : self.word]

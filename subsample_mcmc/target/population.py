@@ -1,11 +1,10 @@
 """What is raced: N rewards for each arm, given as a function of one datum and never stored."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.calls import warn
-from subsample_mcmc.decisions.rules.rule import Shape
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.records import as_record
 from subsample_mcmc.target.data import (
@@ -23,6 +22,20 @@ from subsample_mcmc.target.user_functions import (
     try_once,
     warn_of_slow_math,
 )
+
+
+class Shape(NamedTuple):
+    """What a rule or selector must know about a population before any reward is read."""
+
+    sizes: tuple[int, ...]  # rows per arm
+    shared: bool  # do all arms share one set of rows
+    barred: Any = ()  # rows beside these that no race draws: a control variate reads them all
+    dear: bool = False  # are rewards residuals, ten times as dear as a streamed log factor
+
+    @property
+    def arms(self) -> int:
+        return len(self.sizes)
+
 
 LARGEST = 2**32 - 1
 BIG = 1 << 22  # bytes beyond which an array does not stay in the cache

@@ -5,12 +5,13 @@ import linecache
 import math
 import re
 import types
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.calls import warn
-from subsample_mcmc.errors import SlowMathWarning, unread_field
+from subsample_mcmc.errors import CompileError, SlowMathWarning, unread_field
 from subsample_mcmc.numerics.bytecode import (
     attribute_chains,
     fields_read,
@@ -18,6 +19,8 @@ from subsample_mcmc.numerics.bytecode import (
     outside,
     reads_argument,
 )
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles
+from subsample_mcmc.target.exact_sums import has_etas, room_of
 from subsample_mcmc.version import PACKAGE
 
 SLOW = ("log", "log1p", "exp")
@@ -232,3 +235,28 @@ def warn_of_slow_math(function) -> None:
             f"same values from {better} make an exact draw 10 times faster or more.",
             SlowMathWarning,
         )
+
+
+@contextmanager
+def blaming(model):
+    """Turn an error of the compiler into one that names the user's function and line."""
+    try:
+        yield
+    except NUMBA_ERRORS as error:
+        told = f"the model cannot be compiled: {' '.join(str(error).split())[:600]}"
+        raise CompileError(uncompiled(model) or told) from error
+
+
+def uncompiled(model) -> str:
+    """Which of a model's functions does not compile, and why; empty if all do."""
+    state = model.state(model.ints.copy(), model.floats.copy())
+    given = (state, model.data, np.int64(0), *model.extra(state))
+    suspects = [
+        (model.prepare, given[:2]),
+        (model.log_likelihood, given),
+        (model.log_prior, (state,)),
+    ]
+    if has_etas(model):
+        suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
+    reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
+    return next((reason for reason in reasons if reason), "")

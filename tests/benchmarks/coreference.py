@@ -31,7 +31,7 @@ from tests.benchmarks import machine  # first: it limits the threads of numpy
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.kernel import Run
+from subsample_mcmc.target.layout import Run
 from tests.benchmarks.report import table, without_nan
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))

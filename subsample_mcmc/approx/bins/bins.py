@@ -32,10 +32,9 @@ from subsample_mcmc.approx.bins.quadratics import (
 )
 from subsample_mcmc.approx.control import Control, ControlFunctions
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.layout import Block, Run
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.rewards import Trial, make_trial, model_sources
 from subsample_mcmc.target.user_functions import plain

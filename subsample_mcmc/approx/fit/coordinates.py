@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.taylor.references import gathered, whole_state
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources
 
 BLOCK = 8192  # rows read at a time

@@ -14,8 +14,8 @@ from scipy.special import gammaln
 from subsample_mcmc.approx.control import make_controls
 from subsample_mcmc.approx.taylor.references import streamed, whole_state
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources, place
 
 DEGREES = 10.0  # of the t distribution that is drawn from

@@ -28,10 +28,10 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST, quadratic, st
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.calls import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.runs.failures import blaming
 from subsample_mcmc.target.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.user_functions import blaming
 
 # With many data the search begins on runs of neighbours, for the models that read datum n - 1.
 WINDOWS, WINDOW = 80, 256

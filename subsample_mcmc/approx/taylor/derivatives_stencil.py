@@ -13,9 +13,9 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import gathered, scales_of, streamed, whole_state
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import Trial, make_trial, model_sources, place
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible

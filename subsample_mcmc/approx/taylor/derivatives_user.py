@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import locate, value_at
-from subsample_mcmc.kernels.bounds import look_at_part
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.bounds import look_at_part
 from subsample_mcmc.target.rewards import MASK, model_sources
 from subsample_mcmc.target.user_functions import plain
 

@@ -10,10 +10,10 @@ from subsample_mcmc.approx.taylor.polynomial import make_polynomial, polynomial_
 from subsample_mcmc.approx.taylor.references import configuration, streamed, whole_state
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.approx.taylor.sums import Terms
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.constraints import ROOTS
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources, place
 
 POINTS = 24  # drawn around the reference

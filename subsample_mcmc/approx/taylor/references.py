@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import Run
 from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.layout import Block, Run
 from subsample_mcmc.target.rewards import make_trial, model_sources
 
 

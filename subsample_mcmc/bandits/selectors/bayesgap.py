@@ -23,9 +23,10 @@ from subsample_mcmc.bandits.selectors.bayesgap_loop import gap_choice
 from subsample_mcmc.bandits.strategies.bayesgap import BAYES_GAP, HARD, GapNumbers, gap_numbers
 from subsample_mcmc.bandits.strategies.gaussian import Belief, belief
 from subsample_mcmc.bandits.strategy import Steps, Strategy, settle_budget
-from subsample_mcmc.decisions.rules.rule import Shape
-from subsample_mcmc.decisions.selector import Selector, Sources
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.rows import CHUNK, make_rows
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Sources
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,8 +1,8 @@
 """Sequential halving: a decision of fixed cost, for bandits and for finite populations.
 
-As a strategy of sm.identify it is that of bandits/strategies/halving.py. As a selector it differs where a
-population is finite and rows are shared: sums are kept over all stages, arms read the same rows in
-the same order, and what is compared, and whose variance is estimated, is the difference from the
+As a strategy of sm.identify it is that of bandits/strategies/halving.py. As a selector it differs
+where a population is finite and rows are shared: sums are kept over all stages, arms read the same
+rows in the same order, and what is compared, and whose variance is estimated, is the difference from the
 leader on the rows that both have read, with the factor 1 - T / N of drawing without replacement.
 The theorems of the papers hold for fresh Gaussian rewards in every stage: none is claimed here.
 
@@ -39,10 +39,10 @@ from subsample_mcmc.bandits.strategies.halving import (
 )
 from subsample_mcmc.bandits.strategies.heap import make_heap
 from subsample_mcmc.bandits.strategy import Steps, Strategy, check_delta
-from subsample_mcmc.decisions.rules.rule import Shape
-from subsample_mcmc.decisions.selector import Selector, Sources
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.rows import CHUNK, make_rows
-from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.population import Shape, whole
+from subsample_mcmc.target.rewards import Sources
 
 
 @dataclass(frozen=True, repr=False)

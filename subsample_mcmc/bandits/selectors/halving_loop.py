@@ -29,9 +29,10 @@ from subsample_mcmc.decisions.rules.rule import (
     RACED,
     Choice,
 )
-from subsample_mcmc.decisions.selector import Sources, failed, not_a_sum
+from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, put_back, take
+from subsample_mcmc.target.rewards import Sources
 
 
 @jit(inner=True)

@@ -32,11 +32,12 @@ from subsample_mcmc.decisions.rules.rule import (
     NOT_FINITE,
     RACED,
     Choice,
-    Shape,
 )
-from subsample_mcmc.decisions.selector import Selector, Sources, failed, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Sources
 
 PILOT = 64  # rows per arm that estimate the scale when none is declared
 

@@ -37,11 +37,12 @@ from subsample_mcmc.decisions.rules.rule import (
     RACED,
     RETREATED,
     Choice,
-    Shape,
 )
-from subsample_mcmc.decisions.selector import Selector, Sources, failed, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed
+from subsample_mcmc.target.population import Shape
+from subsample_mcmc.target.rewards import Sources
 
 
 class Params(NamedTuple):

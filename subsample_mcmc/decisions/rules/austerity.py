@@ -14,18 +14,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import stdtrit
 
-from subsample_mcmc.decisions.rules.rule import (
-    Rule,
-    RuleFunctions,
-    Shape,
-    gap,
-    standard_error,
-    variance,
-)
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, standard_error, variance
 from subsample_mcmc.decisions.rules.serfling import observe, radius, start
 from subsample_mcmc.decisions.rules.spread import declared_spread
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
+from subsample_mcmc.target.population import Shape
 
 
 @dataclass(frozen=True)

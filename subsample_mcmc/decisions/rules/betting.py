@@ -23,10 +23,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, Shape
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions
 from subsample_mcmc.decisions.rules.spread import SLACK, declared_spread, outside, report
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.records import record
+from subsample_mcmc.target.population import Shape
 
 BETS = 8
 SAFETY = 0.9  # c: how much of the wealth one row may lose

@@ -10,7 +10,6 @@ from subsample_mcmc.decisions.rules.bnormal import boundary_line, looks, read_bo
 from subsample_mcmc.decisions.rules.rule import (
     Rule,
     RuleFunctions,
-    Shape,
     error_at,
     gap,
     skewness_at,
@@ -19,6 +18,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
+from subsample_mcmc.target.population import Shape
 
 # The guard trusts a mean of T rows once T >= GUARD_ROWS * skewness^2 * (B/z)^2, the last factor
 # at least GUARD_FLOOR: a gap far above its bound needs less care. Measured on differences from

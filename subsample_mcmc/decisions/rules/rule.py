@@ -22,6 +22,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.population import Shape
 
 BUFFER = 2048  # rewards kept per arm, to compare with a leader that was not the leader before
 
@@ -94,19 +95,6 @@ def make_race(sizes) -> Race:
     return Race(arms, np.zeros(len(sizes), dtype=np.int64), now, values)
 
 
-class Shape(NamedTuple):
-    """What a rule or selector must know about a population before any reward is read."""
-
-    sizes: tuple[int, ...]  # rows per arm
-    shared: bool  # do all arms share one set of rows
-    barred: Any = ()  # rows beside these that no race draws: a control variate reads them all
-    dear: bool = False  # are rewards residuals, ten times as dear as a streamed log factor
-
-    @property
-    def arms(self) -> int:
-        return len(self.sizes)
-
-
 @jit(inner="always")
 def nothing_to_start(race, params, memory):
     """For rules without memory."""
@@ -152,7 +140,9 @@ class Rule:
 
     def functions(self) -> RuleFunctions:
         """Return the three compiled functions."""
-        raise TypeError(f"{type(self).__name__} must define functions(): see decisions/rules/rule.py.")
+        raise TypeError(
+            f"{type(self).__name__} must define functions(): see decisions/rules/rule.py."
+        )
 
     def params(self, shape: Shape, delta: float, batch: int, growth: float) -> tuple:
         """Run-time numbers for a population; raises if the rule cannot serve it."""

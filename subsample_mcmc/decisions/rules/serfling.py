@@ -15,10 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, Shape, gap, variance
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, variance
 from subsample_mcmc.decisions.rules.spread import declared_spread, outside
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
+from subsample_mcmc.target.population import Shape
 
 KAPPA = 7.0 / 3.0 + 3.0 / sqrt(2.0)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import NOW, Chain, Run
+from subsample_mcmc.kernels.kernel import NOW, Chain
 from subsample_mcmc.kernels.partition.blocks import blocks_of, keys_of
 from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.pair_pieces import codes_of, scored, token_lists, weighted
 from subsample_mcmc.kernels.partition.pair_sample import Sample, columns_of, left_over
 from subsample_mcmc.kernels.partition.pair_scores import random_pairs, scores_of
+from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.model import Model
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.runs.views.style import (
+from subsample_mcmc.style import (
     COLOURS,
     FILLS,
     MOST_LINES,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.runs.views.figures import PANELS, offered
-from subsample_mcmc.runs.views.style import FILLS, SMALL, line_style, plain, thinned
+from subsample_mcmc.style import FILLS, SMALL, line_style, plain, thinned
 
 MOST_ROWS = 50  # of the summary
 MOST_PICTURES = 12  # components whose draws are shown ...

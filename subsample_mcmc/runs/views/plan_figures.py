@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.runs.views.figures import chosen, draw_gaps
-from subsample_mcmc.runs.views.style import COLOURS, SMALL, axes_of, log_scale, names_down, shown
+from subsample_mcmc.style import COLOURS, SMALL, axes_of, log_scale, names_down, shown
 
 
 def plot_plan(plan: Any, axes: Any = None, panels: Any = None) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.runs.views.multistate import Estimate, estimate
-from subsample_mcmc.runs.views.style import FILLS, axes_of
+from subsample_mcmc.style import FILLS, axes_of
 
 FEW_EFFECTIVE, FEW_ENTRIES = 50, 10  # draws of a value that are too few for an error bar
 UNEVEN = 0.2  # of an even share of a chain's draws: less, and its tilt is off by 1.6 nats
