@@ -75,7 +75,7 @@ def _ratio(part: float, whole: float) -> float:
 
 def _each(stats) -> np.ndarray:
     """What the wrong decisions of each draw lost, each."""
-    return np.asarray(stats["regret"]) / np.maximum(stats["wrong"], 1)
+    return np.asarray(stats.get("regret", 0.0)) / np.maximum(stats.get("wrong", 1), 1)
 
 
 def longest_rest(stats: dict) -> int:
