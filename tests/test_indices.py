@@ -11,7 +11,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels.bounds import check_run
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.bounds import check_model, suspects_of
-from subsample_mcmc.target.reads import cannot_fail, makes_whole
+from subsample_mcmc.target.reads import cannot_fail, turns_on_values
 
 SIZE = 40
 TABLE = np.array([0.1, 0.2, 0.3])
@@ -788,11 +788,11 @@ def test_an_interval_is_tried_at_both_ends():
 
 
 @pytest.mark.plain
-def test_what_makes_whole_numbers_is_told_apart():
+def test_functions_that_turn_on_values_are_told_apart():
     """Of functions that read arrays and other functions from outside."""
-    assert makes_whole(by_time)
-    assert not makes_whole(by_outside)
-    assert not makes_whole(by_helper)
+    assert turns_on_values(by_time)
+    assert not turns_on_values(by_outside)
+    assert not turns_on_values(by_helper)
 
 
 def by_count(state, data, n):

@@ -14,6 +14,7 @@ from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
 from subsample_mcmc.kernels.kernel import labelled
 from subsample_mcmc.kernels.partition.pair_scores import is_batched
+from subsample_mcmc.numerics.jit import FLAGS, compiles
 from subsample_mcmc.target.bounds import (
     State,
     at_state,
@@ -29,6 +30,7 @@ from subsample_mcmc.target.lookups import look, look_once
 from subsample_mcmc.target.reads import trusted
 
 TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
+REACHED = 500_000  # rows that are read again in states that chains have reached
 
 
 def free_blocks(kernel, model) -> list[str]:
@@ -89,19 +91,28 @@ def role_of(function, leaf) -> str:
 def is_doubtful(kernel, model) -> bool:
     """Can states be reached in which a look-up fails that did not where it was tried."""
     customs = any(isinstance(leaf, Custom) for leaf in kernel.leaves())
-    return customs or reads_floats(model)
+    sites = sum(model.variables[name].block.length for name in free_blocks(kernel, model))
+    return customs or reads_floats(model) or (sites > 1 and bool(suspects_of(model)))
 
 
 def check_reached(kernel, model, ints, floats) -> None:
     """Refuse a model, or a user's kernel, that looks up what is not there where a chain stands."""
     shown = f" in a state that was reached, {model.show(ints, floats)}"
     at = State(ints.copy(), floats.copy(), shown)
-    at_state(model, suspects_of(model), at, range(model.size))
+    at_state(model, suspects_of(model), at, range(0, model.size, 1 + model.size // REACHED))
     look_at_parts(kernel, {id(leaf): label for label, leaf in labelled(kernel)}, model, at)
 
 
 def look_at_kernel(leaf, model, at: State) -> None:
-    """Make some steps of a user's kernel, on copies."""
+    """Make some steps of a user's kernel, on copies, if it compiles.
+
+    In plain Python a look-up beyond an end raises by itself, and the kernel may keep things of its
+    own, which steps that are no steps of the chain would change.
+    """
+    state, _ = writable(model, at.ints.copy(), at.floats.copy(), leaf.blocks)
+    tried = np.random.default_rng(0), state, model.data
+    if compiles(leaf.function, tried, FLAGS, checked=True):
+        return
     until = time.monotonic() + SECONDS
     for seed in range(TRIES):
         if seed and time.monotonic() > until:

@@ -48,6 +48,31 @@ def outside(function) -> Iterator[tuple[str, Any]]:
             continue
 
 
+def outside_functions(function) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """(path, function) of what it calls from outside: a helper, and module.helper."""
+    for name, value in outside(function):
+        if not isinstance(value, types.ModuleType):
+            yield (name,), value
+            continue
+        for chain in sorted(attribute_chains(function.__code__, name)):
+            reached, path = value, [name]
+            for attribute in chain:
+                if isinstance(reached, types.ModuleType):
+                    reached = getattr(reached, attribute, None)
+                    path.append(attribute)
+            if not isinstance(reached, types.ModuleType):
+                yield tuple(path), reached
+
+
+def twin(module: types.ModuleType, path: tuple[str, ...], value: Any) -> types.ModuleType:
+    """A copy of a module in which what stands at a path is something else."""
+    copy = types.ModuleType(module.__name__)
+    vars(copy).update(vars(module))
+    first, rest = path[0], path[1:]
+    setattr(copy, first, twin(getattr(module, first), rest, value) if rest else value)
+    return copy
+
+
 def reads_argument(function, position: int) -> bool:
     """Does a function look at an argument before it gives its name to something else."""
     code = function.__code__

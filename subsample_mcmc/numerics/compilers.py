@@ -74,6 +74,12 @@ try:
         def __init__(self, typingctx, targetctx, library, *rest):
             super().__init__(typingctx, targetctx, Draft(targetctx.codegen(), "inner"), *rest)
 
+    def least_of(index):
+        least = 0
+        for i in index.flat:
+            least = min(least, np.int64(i))
+        return least
+
     def refusing(only_shared: bool) -> Any:
         """refuse(array, index), compiled: raises where an index is negative.
 
@@ -89,13 +95,25 @@ try:
                     context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
                 return context.get_dummy_value()
 
+            def codegen_of_array(context, builder, signature, arguments):
+                least = context.compile_internal(
+                    builder, least_of, numba.types.int64(index), [arguments[1]]
+                )
+                negative = builder.icmp_signed("<", least, least.type(0))
+                with builder.if_then(negative, likely=False):
+                    context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
+                return context.get_dummy_value()
+
             def nothing(context, builder, signature, arguments):
                 return context.get_dummy_value()
 
-            known = isinstance(array, numba.types.Array) and isinstance(index, numba.types.Integer)
-            known = known and index.signed and not isinstance(index, numba.types.Literal)
+            several = isinstance(index, numba.types.Array)
+            kind = index.dtype if several else index
+            known = isinstance(array, numba.types.Array) and isinstance(kind, numba.types.Integer)
+            known = known and kind.signed and not isinstance(kind, numba.types.Literal)
             known = known and not (only_shared and array.mutable)
-            return numba.types.none(array, index), codegen if known else nothing
+            chosen = codegen_of_array if several else codegen
+            return numba.types.none(array, index), chosen if known else nothing
 
         return refuse
 
@@ -159,11 +177,11 @@ try:
             block.body.append(ir.Assign(call, done, where))
 
         def given(self, code, array) -> bool:
-            """Is an array part of an argument (state.b, made[0]), also if it may be written to."""
-            steps, found = 0, ir_utils.guard(ir_utils.get_definition, code, array)
+            """Is an array an argument, or part of one (state.b, made[0]), even if written to."""
+            found = ir_utils.guard(ir_utils.get_definition, code, array)
             while isinstance(found, ir.Expr) and found.op in PARTS:
-                steps, found = steps + 1, ir_utils.guard(ir_utils.get_definition, code, found.value)
-            return steps > 0 and isinstance(found, ir.Arg)
+                found = ir_utils.guard(ir_utils.get_definition, code, found.value)
+            return isinstance(found, ir.Arg)
 
     class Checked:
         """Mixed into a compiler: its functions refuse negative indices that are computed."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import attribute_chains, loaded_globals
+from subsample_mcmc.numerics.bytecode import attribute_chains, loaded_globals, twin
 from subsample_mcmc.version import PACKAGE
 
 RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
@@ -87,7 +87,7 @@ class Digest:
             self.unknown += getattr(made, "uncached", [])
             return made
         elif isinstance(value, types.ModuleType):
-            self.module(name, value)
+            value = self.module(name, value)
         elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
             value = value.copy()  # numba compiles a global array as a constant
             self.put(name, repr(value.dtype), value.shape, hashlib.sha256(value.tobytes()).digest())
@@ -96,7 +96,11 @@ class Digest:
         return value
 
     def module(self, name, module):
-        """Digest the attributes read from a module: ours by content, numpy's by version."""
+        """Digest the attributes read from a module: ours by content, numpy's by version.
+
+        Return the module, or a copy in which a user's functions are compiled.
+        """
+        found = module
         for chain in sorted(attribute_chains(self.function.__code__, name)):
             value, path = module, [name]
             for attribute in chain:
@@ -112,8 +116,14 @@ class Digest:
                 self.put(dotted, value.digest)
             elif top == PACKAGE and isinstance(value, int | float | str):
                 self.put(dotted, value)
+            elif top != PACKAGE and hasattr(value, "py_func"):  # a helper of the user's
+                made = self.compiled(value)
+                self.put(dotted, made.digest)
+                self.unknown += getattr(made, "uncached", [])
+                found = twin(found, tuple(path[1:]), made)
             else:
                 self.unknown.append(f"{dotted} (attribute of a foreign module)")
+        return found
 
     def value(self, name, value: Any) -> str:
         """A text that tells two constants apart; what has none is noted as unknown."""

@@ -124,7 +124,9 @@ def parcel(things: Any, backend: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     if backend in HERE:
         yield Here(things), {}
     elif backend in BESIDE:
-        with tempfile.TemporaryDirectory(prefix="subsample-mcmc-") as folder:
+        with tempfile.TemporaryDirectory(
+            prefix="subsample-mcmc-", ignore_cleanup_errors=True
+        ) as folder:
             yield filed(things, os.path.join(folder, "run")), {}
     elif backend == "ray":
         import ray

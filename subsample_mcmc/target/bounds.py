@@ -4,6 +4,7 @@ An index may depend on data, so all rows are read; and on discrete blocks, so al
 their lowest and at their highest values, and some at each of those between.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,9 +15,13 @@ from subsample_mcmc.target.constraints import INTERVAL
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.guards import guarded, guarded_data, guarded_state
 from subsample_mcmc.target.lookups import look, look_once
-from subsample_mcmc.target.reads import cannot_fail, makes_whole, trusted
+from subsample_mcmc.target.reads import cannot_fail, trusted, turns_on_values
 
 MOST = 64  # states of the discrete blocks, or arms, at which some rows are read
+CORNERS = 6  # discrete sites up to which all their lowest and highest values are tried together
+RANDOM = 32  # states with a value of its own at every site
+MOST_SHOWN = 8  # sites of a block in a message
+INSIDE = 1e-9  # of its width: how far inside an interval its ends are tried
 SOME = 2_000_000  # rows, at all of these together
 EVERY = 20_000_000  # rewards of a population that are all read
 
@@ -57,6 +62,28 @@ def states(model, free) -> Iterator[State]:
         if ints.tobytes() not in seen:
             seen.add(ints.tobytes())
             yield State(ints, model.floats, f" with {', '.join(words)}", value in (0, top))
+    for ints in mixed(model, blocks):
+        if ints.tobytes() not in seen:
+            seen.add(ints.tobytes())
+            yield State(ints, model.floats, held(model, ints), False)
+
+
+def mixed(model, blocks) -> Iterator[np.ndarray]:
+    """States in which sites differ: an index may be made of several of them."""
+    spans = [np.arange(v.block.start, v.block.start + v.block.length) for v in blocks]
+    at = np.concatenate([np.zeros(0, dtype=np.int64), *spans])
+    if len(at) < 2:
+        return
+    tops = np.concatenate([np.full(v.block.length, v.support - 1) for v in blocks])
+    rng = np.random.default_rng(0)
+    corners = itertools.product((0, 1), repeat=len(at)) if len(at) <= CORNERS else ()
+    tried = [np.array(corner) * tops for corner in corners]
+    count = int(np.clip(SOME // len(at), 2, RANDOM))
+    tried += [rng.integers(0, tops + 1) for _ in range(count)]
+    for values in tried:
+        ints = model.ints.copy()
+        ints[at] = values
+        yield ints
 
 
 def interval_ends(model) -> Iterator[State]:
@@ -66,15 +93,15 @@ def interval_ends(model) -> Iterator[State]:
         floats, words = model.floats.copy(), []
         for v in given:
             a, b = v.constraint.low, v.constraint.high
-            end = np.nextafter(a, b) if low else np.nextafter(b, a)
+            end = a + INSIDE * (b - a) if low else b - INSIDE * (b - a)
             floats[v.block.start : v.block.start + v.block.length] = end
             words.append(f"{v.block.name}={end:.6g}")
         yield State(model.ints.copy(), floats, f" with {', '.join(words)}")
 
 
 def reads_floats(model) -> bool:
-    """Does one of the functions make whole numbers of floats, which may become an index."""
-    return any(makes_whole(function) for _, function in suspects_of(model))
+    """May an index in one of the functions depend on the value of a float."""
+    return any(turns_on_values(function) for _, function in suspects_of(model))
 
 
 def check_model(model, free=(), ints=None) -> None:
@@ -101,11 +128,13 @@ def check_model(model, free=(), ints=None) -> None:
 
 
 def held(model, ints) -> str:
-    """The discrete blocks in words."""
-    state = model.state(ints, model.floats)
-    named = [b.name for b in model.blocks if b.discrete]
-    shown = [f"{n}={getattr(state, n)[0] if getattr(state, n).size == 1 else '...'}" for n in named]
-    return f" with {', '.join(shown)}"
+    """The discrete blocks in words, long ones abridged."""
+    state, named = model.state(ints, model.floats), []
+    for block in (b for b in model.blocks if b.discrete):
+        values = getattr(state, block.name).ravel()
+        shown = ", ".join(map(str, values[:MOST_SHOWN])) + ", ..." * (len(values) > MOST_SHOWN)
+        named.append(f"{block.name}={shown if block.shape == () else f'[{shown}]'}")
+    return f" with {', '.join(named)}"
 
 
 def suspects_of(model) -> list[tuple[str, Any]]:

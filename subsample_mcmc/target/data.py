@@ -114,13 +114,6 @@ def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
             f"df.dropna(subset=[{name!r}]), or fill them in."
         )
     found = value.to_numpy(dtype=getattr(kind, "numpy_dtype", None))
-    if missing != "allow" and (coded := missing_codes(found)):
-        raise ValueError(
-            f"data {name} ({found.dtype}) is -1 in {coded}, and 0, 1, ... elsewhere, as "
-            "codes of pandas categories are where a value is missing; an index of -1 reads the "
-            f"last entry. Drop these rows, df[df[{name!r}] >= 0], give them a category of their "
-            "own, or give .astype(int), or missing='allow', if -1 is a value like others."
-        )
     return np.ascontiguousarray(found) if found.ndim == 1 else found
 
 
@@ -141,16 +134,6 @@ def absent_objects(array: np.ndarray) -> str:
     import pandas
 
     return absent(pandas.isna(array)) if array.dtype.kind in "OmM" else ""
-
-
-def missing_codes(array: np.ndarray) -> str:
-    """Where small integers are -1 that otherwise are 0, 1, ..., in words; or nothing."""
-    if array.dtype not in (np.int8, np.int16) or not array.size or array.min() != -1:
-        return ""
-    gone = array == -1
-    if not np.any(array == 0):  # labels -1 and 1
-        return ""
-    return f"{int(gone.sum()):,} rows, the first of them row {int(np.argmax(gone))}"
 
 
 def refuse_nan(array: np.ndarray, name: str, given: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import outside
+from subsample_mcmc.numerics.bytecode import outside, outside_functions, twin
 from subsample_mcmc.target.reads import trusted
 
 
@@ -33,6 +33,8 @@ class Guarded(np.ndarray):
 
     def __array_finalize__(self, origin):
         name = getattr(origin, "what", "")
+        if name and not np.may_share_memory(self, origin):
+            name = ""  # a copy, which may be indexed as its owner likes
         self.what = name if not name or name.startswith("a part of ") else f"a part of {name}"
 
     def __getitem__(self, index):
@@ -48,8 +50,9 @@ class Guarded(np.ndarray):
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("numpy"):
             frame = frame.f_back
-        if isinstance(indices, int | np.integer) and self.what:
-            number, length = int(indices), self.size
+        if is_whole(indices) and self.what:
+            length = self.size
+            number = worst_of(indices, length)
             if not 0 <= number < length:
                 raise Beyond(self.what, number, 0, length, frame)
         return super().take(indices, *args, **more)
@@ -62,11 +65,26 @@ class Guarded(np.ndarray):
         for axis, part in enumerate(parts):
             if part is None or part is Ellipsis:
                 return
-            if axis >= self.ndim or not isinstance(part, int | np.integer):
+            if axis >= self.ndim or not is_whole(part):
                 continue
-            number, length = int(part), self.shape[axis]
+            length = self.shape[axis]
+            number = worst_of(part, length)
             if not -length <= number < length or (number < 0 and computed(frame, axis)):
                 raise Beyond(self.what, number, axis, length, frame)
+
+
+def is_whole(part: Any) -> bool:
+    """Is a part of an index a whole number, or an array of them."""
+    if isinstance(part, np.ndarray):
+        return part.dtype.kind in "iu" and part.size > 0
+    return isinstance(part, int | np.integer) and not isinstance(part, bool)
+
+
+def worst_of(part: Any, length: int) -> int:
+    """The number itself, or that of an array which is beyond the end, or else the least."""
+    if not isinstance(part, np.ndarray):
+        return int(part)
+    return int(part.max()) if part.max() >= length else int(part.min())
 
 
 def guarded(array: Any, what: str) -> Any:
@@ -108,12 +126,17 @@ def guarded_function(function: Any, seen: dict | None = None) -> Any:
     made.__kwdefaults__ = function.__kwdefaults__
     seen[function] = made
     freevars = function.__code__.co_freevars
+    of_modules = [(path, value) for path, value in outside_functions(function) if path[1:]]
     for name, value in outside(function):
         plain = getattr(value, "py_func", value)
         if isinstance(value, np.ndarray):
             value = guarded(value, f'array "{name}"')
         elif isinstance(plain, types.FunctionType) and not trusted(plain):
             value = guarded_function(plain, seen)
+        for path, reached in of_modules:
+            plain = getattr(reached, "py_func", reached)
+            if path[0] == name and isinstance(plain, types.FunctionType) and not trusted(plain):
+                value = twin(value, path[1:], guarded_function(plain, seen))
         if name in freevars:
             cells[freevars.index(name)].cell_contents = value
         else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import outside
+from subsample_mcmc.numerics.bytecode import outside_functions
 from subsample_mcmc.version import PACKAGE
 
 HIDDEN = ("take", "put", "item", "itemset", "flat", "choose")  # these look up by themselves
@@ -62,7 +62,7 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
 
 def helpers_read_nothing(function, seen: tuple = ()) -> bool:
     """The same of the functions that it calls; those of this package are trusted."""
-    for _, value in outside(function):
+    for _, value in outside_functions(function):
         helper = getattr(value, "py_func", value)
         if isinstance(helper, types.FunctionType) and helper not in (*seen, function):
             if not trusted(helper) and not reads_nothing(helper, (*seen, function)):
@@ -79,16 +79,24 @@ def trusted(function: Any) -> bool:
     return home in (PACKAGE, "numpy") and not written
 
 
-def makes_whole(function, seen: tuple = ()) -> bool:
-    """Does a function, or one of the user's that it calls, make whole numbers of floats."""
+def turns_on_values(function, seen: tuple = ()) -> bool:
+    """Does a function compare, or make whole numbers of floats, or one that it calls.
+
+    An index may then depend on the values of continuous blocks: int(t), or k while x > cuts[k].
+    """
     function = getattr(function, "py_func", function)
     if not isinstance(function, types.FunctionType):
         return False
-    if WHOLE & set(function.__code__.co_names):
-        return True
-    helpers = [getattr(value, "py_func", value) for _, value in outside(function)]
+    codes = [function.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        if WHOLE & set(code.co_names):
+            return True
+        if any(kind == "COMPARE_OP" for kind, _, _ in tokens(code)):
+            return True
+    helpers = [getattr(value, "py_func", value) for _, value in outside_functions(function)]
     return any(
-        makes_whole(helper, (*seen, function))
+        turns_on_values(helper, (*seen, function))
         for helper in helpers
         if isinstance(helper, types.FunctionType)
         and helper not in (*seen, function)
@@ -131,7 +139,7 @@ def is_safe(before: list, own: dict[str, str], given: dict[str, Any], sizes: dic
     before: the steps before it. One that is jumped to may follow another than that before it.
     """
     kinds = [kind for kind, _, _ in before]
-    values = [own.get(v, v) if k == "load name" else v for k, v, _ in before]
+    values = [own.get(v, "") if k == "load name" else v for k, v, _ in before]
     straight = [not any(jumped for _, _, jumped in before[-i:]) for i in range(4)]
     name, constant, attribute = "load name", "constant", "attribute"
     if kinds[-2:] == [name, constant] and straight[1]:  # one of a tuple of arrays

@@ -13,6 +13,7 @@ import numpy as np
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
 from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
 from subsample_mcmc.approx.taylor.references import configuration, gathered, used_of, whole_state
+from subsample_mcmc.calls import warn
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources
@@ -123,6 +124,7 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
     )
     read = gathered(model_sources(model, touched=False).rewards)
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
+    blind = 0
     with np.errstate(all="ignore"):
         for rows in pieces(model.size):
             read(trial, 0, rows, middle[rows[0] : rows[-1] + 1])
@@ -139,7 +141,21 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
                     far = FAR * 0.5**halving
                     np.fmax(scores, (AWAY / far) ** 3 * off, out=scores)
                     break
+            else:
+                blind += 1
             bar.update(model.size / (len(ways) + 1))
+    warn_of_blind(blind, len(ways))
+
+
+def warn_of_blind(blind: int, ways: int) -> None:
+    """Say along how many directions no row could be looked at."""
+    if blind:
+        warn(
+            f"sm.Taylor looks for rows by which a decision may turn along {ways} directions, and "
+            f"along {blind} of them log_likelihood is not finite at a third of a posterior "
+            "standard deviation from the fit: rows that matter there are not known. Audit the "
+            "run, sm.sample(..., audit=0.05), or read a share of the rows always, outliers=0.01."
+        )
 
 
 def residuals_at(read, trial, rows, middle) -> np.ndarray:

@@ -49,8 +49,8 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         )
     if wrong and row["regret_worst"] > DEAR:
         yield (
-            f"wrong decisions lost as much as {row['regret_worst']:.3g} nats in one draw: however "
-            "rare, such draws are no draws of the posterior. Give it a control variate, "
+            f"wrong decisions lost as much as {row['regret_worst']:.3g} nats each: however rare, "
+            "what they chose is no draw of the posterior. Give it a control variate, "
             "sm.Betting with a range, or sm.Exact()."
         )
     if row["asymptotic_normal"] and row["skewness"] > SKEWED and row["raced"] > ALARM:
@@ -104,9 +104,9 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
     if still >= STILL and rate > 0.0 and row["steps"] * (1.0 - min(rate, 1.0)) ** still < ALARM:
         yield (
             f"a chain stood still for {still:,} draws in a row, where {rate:.0%} of proposals are "
-            "accepted on average: the posterior's tails are heavier than the Gaussian it proposes "
-            "from, and out there nearly all are refused. Lower sm.pcn's beta, widen the "
-            "covariance, or compose it with a random walk: kernel >> sm.Metropolis(block)."
+            "accepted on average: there, in a tail that it seldom proposes, nearly all proposals "
+            "are refused. Propose from wider tails (sm.pcn: a lower beta, or a wider covariance), "
+            "or compose it with a random walk: kernel >> sm.Metropolis(block)."
         )
     if row["capped"] > CAPPED:
         yield (

@@ -73,6 +73,11 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else np.nan
 
 
+def _each(stats) -> np.ndarray:
+    """What the wrong decisions of each draw lost, each."""
+    return np.asarray(stats.get("regret", 0.0)) / np.maximum(stats.get("wrong", 1), 1)
+
+
 def longest_rest(stats: dict) -> int:
     """The most draws in a row, of one chain, in which a kernel ran and accepted nothing."""
     if "accepted" not in stats or "steps" not in stats:
@@ -123,7 +128,8 @@ def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
         "error_upper": upper,
         "error_per_draw": sweep,
         "regret_wrong": _ratio(total["regret"], wrong),
-        "regret_worst": float(np.max(stats.get("regret", 0.0))) if audited else 0.0,
+        # Of one decision, if those of a draw that were wrong lost alike.
+        "regret_worst": float(np.max(_each(stats))) if audited else 0.0,
         "still": longest_rest(stats) if not kernel.get("walks", True) else 0,
         "regret_audited": _ratio(total["regret"], audited),
         "margin": _ratio(total["margin"], audited),
