@@ -126,6 +126,16 @@ def test_the_house_is_small():
         assert len(modules) <= MOST_MODULES, f"{name(folder)} has {len(modules)} modules"
 
 
+def test_the_signs_of_contributing_point_to_what_is_there():
+    words = re.findall(r"`([\w./*-]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    paths = [w for w in words if re.fullmatch(r"[\w.-]+(/[\w.*-]+)+/?|[\w-]+\.(py|md|toml)", w)]
+    assert len(paths) > 20
+    for path in paths:
+        within = (ROOT, PACKAGE, *(p for p in PACKAGE.iterdir() if p.is_dir()))
+        made = path.startswith((".venv", "results", "dist"))
+        assert made or any(list(top.glob(path.rstrip("/"))) for top in within), path
+
+
 def file(room):
     return (PACKAGE / f"{room}.py").is_file()
 

@@ -203,7 +203,7 @@ def proposals(made):
 
 
 @several(
-    proved=lambda fit: sm.Taylor(fit), order2=lambda fit: sm.Taylor(fit, order=2),
+    proved=sm.Taylor, order2=lambda fit: sm.Taylor(fit, order=2),
     outliers=lambda fit: sm.Taylor(fit, outliers=0.01),
     unpredicted=lambda fit: sm.Taylor(fit, predict=False),
     bins=lambda fit: sm.Bins(fit=fit, outliers=0.05),

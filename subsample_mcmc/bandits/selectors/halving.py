@@ -4,7 +4,8 @@ As a strategy of sm.identify it is that of bandits/strategies/halving.py. As a s
 where a population is finite and rows are shared: sums are kept over all stages, arms read the same
 rows in the same order, and what is compared, and whose variance is estimated, is the difference
 from the leader on the rows that both have read, with the factor 1 - T / N of drawing without
-replacement. The theorems of the papers hold for fresh Gaussian rewards in every stage: none is claimed here.
+replacement. The theorems of the papers hold for fresh Gaussian rewards in every stage: none is
+claimed here.
 
 What it does at the edges:
 - Budget for less than two rewards of each arm: as many arms as can have two enter, those with the
