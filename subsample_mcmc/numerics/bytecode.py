@@ -55,7 +55,8 @@ def outside_functions(function) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (name,), value
             continue
         for chain in sorted(attribute_chains(function.__code__, name)):
-            reached, path = value, [name]
+            reached: Any = value
+            path = [name]
             for attribute in chain:
                 if isinstance(reached, types.ModuleType):
                     reached = getattr(reached, attribute, None)
