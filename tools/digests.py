@@ -24,6 +24,7 @@ import numpy as np
 import subsample_mcmc as sm
 
 SIZE = 3_000
+GRID = np.linspace(0.0, 1.0, 4)
 RUNS = {}
 
 
@@ -330,14 +331,14 @@ def a_change_point():
 @run
 def prepared():
     def prepare(state, data):
-        return np.exp(data.grid * state.mu[0])
+        return (np.exp(GRID * state.mu[0]),)
 
     def log_likelihood(state, data, n, made):
-        return -0.5 * (data.y[n] - made[data.level[n]]) ** 2
+        return -0.5 * (data.y[n] - made[0][data.level[n]]) ** 2
 
     rng = np.random.default_rng(9)
-    data = {"grid": np.linspace(0.0, 1.0, 4), "level": rng.integers(0, 4, SIZE)}
-    data["y"] = np.exp(0.5 * data["grid"][data["level"]]) + rng.standard_normal(SIZE)
+    level = rng.integers(0, 4, SIZE)
+    data = {"level": level, "y": np.exp(0.5 * GRID[level]) + rng.standard_normal(SIZE)}
     model = sm.Model(log_likelihood, data, {"mu": 0.1}, prepare=prepare)
     return chains(model, sm.Metropolis("mu") >> sm.Slice("mu"))
 
