@@ -19,7 +19,7 @@ from subsample_mcmc.decisions.choose import engine_of
 from subsample_mcmc.numerics import bytecode, records
 from subsample_mcmc.numerics import cache as jitcache
 from subsample_mcmc.numerics import jit as layer
-from subsample_mcmc.numerics.digest import Digest
+from subsample_mcmc.numerics.digest import Digest, content
 from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import as_record, record
 from subsample_mcmc.target.rewards import sources_of
@@ -348,6 +348,17 @@ def test_global_array_changed_in_place_after_handing_over():
     array[:] = 7.0
     assert made(0) == 1.0
     assert jit(function_from("def f(i): return array[i]", array=array), user=True)(0) == 7.0
+
+
+def test_stores_remember_what_a_function_says_not_how_it_is_compiled(monkeypatch):
+    """Else no run could go on after an edit of the compiler's layer, or with another numba."""
+
+    def with_logarithm(state, data, n):
+        return sm.log1p(data.y[n])
+
+    before = content(with_logarithm)
+    monkeypatch.setattr(sm.log1p, "digest", "of another compiler")
+    assert content(with_logarithm) == before
 
 
 def test_foreign_module_is_refused_by_the_cache_and_never_stale(cache):

@@ -112,15 +112,15 @@ class Digest:
             top = module.__name__.partition(".")[0]
             if top in VERSIONED:
                 self.put(dotted, module.__name__)
+            elif hasattr(value, "py_func"):  # sm.log, or a helper of the user's
+                made = self.compiled(value)
+                self.put(dotted, made.digest)
+                self.unknown += getattr(made, "uncached", [])
+                found = found if top == PACKAGE else twin(found, tuple(path[1:]), made)
             elif top == PACKAGE and isinstance(getattr(value, "digest", None), str):
                 self.put(dotted, value.digest)
             elif top == PACKAGE and isinstance(value, int | float | str):
                 self.put(dotted, value)
-            elif top != PACKAGE and hasattr(value, "py_func"):  # a helper of the user's
-                made = self.compiled(value)
-                self.put(dotted, made.digest)
-                self.unknown += getattr(made, "uncached", [])
-                found = twin(found, tuple(path[1:]), made)
             else:
                 self.unknown.append(f"{dotted} (attribute of a foreign module)")
         return found
