@@ -302,10 +302,9 @@ def test_a_script_that_is_stopped(shipped):
     program = (
         "import sys, signal, pathlib\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from subsample_mcmc import cli\n"
-        "from subsample_mcmc.commands import scripts\n"
+        "from subsample_mcmc.cli import main, scripts\n"
         "scripts.root = lambda: pathlib.Path(sys.argv[1])\n"
-        "sys.exit(cli.main(['demo']))\n"
+        "sys.exit(main.main(['demo']))\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(shipped)], env=runs.environment(), text=True,

@@ -95,8 +95,8 @@ import sys
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.decide import engine_of
-from subsample_mcmc.selectors.selector import sources_of
+from subsample_mcmc.decisions.choose import engine_of
+from subsample_mcmc.target.rewards import sources_of
 
 SCALE = 4.0
 TABLE = np.array([1.0, 2.0])
@@ -209,7 +209,7 @@ def test_three_cold_writers_at_once(cache, tmp_path):
 
 LINKING = """
 import json, sys
-from subsample_mcmc.jit import jit
+from subsample_mcmc.numerics.jit import jit
 
 def factory(f):
     def step(x):
@@ -937,7 +937,7 @@ def test_bytecode_attribute_chains():
         "return sm.log1p(x)",
         "for v in [sm.log1p(x) for _ in range(1)]:\n        x = v\n    return x",
         "a, b = x, x\n    return sm.log1p(a) + 0.0 * b",
-        "return sm.fastmath.log1p(x)",
+        "return sm.numerics.fastmath.log1p(x)",
         "f = sm.log1p\n    return f(x)",
         "return (lambda q: sm.log1p(q))(x)",
     ],
@@ -955,7 +955,7 @@ def test_attributes_of_the_package_are_followed(body, closed):
     assert made(0.5) == pytest.approx(np.log1p(0.5), rel=1e-12)
     # The digest knows which function of ours is meant, by its content.
     fake = types.ModuleType("subsample_mcmc")
-    fake.fastmath = fake
+    fake.numerics = fake.fastmath = fake
     fake.log1p = sm.exp
     values = [Digest(f, "", compiled_or_none).hash.hexdigest()]
     scope = {"sm": fake}

@@ -385,7 +385,8 @@ def test_a_bad_number_leaves_the_store_whole(tmp_path):
 FULL = """
 import resource, sys
 import subsample_mcmc as sm
-from subsample_mcmc import store, team
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.store import store
 from tests import runs
 from tests.runs import resumed
 

@@ -321,7 +321,7 @@ def test_an_interrupt_leaves_draws_of_all_chains(cores, monkeypatch, tmp_path):
 
 CTRL_C = """
 import sys
-from subsample_mcmc import team
+from subsample_mcmc.runs import parallel as team
 from tests import runs
 
 team.TURN_SECONDS = 0.05

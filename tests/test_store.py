@@ -134,7 +134,8 @@ def twin(path, rng):
 
 def child(code, *arguments, **options):
     """Runs Python with this module's names, in the project's folder."""
-    start = "import os, sys\nfrom pathlib import Path\nfrom subsample_mcmc import store, frames\n"
+    start = "import os, sys\nfrom pathlib import Path\n"
+    start += "from subsample_mcmc.runs.store import frames, store\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, **options,
@@ -693,7 +694,7 @@ def dying(function):
 def test_kill_in_the_middle_of_finish(twin, after):
     twin.fill().journal.close()
     code = """
-from subsample_mcmc import netcdf
+from subsample_mcmc.runs.store import netcdf
 frames.MANY = 300
 netcdf.Variable.take = dying(netcdf.Variable.take)
 store.finish(sys.argv[1])
@@ -711,7 +712,7 @@ def test_kill_in_the_middle_of_reopen(twin, after):
     twin.fill().journal.close()
     store.finish(twin.path)
     code = """
-from subsample_mcmc import netcdf
+from subsample_mcmc.runs.store import netcdf
 netcdf.MANY = 300
 store.Journal.append = dying(store.Journal.append)
 store.reopen(sys.argv[1], store.peek(sys.argv[1]).meta)

@@ -164,7 +164,7 @@ import sys, time, json
 begun = time.perf_counter()
 from tests.benchmarks import chains
 import subsample_mcmc as sm
-from subsample_mcmc.chain import Program
+from subsample_mcmc.runs.chain import Program
 imported = time.perf_counter()
 model, kernel = chains.student_model(5000), chains.two_kernels()
 def start(model, kernel):
