@@ -127,7 +127,7 @@ def by_a_threshold(state, data, n):
     return -((data.y[n] - TABLE[3 if state.t[0] > 0.99 else 0]) ** 2)
 
 
-@pytest.mark.plain
+@compiled_only
 def test_an_index_that_turns_on_a_float_is_tried_where_the_chain_is():
     model = made(by_cuts, state={"b": np.full(3, 5.0)})
     check_model(model)

@@ -15,7 +15,7 @@ from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.references import references_of
 from subsample_mcmc.errors import RewardError
 
-module = importlib.import_module("subsample_mcmc.laplace")  # sm.laplace is the function
+module = importlib.import_module("subsample_mcmc.approx.fit.laplace")
 FINE = 1e-10  # a tolerance at which nothing but rounding is left
 
 

@@ -119,7 +119,8 @@ def test_a_likelihood_that_tells_nan_apart_says_so():
 
 # --------------------------------------------------------------------------------- progress bars
 laplace, decide, identify = (
-    importlib.import_module(f"subsample_mcmc.{name}") for name in ("laplace", "decide", "identify")
+    importlib.import_module(f"subsample_mcmc.{name}")
+    for name in ("approx.fit.laplace", "decisions.choose", "bandits.identify")
 )  # whose names are also those of functions
 
 
