@@ -33,12 +33,27 @@ def attribute_chains(code, name) -> set[tuple[str, ...]]:
     return found.union(*(attribute_chains(c, name) for c in nested))
 
 
-def outside(function) -> Iterator[tuple[str, Any]]:
-    """Names and values that a function, or one nested in it, reads from its module and closure."""
+def codes_of(function) -> list[types.CodeType]:
+    """The code of a function and of those nested in it."""
     codes = [function.__code__]
     for code in codes:
         codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    for name in sorted(set().union(*(loaded_globals(code) for code in codes))):
+    return codes
+
+
+def followed(module: types.ModuleType, chain: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
+    """(the part of a chain of attributes that leads out of modules, what stands there)."""
+    value: Any = module
+    for length, attribute in enumerate(chain):
+        if not isinstance(value, types.ModuleType):
+            return chain[:length], value
+        value = getattr(value, attribute, None)
+    return chain, value
+
+
+def outside(function) -> Iterator[tuple[str, Any]]:
+    """Names and values that a function, or one nested in it, reads from its module and closure."""
+    for name in sorted(set().union(*(loaded_globals(code) for code in codes_of(function)))):
         if name in function.__globals__:
             yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -55,14 +70,9 @@ def outside_functions(function) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (name,), value
             continue
         for chain in sorted(attribute_chains(function.__code__, name)):
-            reached: Any = value
-            path = [name]
-            for attribute in chain:
-                if isinstance(reached, types.ModuleType):
-                    reached = getattr(reached, attribute, None)
-                    path.append(attribute)
+            path, reached = followed(value, chain)
             if not isinstance(reached, types.ModuleType):
-                yield tuple(path), reached
+                yield (name, *path), reached
 
 
 def twin(module: types.ModuleType, path: tuple[str, ...], value: Any) -> types.ModuleType:

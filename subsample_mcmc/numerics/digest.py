@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import attribute_chains, loaded_globals, twin
+from subsample_mcmc.numerics.bytecode import attribute_chains, followed, loaded_globals, twin
 from subsample_mcmc.version import PACKAGE
 
 RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
@@ -102,13 +102,8 @@ class Digest:
         """
         found = module
         for chain in sorted(attribute_chains(self.function.__code__, name)):
-            value, path = module, [name]
-            for attribute in chain:
-                if not isinstance(value, types.ModuleType):
-                    break
-                path.append(attribute)
-                value = getattr(value, attribute, None)
-            dotted = ".".join(path)
+            path, value = followed(module, chain)
+            dotted = ".".join((name, *path))
             top = module.__name__.partition(".")[0]
             if top in VERSIONED:
                 self.put(dotted, module.__name__)
@@ -116,7 +111,7 @@ class Digest:
                 made = self.compiled(value)
                 self.put(dotted, made.digest)
                 self.unknown += getattr(made, "uncached", [])
-                found = found if top == PACKAGE else twin(found, tuple(path[1:]), made)
+                found = found if top == PACKAGE else twin(found, path, made)
             elif top == PACKAGE and isinstance(getattr(value, "digest", None), str):
                 self.put(dotted, value.digest)
             elif top == PACKAGE and isinstance(value, int | float | str):

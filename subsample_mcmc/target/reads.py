@@ -6,11 +6,12 @@ pass over the data. Whatever is written in another way is left to lookups.py.
 
 import dis
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import outside_functions
+from subsample_mcmc.numerics.bytecode import codes_of, outside_functions
 from subsample_mcmc.version import PACKAGE
 
 HIDDEN = ("take", "put", "item", "itemset", "flat", "choose")  # these look up by themselves
@@ -49,9 +50,7 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
     function = getattr(function, "py_func", function)
     if not isinstance(function, types.FunctionType):
         return True
-    codes = [function.__code__]
-    for code in codes:
-        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    for code in codes_of(function):
         for kind, value, _ in tokens(code):
             if kind == "subscript" or any(s in kind for s in SUBSCRIPTS):
                 return False
@@ -62,12 +61,16 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
 
 def helpers_read_nothing(function, seen: tuple = ()) -> bool:
     """The same of the functions that it calls; those of this package are trusted."""
+    return all(reads_nothing(helper, (*seen, function)) for helper in helpers_of(function, seen))
+
+
+def helpers_of(function, seen: tuple) -> Iterator[types.FunctionType]:
+    """The user's functions that a function calls, but for itself and those seen."""
     for _, value in outside_functions(function):
         helper = getattr(value, "py_func", value)
         if isinstance(helper, types.FunctionType) and helper not in (*seen, function):
-            if not trusted(helper) and not reads_nothing(helper, (*seen, function)):
-                return False
-    return True
+            if not trusted(helper):
+                yield helper
 
 
 def trusted(function: Any) -> bool:
@@ -87,21 +90,12 @@ def turns_on_values(function, seen: tuple = ()) -> bool:
     function = getattr(function, "py_func", function)
     if not isinstance(function, types.FunctionType):
         return False
-    codes = [function.__code__]
-    for code in codes:
-        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    for code in codes_of(function):
         if WHOLE & set(code.co_names):
             return True
         if any(kind == "COMPARE_OP" for kind, _, _ in tokens(code)):
             return True
-    helpers = [getattr(value, "py_func", value) for _, value in outside_functions(function)]
-    return any(
-        turns_on_values(helper, (*seen, function))
-        for helper in helpers
-        if isinstance(helper, types.FunctionType)
-        and helper not in (*seen, function)
-        and not trusted(helper)
-    )
+    return any(turns_on_values(helper, (*seen, function)) for helper in helpers_of(function, seen))
 
 
 def cannot_fail(

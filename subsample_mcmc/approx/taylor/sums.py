@@ -53,3 +53,10 @@ def metric_of(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(len(values)), np.eye(len(values))
     roots = np.sqrt(np.maximum(np.abs(values), FLOOR * top))
     return roots[:, None] * vectors.T, vectors / roots
+
+
+def inverse_of(metric: np.ndarray, used: int) -> np.ndarray:
+    """The inverse of a metric's part that is used; zeros beside it."""
+    inverse = np.zeros_like(metric)
+    inverse[:used, :used] = np.linalg.inv(metric[:used, :used])
+    return inverse

@@ -33,7 +33,7 @@ from subsample_mcmc.approx.taylor.references import (
     used_of,
 )
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.taylor.sums import Sums, metric_of, terms
+from subsample_mcmc.approx.taylor.sums import Sums, inverse_of, metric_of, terms
 from subsample_mcmc.numerics.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
@@ -234,9 +234,8 @@ class Taylor(Control):
         with bar:
             for table in range(len(sums.points)):
                 if isinstance(source, Linear):
-                    ints, used = configuration(probes.strides, table), sums.used[table]
-                    inverse = np.zeros_like(sums.metric[table])
-                    inverse[:used, :used] = np.linalg.inv(sums.metric[table][:used, :used])
+                    ints = configuration(probes.strides, table)
+                    inverse = inverse_of(sums.metric[table], sums.used[table])
                     source.score(ints, sums.points[table], bar, inverse, scores)
                 else:
                     score_lines(probes, sums, table, scores, bar)
@@ -260,7 +259,7 @@ class Taylor(Control):
                     metric[:used, :used], inverse[:used, :used] = made
                 else:
                     metric = full.metric[table]
-                    inverse[:used, :used] = np.linalg.inv(metric[:used, :used])
+                    inverse = inverse_of(metric, used)
                 limits = np.zeros(7)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
