@@ -17,7 +17,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
 from subsample_mcmc.numerics import bytecode, records
-from subsample_mcmc.numerics import cache as jitcache
+from subsample_mcmc.numerics import cache as disk
 from subsample_mcmc.numerics import jit as layer
 from subsample_mcmc.numerics.digest import Digest, content
 from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, FLAGS, jit
@@ -473,7 +473,7 @@ def one_entry(cache):
 
 
 def with_checksum(payload):
-    return jitcache.hashlib.sha256(payload).digest() + payload
+    return disk.hashlib.sha256(payload).digest() + payload
 
 
 DAMAGE = {
@@ -535,7 +535,7 @@ def test_without_a_cache_everything_works(place, tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     if place == "no home":
         monkeypatch.setattr(Path, "home", no_home)
-    assert jitcache.cache_directory() is None
+    assert disk.cache_directory() is None
     made = anew(plus, monkeypatch)
     assert made(1.0) == 42.0
     assert not made.stats.cache_hits
@@ -546,10 +546,10 @@ def test_where_the_cache_lives(tmp_path, monkeypatch):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", "")
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert jitcache.cache_directory() == tmp_path / "subsample_mcmc"
+    assert disk.cache_directory() == tmp_path / "subsample_mcmc"
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", "~/mine")
-    assert jitcache.cache_directory() == tmp_path / "mine"
+    assert disk.cache_directory() == tmp_path / "mine"
     assert (tmp_path / "mine").is_dir()
 
 
@@ -579,16 +579,16 @@ def test_old_entries_are_forgotten(tmp_path):
     for name, days in (("old.bin", 91), ("read.bin", 89), ("dead.tmp", 2), ("live.tmp", 0.5)):
         path = tmp_path / name
         path.touch()
-        then = path.stat().st_mtime - days * jitcache.DAY
+        then = path.stat().st_mtime - days * disk.DAY
         os.utime(path, (then, then))
-    jitcache.forget_old(tmp_path)
+    disk.forget_old(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"read.bin", "live.tmp", "swept"}
-    jitcache.write(tmp_path / "new.bin", b"payload")
-    assert jitcache.read(tmp_path / "new.bin") == b"payload"
+    disk.write(tmp_path / "new.bin", b"payload")
+    assert disk.read(tmp_path / "new.bin") == b"payload"
     os.utime(tmp_path / "new.bin", (0, 0))
-    assert jitcache.read(tmp_path / "new.bin") == b"payload"
+    assert disk.read(tmp_path / "new.bin") == b"payload"
     assert (tmp_path / "new.bin").stat().st_mtime > 0, "what is read is not forgotten"
-    assert jitcache.read(tmp_path / "absent.bin") is None
+    assert disk.read(tmp_path / "absent.bin") is None
 
 
 # -------------------------------------------------------------------------- numba from inside

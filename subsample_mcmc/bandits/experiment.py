@@ -17,7 +17,7 @@ from subsample_mcmc.bandits.play import Player
 from subsample_mcmc.bandits.strategy import Strategy
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.numerics.digest import content
-from subsample_mcmc.numerics.seeds import root_of
+from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.fingerprint import spelled
 from subsample_mcmc.runs.store.store import replace
 from subsample_mcmc.target.population import whole

@@ -12,10 +12,10 @@ from subsample_mcmc.bandits.identification import Identifications, identificatio
 from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
-from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import as_record
-from subsample_mcmc.numerics.seeds import root_of
 from subsample_mcmc.target.population import prepared, whole
 
 MOST = 100_000_000  # pulls of a run, unless told: equal means would never be told apart

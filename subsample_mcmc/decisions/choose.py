@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.calls import helpful
 from subsample_mcmc.decisions.explain import explanation, rewards_at
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import ENDINGS
 from subsample_mcmc.decisions.rules.rule import Choice as Record
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.errors import CompileError, compile_message
+from subsample_mcmc.errors import CompileError, compile_message, helpful
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_population

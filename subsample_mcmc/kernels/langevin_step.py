@@ -12,7 +12,7 @@ from subsample_mcmc.kernels.gradient import draw_batch
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.kernels.metropolis import in_use
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.noise import fill_normal
+from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.rewards import place
 

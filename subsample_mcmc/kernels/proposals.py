@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import step_size
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.noise import fill_normal
+from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 2.38  # over sqrt(d): the step of a random walk in standard deviations

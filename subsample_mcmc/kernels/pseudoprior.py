@@ -21,7 +21,7 @@ from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.kernels.proposals import distance, gaussians
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.noise import fill_normal, gumbel
+from subsample_mcmc.numerics.random import fill_normal, gumbel
 from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free
 from subsample_mcmc.target.rewards import place
 

@@ -9,7 +9,7 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.decision import fail
 from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.noise import gumbel
+from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.target.rewards import model_sources, place
 
 FIXED, RANDOM, WEIGHTED = range(3)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.calls import warn
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.kernel import Kernel, labelled
 
 SAMPLED = 1_000  # rows in which a column is first looked at

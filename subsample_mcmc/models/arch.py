@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.calls import helpful, warn
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.models import forecasts
 from subsample_mcmc.models import volatility as v
 from subsample_mcmc.models.returns import checked

@@ -26,7 +26,7 @@ from math import log, pi, sqrt
 import numpy as np
 from scipy.special import betaln
 
-from subsample_mcmc.calls import helpful
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.models import families as f
 from subsample_mcmc.models.columns import (
     PIECE,

@@ -1,4 +1,4 @@
-"""Compile, memoise and cache: with compilers.py, all that knows numba from inside.
+"""Compile: with compilers.py and cache.py, all that knows numba from inside.
 
 `jit` compiles a function once per content (see digest.py) and keeps the machine code on disk
 under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
@@ -8,7 +8,6 @@ If numba moves the private names used here, it compiles with what is left.
 """
 
 import hashlib
-import pickle
 import sys
 import sysconfig
 import types as python
@@ -23,7 +22,7 @@ import numpy as np
 
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics import compilers
-from subsample_mcmc.numerics.cache import cache_directory, read, write
+from subsample_mcmc.numerics.cache import ContentCache, cache_directory
 from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
 from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
 
@@ -172,72 +171,3 @@ def forbid_python(made):
 
     if hasattr(made, "_insert") and "no_cpython_wrapper" in KNOWN:
         made._insert, made._compile_for_args = lambda *args: None, refuse
-
-
-# -------------------------------------------------------------------------------------- cache
-def spelled(kind) -> str:
-    """A numba type as text. Its own text for a NamedTuple may leave out what the fields are."""
-    if not isinstance(kind, numba.types.BaseTuple):
-        return str(kind)
-    made = getattr(kind, "instance_class", tuple)
-    items = ",".join(spelled(item) for item in kind)
-    return f"{made.__module__}.{made.__qualname__}{getattr(kind, 'fields', '')}({items})"
-
-
-def rebuilt(target, library, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
-    """What numba's CompileResult._rebuild does, for a draft."""
-    draft = compilers.Draft.read(target, library[0], library[2])
-    return compilers.compiler.compile_result(
-        target_context=target, typing_context=target.typing_context, library=draft,
-        environment=env, entry_point=target.get_executable(draft, fndesc, env), fndesc=fndesc,
-        type_annotation=typeann, signature=signature, objectmode=objectmode, lifted=lifted,
-        reload_init=reload, referenced_envs=envs,
-    )  # fmt: skip
-
-
-class ContentCache(CACHE_BASE or object):
-    """One file per function content and signature."""
-
-    def __init__(self, name, digest):
-        self.name, self.digest = name if name.isidentifier() else "function", digest
-
-    def path(self, signature, target) -> Path | None:
-        kinds = [spelled(kind) for kind in getattr(signature, "args", signature)]
-        text = repr((self.digest, kinds, target.codegen().magic_tuple()))
-        directory = None if " at 0x" in text else cache_directory()  # a function as argument
-        key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return directory / f"{self.name[:40]}-{key}.bin" if directory else None
-
-    def load_overload(self, sig, target_context):
-        """Machine code for a signature, or None; a damaged file is a miss."""
-        path = self.path(sig, target_context)
-        payload = read(path) if path else None
-        if payload is None:
-            return None
-        try:
-            target_context.refresh()
-            content = pickle.loads(payload)
-            if content[0][1] == "bitcode":
-                return rebuilt(target_context, *content)
-            return compilers.compiler.CompileResult._rebuild(target_context, *content)
-        except Exception:  # an unreadable entry must never stop a run: it is compiled anew
-            return None
-
-    def save_overload(self, sig, data):
-        """Keep machine code that does not depend on this process."""
-        path = self.path(sig, data.target_context)
-        if path is None or data.lifted or data.library.has_dynamic_globals:
-            return
-        try:
-            payload = pickle.dumps(data._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
-        except Exception:  # types that cannot be pickled: not cached
-            return
-        write(path, payload)
-
-    @property
-    def cache_path(self):
-        return str(cache_directory())
-
-    def enable(self): ...
-
-    disable = flush = enable

@@ -8,7 +8,7 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from subsample_mcmc.calls import warn
+from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.compose import Cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Kernel, Leaf, check

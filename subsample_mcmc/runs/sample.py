@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.calls import helpful, warn
-from subsample_mcmc.errors import StoreError
+from subsample_mcmc.errors import StoreError, helpful, warn
 from subsample_mcmc.kernels.descriptions import told as text_of
 from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
 from subsample_mcmc.kernels.sparse import warn_of_sparse_columns
 from subsample_mcmc.numerics.progress import quietly
-from subsample_mcmc.numerics.seeds import root_of
+from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.calls import warn
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.records import as_record
 from subsample_mcmc.target.data import (

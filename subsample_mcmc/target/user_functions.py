@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.calls import warn
-from subsample_mcmc.errors import CompileError, SlowMathWarning, unread_field
+from subsample_mcmc.errors import CompileError, SlowMathWarning, unread_field, warn
 from subsample_mcmc.numerics.bytecode import (
     attribute_chains,
     fields_read,

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal, norm
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at, label
 from subsample_mcmc.approx.fit.importance import moments
-from subsample_mcmc.calls import warn
+from subsample_mcmc.errors import warn
 from subsample_mcmc.style import pyplot
 from subsample_mcmc.target.constraints import COORDINATES, ROOTS, SIMPLEX, inside
 from subsample_mcmc.target.population import whole

@@ -26,7 +26,7 @@ from subsample_mcmc.approx.fit.newton import (
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST, quadratic, stencil
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
-from subsample_mcmc.calls import helpful, warn
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_model
 from subsample_mcmc.target.model import must_be_model

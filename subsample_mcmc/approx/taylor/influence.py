@@ -13,8 +13,8 @@ import numpy as np
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
 from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
 from subsample_mcmc.approx.taylor.references import configuration, gathered, used_of, whole_state
-from subsample_mcmc.calls import warn
 from subsample_mcmc.decisions.racing import expected_pulls
+from subsample_mcmc.errors import warn
 from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.rewards import make_trial, model_sources
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.calls import warn
-from subsample_mcmc.errors import CompileError, RewardError, compile_message
+from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.exact_sums import MASK
