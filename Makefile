@@ -50,7 +50,7 @@ pymc:
 	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
 
 pymc-tests: $(MADE)-pymc,test
-	$(BIN)/python -m pytest -n auto tests/test_pymc.py tests/test_indices.py::test_models_of_pymc \
+	$(BIN)/python -m pytest -n auto tests/pymc/test_pymc.py tests/target/test_indices.py::test_models_of_pymc \
 	  "tests/test_architecture.py::test_readme_example_runs[pymc]" \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
@@ -61,7 +61,7 @@ clusters:
 	  CONSTRAINTS=$(wildcard constraints/clusters-py$(VERSION).txt)
 
 clusters-tests: $(MADE)-dask,ray,test
-	$(BIN)/python -m pytest tests/test_clusters.py $(ARGS)
+	$(BIN)/python -m pytest tests/runs/test_clusters.py $(ARGS)
 
 lint: $(MADE)-dev
 	$(BIN)/ruff check .

@@ -151,9 +151,7 @@ def test_only_jit_knows_numba_from_inside(path):
     if path.name in ("jit.py", "compilers.py", "cache.py"):
         return
     inside = {d for d in imported(path) | called(path) if re.match(r"numba\.(core|_|\w+\._)", d)}
-    assert not inside, (
-        f"{name(path)} reaches into numba: {inside}. Only three files may"
-    )
+    assert not inside, f"{name(path)} reaches into numba: {inside}. Only three files may"
     plain = {"numba.njit", "numba.jit", "numba.vectorize", "numba.cfunc"} & called(path)
     assert not plain, f"{name(path)} compiles with {plain}: use subsample_mcmc.numerics.jit.jit"
 

@@ -71,7 +71,7 @@ def test_what_only_looks_like_a_hole_is_taken():
     ):  # fmt: skip
         assert model(both, data={"y": Y, "x": x}).size == 300
     codes = pd.Series(["a", "b", None] * 100).astype("category").cat.codes
-    # Where such a code is an index, the look-up is refused: tests/test_indices.py.
+    # Where such a code is an index, the look-up is refused: tests/target/test_indices.py.
     assert model(both, data={"y": Y, "x": codes}).data.x.min() == -1
 
 

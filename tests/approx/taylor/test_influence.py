@@ -1,0 +1,239 @@
+"""Rows that every decision reads: rare levels and huge covariates must not break delta.
+
+The failure that these tests are about: a level with few rows, whose residuals no mini-batch meets,
+so that a race sees no variance and decides for the polynomial. `outliers=0.0` is the mutant.
+"""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.bins import predictor_cut as predictorcut
+from subsample_mcmc.approx.taylor import influence
+from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST, loud
+from tests.benchmarks.rarecases import Case, kernel_of, model_of
+from tests.helpers.claims import above, at_most
+
+DELTA = 0.001
+FEW = Case("logistic", 10_000, (3,), 0.0, seed=3)  # a level of three zeros
+PLAIN = Case("plain student_t", 3_000, huge="cauchy", seed=2)
+HUGE = Case("student_t", 20_000, huge="carriers", kernel="walk")
+
+
+def decisions(case, steps, **more):
+    """(wrong, audited) of a chain in which every decision is audited."""
+    model = model_of(case)
+    fit = sm.laplace(model)
+    control = sm.Taylor(fit, **more)
+    kernel = kernel_of(case, fit, sm.Racing(delta=DELTA), control)
+    trace = sm.sample(model, kernel, draws=steps, warmup=100, chains=1, seed=1, audit=1.0)
+    stats = trace.stats["beta"]
+    return int(stats["wrong"].sum()), int(stats["audited"].sum())
+
+
+def test_rare_levels_do_not_break_delta():
+    wrong, audited = decisions(FEW, 2_000)
+    assert audited == 2_000
+    at_most(wrong, audited, DELTA)
+
+
+def test_without_the_rows_that_matter_they_do():
+    """The mutant, and what all chains did before: the test above has power."""
+    wrong, audited = decisions(FEW, 2_000, outliers=0.0)
+    above(wrong, audited, DELTA, alarm=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [PLAIN, HUGE], ids=lambda case: case.name)
+def test_huge_covariates_do_not_break_delta(case):
+    wrong, audited = decisions(case, 4_000)
+    at_most(wrong, audited, DELTA)
+
+
+def test_rare_levels_do_not_break_bins(monkeypatch):
+    """Their rows leave the bins that they were in; without a look at that, the mutant, it is 3%."""
+    case = Case("logistic", 20_000, (17,), 0.06)
+    model = model_of(case)
+    fit, rare = sm.laplace(model), set(np.flatnonzero(model.data.x[:, 5]))
+
+    def wrong_of(control):
+        kernel = kernel_of(case, fit, sm.Racing(delta=DELTA), control)
+        trace = sm.sample(model, kernel, draws=2_000, warmup=100, chains=1, seed=1, audit=1.0)
+        return int(trace.stats["beta"]["wrong"].sum())
+
+    # Of a dict of values there is no covariance: the curvature at each coordinate serves.
+    for given in (fit, dict(fit.state)):
+        assert rare <= set(sm.Bins(fit=given).always_read(model))
+    at_most(wrong_of(sm.Bins(fit=fit)), 2_000, DELTA)
+    monkeypatch.setattr(predictorcut, "AWAY", 0.0)
+    above(wrong_of(sm.Bins(fit=fit)), 2_000, DELTA, alarm=1e-4)
+
+
+def test_the_rows_of_a_rare_level_are_among_those_read():
+    for family in ("logistic", "plain logistic"):
+        case = Case(family, 20_000, (3, 17), 0.0)
+        model = model_of(case)
+        always = sm.Taylor(sm.laplace(model)).always_read(model)
+        rare = np.flatnonzero(model.data.x[:, 5:].any(axis=1))
+        assert len(rare) == sum(case.counts)
+        assert set(rare) <= set(always)
+        assert len(always) <= 100
+
+
+def scale_model(case):
+    """A likelihood of two predictors whose remainders have no bound: its scores are looked up."""
+    x, y = case.draw()
+    return sm.models.glm.student_t(x, y, nu=4.0, sigma=None)
+
+
+def test_predictors_without_a_bound_are_looked_at_where_they_may_come_to():
+    model = scale_model(Case("student_t", 20_000, huge="carriers"))
+    assert not sm.Taylor(sm.laplace(model)).proved(model)
+    always = sm.Taylor(sm.laplace(model)).always_read(model)
+    assert set(np.flatnonzero(model.data.x[:, 5])) <= set(always)
+    assert len(always) <= 200
+
+
+def test_where_no_row_stands_out_none_is_read_always():
+    for case in (Case("logistic", 50_000), Case("student_t", 20_000)):
+        model = model_of(case)
+        assert len(sm.Taylor(sm.laplace(model)).always_read(model)) == 0
+    model = model_of(Case("plain student_t", 20_000))  # a few by their own tails
+    assert len(sm.Taylor(sm.laplace(model)).always_read(model)) < 20
+
+
+def test_a_share_is_a_share():
+    model = model_of(FEW)
+    fit = sm.laplace(model)
+    assert len(sm.Taylor(fit, outliers=0.01).always_read(model)) == 100
+    assert len(sm.Taylor(fit, outliers=0.0).always_read(model)) == 0
+
+
+# --------------------------------------------------------------------------------- which are loud
+SIZE = 10_000
+LIMIT = LOUD * BATCH / SIZE
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Without the rows that are read because it pays."""
+    monkeypatch.setattr(influence, "cheapest", lambda scores: 0.0)
+
+
+def test_rows_below_the_limit_are_not_loud(rng):
+    assert len(loud(rng.random(SIZE) * LIMIT)) == 0
+
+
+@pytest.mark.parametrize("size", [3.0 * LIMIT, 0.5, 1e25, np.inf])
+def test_planted_rows_are_found(rng, alone, size):
+    scores = (0.01 * LIMIT * rng.random(SIZE)).astype(np.float32)
+    scores[[3, 77, 5_000]] = size
+    assert loud(scores).tolist() == [3, 77, 5_000]
+    scores[[4, 78]] = 2.0 * LIMIT, 30.0
+    assert {3, 77, 78, 5_000} <= set(loud(scores)) <= {3, 4, 77, 78, 5_000}
+
+
+def test_rows_that_all_are_alike_are_not_loud(rng, alone):
+    """However large: every batch shows them."""
+    assert len(loud(100.0 * LIMIT * (1.0 + rng.random(SIZE)))) == 0
+    scores = np.where(rng.random(SIZE) < 0.1, 100.0 * LIMIT, 0.0)  # six rows of each batch
+    assert len(loud(scores)) == 0
+
+
+def test_where_many_cannot_be_scored_none_is_an_exception(alone):
+    scores = np.full(SIZE, 1e-9)
+    scores[: int(MOST * SIZE)] = np.inf
+    assert len(loud(scores)) == int(MOST * SIZE)
+    scores[: int(MOST * SIZE) + 1] = np.inf
+    assert len(loud(scores)) == 0
+
+
+def test_more_are_read_where_that_pays():
+    """A tenth of all rows, of a nat each: no race tells these from others."""
+    scores = np.full(SIZE, 1e-9)
+    scores[: SIZE // 10] = 1.0
+    assert len(loud(scores)) == SIZE // 10
+
+
+def test_few_rows_are_read_whole_anyway():
+    assert len(loud(np.full(2 * BATCH, np.inf))) == 0
+
+
+# ------------------------------------------------------------------------- what is looked along
+def free_nu(state, data, n):
+    """Normal data, so that the posterior of nu is very wide: three deviations are off its end."""
+    nu = state.nu[0]
+    z = data.y[n] - state.mu[0]
+    return (
+        math.lgamma(0.5 * nu + 0.5)
+        - math.lgamma(0.5 * nu)
+        - 0.5 * sm.log(nu)
+        - (0.5 * nu + 0.5) * sm.log1p(z * z / nu)
+    )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_lines_stay_where_parameters_may_be(known):
+    """Of a fit in its free coordinates; of a mere point in the parameters themselves."""
+    y = np.random.default_rng(0).standard_normal(5_000)
+    model = sm.Model(
+        free_nu, {"y": y}, {"mu": 0.0, "nu": 20.0}, lambda state: -0.05 * state.nu[0],
+        constraints={"nu": sm.positive},
+    )  # fmt: skip
+    fit = sm.laplace(model)
+    control = sm.Taylor(fit if known else fit.state)
+    assert len(control.always_read(model)) <= 0.03 * len(y)
+
+
+def with_large(state, data, n):
+    z = data.y[n] - state.mu[0] * (data.large[n] if state.k[0] == 1 else 1.0)
+    return -2.5 * sm.log1p(0.25 * z * z)
+
+
+def test_every_configuration_is_looked_at():
+    """A row that counts for one value of k alone, which the fit does not hold."""
+
+    y = np.random.default_rng(0).standard_t(4, 5_000) + 1.0
+    large = np.ones(5_000)
+    large[17] = y[17] = 500.0
+    model = sm.Model(with_large, {"y": y, "large": large}, {"mu": 1.0, "k": 0}, support={"k": 2})
+    control = sm.Taylor(sm.laplace(model))
+    assert 17 in control.always_read(model)
+    copied = pickle.loads(pickle.dumps(control))
+    assert np.array_equal(copied.always_read(model), control.always_read(model))
+
+
+# ------------------------------------------------------------------- races without control variate
+def warned(x, kernel=None, **more):
+    """Warnings of a short chain on a column."""
+    y = np.random.default_rng(1).standard_normal(len(x))
+
+    def log_likelihood(state, data, n):
+        z = data.y[n] - state.b[0] * data.x[n]
+        return -0.5 * z * z
+
+    model = sm.Model(log_likelihood, {"x": x, "y": y}, {"b": 0.0})
+    kernel = kernel or sm.Metropolis("b", **more)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sm.sample(model, kernel, draws=2, warmup=2, chains=1, seed=1, progress=False)
+    return [w for w in told if "in all but" in str(w.message)]
+
+
+def test_a_column_that_is_almost_constant_is_told():
+    x = np.zeros(20_000)
+    x[[5, 500, 5_000]] = 1.0
+    (told,) = warned(x)
+    assert "kernel b: data.x[n] is 0 in all but 3 of 20,000 rows" in str(told.message)
+    assert told.filename == __file__
+    assert warned(x, selector=sm.Exact()) == []
+
+
+def test_other_columns_are_not_told(rng):
+    assert warned(np.ones(20_000)) == []
+    assert warned((rng.random(20_000) < 0.1).astype(float)) == []
+    assert warned(rng.standard_normal(20_000)) == []

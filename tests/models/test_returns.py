@@ -1,0 +1,184 @@
+"""Bars to returns: what is read, dropped, rescaled and refused, with its times."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from subsample_mcmc.models.arch import ARCH
+from subsample_mcmc.models.returns import (
+    checked,
+    log_returns,
+    read_bars,
+    standardised,
+)
+
+NIFTY = Path(__file__).resolve().parents[3] / "shared" / "data" / "nifty50_intraday"
+LINES = [
+    "datetime,open,close",
+    "2016-01-04 09:20,1,100.0",
+    "2016-01-04 09:25,1,101.0",
+    "2016-01-04 09:30,1,100.5",
+    "2016-01-05 09:20,1,104.0",
+    "2016-01-05 09:25,1,103.0",
+    "2016-01-05 09:35,1,103.5",
+]
+CLOSE = np.array([100.0, 101.0, 100.5, 104.0, 103.0, 103.5])
+ALL = np.diff(np.log(CLOSE))
+
+
+def written(path, lines):
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def bars(tmp_path):
+    return read_bars(written(tmp_path / "bars.csv", LINES))
+
+
+# --------------------------------------------------------------------------------------- bars
+def test_bars_are_read(bars):
+    assert list(bars.columns) == ["time", "close"]
+    np.testing.assert_array_equal(bars["close"], CLOSE)
+    assert bars["time"].iloc[-1] == pd.Timestamp("2016-01-05 09:35")
+
+
+def test_compressed_bars_of_two_columns_of_time(tmp_path, bars):
+    lines = ["Close , DATE,time", *(f"{x.split(',')[2]},{x[:10]},{x[11:16]}" for x in LINES[1:])]
+    path = tmp_path / "bars.csv.gz"
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n\n")  # an empty line at the end is no bar
+    pd.testing.assert_frame_equal(read_bars(path), bars)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "message"),
+    [
+        (0, "date,open,close", r"columns \['date', 'open', 'close'\]: give `datetime`"),
+        (0, "datetime,open,last", "`close`, named in the first line"),
+        (2, "2016-01-04 09:25,1,n/a", "2016-01-04 09:25:00: missing, not a number"),
+        (2, "2016-01-04 09:25,1,12x", "2016-01-04 09:25:00: missing, not a number"),
+        (2, "2016-01-04 09:25,1,", "2016-01-04 09:25:00: missing, not a number"),
+        (3, "2016-01-04 09:30,1,-1.0", "2016-01-04 09:30:00: .* not positive: 1 of 6 prices"),
+        (3, "2016-01-04 09:30,1,0.0", "not positive"),
+        (3, "2016-01-04 09:30,1,inf", "not a number"),
+        (3, "2016-01-04 09:25,1,100.0", r"2016-01-04 09:25:00: repeats .*\(1 bars\)"),
+        (3, "2016-01-04 09:10,1,100.0", "2016-01-04 09:10:00: .* or precedes it"),
+        (3, "yesterday,1,100.0", "line 4: 'yesterday' is no time"),
+        (1, "yesterday,1,100.0", "'yesterday' is no time"),
+        (3, ",1,100.0", "line 4: nan is no time"),
+    ],
+)
+def test_refused_bars(tmp_path, line, text, message):
+    lines = LINES.copy()
+    lines[line] = text
+    with pytest.raises(ValueError, match=message):
+        read_bars(written(tmp_path / "bars.csv", lines))
+
+
+def test_many_wrong_prices_are_abridged(tmp_path):
+    lines = [line.rsplit(",", 1)[0] + ",0" for line in LINES[1:]]
+    with pytest.raises(ValueError, match=r"09:25:00, \.\.\.: .* 6 of 6 prices"):
+        read_bars(written(tmp_path / "bars.csv", [LINES[0], *lines]))
+
+
+# ------------------------------------------------------------------------------------ returns
+def test_overnight_returns_are_dropped(bars):
+    found = log_returns(bars)
+    np.testing.assert_array_equal(found.values, ALL[[0, 1, 3, 4]])
+    np.testing.assert_array_equal(np.asarray(found), found.values)
+    assert len(found) == 4 and found.overnight == 1 and len(found.times) == 4
+    assert "1 overnight returns dropped" in str(found) and "1 gaps within days" in str(found)
+    gap = found.gaps.iloc[0]
+    assert (gap["after"].minute, gap["before"].minute) == (25, 35)
+
+
+def test_overnight_returns_are_rescaled(bars):
+    found = log_returns(bars, overnight="rescale")
+    day = np.mean(ALL[[0, 1, 3, 4]] ** 2)
+    assert found.values[2] ** 2 == pytest.approx(day) and found.values[2] > 0.0
+    np.testing.assert_array_equal(found.values[[0, 1, 3, 4]], ALL[[0, 1, 3, 4]])
+    assert found.scale == pytest.approx(np.sqrt(day) / ALL[2])
+    assert "multiplied by" in str(found)
+
+
+def test_overnight_returns_are_kept(bars):
+    found = log_returns(bars, overnight="keep")
+    np.testing.assert_array_equal(found.values, ALL)
+    assert "kept as they are" in str(found)
+
+
+def test_prices_without_times():
+    found = log_returns(CLOSE)
+    np.testing.assert_array_equal(found.values, ALL)
+    assert "without times" in str(found)
+
+
+def test_prices_with_times(bars):
+    found = log_returns(CLOSE, times=bars["time"])
+    np.testing.assert_array_equal(found.values, log_returns(bars).values)
+
+
+def test_daily_prices():
+    times = pd.date_range("2016-01-01", periods=len(CLOSE))
+    with pytest.raises(ValueError, match=r'each of 6 bars is of another day.*overnight="keep"'):
+        log_returns(CLOSE, times)
+    np.testing.assert_array_equal(log_returns(CLOSE, times, overnight="keep").values, ALL)
+
+
+@pytest.mark.parametrize(
+    ("prices", "options", "message"),
+    [
+        (CLOSE, {"overnight": "ignore"}, "overnight='ignore': give one of drop, rescale, keep"),
+        (CLOSE[:1], {}, "give a series of two or more"),
+        (-CLOSE, {}, r"row 0, row 1, .*not positive"),
+        (CLOSE, {"times": pd.date_range("2016", periods=3)}, "3 times for 6 prices"),
+        (CLOSE, {"times": [*pd.date_range("2016", periods=5), pd.NaT]}, "row 5 has no time"),
+    ],
+)
+def test_refused_prices(prices, options, message):
+    with pytest.raises(ValueError, match=message):
+        log_returns(prices, **options)
+
+
+def test_standardised(rng):
+    x = 3.0 + 2.0 * rng.standard_normal(500)
+    values, mean, sd = standardised(x)
+    assert (mean, sd) == (x.mean(), x.std())
+    assert values.mean() == pytest.approx(0.0, abs=1e-14) and values.std() == pytest.approx(1.0)
+    np.testing.assert_allclose(values * sd + mean, x)
+    np.testing.assert_array_equal(checked(pd.Series(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("returns", "message"),
+    [
+        (CLOSE, "look like prices"),
+        ([0.0, 1.0, np.nan], r"returns\[2\] is nan"),
+        ([1.0, 1.0, 1.0], "nothing to model"),
+        ([0.0] * 5 + [1.0] * 5 + [-1.0], "45% of the returns are exactly 0"),
+        ([[1.0, 2.0]], "give one series"),
+        ([], "give one series"),
+    ],
+)
+def test_standardised_refuses(returns, message):
+    with pytest.raises(ValueError, match=message):
+        standardised(returns)
+
+
+# ----------------------------------------------------------------------------------- real data
+@pytest.mark.skipif(not NIFTY.exists(), reason=f"the NIFTY bars are not at {NIFTY}")
+def test_nifty_bars_of_2016():
+    bars = read_bars(NIFTY / "nifty50_5min_2013-01_2016-09.csv.gz")
+    assert len(bars) == 69_113 and len(log_returns(bars)) == 68_191
+    returns = log_returns(bars[bars["time"] >= "2016"])
+    assert len(returns) == 13_672 and len(returns.gaps) == 0
+    values, _, _ = standardised(returns)
+    assert np.mean(values**4) == pytest.approx(12.2, abs=0.05)
+    x = values**2 - 1.0
+    for lag, wanted in [(1, 0.307), (5, 0.291), (30, 0.048)]:
+        assert np.mean(x[lag:] * x[:-lag]) / np.mean(x * x) == pytest.approx(wanted, abs=2e-3)
+    assert ARCH(values).size == 13_642

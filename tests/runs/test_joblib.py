@@ -1,0 +1,198 @@
+"""Chains as tasks of a joblib backend: the same draws, wherever they are made."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs import backends
+from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs.store import store
+from tests.helpers import runs
+from tests.helpers.runs import resumed
+
+
+def test_models_and_kernels_pickle():
+    model = runs.model(touches={"k": ([0, runs.N], np.arange(runs.N))})
+    model.compiled  # noqa: B018, machine code stays behind
+    again, kernel = pickle.loads(pickle.dumps((model, runs.kernel())))
+    assert again.fingerprints() == model.fingerprints() and kernel.text() == runs.kernel().text()
+    for mine, theirs in zip(again.data, model.data, strict=True):
+        assert np.array_equal(mine, theirs)
+        assert not (isinstance(mine, np.ndarray) and mine.flags.writeable)
+    assert again.ints.tolist() == model.ints.tolist() and not again.floats.flags.writeable
+    assert not again.variables["k"].touches[0].flags.writeable
+
+
+def test_without_joblib(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    for call in (runs.run, resumed):
+        with pytest.raises(ImportError, match="parallel='loky' needs joblib: pip install joblib"):
+            call(*([tmp_path / "none.nc"] if call is resumed else []), parallel="loky")
+    with pytest.raises(ImportError, match="needs joblib"):
+        runs.run(parallel="loky", store=tmp_path / "run.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backend_that_joblib_does_not_know(tmp_path):
+    pytest.importorskip("joblib")
+    with pytest.raises(ValueError, match="nonsense"):
+        runs.run(parallel="nonsense", store=tmp_path / "run.nc")
+    assert not list(tmp_path.iterdir())
+
+
+# joblib's threads run tasks in this process, where they can be made short.
+@pytest.fixture
+def short(monkeypatch):
+    """Tasks of a tenth of what they are to do."""
+    pytest.importorskip("joblib")
+    monkeypatch.setattr(team, "TASK_SECONDS", -1.0)
+    monkeypatch.setattr(team, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(team, "_programs", {})
+    rounds = []
+    look = team.Team.look
+
+    def looking(self, bars):
+        rounds.append([m.drawn for m in self.members])
+        look(self, bars)
+
+    monkeypatch.setattr(team.Team, "look", looking)
+    return rounds
+
+
+def test_many_tasks_draw_the_same(short, tmp_path):
+    whole, more = runs.run(10, 5), {"parallel": "threading", "cores": 2}
+    short.clear()
+    assert runs.same(runs.run(10, 5, **more), whole)
+    assert len(short) > 10  # rounds of tasks
+    stored = runs.run(10, 5, store=tmp_path / "run.nc", **more)
+    assert runs.same(stored, whole) and runs.same_states(stored, whole)
+    assert runs.same(resumed(tmp_path / "run.nc", 20, **more), runs.run(20, 5))
+    assert runs.same(resumed(tmp_path / "run.nc", 30), runs.run(30, 5))
+
+
+def test_ctrl_c_between_tasks(short, tmp_path, monkeypatch):
+    look, pressed = team.Team.look, []
+
+    def looking(self, bars):
+        look(self, bars)
+        if not pressed and self.members[0].drawn >= 4:
+            pressed.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(team.Team, "look", looking)
+    path = tmp_path / "run.nc"
+    trace = runs.run(10, 5, parallel="threading", store=path)
+    assert trace.interrupted and 4 <= trace.shape[1] < 10
+    assert runs.same(resumed(path), runs.run(10, 5))
+
+
+@pytest.mark.filterwarnings("ignore:warmup=0")
+def test_a_bad_number_in_a_task(short, tmp_path):
+    model = runs.model(data=runs.data(limit=0.45))
+    errors = []
+    for more in ({}, {"parallel": "threading"}):
+        with pytest.raises(sm.RewardError) as caught:
+            runs.run(20_000, 0, chains=1, model=model, store=tmp_path / f"{len(errors)}", **more)
+        errors.append(caught.value)
+    assert str(errors[0]) == str(errors[1])
+    assert runs.same(errors[0].trace, errors[1].trace)
+    assert runs.same_states(errors[0].trace, errors[1].trace)
+
+
+SCRIPT = """
+import numpy as np
+import subsample_mcmc as sm
+from tests.helpers import runs
+
+def log_likelihood(state, data, n):
+    z = data.y[n] - state.mu[0]
+    return -0.5 * z * z
+
+@sm.kernel(writes="mu")
+def walk(rng, state, data):
+    state.mu[0] += rng.normal()
+
+def model(first):
+    return sm.Model(log_likelihood, {"y": np.linspace(-1.0, 2.0, 200)}, {"mu": first})
+
+def run(first, kernel, **more):
+    return sm.sample(model(first), kernel, 20, 10, chains=2, seed=3, progress=False, **more)
+
+if __name__ == "__main__":
+    there = {"parallel": "loky", "cores": 2}
+    decided = sm.Metropolis("mu", selector=sm.Exact())
+    for first, kernel in ((0.1, decided), (5.0, decided), (0.1, walk)):  # in the same workers
+        here = run(first, kernel)
+        assert runs.same(run(first, kernel, **there), here), (first, kernel)
+    run(0.1, walk, store="run.nc", **there)
+    assert runs.same(sm.load("run.nc"), here)
+    more = sm.resume("run.nc", model(0.1), walk, draws=30, progress=False, **there)
+    assert runs.same(more, sm.sample(model(0.1), walk, 30, 10, 2, seed=3, progress=False))
+    print("all equal")
+"""
+
+
+@pytest.mark.slow
+def test_workers_of_a_script(tmp_path):
+    pytest.importorskip("joblib")
+    done = runs.run_script(tmp_path, SCRIPT)
+    assert done.returncode == 0 and done.stdout == "all equal\n", done.stdout + done.stderr
+    assert not done.stderr
+    assert store.peek(tmp_path / "run.nc").finished
+
+
+# ----------------------------------------------------------------------------- how a model travels
+@pytest.mark.parametrize(("name", "needed"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_library_that_is_not_there(name, needed, monkeypatch, tmp_path):
+    pytest.importorskip("joblib")
+    monkeypatch.setitem(sys.modules, needed, None)
+    monkeypatch.setitem(sys.modules, "ray.util.joblib", None)
+    with pytest.raises(
+        ImportError, match=rf"needs {needed}, .*pip install 'subsample-mcmc\[{name}"
+    ):
+        runs.run(parallel=name, store=tmp_path / "run.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_name_of_a_backend_is_a_text():
+    pytest.importorskip("joblib")
+    with pytest.raises(TypeError, match="parallel=4: give the name of a joblib backend"):
+        runs.run(parallel=4)
+
+
+def test_a_file_holds_arrays_once_and_names_those_in_files(tmp_path):
+    pytest.importorskip("joblib")
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", rng.normal(size=(50_000, 2)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    x.flags.writeable = False
+    given = {
+        "y": rng.normal(size=50_000), "x": x, "part": x[100:], "again": x[::2].T,
+        "few": np.arange(9), "row": x[7:9][1], "view": x.view(np.ndarray)[...][30:],
+    }  # fmt: skip
+    given["y"].flags.writeable = False
+    given["table"] = np.ones((300, 300), order="F")
+    filed = backends.filed(given, str(tmp_path / "run"))
+    assert (tmp_path / "run").stat().st_size < 400_000 + 720_000 + 400_000 + 4_000
+    made = filed.open()
+    (tmp_path / "run").unlink()  # pages stay as long as they are in use
+    for key, value in given.items():
+        assert np.array_equal(made[key], value) and made[key].dtype == value.dtype, key
+        assert made[key].flags.f_contiguous == value.flags.f_contiguous, key
+    assert isinstance(made["x"], np.memmap) and isinstance(made["part"], np.memmap)
+    assert not made["y"].flags.writeable and made["few"].flags.writeable
+    made["table"][0, 0] = 2.0  # a page of one's own
+    assert given["table"][0, 0] == 1.0
+
+
+@pytest.mark.slow
+def test_processes_get_the_model_once(monkeypatch):
+    pytest.importorskip("joblib")
+    pickles, reduce = [], sm.Model.__reduce__
+    monkeypatch.setattr(sm.Model, "__reduce__", lambda self: pickles.append(1) or reduce(self))
+    monkeypatch.setattr(team, "TASK_SECONDS", 0.0)
+    here, there = (runs.run(20, 10, 4, **more) for more in ({}, {"parallel": "loky", "cores": 2}))
+    assert runs.same(here, there) and len(pickles) == 1

@@ -1,0 +1,199 @@
+"""The page of a run: it needs nothing else, says what the report says, and escapes names."""
+
+import base64
+import logging
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from subsample_mcmc.runs.views import html_page as pages
+from subsample_mcmc.runs.views.html_page import page
+from tests.runs.test_trace import made
+
+NASTY = "<script>alert('a & b')</script>"
+VOID = {"meta", "img", "link", "br", "hr"}
+
+
+class Read(HTMLParser):
+    """Tables as lists of texts, headings, pictures; what is opened must be closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tables, self.pictures, self.titles, self.items = [], [], [], [], []
+        self.tags = set()
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in {"td", "th"}:
+            self.tables[-1][-1].append("")
+        elif tag == "img":
+            self.pictures.append(dict(attrs))
+        elif tag in {"h1", "h2"}:
+            self.titles.append("")
+        elif tag == "li":
+            self.items.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in {"td", "th"}:
+            self.tables[-1][-1][-1] += data
+        elif self.open and self.open[-1] in {"h1", "h2"}:
+            self.titles[-1] += data
+        elif self.open and self.open[-1] == "li":
+            self.items[-1] += data
+
+
+def run(rng, kernel="g", block="theta", **meta):
+    racing = {
+        "steps": 1, "decisions": 1, "pulls": 50, "everything": 400, "accepted": 1, "early": 1,
+        "raced": 1, "audited": 1, "margin": rng.gamma(1.0, 5.0, (4, 200)), "variance": 2.0,
+    }  # fmt: skip
+    draws = {block: rng.normal(size=(4, 200)), "k": rng.integers(0, 3, size=(4, 200, 2))}
+    return made(draws, {kernel: racing}, {kernel: {"note": "it is a note."}}, **meta)
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return run(np.random.default_rng(8))
+
+
+@pytest.fixture(scope="module")
+def text(trace):
+    return page(trace)
+
+
+@pytest.fixture(scope="module")
+def found(text):
+    return Read(text)
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """As if matplotlib were not installed: what is not about pictures is quicker so."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+
+def test_it_needs_nothing_else(text, found):
+    assert text.startswith("<!DOCTYPE html>") and 'name="viewport"' in text
+    assert not found.tags & {"script", "link", "iframe", "object"}
+    assert not re.search(r"https?:|url\(|@import", re.sub(r"base64,[^\"]+", "", text))
+    for picture in found.pictures:
+        head, data = picture["src"].split(",")
+        assert head == "data:image/png;base64" and picture["alt"]
+        assert base64.b64decode(data).startswith(b"\x89PNG\r\n")
+    assert len(found.pictures) == 6 + 3  # the panels of trace.plot; theta, k[0] and k[1]
+
+
+def test_it_says_how_the_run_was_made(found):
+    made_by = dict(found.tables[0])
+    assert made_by["draws"] == "200 in each of 4 chains" and made_by["guarantee"] == "asymptotic"
+    assert made_by["seed"] == str(2**100) and made_by["audited"] == "1% of decisions"
+    assert made_by["warm-up"] == "10 steps, not kept" and made_by["subsample_mcmc"] == "0.1.0"
+    assert "of a planned" not in made_by
+
+
+@pytest.mark.usefixtures("bare")
+def test_an_unfinished_run_says_so(rng):
+    assert dict(Read(page(run(rng, draws=5000))).tables[0])["of a planned"] == "5,000"
+
+
+def test_it_says_what_the_report_says(trace, found):
+    report = trace.report()
+    assert found.tables[1] == report._cells()
+    assert ["audited", "800"] in found.tables[1]
+    assert found.items == report.warnings + report.notes
+    assert "g: it is a note." in found.items
+    assert set(found.titles) >= {"A run of g", "Kernels", "Report", "Summary", "Draws"}
+
+
+def test_names_are_shown_as_they_are(rng):
+    trace = run(rng, NASTY, "<i>&$x$", describe=f"Gibbs({NASTY!r})")
+    text = page(trace)
+    found = Read(text)
+    assert not found.tags & {"script", "i"}
+    assert found.titles[0] == f"A run of {NASTY}"
+    assert found.tables[1][0] == ["", NASTY]
+    assert found.tables[2][1][0] == "<i>&$x$"
+    assert [picture["alt"] for picture in found.pictures][-3] == "<i>&$x$"
+
+
+def test_the_summary_is_that_of_arviz(trace, found):
+    head, *rows = found.tables[2]
+    assert [row[0] for row in rows] == ["theta", "k[0]", "k[1]"]
+    means = [float(row[head.index("mean")]) for row in rows]
+    draws = [trace.draws["theta"], trace.draws["k"][..., 0], trace.draws["k"][..., 1]]
+    np.testing.assert_allclose(means, [values.mean() for values in draws], atol=0.01)
+    bulk = float(rows[0][head.index("ess_bulk")])
+    assert bulk == pytest.approx(trace.mixing("theta").ess, abs=1.0)
+
+
+def test_wide_blocks_are_cut(rng):
+    draws = {"wide": rng.normal(size=(2, 100, 1000)), "last": rng.normal(size=(2, 100))}
+    text = page(made(draws, {"g": {}}))
+    found = Read(text)
+    assert len(found.tables[2]) == 1 + pages.MOST_ROWS
+    assert found.tables[2][-1][0] == "wide[49]"
+    shown = [picture["alt"] for picture in found.pictures][1:]  # after ESS per second
+    assert shown == ["wide[0]", "wide[1]", "wide[2]", "wide[3]", "last"]
+    assert "The first 50 components" in text
+
+
+@pytest.mark.usefixtures("bare")
+def test_labels_of_clusters_have_no_means(rng):
+    draws = {"last": rng.normal(size=(2, 100))}
+    labels = {"y": rng.integers(0, 5, size=(2, 100, 10))}
+    assert "y[0]" in page(made(draws | labels, {"g": {}}))
+    trace = made(draws | labels, {"g": {}, "p": {}}, {"p": {"labels": True, "writes": ["y"]}})
+    assert "y[0]" not in page(trace)
+
+
+def test_runs_that_are_hardly_any(rng, caplog, capfd):
+    with caplog.at_level(logging.DEBUG, "arviz"):
+        for shape in ((1, 100), (2, 3), (1, 1), (1, 0)):
+            draws = {"a": np.ones(shape), "k": np.ones((*shape, 2), dtype=int)}
+            Read(page(made(draws, {"g": {"decisions": 1, "raced": 1, "everything": 1}})))
+        bad = {"a": np.full((2, 100), np.nan), "none": np.zeros((2, 100, 0))}
+        assert "a: it has draws that are not finite" in "".join(
+            Read(page(made(bad, {"g": {}}))).items
+        )
+    assert capfd.readouterr() == ("", "") and not caplog.records
+    assert not logging.getLogger("arviz").disabled
+
+
+def test_without_matplotlib_it_has_no_pictures_and_says_so(trace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    text = page(trace)
+    assert (
+        "pip install &#x27;subsample-mcmc[plots]&#x27;" in text or "subsample-mcmc[plots]" in text
+    )
+    found = Read(text)
+    assert not found.pictures and found.tables[1] == trace.report()._cells()
+
+
+def test_it_is_written_and_the_same_every_time(trace, text, tmp_path):
+    path = tmp_path / "run.html"
+    assert trace.to_html(path) == path.read_text(encoding="utf-8") == text
+
+
+def test_bins_of_whole_numbers_are_even(rng):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    for high in (1, 5, 39, 40, 95, 1000):
+        values = np.arange(2 * (high + 1)).reshape(2, high + 1) % (high + 1)
+        beside = pages.pictured(figure, "k", values).axes[1]
+        whole = [bar for bar in beside.patches if bar.get_y() + bar.get_height() < high]
+        assert len({round(bar.get_width(), 12) for bar in whole}) <= 1
+        assert sum(bar.get_width() for bar in beside.patches) == pytest.approx(1.0)

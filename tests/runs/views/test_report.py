@@ -1,0 +1,398 @@
+"""The report: numbers that follow from counts, and each warning, given and withheld."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs.views.report import clopper_pearson
+from tests.runs.test_trace import made
+
+DRAWS = 1000  # of each of 4 chains: 4000 in all
+RACING = {
+    "steps": 1, "decisions": 2, "pulls": 100, "everything": 2000, "rounds": 4, "early": 2,
+    "raced": 2,
+}  # fmt: skip
+
+
+def spread(total):
+    """Counts per chain and draw that sum to `total`."""
+    counts = np.zeros(4 * DRAWS, dtype=np.int64)
+    counts[:] = total // counts.size
+    counts[: total % counts.size] += 1
+    return counts.reshape(4, DRAWS)
+
+
+def counted(**totals):
+    """RACING with some totals over the run."""
+    return RACING | {f: spread(t) if isinstance(t, int) else t / 4000 for f, t in totals.items()}
+
+
+@pytest.fixture
+def theta(rng):
+    return {"theta": rng.normal(size=(4, DRAWS, 2))}
+
+
+@pytest.fixture
+def report(theta):
+    """The report of one kernel, given its counts, its entry in meta, and the rest of meta."""
+
+    def build(stats, kernel=None, blocks=None, **meta):
+        return made(blocks or theta, {"g": stats}, {"g": kernel or {}}, **meta).report()
+
+    return build
+
+
+def says(report, text):
+    return [w for w in report.warnings if text in w]
+
+
+# ----------------------------------------------------------------------------------- numbers
+def test_clopper_pearson():
+    assert clopper_pearson(0, 2995) == (0.0, pytest.approx(1 - 0.05 ** (1 / 2995)))
+    assert clopper_pearson(0, 2995)[1] == pytest.approx(0.001, rel=1e-3)
+    assert clopper_pearson(5, 5) == (pytest.approx(0.05 ** (1 / 5)), 1.0)
+    # 3 of 20: the bounds at which 3 or more, and 3 or fewer, have probability .05.
+    from scipy.stats import binom
+
+    lower, upper = clopper_pearson(3, 20)
+    assert binom.sf(2, 20, lower) == pytest.approx(0.05)
+    assert binom.cdf(3, 20, upper) == pytest.approx(0.05)
+    assert np.isnan(clopper_pearson(0, 0)).all()
+
+
+def test_a_row_follows_from_counts(report):
+    counts = counted(
+        accepted=2000, audited=400, wrong=4, regret=6.0, margin=800.0, skewness=600.0,
+        raced=6000, retreated=1600, alone=400,
+    )  # fmt: skip
+    (row,) = report(counts).rows
+    expected = {
+        "kernel": "g", "steps": 4000, "decisions": 8000, "decisions_per_draw": 2.0,
+        "accepted": 0.25, "read": 0.05, "pulls_per_draw": 100.0, "alone": 0.05, "exact": 0.0,
+        "raced": 0.75, "exhausted": 0.0, "retreated": 0.2, "audited": 400, "wrong": 4,
+        "error": 0.01, "regret_wrong": 1.5, "regret_audited": 0.015, "margin": 2.0,
+        "skewness": 1.5, "capped": 0.0,
+    }  # fmt: skip
+    for key, value in expected.items():
+        assert row[key] == pytest.approx(value), key
+    assert (row["error_lower"], row["error_upper"]) == clopper_pearson(4, 400)
+    assert row["error_per_draw"] == pytest.approx(2 * row["error_upper"])
+    assert row["iat"] == pytest.approx(4000 / row["ess"])
+    assert row["bias_scale"] == pytest.approx(row["error_per_draw"] * max(1, row["iat"]))
+    assert row["ess_per_million"] == pytest.approx(row["ess"] / 0.4)
+    assert row["ess_per_second"] == pytest.approx(row["ess"] / 10)
+
+
+def test_gradients_count_as_reading(report):
+    (row,) = report({"steps": 1, "gradients": 100}).rows
+    assert row["ess_per_million"] == pytest.approx(row["ess"] / 0.4)
+    assert np.isnan([row["read"], row["accepted"], row["error"], row["bias_scale"]]).all()
+
+
+def test_only_decisions_that_stop_early_can_err(report):
+    """Few audits, none wrong: the rate is at most the share of decisions that dropped an arm."""
+    bound = clopper_pearson(0, 400)[1]
+    for early in (0, 8):
+        (row,) = report(counted(audited=400, early=early)).rows
+        assert row["error_upper"] == early / 8000 < bound
+        assert row["error_per_draw"] == 2 * early / 8000
+    (row,) = report(counted(audited=400, early=800)).rows
+    assert row["error_upper"] == bound < 0.1
+    # A wrong one was seen: early decisions are not as rare as that, or it is no chance.
+    (row,) = report(counted(audited=400, early=8, wrong=1)).rows
+    assert row["error_upper"] == clopper_pearson(1, 400)[1]
+    (row,) = report(counted(audited=0, early=8)).rows
+    assert np.isnan(row["error_upper"])
+
+
+def test_no_early_decision_no_bias(report):
+    """Predictions that are proved count as none, however few are audited."""
+    sure = counted(audited=4, early=0, raced=0, predicted=7000, exhausted=1000)
+    found = report(sure, {"rows": 100_000})
+    assert found.warnings == [] and found.rows[0]["bias_scale"] == 0.0
+
+
+def test_where_all_were_audited_errors_are_counted_not_bounded(report):
+    """No advice to audit more, and no bias of draws that are known to be those of exact ones."""
+    right = report(counted(audited=8000))
+    (row,) = right.rows
+    assert row["error_per_draw"] == row["bias_scale"] == 0.0
+    assert row["error_upper"] == clopper_pearson(0, 8000)[1]  # of other runs
+    (note,) = [n for n in right.notes if "audited" in n]
+    assert note.startswith("g: all 8,000 decisions were audited and none was wrong, so these draws")
+    # Two thousand rows of a slow chain: a bound from as many audits would be above any limit.
+    slow = {"theta": np.repeat(np.random.default_rng(1).normal(size=(4, 50)), 20, axis=1)}
+    assert not says(report(counted(audited=8000), blocks=slow), "audits")
+    assert says(report(counted(audited=7999), blocks=slow), "want of audits")
+    assert not [n for n in report(counted(audited=7999)).notes if "audited" in n]
+    skewed = counted(audited=8000, skewness=32_000)
+    (warning,) = says(report(skewed, {"asymptotic_normal": True}), "skewness")
+    assert "audit" not in warning
+    wrong = report(counted(audited=8000, wrong=80))
+    assert wrong.rows[0]["error_per_draw"] == pytest.approx(2 * 0.01)
+    (warning,) = says(wrong, "bias scale")
+    assert "want of audits" not in warning and "Use a smaller delta" in warning
+    assert not [n for n in wrong.notes if "none was wrong" in n]
+
+
+def test_a_sweep_adds_errors_up_to_certainty(report):
+    (row,) = report(counted(decisions=400_000, audited=100)).rows
+    assert 100 * clopper_pearson(0, 100)[1] > 1
+    assert row["error_per_draw"] == 1.0
+
+
+def test_several_kernels_and_their_own_blocks(rng):
+    good = rng.normal(size=(4, DRAWS))
+    slow = np.cumsum(good, axis=1)
+    kernels = {"fast": {"writes": ["good"]}, "slow": {"writes": ["slow"]}, "none": {"writes": []}}
+    stats = {"fast": RACING, "slow": RACING, "none": {}}
+    trace = made({"good": good, "slow": slow}, stats, kernels)
+    rows = {row["kernel"]: row for row in trace.report().rows}
+    assert rows["fast"]["ess"] == trace.mixing("good").ess
+    assert rows["slow"]["ess"] == trace.mixing("slow").ess < 100
+    assert np.isnan(rows["none"]["ess"])
+    assert says(trace.report(), "slow: its ESS is") and not says(trace.report(), "good: its ESS")
+    frame = trace.report().to_frame()
+    assert list(frame.index) == ["fast", "slow", "none"]
+    assert frame.loc["fast", "read"] == 0.05
+
+
+# -------------------------------------------------------------------------------------- text
+def test_text_is_a_table_that_fits_a_terminal(rng):
+    theta = rng.normal(size=(4, DRAWS))
+    labels = [f"Gibbs('block{i}', control)" for i in range(7)]
+    made_report = made({"theta": theta}, dict.fromkeys(labels, counted(audited=400))).report()
+    text = str(made_report)
+    assert repr(made_report) == text
+    table = text.partition("Warnings")[0].splitlines()
+    assert max(map(len, table[1:])) <= 100
+    assert all(sum(label in line for line in table) == 1 for label in labels)
+    cells = {line[:28].strip(): line[28:].split() for line in table[2:] if line}
+    assert cells["data read"] == ["5%"] * len(cells["guarantee"])
+    assert cells["audited"][0] == "400"
+    assert float(cells["error per decision <= (95%)"][0]) == pytest.approx(0.00746, rel=1e-3)
+    assert "bias scale, NOT a bound" in cells
+    assert "nats lost per wrong one" not in cells  # nothing was wrong
+    assert "Trace(4 chains x 1,000 draws" in table[0]
+    assert made_report._repr_html_().startswith("<pre>")
+    assert "error per decision &lt;=" in made_report._repr_html_()
+
+
+def test_predicted_decisions_have_a_line_where_there_are_any(report):
+    title = "ended: predicted, no data raced"
+    counts = counted(audited=8000, raced=2000, predicted=6000)
+    (line,) = [line for line in str(report(counts)).splitlines() if line.startswith(title)]
+    assert line.split()[-1] == "75%"
+    assert report(counts).rows[0]["predicted"] == 0.75
+    assert report(counts).to_frame().loc["g", "predicted"] == 0.75
+    assert title in str(report(RACING))  # 0%: it could have been
+    assert title not in str(report({"steps": 1}))
+
+
+def test_nothing_to_report(rng):
+    alone = made({"theta": rng.normal(size=(2, 3))}, {}).report()
+    assert alone.rows == [] and len(alone.to_frame()) == 0
+    assert "3 draws per chain" in str(alone)
+    nothing = made({"theta": np.zeros((2, 0))}, {"g": {}}).report()
+    assert np.isnan(nothing.rows[0]["decisions_per_draw"])
+    assert says(nothing, "0 draws per chain") and not says(nothing, "never moved")
+    assert "g" in str(nothing)
+
+
+def test_a_good_run_is_not_warned_about(report):
+    assert report(counted(audited=8000)).warnings == []
+    assert report(RACING | {"pulls": 2000}, {"guarantee": "exact", "selector": "Exact()"},
+                  audit=0.0).warnings == []  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- warnings
+def test_audit_above_delta(report):
+    counts = counted(audited=400, wrong=33)  # 20 expected; P(33 or more) = .003
+    (warning,) = says(report(counts), "more than delta=0.05 allows")
+    assert warning.startswith("g: 33 of 400 audited decisions were wrong (0.083, 95% bounds 0.061")
+    assert "Use a smaller delta, Betting with a range, or sm.Exact()" in warning
+    (warning,) = says(report(counts, {"guarantee": "bounded"}), "more than delta")
+    assert "Check the declared range" in warning
+    within = counted(audited=400, wrong=28)  # P(28 or more) = .05
+    assert not says(report(within), "more than delta")
+    assert not says(report(counted(audited=400)), "more than delta")
+
+
+def test_an_exact_kernel_that_errs(report):
+    exact = {"guarantee": "exact", "selector": "Exact()", "delta": None}
+    (warning,) = report(counted(audited=400, wrong=2, regret=1e-9), exact).warnings
+    assert "2 of 400" in warning and "5e-10 nats" in warning and "ties" in warning
+
+
+@pytest.mark.parametrize(
+    ("skewness", "normal", "warned"), [(3.2, True, 1), (2.8, True, 0), (3.2, False, 0)]
+)
+def test_skewed_differences(report, skewness, normal, warned):
+    counts = counted(audited=8000, skewness=8000 * skewness)
+    found = says(report(counts, {"asymptotic_normal": normal}), "skewness")
+    assert len(found) == warned
+    assert all("|skewness| of 3.2, above 3" in w and "sm.Betting" in w for w in found)
+
+
+def test_too_few_data_to_race(report):
+    failed = counted(raced=400, retreated=4000, exhausted=2000, exact=1600, audited=8000)
+    failed["pulls"] = 1600
+    (warning,) = report(failed, {"rows": 900}).warnings
+    assert "95% of decisions" in warning and "80% of all rewards" in warning
+    assert "900 data are too few to race" in warning
+    some = counted(raced=4000, retreated=4000, audited=8000)
+    assert report(some, {"rows": 900}).warnings == []
+    assert report(failed, {"rows": 900, "guarantee": "exact"}).warnings == []  # chosen, and said
+    assert report(failed, {"rows": 900, "selector": "Exact()"}).warnings == []
+
+
+def test_races_that_read_nearly_everything(report):
+    counts = counted(audited=8000) | {"pulls": 1500}
+    (warning,) = report(counts).warnings
+    assert "decisions read 75% of all rewards" in warning and "sm.Taylor" in warning
+    assert report(counts | {"pulls": 1300}).warnings == []
+    assert report(counts, {"selector": "Exact()"}).warnings == []
+
+
+def test_no_audit(report):
+    (warning,) = report(RACING, audit=0.0).warnings
+    assert warning.startswith("g: it is asymptotic") and "audit=0.01" in warning
+    assert report(RACING | {"early": 0}, audit=0.0).warnings == []  # no decision could err
+    assert report(RACING, {"guarantee": "bounded"}, audit=0.0).warnings == []
+
+
+def test_unadjusted_and_unknown_kernels(report):
+    (warning,) = report({"steps": 1}, {"guarantee": "unadjusted", "kind": "Langevin"}).warnings
+    assert "bias is not controlled" in warning
+    own = report({"steps": 1}, {"guarantee": "none", "kind": "mine", "note": "by hand"})
+    assert own.warnings == []
+    assert own.notes == ["g: your own kernel; nothing here checks it.", "g: by hand"]
+    assert "Notes\n- g: your own" in str(own)
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted", "change"),
+    [
+        ("Metropolis", 80, "Lower"), ("Langevin", 7920, "Raise"), ("Metropolis", 240, ""),
+        ("Metropolis", 7800, ""), ("Gibbs", 80, ""),
+    ],
+)  # fmt: skip
+def test_acceptance(report, kind, accepted, change):
+    found = report(counted(accepted=accepted, audited=8000), {"kind": kind}).warnings
+    assert len(found) == bool(change)
+    assert all(f"of proposals were accepted. {change} its scale" in w for w in found)
+
+
+def test_proposals_that_fit_may_always_be_accepted(report):
+    """A walk should then take longer steps; pcn around the posterior cannot do better."""
+    always, hardly = counted(accepted=8000, audited=8000), counted(accepted=80, audited=8000)
+    (warning,) = report(always, {"kind": "Metropolis"}).warnings
+    assert warning.startswith("g: 100.00% of proposals were accepted. Raise its scale")
+    fits = {"kind": "Metropolis", "walks": False}
+    assert report(always, fits).warnings == []
+    (warning,) = report(hardly, fits).warnings
+    assert "1.00% of proposals were accepted. Lower" in warning
+
+
+@pytest.mark.parametrize(("rest", "warned"), [(40, False), (300, True)])
+def test_a_chain_that_stands_still_for_long(report, rest, warned):
+    """It moves two times in three: forty refusals in a row are too few to say, 300 no chance."""
+    moved = np.ones((4, DRAWS), dtype=np.int64)
+    moved[:, ::3] = 0
+    moved[2, 500 : 500 + rest] = 0
+    stats = RACING | {"decisions": 1, "early": 1, "raced": 1, "accepted": moved, "audited": 1}
+    fits = {"kind": "Metropolis", "walks": False}
+    found = report(stats, fits).warnings
+    assert len(found) == warned
+    if warned:
+        assert f"stood still for {rest} draws in a row, where" in found[0]
+        assert "in a tail that it seldom proposes" in found[0]
+    assert report(stats, {"kind": "Metropolis", "walks": True}).warnings == []
+    idle = stats | {"steps": (moved > 0).astype(np.int64)}  # of a mixture: it did not run
+    assert report(idle, fits).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("lost", "decisions", "warned"), [(3.0, 1, False), (4300.0, 1, True), (38.0, 30, False)]
+)
+def test_one_large_regret_is_told(report, lost, decisions, warned):
+    """Within delta, and no draw that anybody wants; thirty of a nat in one sweep are none."""
+    regret, wrong = np.zeros((4, DRAWS)), np.zeros((4, DRAWS), dtype=np.int64)
+    regret[1, 70], wrong[1, 70] = lost, decisions
+    stats = counted(audited=8000, regret=regret * 4000, wrong=wrong * 4000)
+    found = report(stats, {"delta": 0.05}).warnings
+    assert [w for w in found if "lost as much as" in w] == found[:warned]
+    assert all("lost as much as 4.3e+03 nats each" in w for w in found[:warned])
+    assert decisions > 1 or len(found) == warned
+
+
+def test_the_kernel_says_whether_its_proposals_walk():
+    assert sm.Metropolis("theta").facts()["walks"]
+    assert not sm.Metropolis("theta", proposal=sm.pcn(0.0, 1.0)).facts()["walks"]
+    assert not sm.Metropolis("theta", proposal=sm.independence(0.0, 1.0)).facts()["walks"]
+
+
+@pytest.mark.parametrize(("squared", "warned"), [(9.1, True), (8.9, False), (0.0, False)])
+def test_states_far_from_the_reference(report, squared, warned):
+    """The squared distance is summed over decisions, 8000 of them; 9 is 3 standard deviations."""
+    found = report(counted(audited=8000, distance=8000 * squared))
+    assert found.rows[0]["distance"] == pytest.approx(squared)
+    assert len(found.warnings) == warned
+    for text in found.warnings:
+        assert text.startswith("g: its states lie 3 posterior sd per parameter from the control")
+        assert "Fit again where the chain is" in text
+    exact = {"guarantee": "exact", "selector": "Exact()", "delta": None}
+    counts = counted(audited=8000, distance=8000 * squared)
+    assert len(report(counts, exact).warnings) == warned  # it costs time, not truth
+
+
+def test_capped_slices(report):
+    (warning,) = report({"steps": 1, "capped": spread(80)}).warnings
+    assert "2.0% of steps gave up a slice" in warning
+    assert report({"steps": 1, "capped": spread(20)}).warnings == []
+
+
+def test_bias_that_errors_may_leave(report):
+    stop = "a tenth of the Monte Carlo error"
+    (warning,) = says(report(counted(audited=8000, wrong=80)), stop)
+    assert "80 of 8,000" in warning and "Use a smaller delta, or sm.Exact()" in warning
+    (warning,) = says(report(counted(audited=400)), stop)
+    assert "0 of 400" in warning and "want of audits" in warning
+    (row,) = report(counted(audited=400)).rows
+    needed = -np.log(0.05) * 2 * max(1, row["iat"]) * np.sqrt(row["ess"]) / 0.1
+    assert needed < 8000 and f"take about {needed:,.0f}" in warning
+    assert not says(report(counted(audited=8000)), stop)
+    assert not says(report(counted(audited=400), {"guarantee": "exact"}), stop)
+    # Slow mixing: no audit of this run would be enough.
+    drift = np.cumsum(np.random.default_rng(1).normal(size=(4, DRAWS)), axis=1)
+    (warning,) = says(report(counted(audited=400), blocks={"k": drift}), stop)
+    assert "more draws, audit all, or use sm.Exact()" in warning
+
+
+def test_blocks_that_never_move(report, rng):
+    stuck = np.arange(4)[:, None] + np.zeros((4, DRAWS), dtype=int)
+    found = report(counted(audited=400), blocks={"k": stuck})
+    (warning,) = found.warnings
+    assert warning.startswith("k: it never moved in any chain")
+    assert np.isnan(found.rows[0]["bias_scale"])
+    fixed = {"theta": rng.normal(size=(4, DRAWS)), "data_like": np.ones((4, DRAWS))}
+    assert report({"steps": 1}, {"writes": ["theta"]}, blocks=fixed).warnings == []
+    partly = rng.normal(size=(4, DRAWS, 300))
+    partly[..., 0] = 1.0
+    found = report({"steps": 1}, blocks={"w": partly})
+    assert found.warnings == []
+    assert found.notes == [
+        "w: its ESS is the worst of 200 of 300 sites, evenly spaced.",
+        "w: its ESS leaves out 1 that never moved.",
+    ]
+
+
+def test_draws_that_are_few_or_not_finite(report, rng):
+    few = rng.normal(size=(1, 50))
+    found = report({"steps": 1}, blocks={"theta": few}).warnings
+    assert found[0].startswith("50 draws per chain: ESS and IAT need 100 or more")
+    assert "theta: its ESS is" in found[1]
+    bad = rng.normal(size=(4, DRAWS))
+    bad[1, 2] = np.inf
+    (warning,) = report({"steps": 1}, blocks={"theta": bad}).warnings
+    assert warning.startswith("theta: it has draws that are not finite")
