@@ -31,7 +31,7 @@ def unknown(trial, i, j, everything):
 class ControlFunctions(NamedTuple):
     """The compiled half of a control variate; trial.control.own holds its arrays."""
 
-    mean: Any  # (trial, arm) -> sum of h over all rows that are raced; the arm is in the state
+    sum: Any  # (trial, arm) -> sum of h over all rows that are raced; the arm is in the state
     residuals: Any  # (trial, arm, rows, out): l - h; places the arm itself
     # (trial, i, j, each, everything) -> bound of |residual_i - residual_j|, of one row or of the
     # sum over the rows that are raced, or over all of them.
@@ -47,7 +47,7 @@ class Controls(NamedTuple):
     """What a decision with a control variate needs besides."""
 
     size: int  # data in all
-    means: np.ndarray  # (arms,) sums of what was known before the race
+    sums: np.ndarray  # (arms,) of h, which are known before the race
     left: np.ndarray  # (arms,) offsets; -inf for arms that are ruled out
     outliers: np.ndarray  # rows that every decision reads
     values: np.ndarray  # (CHUNK,) their log likelihoods

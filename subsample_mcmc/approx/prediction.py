@@ -35,9 +35,9 @@ def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
     def total(trial, arm, size):
         """Exact sum of the residuals over the rows that are raced: all, less what is known."""
         own = trial.control
-        return total_of(trial, arm, own.size) - own.means[arm]
+        return total_of(trial, arm, own.size) - own.sums[arm]
 
-    _sources[key] = Sources(rewards, total, sources.touch)
+    _sources[key] = Sources(rewards, total, sources.prefetch)
     return _sources[key]
 
 
@@ -50,9 +50,9 @@ def consultation(
     floored: bool,
 ) -> Any:
     """consult(judge, current): moves what is known into the offsets, and rules arms out."""
-    mean, _, reach, distance, trusted, estimate, spread, whole = functions
+    known_sum, _, reach, distance, trusted, estimate, spread, whole = functions
     rewards, early = sources.rewards, whole is not None
-    first = whole if early else mean
+    first = whole if early else known_sum
 
     @jit(inner=True)
     def read_outliers(trial, arm):
@@ -97,16 +97,16 @@ def consultation(
         for arm in range(len(offsets)):
             if own.left[arm] == -np.inf:
                 continue
-            offsets[arm] -= own.means[arm]
+            offsets[arm] -= own.sums[arm]
             if early and own.off[0] == 0:
                 place(trial, arm)
-                own.means[arm] = mean(trial, arm)
+                own.sums[arm] = known_sum(trial, arm)
             value = read_outliers(trial, arm)
             judge.tally[0].pulls += len(own.outliers)
             if not_a_sum(value):
                 return arm
-            own.means[arm] += value
-            offsets[arm] += own.means[arm]
+            own.sums[arm] += value
+            offsets[arm] += own.sums[arm]
             own.left[arm] = offsets[arm]
         return -1
 
@@ -138,7 +138,7 @@ def consultation(
         possible = 0
         own.off[0] = 0
         for arm in range(len(offsets)):
-            own.means[arm], own.left[arm] = 0.0, offsets[arm]
+            own.sums[arm], own.left[arm] = 0.0, offsets[arm]
             possible += 1 if offsets[arm] > -np.inf else 0
         if possible < 2:
             return -1, -1, 0
@@ -146,8 +146,8 @@ def consultation(
             if offsets[arm] == -np.inf:
                 continue
             place(trial, arm)
-            own.means[arm] = first(trial, arm)
-            if not abs(own.means[arm]) < np.inf:
+            own.sums[arm] = first(trial, arm)
+            if not abs(own.sums[arm]) < np.inf:
                 if ranged and not betting:  # the user's range is one of residuals
                     return arm, -1, 0
                 own.off[0] = 1
@@ -159,8 +159,8 @@ def consultation(
             if offsets[arm] == -np.inf:
                 continue
             if own.off[0] == 1:
-                own.means[arm] = 0.0
-            offsets[arm] += own.means[arm]
+                own.sums[arm] = 0.0
+            offsets[arm] += own.sums[arm]
             own.left[arm] = offsets[arm]
         left, leader, risk = possible, -1, 0
         if early and own.off[0] == 0:

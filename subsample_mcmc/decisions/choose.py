@@ -15,8 +15,7 @@ import numpy as np
 
 from subsample_mcmc.decisions.explain import explanation, rewards_at
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.rules.rule import ENDINGS
-from subsample_mcmc.decisions.rules.rule import Choice as Record
+from subsample_mcmc.decisions.rules.rule import ENDINGS, Outcome
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, compile_message, helpful
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
@@ -184,7 +183,7 @@ def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
     )  # fmt: skip
 
 
-RESULT = np.dtype([(name, np.int64) for name in Record._fields])
+RESULT = np.dtype([(name, np.int64) for name in Outcome._fields])
 
 
 def many(population, selector, generator, offsets, size, progress) -> np.ndarray:
@@ -197,7 +196,7 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
     stream = generator.integers(2**64, size=1, dtype=np.uint64)
     engine = engine_of(population, selector)
     scratch = engine.idle.pop() if engine.idle else selector.scratch(population.shape)
-    results = np.zeros((size, len(Record._fields)), dtype=np.int64)
+    results = np.zeros((size, len(Outcome._fields)), dtype=np.int64)
     bar, started, step = None, time.monotonic(), 1
     try:
         for block in range(0, size, BLOCK):
@@ -213,7 +212,7 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
                         results, block, done, until,
                     )  # fmt: skip
                 if reached < until:
-                    raise explanation(population, selector, Record(*results[reached].tolist()))
+                    raise explanation(population, selector, Outcome(*results[reached].tolist()))
                 done, now = until, time.monotonic()
                 step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
                 if bar is None and progress is not False and now - started > SLOW * (not progress):
@@ -249,7 +248,7 @@ def engine_of(population, selector) -> Engine:
 def compile_engine(engine, population, selector) -> None:
     """Compile before any work starts, so that a mistake in a user function shows by itself."""
     arms = population.arms
-    empty = np.zeros((1, len(Record._fields)), dtype=np.int64)
+    empty = np.zeros((1, len(Outcome._fields)), dtype=np.int64)
     stream = np.zeros(1, dtype=np.uint64)
     try:
         engine.loop(

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Choice
+from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Outcome
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.population import Shape
@@ -65,7 +65,7 @@ def exact_choice(sources: Sources) -> Any:
                 possible += 1
                 best = arm
         if possible == 1:
-            return Choice(best, 0, 0, ALONE, 0, -1, -1)
+            return Outcome(best, 0, 0, ALONE, 0, -1, -1)
         best = -1
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
@@ -78,7 +78,7 @@ def exact_choice(sources: Sources) -> Any:
                 best, highest = arm, offsets[arm] + value
         if best < 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, pulls, 1)
-        return Choice(best, pulls, 1, EXACT, 0, -1, -1)
+        return Outcome(best, pulls, 1, EXACT, 0, -1, -1)
 
     _made[sources] = choose
     return choose

@@ -20,7 +20,7 @@ from subsample_mcmc.decisions.rules.rule import (
     OUT_OF_SPREAD,
     RACED,
     RETREATED,
-    Choice,
+    Outcome,
     Race,
     RuleFunctions,
     add_moments,
@@ -94,7 +94,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
     """choose() for one reward and one rule; memoised so that equal ones share machine code."""
     if (sources, functions) in _made:
         return _made[sources, functions]
-    rewards, total, touch = sources
+    rewards, total, prefetch = sources
     drop, observe, start, sure = functions
 
     @jit(inner=True)
@@ -149,7 +149,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                 at = take(rows, rng, 0 if params.shared else arm, m)
                 hi = lo + m
             if pulls == 0:
-                race.now[0].touched = touch(context, rows.kept[at : at + m])
+                race.now[0].prefetched = prefetch(context, rows.kept[at : at + m])
             rewards(context, arm, rows.kept[at : at + m], race.values[arm, lo:hi])
             race.arms[arm].latest = add_up(race.values, arm, lo, hi)
             pulls += m
@@ -200,7 +200,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             enter(race)
         if best < 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, pulls, rounds)
-        return Choice(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
+        return Outcome(best, pulls, rounds, ended, race.now[0].dropped, -1, -1)
 
     @jit(inner=True)
     def rule_out(race, params, memory, careful):
@@ -225,7 +225,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             if should_retreat(race, params, pulls, target, exact_cost):
                 if rounds > 0 and rule_out(race, params, scratch.memory, False) > 0:
                     if race.now[0].alive == 1:
-                        return Choice(
+                        return Outcome(
                             race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1
                         )
                     find_runner(race)
@@ -250,7 +250,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
             rank(race, params.paired)
             rule_out(race, params, scratch.memory, True)
             if race.now[0].alive == 1:
-                return Choice(race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1)
+                return Outcome(race.alive[0], pulls, rounds, RACED, race.now[0].dropped, -1, -1)
             find_runner(race)
 
     @jit(inner=True)
@@ -262,7 +262,7 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:
-            return Choice(race.alive[0], 0, 0, ALONE, 0, -1, -1)
+            return Outcome(race.alive[0], 0, 0, ALONE, 0, -1, -1)
         exact_cost, largest = 0.0, 0
         for k in range(alive):
             exact_cost += race.arms[race.alive[k]].rows

@@ -21,9 +21,9 @@ from subsample_mcmc.target.rewards import Sources
 # a race may cost this share of an exact decision before it must be sure to save it.
 GATHER_COST = ((1 << 17, 3.0), (1 << 21, 4.0), (1 << 62, 8.0))
 PATIENCE = 0.05
-# With a control variate few decisions come to that, and a residual costs DEAR times a gathered log
-# factor: rent or buy, at most twice the exact cost in such a decision.
-DEAR, DEAR_SHARE, DEAR_PATIENCE = 4.0, 0.1, 1.0
+# With a control variate few decisions come to that, and a residual costs RESIDUAL_COST times
+# a gathered log factor: rent or buy, at most twice the exact cost in such a decision.
+RESIDUAL_COST, RESIDUAL_SHARE, RESIDUAL_PATIENCE = 4.0, 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class Racing(Selector):
                 "their own; use Normal(paired=False) or BernsteinSerfling(..., paired=False)."
             )
         rule = self.rule.params(shape, self.delta, batch, self.growth)
-        patience = DEAR_PATIENCE if shape.dear else PATIENCE
+        patience = RESIDUAL_PATIENCE if shape.residual_rewards else PATIENCE
         patience += 0.0 if isinstance(self.retreat, bool) else float(self.retreat)
-        cost = cost * DEAR if shape.dear else cost
-        cost += self.rule.cost * (DEAR_SHARE if shape.dear else 1.0)
+        cost = cost * RESIDUAL_COST if shape.residual_rewards else cost
+        cost += self.rule.cost * (RESIDUAL_SHARE if shape.residual_rewards else 1.0)
         return Params(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
             int(self.rule.compares_pairs), int(self.rule.declares_range),

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import Choice
+from subsample_mcmc.decisions.rules.rule import Outcome
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
@@ -29,7 +29,7 @@ class Selector:
         return getattr(self, "delta", None)
 
     def build(self, sources: Sources) -> Any:
-        """Return choose(rng, context, offsets, params, scratch) -> Choice, compiled."""
+        """Return choose(rng, context, offsets, params, scratch) -> Outcome, compiled."""
         raise TypeError(f"{type(self).__name__} must define build(): see decisions/selector.py.")
 
     def params(self, shape: Shape) -> Any:
@@ -50,8 +50,8 @@ class Selector:
 
 @jit(inner=True)
 def failed(code, arm, row, pulls, rounds):
-    """A Choice that Python turns into an exception."""
-    return Choice(-1, pulls, rounds, code, 0, arm, row)
+    """A Outcome that Python turns into an exception."""
+    return Outcome(-1, pulls, rounds, code, 0, arm, row)
 
 
 @jit(inner=True)

@@ -13,7 +13,7 @@ from subsample_mcmc.decisions.rules.rule import (
     NOT_FINITE,
     RACED,
     RETREATED,
-    Choice,
+    Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
@@ -148,7 +148,7 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
             place(trial, current)
             return -1
         if only >= 0:
-            made = Choice(only, 0, 0, ALONE, 0, -1, -1)
+            made = Outcome(only, 0, 0, ALONE, 0, -1, -1)
         else:
             made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
         tally.decisions += 1
@@ -215,7 +215,7 @@ def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge
     """A kernel's means to decide between `arms` arms."""
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
-    shape = Shape(sizes, shared=True, barred=barred, dear=bool(trial.control))
+    shape = Shape(sizes, shared=True, barred=barred, residual_rewards=bool(trial.control))
     kind = np.int32 if model.size < 2**31 else np.int64
     offsets = np.zeros(arms)
     trial = trial._replace(pulls=tally["pulls"])

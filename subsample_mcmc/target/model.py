@@ -226,7 +226,7 @@ class Model:
 
     @cached_property
     def large(self) -> tuple:
-        """Data arrays too big for the cache, for selectors that touch them ahead."""
+        """Data arrays too big for the cache, for selectors that read them ahead."""
         return tuple(
             (field, array.ndim == 2)
             for field, array in enumerate(self.data)

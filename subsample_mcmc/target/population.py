@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     sizes: tuple[int, ...]  # rows per arm
     shared: bool  # do all arms share one set of rows
     barred: Any = ()  # rows beside these that no race draws: a control variate reads them all
-    dear: bool = False  # are rewards residuals, ten times as dear as a streamed log factor
+    residual_rewards: bool = False  # of a control variate: ten times a streamed factor's cost
 
     @property
     def arms(self) -> int:

@@ -25,38 +25,38 @@ class Sources(NamedTuple):
 
     rewards(context, arm, rows, out)   fill out with one arm's rewards for a mini-batch
     total(context, arm, size)          the exact sum over all rows, no gather, no stores
-    touch(context, rows)               read the data of a mini-batch once, before the first arm
+    prefetch(context, rows)            read the data of a mini-batch once, before the first arm
     """
 
     rewards: Any
     total: Any
-    touch: Any
+    prefetch: Any
 
 
 @jit(inner=True)
-def touch_nothing(context, rows):
+def prefetch_nothing(context, rows):
     """Small data are in the cache, or will be."""
     return 0.0
 
 
-def touching_also(before, field, columns):
-    """A touch that also reads one more array of the context."""
+def prefetching_also(before, field, columns):
+    """A prefetch that also reads one more array of the context."""
 
     @jit(flags=FLAGS, inner=True)
-    def touch_vector(context, rows):
+    def prefetch_vector(context, rows):
         value, array = before(context, rows), context[field]
         for i in range(np.uint64(len(rows))):
             value += array[np.uint64(rows[i])]
         return value
 
     @jit(flags=FLAGS, inner=True)
-    def touch_matrix(context, rows):
+    def prefetch_matrix(context, rows):
         value, array = before(context, rows), context[field]
         for i in range(np.uint64(len(rows))):
             value += array[np.uint64(rows[i]), 0]
         return value
 
-    return touch_matrix if columns else touch_vector
+    return prefetch_matrix if columns else prefetch_vector
 
 
 _reward_sources: dict[Any, Sources] = {}
@@ -71,9 +71,9 @@ def sources_of(reward, large=()) -> Sources:
     """
     if (reward, large) in _reward_sources:
         return _reward_sources[reward, large]
-    touch = touch_nothing
+    prefetch = prefetch_nothing
     for field, columns in large:
-        touch = touching_also(touch, field, columns)
+        prefetch = prefetching_also(prefetch, field, columns)
 
     # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
     # the reward reads, 4x slower.
@@ -89,7 +89,7 @@ def sources_of(reward, large=()) -> Sources:
             value += reward(context, arm, n)
         return value
 
-    _reward_sources[reward, large] = Sources(rewards, total, touch)
+    _reward_sources[reward, large] = Sources(rewards, total, prefetch)
     return _reward_sources[reward, large]
 
 
@@ -241,18 +241,18 @@ def model_sources(model, touched: bool) -> Sources:
 
     if not touched:
         total = remembered(place, add_up)
-    _model_sources[key] = Sources(rewards, total, touching_data(large))
+    _model_sources[key] = Sources(rewards, total, prefetching_data(large))
     return _model_sources[key]
 
 
-def touching_data(large):
-    """The selectors' touch, reading the data of a model's context."""
-    inside = sources_of(nothing, large).touch
-    if inside is touch_nothing:
+def prefetching_data(large):
+    """The selectors' prefetch, reading the data of a model's context."""
+    inside = sources_of(nothing, large).prefetch
+    if inside is prefetch_nothing:
         return inside
 
     @jit(inner=True)
-    def touch(trial, rows):
+    def prefetch(trial, rows):
         return inside(trial.data, rows)
 
-    return touch
+    return prefetch

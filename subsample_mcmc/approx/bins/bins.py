@@ -216,7 +216,7 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
         subtract(own, own.coefficients[arm], out)
 
     @jit(inner=True)
-    def mean(trial, arm):
+    def known_sum(trial, arm):
         own, probe = trial.control.own, trial.control.own.probe
         if stands(own, trial, arm):  # it was rejected, or did not move
             return own.sums[arm]
@@ -236,4 +236,4 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
         note(own, trial, arm)
         return own.sums[arm]
 
-    return ControlFunctions(mean, residuals, reach, distance, trusted)
+    return ControlFunctions(known_sum, residuals, reach, distance, trusted)

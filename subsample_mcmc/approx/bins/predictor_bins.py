@@ -236,7 +236,7 @@ def predictor_functions(given, made: Made) -> ControlFunctions:
         subtract(own, own.coefficients[arm], out)
 
     @jit(inner=True)
-    def mean(trial, arm):
+    def known_sum(trial, arm):
         own, other = trial.control.own, 1 - arm
         if stands(own, trial, arm):  # it was rejected, or did not move
             return own.sums[arm]
@@ -256,4 +256,4 @@ def predictor_functions(given, made: Made) -> ControlFunctions:
         note(own, trial, arm)
         return own.sums[arm]
 
-    return ControlFunctions(mean, residuals, reach, distance, trusted)
+    return ControlFunctions(known_sum, residuals, reach, distance, trusted)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import Controls
-from subsample_mcmc.approx.taylor.polynomial import make_polynomial, polynomial_mean, whole_sum
+from subsample_mcmc.approx.taylor.polynomial import make_polynomial, raced_sum, whole_sum
 from subsample_mcmc.approx.taylor.references import configuration, streamed, whole_state
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.approx.taylor.sums import Terms
@@ -129,7 +129,7 @@ def reader(residuals) -> Any:
         @jit
         def read(trial, arm, rows, out):
             place(trial, arm)
-            polynomial_mean(trial, arm)
+            raced_sum(trial, arm)
             residuals(trial, arm, rows, out)
 
         _readers[residuals] = read

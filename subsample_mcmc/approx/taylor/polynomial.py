@@ -165,7 +165,7 @@ def guessed_sum(trial, arm):
 
 
 @jit(inner="always")
-def polynomial_mean(trial, arm):
+def raced_sum(trial, arm):
     """Sum of h over the raced rows, at the arm that stands in the state."""
     value, own = whole_sum(trial, arm), trial.control.own
     if len(trial.control.outliers) == 0:
@@ -296,5 +296,5 @@ def add_gradient(own, trial, start, out):
 def polynomial_functions(residuals) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        polynomial_mean, residuals, reach, distance, trusted, estimate, spread, guessed_sum
+        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum
     )

@@ -20,7 +20,7 @@ from subsample_mcmc.decisions.rules.rule import (
     EXHAUSTED,
     NOT_FINITE,
     RACED,
-    Choice,
+    Outcome,
 )
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
@@ -128,14 +128,14 @@ def gap_choice(sources: Sources) -> Any:
             )
             ended = RACED if left > 0 else EXHAUSTED
             if alive == possible(state) or read_all:
-                return Choice(best, spent, rounds, ended, left, -1, -1)
+                return Outcome(best, spent, rounds, ended, left, -1, -1)
             spent += params.size
             value = sum_up(context, params, scratch, best)
             if not_a_sum(value):
                 return failed(NOT_FINITE, best, -1, spent, rounds)
             if params.batch and value > -np.inf:  # possible; how far from the rest is not known
                 left = left if possible(state) > 1 else 0
-                return Choice(best, spent, rounds, ended, left, -1, -1)
+                return Outcome(best, spent, rounds, ended, left, -1, -1)
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
@@ -147,7 +147,7 @@ def gap_choice(sources: Sources) -> Any:
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:
-            return Choice(last, 0, 0, ALONE, 0, -1, -1)
+            return Outcome(last, 0, 0, ALONE, 0, -1, -1)
         choice = contest(rng, context, params, scratch, alive)
         put_back(scratch.rows)
         return choice

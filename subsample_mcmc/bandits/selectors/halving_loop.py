@@ -27,7 +27,7 @@ from subsample_mcmc.decisions.rules.rule import (
     EXHAUSTED,
     NOT_FINITE,
     RACED,
-    Choice,
+    Outcome,
 )
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
@@ -63,7 +63,7 @@ def halving_choice(sources: Sources) -> Any:
     """choose() for one reward; memoised so that equal rewards share machine code."""
     if sources in _made:
         return _made[sources]
-    rewards, total, touch = sources
+    rewards, total, prefetch = sources
 
     @jit(inner=True)
     def read(rng, context, params, scratch, plan, arm):
@@ -77,7 +77,7 @@ def halving_choice(sources: Sources) -> Any:
                 at = take(scratch.rows, rng, 0, m)
                 for i in range(m):
                     scratch.order[first + i] = scratch.rows.kept[at + i]
-                scratch.touched[0] = touch(context, scratch.order[first : first + m])
+                scratch.prefetched[0] = prefetch(context, scratch.order[first : first + m])
             rewards(context, arm, scratch.order[first : first + m], scratch.values[:m])
             for i in range(m):
                 value += scratch.values[i]
@@ -217,7 +217,7 @@ def halving_choice(sources: Sources) -> Any:
                 return failed(NOT_FINITE, bad, -1, spent, rounds)
             if arm >= 0:
                 early += cut
-                return Choice(arm, spent, rounds, RACED if early else ended, early, -1, -1)
+                return Outcome(arm, spent, rounds, RACED if early else ended, early, -1, -1)
             left = enter(offsets, scratch, False)
         return failed(ALL_IMPOSSIBLE, -1, -1, spent, rounds)
 
@@ -225,7 +225,7 @@ def halving_choice(sources: Sources) -> Any:
     def choose(rng, context, offsets, params, scratch):
         left = enter(offsets, scratch, True)
         if left == 1:
-            return Choice(scratch.alive[0], 0, 0, ALONE, 0, -1, -1)
+            return Outcome(scratch.alive[0], 0, 0, ALONE, 0, -1, -1)
         choice = decide(rng, context, offsets, params, scratch, left)
         put_back(scratch.rows)
         return choice

@@ -50,7 +50,7 @@ class Scratch(NamedTuple):
     leader: np.ndarray  # (1,) from whom they are apart
     values: np.ndarray
     died: np.ndarray  # (1,) has a living arm met -inf
-    touched: np.ndarray  # (1,) a sum nobody reads: it keeps the touching of data alive
+    prefetched: np.ndarray  # (1,) a sum nobody reads: it keeps the prefetch from being left out
 
 
 class Plan(NamedTuple):

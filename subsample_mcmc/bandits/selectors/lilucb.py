@@ -31,7 +31,7 @@ from subsample_mcmc.decisions.rules.rule import (
     EXHAUSTED,
     NOT_FINITE,
     RACED,
-    Choice,
+    Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
@@ -280,7 +280,7 @@ def lil_choice(sources: Sources) -> Any:
         for k in range(alive):
             other = arms[heap[k]]
             unread += 1 if other.pulls < params.size and other.total > -np.inf else 0
-        return Choice(arm, pulls, rounds, EXHAUSTED if done else RACED, unread, -1, -1)
+        return Outcome(arm, pulls, rounds, EXHAUSTED if done else RACED, unread, -1, -1)
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
@@ -295,7 +295,7 @@ def lil_choice(sources: Sources) -> Any:
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:
-            return Choice(scratch.heap[0], 0, 0, ALONE, 0, -1, -1)
+            return Outcome(scratch.heap[0], 0, 0, ALONE, 0, -1, -1)
         choice = contest(rng, context, params, scratch, alive)
         put_back(scratch.rows)
         return choice

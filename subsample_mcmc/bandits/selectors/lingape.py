@@ -36,7 +36,7 @@ from subsample_mcmc.decisions.rules.rule import (
     NOT_FINITE,
     RACED,
     RETREATED,
-    Choice,
+    Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
@@ -218,7 +218,7 @@ def linear_choice(sources: Sources) -> Any:
             arm += 1
         if best < 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, spent, rounds)
-        return Choice(best, spent, rounds, RETREATED, alive - summed, -1, -1)
+        return Outcome(best, spent, rounds, RETREATED, alive - summed, -1, -1)
 
     @jit(inner=True)
     def contest(rng, context, offsets, params, scratch, alive):
@@ -234,7 +234,7 @@ def linear_choice(sources: Sources) -> Any:
                         state.estimates[best] + state.offsets[best]
                     ):
                         best = k
-                return Choice(best, spent, rounds, RACED, alive - 1, -1, -1)
+                return Outcome(best, spent, rounds, RACED, alive - 1, -1, -1)
             if state.pulls[arm] + m > params.size or spent + m > alive * params.size:
                 mark_rivals(params.linear, state, scratch.within)
                 return exact(context, offsets, params, scratch, spent, rounds, alive)
@@ -266,7 +266,7 @@ def linear_choice(sources: Sources) -> Any:
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:
-            return Choice(last, 0, 0, ALONE, 0, -1, -1)
+            return Outcome(last, 0, 0, ALONE, 0, -1, -1)
         return contest(rng, context, offsets, params, scratch, alive)
 
     _made[sources] = choose

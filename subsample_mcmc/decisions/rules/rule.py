@@ -32,7 +32,7 @@ ENDINGS = ("alone", "exact", "raced", "exhausted", "retreated")
 NOT_FINITE, ALL_IMPOSSIBLE, OUT_OF_SPREAD = -1, -2, -3
 
 
-class Choice(NamedTuple):
+class Outcome(NamedTuple):
     """One decision: the arm and what it cost, or a negative `ended` and who is to blame."""
 
     arm: int
@@ -71,7 +71,7 @@ NOW = np.dtype(
         ("code", np.int64),  # 0, or what went wrong ...
         ("bad_arm", np.int64),  # ... in which arm
         ("bad_row", np.int64),  # ... at which datum
-        ("touched", float),  # a sum nobody reads: it keeps the touching of data alive
+        ("prefetched", float),  # a sum nobody reads: it keeps the prefetch from being left out
     ],
     align=True,
 )
