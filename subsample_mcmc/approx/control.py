@@ -11,10 +11,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.rules.betting import Betting
-from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
@@ -29,7 +25,7 @@ def unknown(trial, i, j, everything):
 
 
 class ControlFunctions(NamedTuple):
-    """The compiled half of a control variate; trial.control.own holds its arrays."""
+    """The compiled half of a control variate; trial.control.arrays holds its arrays."""
 
     sum: Any  # (trial, arm) -> sum of h over all rows that are raced; the arm is in the state
     residuals: Any  # (trial, arm, rows, out): l - h; places the arm itself
@@ -54,33 +50,38 @@ class Controls(NamedTuple):
     certain: int  # 1: arms may be ruled out by reach, which is proved
     likely: int  # 1, 2: and by the estimate, as the rule is asymptotic anyway; 2: at some risk
     off: np.ndarray  # (1,) 1: this decision goes without, an arm lies too far from the reference
-    own: Any
+    arrays: Any  # what bind() of the control variate made
+
+
+class Prepared:
+    """What a control variate knows of one model, by passes over its data, made once.
+
+    All kernels and chains share it. What is compiled stays behind where it is pickled.
+    """
+
+    outliers: np.ndarray = np.zeros(0, dtype=np.int64)  # rows that every decision reads
+    proved: bool = False  # is `reach` a bound on every row, whatever the parameters
+    known: bool = False  # is there a `reach` at all
+    wanted: str = "a bound of its residuals"  # what a proof would need, for a message
+    compiled: ClassVar[tuple[str, ...]] = ("functions", "source")  # attributes made anew elsewhere
+
+    def __getstate__(self):
+        return {name: v for name, v in self.__dict__.items() if name not in self.compiled}
+
+    @property
+    def functions(self) -> ControlFunctions:
+        """Compile."""
+        raise TypeError(f"{type(self).__name__} must define functions.")
+
+    def bind(self, arms: int) -> Any:
+        """Arrays of one chain."""
+        raise TypeError(f"{type(self).__name__} must define bind().")
 
 
 class Control:
-    """A control variate; see approx/taylor/taylor.py for one."""
+    """A control variate: a frozen dataclass; see approx/taylor/taylor.py for one."""
 
     anchor: ClassVar[bool] = False  # is it made from a point that a gradient may be relative to
-    made: ClassVar[dict[str, Any]]  # each object has its own: what passes over the data gave
-    compiled: ClassVar[tuple[str, ...]] = ("functions",)  # of it, what is made anew elsewhere
-
-    def __getstate__(self):  # compiled code stays behind
-        kept = {k: v for k, v in self.made.items() if k not in self.compiled}
-        return {**self.__dict__, "made": kept}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-
-    def made_for(self, model) -> dict[str, Any]:
-        """What was made for a model; nothing, if that was another one."""
-        if self.made.get("model") is not model:
-            same = "model" in self.made and self.made["model"].fingerprints()
-            if not same or same != model.fingerprints():
-                self.made.clear()
-            for name in self.compiled:
-                self.made.pop(name, None)
-            self.made["model"] = model
-        return self.made
 
     def text(self, model=None) -> str:
         """What describe() and reports call it."""
@@ -89,25 +90,13 @@ class Control:
     def check(self, model, block: str) -> None:
         """Refuse a model, or a block of it, that this control variate does not know."""
 
-    def functions(self, model) -> ControlFunctions:
-        """Compile."""
-        raise TypeError(f"{type(self).__name__} must define functions().")
-
-    def bind(self, model, arms: int) -> Any:
-        """Arrays of one chain."""
-        raise TypeError(f"{type(self).__name__} must define bind().")
+    def prepare(self, model) -> Prepared:
+        """Pass over the data."""
+        raise TypeError(f"{type(self).__name__} must define prepare().")
 
     def always_read(self, model) -> np.ndarray:
-        """Rows that are always read."""
-        return np.zeros(0, dtype=np.int64)
-
-    def proved(self, model) -> bool:
-        """Is `reach` a bound on every row, whatever the parameters."""
-        return False
-
-    def known(self, model) -> bool:
-        """Is there a `reach` at all."""
-        return False
+        """Rows that every decision reads which the sums alone do not settle."""
+        return prepared_for(model, self).outliers
 
     def gradient(self) -> Any:
         """Compiled (own, trial, start, out): derivatives of the sum of h by the floats from start.
@@ -116,21 +105,27 @@ class Control:
         """
         raise ValueError(f'{self!r} has no gradient: use gradient="minibatch".')
 
-    def wanted(self) -> str:
-        """What a proved bound would need, for a message."""
-        return "a bound of its residuals"
+
+def prepared_for(model, control: Control) -> Prepared:
+    """What a control variate knows of a model; on first use it passes over the data.
+
+    The model keeps it for as long as model and control variate live.
+    """
+    if control not in model.prepared:
+        model.prepared[control] = control.prepare(model)
+    return model.prepared[control]
 
 
 def make_controls(control: Control | None, model, selector: Selector, arms: int) -> Any:
     """The arrays of one chain; nothing without a control variate."""
     if control is None:
         return ()
-    known, delta = control.known(model), getattr(selector, "delta", 0.0)
+    prepared, delta = prepared_for(model, control), getattr(selector, "delta", 0.0)
     likely = (2 if delta >= BOLD else 1) if selector.guarantee == "asymptotic" else 0
     return Controls(
-        model.size, np.zeros(arms), np.zeros(arms), control.always_read(model), np.zeros(CHUNK),
-        int(known and control.proved(model)), int(known) * likely,
-        np.zeros(1, dtype=np.int64), control.bind(model, arms),
+        model.size, np.zeros(arms), np.zeros(arms), prepared.outliers, np.zeros(CHUNK),
+        int(prepared.known and prepared.proved), int(prepared.known) * likely,
+        np.zeros(1, dtype=np.int64), prepared.bind(arms),
     )  # fmt: skip
 
 
@@ -145,42 +140,25 @@ def with_range(selector: Selector, control: Control | None, model, arms: int) ->
     """The selector, with a range that the control variate fills in at every decision."""
     if control is None:
         return selector
-    if not isinstance(selector, Racing | Exact):
+    if not selector.takes_control:
         raise ValueError(f"{selector!r} does not take a control variate: use sm.Racing().")
-    rule = getattr(selector, "rule", None)
+    rule = selector.dropping_rule
     if rule is None or not rule.declares_range:
         return selector
-    if not isinstance(rule, Betting):
+    if not rule.range_of_pairs:
         raise ValueError(
             f"{type(rule).__name__} needs a range of each arm's rewards, and {control!r} knows "
             "one of differences: use sm.Betting(), which asks for it, or sm.Normal()."
         )
-    if rule.spread is not None or rule.bounds is not None:
+    if not rule.asks_range:
         return selector  # of residuals, as the user says
-    if not control.proved(model):
+    prepared = prepared_for(model, control)
+    if not prepared.proved:
+        name = type(rule).__name__
         raise ValueError(
-            f"Betting() asks the control variate for the range of its residuals, and {control!r} "
-            f"knows none: that would need {control.wanted()}. Or use sm.Normal(), or declare "
-            "Betting(bounds=(low, high)) for differences of residuals yourself."
+            f"{name}() asks the control variate for the range of its residuals, and {control!r} "
+            f"knows none: that would need {prepared.wanted}. Or use sm.Normal(), or declare "
+            f"{name}(bounds=(low, high)) for differences of residuals yourself."
         )
-    low = np.zeros((arms, arms))
-    made: Any = replace(rule, bounds=(low, low))
-    return replace(selector, rule=made)
-
-
-def is_floored(selector: Selector, functions: ControlFunctions) -> bool:
-    """Does the rule take from the control variate how widely residuals vary at least."""
-    rule = getattr(selector, "rule", None)
-    paired = isinstance(rule, Normal) and rule.paired
-    return paired and functions.spread is not None
-
-
-def asks_control(selector: Selector, control: Control | None) -> bool:
-    """Does the rule take its range from the control variate, decision by decision."""
-    rule = getattr(selector, "rule", None)
-    return (
-        control is not None
-        and isinstance(rule, Betting)
-        and rule.spread is None
-        and rule.bounds is None
-    )
+    asking: Any = selector
+    return replace(asking, rule=rule.with_asked_range(arms))

@@ -4,24 +4,38 @@ First by the sums over all rows: most decisions end there. For what is left, row
 are read, the outliers, and known sums are those over the others; then again. The rest is raced.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.decisions.selector import not_a_sum
+from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.rewards import Sources
 
-_sources: dict[Any, Sources] = {}
+
+class Questions(NamedTuple):
+    """What a selector's rule wants to know of residuals before a race."""
+
+    needs_range: bool  # does it declare a range, of residuals: it holds at any distance
+    asks_range: bool  # is that range to be filled in, decision by decision
+    takes_floor: bool  # and the least variance of each difference
 
 
+def questions_of(selector: Selector, functions: ControlFunctions) -> Questions:
+    """Those that this control variate can answer."""
+    rule = selector.dropping_rule
+    if rule is None:
+        return Questions(False, False, False)
+    floor = rule.takes_floor and functions.spread is not None
+    return Questions(rule.declares_range, rule.asks_range, floor)
+
+
+@memoised
 def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
     """The batch functions of residuals."""
-    key = (sources, functions)
-    if key in _sources:
-        return _sources[key]
     plain, total_of, residuals = sources.rewards, sources.total, functions.residuals
 
     @jit(inner=True)
@@ -37,19 +51,15 @@ def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
         own = trial.control
         return total_of(trial, arm, own.size) - own.sums[arm]
 
-    _sources[key] = Sources(rewards, total, sources.prefetch)
-    return _sources[key]
+    return Sources(rewards, total, sources.prefetch)
 
 
-def consultation(
-    sources: Sources,
-    functions: ControlFunctions,
-    place,
-    betting: bool,
-    ranged: bool,
-    floored: bool,
-) -> Any:
-    """consult(judge, current): moves what is known into the offsets, and rules arms out."""
+@memoised
+def prediction(
+    sources: Sources, functions: ControlFunctions, place: Any, questions: Questions
+) -> Any:  # fmt: skip
+    """predict(judge, current): moves what is known into the offsets, and rules arms out."""
+    needs_range, asks_range, takes_floor = questions
     known_sum, _, reach, distance, trusted, estimate, spread, whole = functions
     rewards, early = sources.rewards, whole is not None
     first = whole if early else known_sum
@@ -132,7 +142,7 @@ def consultation(
                     floor[i, j] = one * one
 
     @jit(inner="always")
-    def consult(judge, current):
+    def predict(judge, current):
         """Return (an arm whose outliers are no number, or -1; the only arm left, or -1; risk)."""
         trial, offsets, own, tally = judge.trial, judge.offsets, judge.trial.control, judge.tally[0]
         possible = 0
@@ -148,10 +158,10 @@ def consultation(
             place(trial, arm)
             own.sums[arm] = first(trial, arm)
             if not abs(own.sums[arm]) < np.inf:
-                if ranged and not betting:  # the user's range is one of residuals
+                if needs_range and not asks_range:  # the user's range is one of residuals
                     return arm, -1, 0
                 own.off[0] = 1
-            if not (ranged or trusted(trial, arm)):
+            if not (needs_range or trusted(trial, arm)):
                 own.off[0] = 1
         if 0 <= current < len(offsets) and offsets[current] > -np.inf:
             tally.distance += distance(trial, current)
@@ -174,10 +184,10 @@ def consultation(
         if left == 1:
             tally.predicted += 1
             return -1, leader, risk
-        if betting:
+        if asks_range:
             declare(judge)
-        if floored:
+        if takes_floor:
             say_spread(judge)
         return -1, -1, risk
 
-    return consult
+    return predict

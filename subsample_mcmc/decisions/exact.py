@@ -24,6 +24,7 @@ class Exact(Selector):
     """
 
     guarantee: ClassVar[str] = "exact"
+    takes_control: ClassVar[bool] = True
 
     def build(self, sources: Sources) -> Any:
         """The compiled choice."""

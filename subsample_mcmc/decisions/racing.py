@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class Racing(Selector):
     batch: int | None = None
     growth: float = 2.0
     retreat: bool | float = True
+    takes_control: ClassVar[bool] = True
 
     def __post_init__(self):
         if not isinstance(self.delta, int | float | np.number):
@@ -96,6 +97,11 @@ class Racing(Selector):
     def guarantee(self) -> str:  # type: ignore[override]
         """What the rule promises."""
         return self.rule.guarantee
+
+    @property
+    def dropping_rule(self) -> Rule:
+        """Its rule."""
+        return self.rule
 
     def build(self, sources: Sources) -> Any:
         """The compiled choice."""

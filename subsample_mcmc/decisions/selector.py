@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import Outcome
+from subsample_mcmc.decisions.rules.rule import Outcome, Rule
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
@@ -17,6 +17,7 @@ class Selector:
 
     guarantee: ClassVar[str] = "exact"
     remedy: ClassVar[str] = ""  # what to do if audits find too many errors
+    takes_control: ClassVar[bool] = False  # may rewards be residuals of a control variate
 
     @property
     def promise(self) -> str:
@@ -27,6 +28,11 @@ class Selector:
     def risk(self) -> float | None:
         """The chance of an error that a decision may have; None if none is declared."""
         return getattr(self, "delta", None)
+
+    @property
+    def dropping_rule(self) -> Rule | None:
+        """The rule by which it drops arms, if it has one."""
+        return None
 
     def build(self, sources: Sources) -> Any:
         """Return choose(rng, context, offsets, params, scratch) -> Outcome, compiled."""

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, asks_control, is_floored
-from subsample_mcmc.approx.prediction import consultation, residual_sources
+from subsample_mcmc.approx.control import Control, prepared_for
+from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
@@ -17,9 +17,10 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed
 from subsample_mcmc.target.population import Shape
-from subsample_mcmc.target.rewards import Trial, model_sources, place
+from subsample_mcmc.target.rewards import Sources, Trial, model_sources, place
 
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
@@ -68,27 +69,24 @@ def evenly_raced(judge):
     return count
 
 
-_deciders: dict[Any, Any] = {}
-
-
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
     """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources, consult, kind = model_sources(model, touched), None, (False, False, False)
-    functions = None
-    if control is not None:
-        ranged = getattr(getattr(selector, "rule", None), "declares_range", False)
-        functions = control.functions(model)
-        kind = asks_control(selector, control), ranged, is_floored(selector, functions)
-        consult = consultation(sources, functions, place, *kind)
-        sources = residual_sources(sources, functions)
-    choose = selector.build(sources)
-    key = (choose, functions, kind)  # an exact choice is the same whatever the control variate
-    if key in _deciders:
-        return _deciders[key]
+    sources = model_sources(model, touched)
+    if control is None:
+        return make_decider(sources, selector.build(sources), touched, None)
+    functions = prepared_for(model, control).functions
+    residuals = residual_sources(sources, functions)
+    predict = prediction(sources, functions, place, questions_of(selector, functions))
+    return make_decider(residuals, selector.build(residuals), touched, predict)
+
+
+@memoised
+def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> Any:
+    """decider() for one reward; predict: what precedes the race, with a control variate."""
     rewards, total, _ = sources
     before, len_of, spread_rows = nothing_known, raced_rows, evenly
-    if consult is not None:
-        before, len_of, spread_rows = consult, all_rows, evenly_raced
+    if predict is not None:
+        before, len_of, spread_rows = predict, all_rows, evenly_raced
 
     @jit(inner=True)
     def compare(judge, best, second):
@@ -188,7 +186,6 @@ def decider(model, selector: Selector, touched: bool, control: Control | None = 
         place(trial, made.arm)
         return made.arm
 
-    _deciders[key] = decide
     return decide
 
 

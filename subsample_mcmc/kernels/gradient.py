@@ -230,7 +230,7 @@ def known_gradient(control):
         probe = tools.probe
         to_block(to.kind, to.low, to.high, u, probe.candidates[0])
         place(probe, 0)
-        add_gradient(probe.control.own, probe, probe.target[0].start, tools.sums)
+        add_gradient(probe.control.arrays, probe, probe.target[0].start, tools.sums)
         return 0
 
     return begin, along_sums

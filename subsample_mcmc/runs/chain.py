@@ -66,8 +66,9 @@ def loop_over(step, compiled: bool) -> Any:
 class Program:
     """A model and a kernel, checked and compiled: what all chains of a run share."""
 
-    def __init__(self, model: Model, kernel: Kernel):
+    def __init__(self, model: Model, kernel: Kernel, prepared: tuple = ()):
         must_be_model(model, "sm.sample(model, kernel)")
+        model.prepared.update(prepared)
         check(kernel, model)
         check_run(kernel, model)
         self.doubtful = is_doubtful(kernel, model)
@@ -84,6 +85,14 @@ class Program:
         # data takes half the time.
         inner = "always" if self.compiled else False
         self.loop = loop_over(kernel.build(model, inner), self.compiled)
+
+    def parts(self) -> tuple:
+        """What makes the same program elsewhere, without another pass over the data."""
+        controls = [getattr(leaf, "control", None) for leaf in self.kernel.leaves()]
+        known = [
+            (c, p) for c, p in self.model.prepared.items() if any(c is own for own in controls)
+        ]
+        return self.model, self.kernel, tuple(known)
 
     def compile(self) -> None:
         """Compile before any work starts, so that a mistake in a user function shows by itself."""

@@ -204,7 +204,7 @@ class Team:
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
         joblib = joblib_with(backend)
-        shared, plan, name = (self.program.model, self.program.kernel), self.plan, os.urandom(16)
+        shared, plan, name = self.program.parts(), self.plan, os.urandom(16)
         try:
             with (
                 parcel(shared, backend) as (parcelled, options),

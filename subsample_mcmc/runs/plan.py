@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control
+from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing, expected_pulls
 from subsample_mcmc.decisions.rules.bnormal import b_normal
@@ -181,7 +181,7 @@ def plan(
             with quietly(progress):
                 for leaf in variant.leaves():  # some refuse a model only when they are prepared
                     if isinstance(getattr(leaf, "control", None), Control):
-                        leaf.control.always_read(model)
+                        prepared_for(model, leaf.control)
         except ValueError as error:
             if name == "as given":
                 raise
@@ -256,7 +256,7 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
             selector = leaf.selector if isinstance(leaf.selector, Racing) else Racing()
             always = 0
             if isinstance(getattr(leaf, "control", None), Control):
-                always = len(leaf.control.always_read(model))
+                always = len(prepared_for(model, leaf.control).outliers)
             raced = model.size - always
             scaled = gaps / np.sqrt(raced * np.maximum(spreads, 1e-300))
             pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))

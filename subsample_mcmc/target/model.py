@@ -3,6 +3,7 @@
 import hashlib
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -103,6 +104,8 @@ class Model:
         self.set_state(self.ints, self.floats, state)
         for array in (self.ints, self.floats):
             array.flags.writeable = False
+        # What control variates know of it, by control variate: approx/control.py fills it.
+        self.prepared: WeakKeyDictionary = WeakKeyDictionary()
         self.try_functions()
 
     def __repr__(self) -> str:

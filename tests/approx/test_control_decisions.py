@@ -17,6 +17,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.rows import CHUNK, make_rows, put_back, take
 from tests.helpers import runs, tall
@@ -124,15 +125,13 @@ def test_mutants_err(tall_model):
     """Sums that are a nat off at a posterior standard deviation; predictions that dare too much."""
     model, reference = tall_model
     control = sm.Taylor(reference, order=2, predict=False)
-    control.always_read(model)
-    sums = control.made["sums"].raced
+    sums = prepared_for(model, control).sums.raced
     sums.s1[0] += 0.5 * np.sqrt(-np.diag(sums.s2[0]))
     _, told = chain(model, walk(racing(delta=1e-3), control), 1000)
     with pytest.raises(AssertionError, match="contradicts a rate"):
         at_most(told["wrong"], told["audited"], 1e-3)
     control = sm.Taylor(reference, order=2)
-    control.always_read(model)
-    control.made["sums"].raced.limits[:] = 0.0
+    prepared_for(model, control).sums.raced.limits[:] = 0.0
     _, told = chain(model, walk(sm.Exact(), control), 6000)
     assert told["wrong"] > 0
 
@@ -520,7 +519,7 @@ def test_calibration_under_betting(replications):
     uniform({"theta": found})
     assert told["wrong"] == 0 and told["raced"] + told["predicted"] > 0.5 * told["decisions"]
     assert 0.1 < told["accepted"] / told["decisions"] < 0.95
-    control.made["sums"].raced.s1[:] += 0.7 / replications[4][:, None]
+    prepared_for(replications[0], control).sums.raced.s1[:] += 0.7 / replications[4][:, None]
     mutant, _ = calibrated(replications, control, sm.Betting(), 1e-6)
     not_uniform({"theta": mutant})
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks import rivals, work
 from tests.benchmarks.measure import Row as Judged
@@ -129,7 +130,7 @@ def discrete(size: int, seed: int) -> Iterator[Decider]:
     model = sm.Model(likelihood, data, {"k": 3, "mu": 0.0}, support={"k": work.ARMS})
     control = sm.Taylor({"mu": 0.0}, order=2)
     begun = clock()
-    control.prepared(model)
+    prepared_for(model, control)
     setup = clock() - begun
     for name, rule in (("Racing + Taylor", sm.Normal()), ("Racing + Taylor, proved", sm.Betting())):
         gibbs = sm.Gibbs("k", sm.Racing(rule, delta=DELTA), control=control)
@@ -171,7 +172,7 @@ def metropolis(model, fit, start, scale, spent) -> Iterator[Decider]:
     ):
         begun = clock()
         if control is not None:
-            control.prepared(model)
+            prepared_for(model, control)
         setup = clock() - begun + (spent if control is not None else 0.0)
         kernel = sm.Metropolis("beta", scale, selector=selector, control=control, adapt=False)
         yield of_chain(METROPOLIS, name, model, kernel, "beta", setup, start)

@@ -25,6 +25,7 @@ from tests.benchmarks import machine  # first: it limits the threads of numpy
 import numpy as np
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.runs.chain import Program, Walker
 from tests.benchmarks import tall_peers
 from tests.benchmarks.report import table, without_nan
@@ -95,7 +96,7 @@ def tall(size: int, d: int, seed: int) -> tuple[list[dict], list[dict]]:
     setup = [{"N": size, "d": d, "laplace, first s": fitted, "laplace, again s": again}]
     for control in (sm.Taylor(fit, 2), sm.Taylor(fit, 3)):
         begun = clock()
-        control.prepared(model)
+        prepared_for(model, control)
         setup[0][f"sums, order {control.order} s"] = clock() - begun
     model.set_state(*writable(model), fit.state)
     for name, (kernel, draws) in kernels(fit).items():
@@ -227,7 +228,7 @@ def flat(sizes) -> list[dict]:
             )  # fmt: skip
             begun = clock()
             control = sm.Taylor({"mu": 0.0}, 2, predict=False)  # else no datum would be read
-            control.prepared(model)
+            prepared_for(model, control)
             setup = clock() - begun
             for name, selector in (("Normal", sm.Racing(delta=0.01)),):
                 kernel = sm.Metropolis(

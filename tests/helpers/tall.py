@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.control import Controls
+from subsample_mcmc.approx.control import Controls, prepared_for
 from subsample_mcmc.approx.taylor.references import whole_state
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
@@ -290,14 +290,15 @@ class Bench:
         arms = model.variables[block].support if block else len(points)
         self.arms = arms
         where = model.variables[block].block if block else whole_state(len(model.floats))
-        outliers = control.always_read(model)
+        self.prepared = prepared_for(model, control)
+        outliers = self.prepared.outliers
         controls = Controls(
             model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), 0, 0,
-            np.zeros(1, dtype=np.int64), control.bind(model, arms),
+            np.zeros(1, dtype=np.int64), self.prepared.bind(arms),
         )  # fmt: skip
         run = Run(self.ints, self.floats, np.zeros(0, dtype=np.int64))
         self.trial = make_trial(model, run, where, model.size, points, None, controls)
-        self.mean_of, self.residuals_of, pair = opened(control.functions(model))
+        self.mean_of, self.residuals_of, pair = opened(self.prepared.functions)
         self.reach_of, self.trusted_of = pair
         self.raced = np.setdiff1d(np.arange(model.size), outliers)
         self.kind = np.int32 if model.size < 2**31 else np.int64

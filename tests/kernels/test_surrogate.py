@@ -302,7 +302,7 @@ def gradient_at(bench, arm, start, length):
         @jit
         def write(trial, arm, start, out):
             place(trial, arm)
-            add_gradient(trial.control.own, trial, start, out)
+            add_gradient(trial.control.arrays, trial, start, out)
 
         _gradients[add_gradient] = write
     out = np.full(length, np.nan)

@@ -11,14 +11,15 @@ and appendix C.2; Wang, Chen, Smola & Xing 2013.)
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.bins.cut import Cut, cut
 from subsample_mcmc.approx.bins.fields import check_alone, fields_of, fields_read
-from subsample_mcmc.approx.bins.predictor_bins import make_near, predictor_functions
-from subsample_mcmc.approx.bins.predictor_cut import predictor_cut, references
+from subsample_mcmc.approx.bins.predictor_bins import Near, make_near, predictor_functions
+from subsample_mcmc.approx.bins.predictor_cut import Made, predictor_cut, references
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
     distance,
@@ -30,7 +31,7 @@ from subsample_mcmc.approx.bins.quadratics import (
     subtractor,
     trusted,
 )
-from subsample_mcmc.approx.control import Control, ControlFunctions
+from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
@@ -115,7 +116,6 @@ class Bins(Control):
         object.__setattr__(self, "bins", whole(self.bins, "bins", "the number of bins"))
         if not 0.0 <= self.outliers <= 0.5:
             raise ValueError(f"outliers={self.outliers!r}: give a share of the data, 0 .. 0.5.")
-        object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -130,43 +130,54 @@ class Bins(Control):
             check_affine(model, given.count(model))
             fields_read(model, self.columns, points[0])
 
-    def functions(self, model) -> ControlFunctions:
-        """The compiled half."""
-        made = self.prepared(model)
-        if "functions" in made:
-            return made["functions"]
+    def prepare(self, model) -> Prepared:
+        """Cut the data, or predictors at the fit, and sum moments of each bin."""
+        how = model, self.columns, self.bins, self.outliers
         if self.fit is None:
-            fields = tuple(model.data._fields.index(name) for name in made["cut"].columns)
-            found = bin_functions(model_sources(model, touched=False).rewards, fields)
-        else:
-            found = predictor_functions(model.predictors, made["cut"])
-        made["functions"] = found
-        return found
+            return ColumnBins(model, cut(*how))
+        return PredictorBins(model, predictor_cut(*how, self.fit))
 
-    def bind(self, model, arms: int) -> Any:
+
+class ColumnBins(Prepared):
+    """Bins of the data's columns, of one model."""
+
+    wanted = "a bound of the likelihood's third derivatives by the data"
+
+    def __init__(self, model, made: Cut):
+        self.model, self.cut, self.outliers = model, made, made.outliers
+
+    @cached_property
+    def functions(self) -> ControlFunctions:
+        """The compiled half."""
+        fields = tuple(self.model.data._fields.index(name) for name in self.cut.columns)
+        return bin_functions(model_sources(self.model, touched=False).rewards, fields)
+
+    def bind(self, arms: int) -> "Binned":
         """Arrays of one chain."""
-        made = self.prepared(model)["cut"]
-        return bind(model, made, arms) if self.fit is None else make_near(model, made, arms)
+        return make_binned(self.model, self.cut, arms)
 
-    def always_read(self, model) -> np.ndarray:
-        """Rows that every decision reads."""
-        return self.prepared(model)["cut"].outliers
 
-    def wanted(self) -> str:
-        """What a proof would need."""
-        return "a bound of the likelihood's third derivatives by the data"
+class PredictorBins(Prepared):
+    """Bins of columns and predictors, of one model."""
 
-    def prepared(self, model) -> dict[str, Any]:
-        """The bins of a model: made once, kept in the object."""
-        if "cut" not in self.made_for(model):
-            how = model, self.columns, self.bins, self.outliers
-            self.made["cut"] = cut(*how) if self.fit is None else predictor_cut(*how, self.fit)
-        return self.made
+    wanted = ColumnBins.wanted
+
+    def __init__(self, model, made: Made):
+        self.model, self.cut, self.outliers = model, made, made.outliers
+
+    @cached_property
+    def functions(self) -> ControlFunctions:
+        """The compiled half."""
+        return predictor_functions(self.model.predictors, self.cut)
+
+    def bind(self, arms: int) -> Near:
+        """Arrays of one chain."""
+        return make_near(self.model, self.cut, arms)
 
 
 # ------------------------------------------------------------------------------- compiled half
-def bind(model, made: Cut, arms: int) -> Binned:
-    """Arrays of one chain."""
+def make_binned(model, made: Cut, arms: int) -> Binned:
+    """Arrays of one chain over what all share."""
     run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
     count, q = made.inverse.shape
     points = count * (q * q + q + 1)
@@ -210,14 +221,14 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
 
     @jit(inner=True)
     def residuals(trial, arm, rows, out):
-        own = trial.control.own
+        own = trial.control.arrays
         rewards(trial, arm, rows, out)
         read(trial.data, own, rows)
         subtract(own, own.coefficients[arm], out)
 
     @jit(inner=True)
     def known_sum(trial, arm):
-        own, probe = trial.control.own, trial.control.own.probe
+        own, probe = trial.control.arrays, trial.control.arrays.probe
         if stands(own, trial, arm):  # it was rejected, or did not move
             return own.sums[arm]
         mine, other = own.coefficients[arm], 1 - arm

@@ -228,7 +228,7 @@ def predictor_functions(given, made: Made) -> ControlFunctions:
 
     @jit(inner=True)
     def residuals(trial, arm, rows, out):
-        own = trial.control.own
+        own = trial.control.arrays
         place(trial, arm)
         look(trial.state, trial.data, rows, own.here)
         gather(trial.data, own.here, rows, out)
@@ -237,7 +237,7 @@ def predictor_functions(given, made: Made) -> ControlFunctions:
 
     @jit(inner=True)
     def known_sum(trial, arm):
-        own, other = trial.control.own, 1 - arm
+        own, other = trial.control.arrays, 1 - arm
         if stands(own, trial, arm):  # it was rejected, or did not move
             return own.sums[arm]
         mine, reference = own.coefficients[arm], own.reference[arm]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from subsample_mcmc.approx.control import make_controls
+from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.approx.taylor.references import streamed, whole_state
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.numerics.jit import jit
@@ -92,7 +92,7 @@ def heights(coordinates, control) -> Any:
     functions, controls, known, constant = None, (), None, 0.0
     if control is not None:
         control.check(model, coordinates.blocks[0])
-        functions = control.functions(model)
+        functions = prepared_for(model, control).functions
         if functions.whole is None:
             raise ValueError(f"matched: {control!r} knows no sums over all data: give sm.Taylor.")
         controls = make_controls(control, model, Racing(), 2)

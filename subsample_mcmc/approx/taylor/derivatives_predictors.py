@@ -118,7 +118,7 @@ class Linear:
 
         @jit(inner=True)
         def residuals(trial, arm, rows, out):
-            own = trial.control.own
+            own = trial.control.arrays
             place(trial, arm)
             locate(own, trial.ints, own.tables[arm])
             widths, here, there = own.source

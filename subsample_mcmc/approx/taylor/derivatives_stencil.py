@@ -158,7 +158,7 @@ class Stencil:
 
         @jit(inner=True)
         def residuals(trial, arm, rows, out):
-            own = trial.control.own
+            own = trial.control.arrays
             source, table, steps = own.source, own.tables[arm], own.steps[arm]
             place(trial, arm)  # the stencil wants the arm's discrete values
             locate(own, trial.ints, table)

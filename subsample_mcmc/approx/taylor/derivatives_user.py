@@ -64,7 +64,7 @@ class Given:
 
         @jit(inner=True)
         def residuals(trial, arm, rows, out):
-            own = trial.control.own
+            own = trial.control.arrays
             rewards(trial, arm, rows, out)
             locate(own, trial.ints, own.tables[arm])
             subtract(

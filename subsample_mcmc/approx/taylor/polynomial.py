@@ -135,7 +135,7 @@ def sum_of(own, parts, table, steps):
 @jit(inner="always")
 def whole_sum(trial, arm):
     """Sum of h over all rows, at the arm that stands in the state."""
-    own = trial.control.own
+    own = trial.control.arrays
     table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
     if stands(own, trial, arm, table):  # it was rejected, or did not move
         return own.values[arm]
@@ -161,13 +161,13 @@ def whole_sum(trial, arm):
 @jit(inner="always")
 def guessed_sum(trial, arm):
     """Sum of l over all rows: that of h, and what was learnt of the rest."""
-    return whole_sum(trial, arm) + trial.control.own.guesses[arm, 0]
+    return whole_sum(trial, arm) + trial.control.arrays.guesses[arm, 0]
 
 
 @jit(inner="always")
 def raced_sum(trial, arm):
     """Sum of h over the raced rows, at the arm that stands in the state."""
-    value, own = whole_sum(trial, arm), trial.control.own
+    value, own = whole_sum(trial, arm), trial.control.arrays
     if len(trial.control.outliers) == 0:
         return value
     return sum_of(own, own.sums.raced, own.tables[arm], own.steps[arm])[0]
@@ -176,7 +176,7 @@ def raced_sum(trial, arm):
 @jit(inner="always")
 def distance(trial, arm):
     """a^2 per parameter."""
-    own = trial.control.own
+    own = trial.control.arrays
     return own.sizes[arm] * own.sizes[arm] / own.sums.used[own.tables[arm]]
 
 
@@ -197,7 +197,7 @@ def apart(trial, i, j, parts, which):
     |R(x_i) - R(x_j)| is at most both remainders together, and at most |x_i - x_j| times the
     largest gradient of R on the way, which is a remainder of one order less.
     """
-    own = trial.control.own
+    own = trial.control.arrays
     a, b = own.sizes[i], own.sizes[j]
     first, second = own.tables[i], own.tables[j]
     bound = remainder(parts, first, a, which) + remainder(parts, second, b, which)
@@ -215,7 +215,7 @@ def apart(trial, i, j, parts, which):
 @jit(inner="always")
 def reach(trial, i, j, each, everything):
     """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
-    own = trial.control.own
+    own = trial.control.arrays
     parts = own.sums.whole if everything else own.sums.raced
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     bound = apart(trial, i, j, parts, 1 if each else 0)
@@ -227,7 +227,7 @@ def reach(trial, i, j, each, everything):
 @jit(inner="always")
 def estimate(trial, i, j, everything):
     """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
-    own, learnt = trial.control.own, trial.control.own.sums.learnt
+    own, learnt = trial.control.arrays, trial.control.arrays.sums.learnt
     if everything:
         which = trial.control.likely  # 1: careful, 2: at a stated risk
         doubt = own.guesses[i, 1] * learnt.doubts[own.tables[i], 3 - which]
@@ -251,7 +251,7 @@ def spread(trial, i, j):
     wide = 1.0 if len(trial.control.outliers) > 0 else HEAVY
     if trial.control.likely == 1:
         wide = CAREFUL
-    own, known = trial.control.own, trial.control.own.sums.learnt.spreads
+    own, known = trial.control.arrays, trial.control.arrays.sums.learnt.spreads
     first, second = known[own.tables[i]], known[own.tables[j]]
     if first > 0.0 and second > 0.0:
         one, two = first * own.guesses[i, 1], second * own.guesses[j, 1]
@@ -266,7 +266,7 @@ def trusted(trial, arm):
 
     Their sum by less than sqrt(N) a: the spread of what a race without control variate estimates.
     """
-    own = trial.control.own
+    own = trial.control.arrays
     a = own.sizes[arm]
     limit = sqrt(trial.control.size) * max(a, 1.0)
     return remainder(own.sums.raced, own.tables[arm], a, 4) <= limit

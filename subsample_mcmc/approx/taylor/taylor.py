@@ -8,11 +8,12 @@ from the reference, or the fourth: at N = 10^6 it is often so small that no datu
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, ControlFunctions
+from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
@@ -95,7 +96,6 @@ class Taylor(Control):
     outliers: Any = "auto"
     predict: bool = True
     anchor: ClassVar[bool] = True
-    compiled: ClassVar[tuple[str, ...]] = ("source", "functions")
 
     def __post_init__(self):
         if self.order not in (None, 2, 3):
@@ -105,7 +105,6 @@ class Taylor(Control):
             raise ValueError(
                 f'outliers={self.outliers!r}: give a share of the data, 0 .. 0.5, or "auto".'
             )
-        object.__setattr__(self, "made", {})  # by name: what one pass over the data gave
 
     def __repr__(self) -> str:
         more = f", outliers={self.outliers!r}" if self.outliers != "auto" else ""
@@ -144,71 +143,18 @@ class Taylor(Control):
                 "order=3 needs a model of sm.Predictors; other sources of derivatives stop at 2."
             )
 
-    def functions(self, model) -> ControlFunctions:
-        """The compiled half."""
-        made = self.prepared(model)
-        if "functions" not in made:
-            made["functions"] = polynomial_functions(self.source(model).residuals)
-        return made["functions"]
-
-    def bind(self, model, arms: int) -> Polynomial:
-        """Arrays of one chain."""
-        made = self.prepared(model)
-        return make_polynomial(model, made["sums"], made["strides"], arms, self.source(model))
-
-    def always_read(self, model) -> np.ndarray:
-        """Rows that every decision reads."""
-        return self.prepared(model)["outliers"]
-
     def gradient(self) -> Any:
         """Compiled; it reads no data."""
         return add_gradient
 
-    def proved(self, model) -> bool:
-        """Are remainders bounded."""
-        return self.source(model).known()
-
-    def known(self, model) -> bool:
-        """May arms be ruled out before a datum is read."""
-        return self.predict and bool(self.prepared(model)["measured"])
-
-    def wanted(self) -> str:
-        """What a proof would need."""
-        return self.made["source"].needs if "source" in self.made else Stencil.needs
-
-    # ---------------------------------------------------------------------------- preparation
-    def prepared(self, model) -> dict[str, Any]:
-        """Sums, metric, remainders and outliers of a model: made once, kept in the object."""
-        if "sums" not in self.made_for(model):
-            self.prepare(model)
-        return self.made
-
-    def source(self, model) -> Any:
-        """Where derivatives come from."""
-        self.prepared(model)
-        if "source" not in self.made:  # after it was unpickled
-            self.made["source"] = self.new_source(model, self.made["references"])
-            self.made["source"].restore(self.made["kept"])
-        return self.made["source"]
-
-    def new_source(self, model, references: list[np.ndarray]) -> Any:
-        """The best source of derivatives there is."""
-        several = len(references) > 1
-        if self.derivatives is not None:
-            return Given(model, self.derivatives, several)
-        if model.predictors is not None:
-            return Linear(model, self.order_of(model), several, references[0])
-        return Stencil(model, len(references))
-
-    def prepare(self, model) -> None:
+    def prepare(self, model) -> "Expansion":
         """One or two passes over the data for each configuration of the discrete blocks."""
         count, strides = configurations(model), strides_of(model)
         references = references_of(self.fit, model, count)
-        source = self.new_source(model, references)
+        source = best_source(model, self.derivatives, self.order_of(model), references)
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto":
             scores = np.zeros(model.size, dtype=np.float32)
-        made = {"model": model, "strides": strides, "references": references, "source": source}
         sums = self.add_up(model, source, references, strides, outliers, scores=scores)
         several = isinstance(self.fit, list | tuple)
         probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
@@ -221,8 +167,9 @@ class Taylor(Control):
             sums = self.add_up(model, source, references, strides, outliers, sums)
         if self.predict:
             study(probes, sums)
-        measured = pilot(probes, sums, outliers)
-        self.made.update(made, sums=sums, outliers=outliers, measured=measured, kept=source.kept())
+        known = pilot(probes, sums, outliers) and self.predict
+        how = self.derivatives, self.order_of(model), references
+        return Expansion(model, how, source, strides, sums, outliers, known)
 
     def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
         """What the residual of each row may come to, where no bound has said so."""
@@ -271,3 +218,46 @@ class Taylor(Control):
         found = terms(s0s, s1s, s2s, third, limits)
         learnt = full.learnt if full else nothing(len(points), d)
         return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)
+
+
+def best_source(model, derivatives, order: int, references: list[np.ndarray]) -> Any:
+    """Where derivatives come from: the user, the model's predictors, or else interpolation."""
+    several = len(references) > 1
+    if derivatives is not None:
+        return Given(model, derivatives, several)
+    if model.predictors is not None:
+        return Linear(model, order, several, references[0])
+    return Stencil(model, len(references))
+
+
+class Expansion(Prepared):
+    """Sums of polynomials around references, with their remainders, of one model."""
+
+    def __init__(
+        self, model, how: tuple, source, strides: np.ndarray, sums: Sums, outliers: np.ndarray,
+        known: bool,
+    ):  # fmt: skip
+        self.model, self.how, self.strides, self.sums = model, how, strides, sums
+        self.outliers, self.known, self.proved = outliers, known, source.known()
+        self.source, self.wanted, self.kept = source, source.needs, source.kept()
+
+    @property
+    def references(self) -> list[np.ndarray]:
+        """The points of expansion, by configuration of the discrete blocks."""
+        return self.how[-1]
+
+    @cached_property
+    def source(self) -> Any:
+        """Where derivatives come from; made anew after it was unpickled."""
+        source = best_source(self.model, *self.how)
+        source.restore(self.kept)
+        return source
+
+    @cached_property
+    def functions(self) -> ControlFunctions:
+        """The compiled half."""
+        return polynomial_functions(self.source.residuals)
+
+    def bind(self, arms: int) -> Polynomial:
+        """Arrays of one chain."""
+        return make_polynomial(self.model, self.sums, self.strides, arms, self.source)

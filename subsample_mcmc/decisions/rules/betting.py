@@ -17,7 +17,7 @@ decided at odds o_k = T/(N - T). The betting martingales are those of Waudby-Smi
 (2024, JRSS-B 86(1)), used here on differences to a predictable rival.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import ClassVar, NamedTuple
 
@@ -72,8 +72,19 @@ class Betting(Rule):
     batch: ClassVar[int] = 64
     anytime: ClassVar[bool] = True
     declares_range: ClassVar[bool] = True
+    range_of_pairs: ClassVar[bool] = True
     cost: ClassVar[float] = 16.0  # about 9 ns
     paired: ClassVar[bool] = True
+
+    @property
+    def asks_range(self) -> bool:
+        """Without spread and bounds, a control variate is asked."""
+        return self.spread is None and self.bounds is None
+
+    def with_asked_range(self, arms: int) -> Rule:
+        """Bounds as matrices, which are written before every decision."""
+        low = np.zeros((arms, arms))
+        return replace(self, bounds=(low, low))
 
     def functions(self) -> RuleFunctions:
         """The compiled half."""

@@ -85,6 +85,11 @@ class Normal(Rule):
         if not 0.0 <= self.prior < np.inf:
             raise ValueError(f"prior={self.prior!r}: give pseudo-observations, 0 or more.")
 
+    @property
+    def takes_floor(self) -> bool:
+        """Paired differences of residuals may vary by few rows, which a small batch has not met."""
+        return self.paired
+
     def functions(self) -> RuleFunctions:
         """The compiled half."""
         return RuleFunctions(drop, start=start, sure=sure)

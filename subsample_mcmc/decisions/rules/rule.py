@@ -130,6 +130,7 @@ class Rule:
     batch: ClassVar[int] = 64  # rows before the first look
     anytime: ClassVar[bool] = False  # valid at every row: look often, looks cost nothing
     declares_range: ClassVar[bool] = False  # needs a known range of rewards
+    range_of_pairs: ClassVar[bool] = False  # or of differences, which a control variate may know
     linear: ClassVar[bool] = False  # serves the linear schedule, growth=1.0
     cost: ClassVar[float] = 0.0  # of observing a reward, in rewards streamed by an exact decision
 
@@ -137,6 +138,28 @@ class Rule:
     def compares_pairs(self) -> bool:
         """Are the moments those of leader - arm on shared rows, or of the arm alone."""
         return getattr(self, "paired", True)
+
+    # Where a control variate goes before the race, it may know more about rewards than a rule does.
+    @property
+    def asks_range(self) -> bool:
+        """Was it given no range, and can it work with lower bounds of differences instead.
+
+        Then a control variate writes these at every decision: into `low` of the params, (arms,
+        arms), low[i, j] <= l_i - l_j of every row.
+        """
+        return False
+
+    def with_asked_range(self, arms: int) -> "Rule":
+        """The same rule with room for these bounds."""
+        return self
+
+    @property
+    def takes_floor(self) -> bool:
+        """May a control variate write the least variance of each difference before every decision.
+
+        Into `floor` of the params, (arms, arms): a small batch may not show how widely they vary.
+        """
+        return False
 
     def functions(self) -> RuleFunctions:
         """Return the three compiled functions."""

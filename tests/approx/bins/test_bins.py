@@ -12,6 +12,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.bins.cut import cut, terms
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs.fingerprint import spelled
 from tests.helpers.claims import above, at_most
@@ -130,9 +131,9 @@ def test_where_the_likelihood_is_impossible():
 
 def by_hand(bench, arm):
     """h of the raced rows, from the coefficients: it is defined where l is not."""
-    own = bench.trial.control.own
+    own = bench.trial.control.arrays
     data, b = bench.model.data, own.bins[bench.raced]
-    names = bench.control.made["cut"].columns
+    names = bench.prepared.cut.columns
     d = np.array([getattr(data, name)[bench.raced] - own.reference[b, k]
                   for k, name in enumerate(names)])  # fmt: skip
     monomials = [np.ones(len(b)), *d, *(d[k] * d[j] for k, j in terms(len(d)))]
@@ -395,7 +396,7 @@ def test_ties():
 def test_columns_that_are_not_asked_for_are_constant():
     model = made(STUDENT, 2)
     bench = Bench(model, Bins("y"), points())
-    assert bench.control.made["cut"].columns == ("y",)
+    assert bench.prepared.cut.columns == ("y",)
     exact(bench)
 
 
@@ -537,8 +538,8 @@ def test_rules_that_want_a_bound_say_what_is_missing():
     race = sm.Racing(sm.Betting())
     with pytest.raises(ValueError, match="a bound of the likelihood's third derivatives"):
         walker(model, walk(model, race, Bins()))
-    assert not Bins().proved(model)
-    assert not Bins().known(model)
+    assert not prepared_for(model, Bins()).proved
+    assert not prepared_for(model, Bins()).known
 
 
 def test_there_is_no_gradient():

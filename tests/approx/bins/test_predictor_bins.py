@@ -11,6 +11,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.bins import predictor_cut as predictorcut
 from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.references import scales_of
 from subsample_mcmc.models.arch import ARCH, example_returns
@@ -91,7 +92,7 @@ def test_the_mean_is_the_sum_of_what_is_subtracted(moving, offset, k):
         control = Bins(fit=FIT, bins=40, outliers=outliers)
         bench = Bench(model, control, points(scale=scale), ints=[k])
         assert len(bench.raced) == SIZE - int(outliers * SIZE)
-        assert control.made["cut"].cut.points.shape[1] == 2 + moving
+        assert prepared_for(model, control).cut.cut.points.shape[1] == 2 + moving
         exact(bench)
 
 
@@ -99,7 +100,7 @@ def test_configurations_have_cuts_of_their_own():
     model = autoregression()
     bench = Bench(model, Bins(fit=FIT), block="k")
     exact(bench)
-    assert (bench.control.made["cut"].cut.bins[0] != bench.control.made["cut"].cut.bins[1]).any()
+    assert (bench.prepared.cut.cut.bins[0] != bench.prepared.cut.cut.bins[1]).any()
     exact(Bench(model, Bins(fit=FIT[0]), block="k"))  # one fit for all
 
 
@@ -110,7 +111,7 @@ def test_regressions(name, source):
     model, fit = regression(name, SIZE, d=3, source=source, configurations=2)
     bench = Bench(model, Bins(fit=fit, outliers=0.1), fit["beta"] * np.array([[1.0], [1.1]]))
     exact(bench)
-    made = bench.control.made["cut"]
+    made = bench.prepared.cut
     assert made.cut.points.shape[1] == (2 if name == "gaussian" else 1)
     assert made.cut.counts.tolist() == [[2], [3]]  # the offset moves with k = 1
     exact(Bench(model, Bins(fit=fit), block="k"))
@@ -131,7 +132,7 @@ def test_arch(k):
     at = np.array([near(model, ORDERS[k], 0.1, seed) for seed in range(3)])
     bench = Bench(model, Bins("r2", 30, fit=fit), at, ints=[k])
     exact(bench)
-    cut = bench.control.made["cut"].cut
+    cut = bench.prepared.cut.cut
     assert cut.places.tolist() == [0, -1]  # h varies over rows, nu does not
     assert cut.counts.tolist() == [[q] for q in ORDERS]
     assert 25 <= len(np.unique(cut.bins[k])) <= 30
@@ -215,7 +216,7 @@ def test_h_is_what_it_is_said_to_be(k):
     model = autoregression(80, groups=2, offset=True)
     bench = Bench(model, Bins(fit=FIT, bins=8), points(80)[:2], ints=[k])
     for arm in range(2):
-        h = by_definition(model, bench.control.made["cut"], k, bench.points[arm])[bench.raced]
+        h = by_definition(model, bench.prepared.cut, k, bench.points[arm])[bench.raced]
         seen = bench.values(arm) - bench.residuals(arm)
         assert np.allclose(seen, h, rtol=0.0, atol=1e-10)
         assert bench.means[arm] == pytest.approx(h.sum(), abs=1e-9)
@@ -243,7 +244,7 @@ def test_residuals_fall_with_the_number_of_bins():
 def test_one_set_of_outliers_serves_all_configurations():
     model = autoregression(5000)
     bench = Bench(model, Bins(fit=FIT, outliers=0.1), block="k")
-    made = bench.control.made["cut"]
+    made = bench.prepared.cut
     assert made.outliers.shape == (500,)
     assert np.all(np.diff(made.outliers) > 0)
     kept = np.setdiff1d(np.arange(5000), made.outliers)
@@ -464,14 +465,14 @@ def test_factors_that_cannot_be_cut_are_refused(given, words):
     data |= {"w": rng.standard_normal((200, 2)), "c": np.arange(200)}
     model = sm.Model(sm.Predictors(location, given), data, {"mu": 0.1})
     with pytest.raises(ValueError, match=words):
-        Bins(fit={"mu": 0.1}).prepared(model)
+        prepared_for(model, Bins(fit={"mu": 0.1}))
 
 
 def test_predictors_must_be_linear_and_finite():
     data = {"y": np.arange(20.0), "x": np.where(np.arange(20) == 13, np.inf, 1.0)}
     model = sm.Model(sm.Predictors(location, lambda e, data, n: -e * e), data, {"mu": 0.1})
     with pytest.raises(ValueError, match="predictor 0 of datum 13 is"):
-        Bins(fit={"mu": 0.1}).prepared(model)
+        prepared_for(model, Bins(fit={"mu": 0.1}))
     bent = sm.Predictors(lambda state, data, n: state.mu[0] ** 2, lambda e, data, n: -e * e)
     with pytest.raises(ValueError, match="eta is not linear"):
         Bins(fit={"mu": 0.1}).check(sm.Model(bent, data, {"mu": 0.1}), "mu")

@@ -13,6 +13,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.bins import predictor_cut as predictorcut
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import influence
 from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST, loud
 from tests.benchmarks.rarecases import Case, kernel_of, model_of
@@ -92,7 +93,7 @@ def scale_model(case):
 
 def test_predictors_without_a_bound_are_looked_at_where_they_may_come_to():
     model = scale_model(Case("student_t", 20_000, huge="carriers"))
-    assert not sm.Taylor(sm.laplace(model)).proved(model)
+    assert not prepared_for(model, sm.Taylor(sm.laplace(model))).proved
     always = sm.Taylor(sm.laplace(model)).always_read(model)
     assert set(np.flatnonzero(model.data.x[:, 5])) <= set(always)
     assert len(always) <= 200

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.control import make_controls
+from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.approx.taylor import pilot as pilots
 from subsample_mcmc.approx.taylor import polynomial, remainder
 from subsample_mcmc.approx.taylor.pilot import Probe, Probes
@@ -61,16 +61,16 @@ class Case:
 
     def fresh(self, count, seed=99):
         """(remainders, guesses, units of doubt, sizes) at draws that nothing was learnt from."""
-        made = self.control.prepared(self.model)
+        made = prepared_for(self.model, self.control)
         rng, fit = np.random.default_rng(seed), self.fit
         u = fit.mean + rng.standard_normal((count, len(fit.mean))) @ fit.factor.T
         values, _, slopes = fit.coordinates.lift(u)
         return self.at(values[slopes > -np.inf], made)
 
     def at(self, points, made=None):
-        made = made or self.control.prepared(self.model)
-        probes = Probes(self.model, self.control.source(self.model), made["strides"], [self.fit])
-        probe = Probe(probes, made["sums"], 0, np.zeros(0, dtype=np.int64), points)
+        made = made or prepared_for(self.model, self.control)
+        probes = Probes(self.model, made.source, made.strides, [self.fit])
+        probe = Probe(probes, made.sums, 0, np.zeros(0, dtype=np.int64), points)
         left = np.array([probe.whole(arm) for arm in probe.arms])
         told, sizes = probe.own.guesses[1:], probe.own.sizes[1:]
         return left, told[:, 0].copy(), told[:, 1].copy(), sizes.copy()
@@ -87,7 +87,7 @@ def logistic(request):
 
 
 def learnt(case):
-    return case.control.prepared(case.model)["sums"].learnt
+    return prepared_for(case.model, case.control).sums.learnt
 
 
 # --------------------------------------------------------------------------------- doubts and error
@@ -147,14 +147,14 @@ def test_one_reference_for_models_of_all_lengths():
     fits = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in range(2)]
     for given in fits:
         control = sm.Taylor(given)
-        made = control.prepared(model)
-        probes = Probes(model, control.source(model), made["strides"], [given] * 2)
+        made = prepared_for(model, control)
+        probes = Probes(model, made.source, made.strides, [given] * 2)
         for k, fit in enumerate(fits):
             points = pilots.drawn(fit, 400)
-            probe = Probe(probes, made["sums"], k, np.zeros(0, dtype=np.int64), points)
+            probe = Probe(probes, made.sums, k, np.zeros(0, dtype=np.int64), points)
             left = np.array([probe.whole(arm) for arm in probe.arms])
             said, unit = probe.own.guesses[1:].T
-            known, bold = np.isfinite(unit), made["sums"].learnt.doubts[k, 1]
+            known, bold = np.isfinite(unit), made.sums.learnt.doubts[k, 1]
             excess = np.maximum(np.abs(left - said) - bold * np.where(known, unit, 0.0), 0.0)[known]
             if len(excess):
                 error = stats.norm.isf(ALARM) * excess.std() / np.sqrt(len(excess))
@@ -164,11 +164,11 @@ def test_one_reference_for_models_of_all_lengths():
 def test_without_a_fit_nothing_is_learnt():
     """A dict says where to expand, and not where the posterior is."""
     model, reference = regression("logistic", SIZE, 3, heavy=True, seed=3)
-    sums = sm.Taylor(reference).prepared(model)["sums"]
+    sums = prepared_for(model, sm.Taylor(reference)).sums
     assert not sums.learnt.known.any()
     fit = sm.laplace(model, "beta", progress=False)
-    assert not sm.Taylor(fit, predict=False).prepared(model)["sums"].learnt.known.any()
-    assert sm.Taylor(fit).prepared(model)["sums"].learnt.known.all()
+    assert not prepared_for(model, sm.Taylor(fit, predict=False)).sums.learnt.known.any()
+    assert prepared_for(model, sm.Taylor(fit)).sums.learnt.known.all()
 
 
 # ---------------------------------------------------------------------------------- what is decided
@@ -200,7 +200,7 @@ def test_prediction_matters(logistic):
     """Most decisions read nothing; with what a pilot knew before, of the same, far fewer."""
     _, told = logistic.chain(race(0.05), 2000)
     before = sm.Taylor(logistic.fit)
-    sums = before.prepared(logistic.model)["sums"]
+    sums = prepared_for(logistic.model, before).sums
     sums.learnt.known[:] = 0
     _, old = logistic.chain(race(0.05), 2000, before)
     assert told["predicted"].sum() > 0.7 * 2000
@@ -217,7 +217,7 @@ def test_exact_draws_are_the_same(case):
         plain, _ = case.chain(sm.Exact(), count, None, start=start)
         assert made.floats.tobytes() == plain.floats.tobytes()
         assert told["wrong"].sum() == 0 and told["accepted"].sum() > 20
-    assert (told["predicted"].sum() > 0) == case.control.proved(case.model)
+    assert (told["predicted"].sum() > 0) == prepared_for(case.model, case.control).proved
 
 
 def test_a_careful_race_takes_the_careful_doubt(logistic):
@@ -239,7 +239,7 @@ def test_a_careful_race_takes_the_careful_doubt(logistic):
 # ------------------------------------------------------------------------------ proofs with guesses
 def bare_reach(trial, i, j, each, everything):
     """A mutant of `reach`: without what was learnt, which stands among the offsets."""
-    own = trial.control.own
+    own = trial.control.arrays
     parts = own.sums.whole if everything else own.sums.raced
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     bound = polynomial.apart(trial, i, j, parts, 1 if each else 0)
@@ -249,12 +249,11 @@ def bare_reach(trial, i, j, each, everything):
 def misled(case, reach=None):
     """A control variate whose guesses are thousands of nats off, rising along one coordinate."""
     control = sm.Taylor(case.fit)
-    sums = control.prepared(case.model)["sums"]
-    sums.learnt.weights[:] = 0.0
-    sums.learnt.weights[0, remainder.COMMON] = 1e4
-    control.functions(case.model)
+    made = prepared_for(case.model, control)
+    made.sums.learnt.weights[:] = 0.0
+    made.sums.learnt.weights[0, remainder.COMMON] = 1e4
     if reach is not None:
-        control.made["functions"] = control.made["functions"]._replace(reach=reach)
+        made.functions = made.functions._replace(reach=reach)
     return control
 
 
@@ -284,7 +283,7 @@ def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
 def floored(case, factor, **more):
     """The same control variate, but for how widely it says that residuals vary."""
     control = sm.Taylor(case.fit, **{"outliers": 0.0, **more})
-    sums = control.prepared(case.model)["sums"]
+    sums = prepared_for(case.model, control).sums
     sums.raced.limits[:, 6] *= factor
     sums.learnt.spreads[:] *= factor
     return control

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import derivatives_predictors as linear
 from subsample_mcmc.approx.taylor import derivatives_user as given
 from subsample_mcmc.numerics.jit import jit
@@ -102,7 +103,7 @@ def test_configurations_of_several_blocks_and_sites(order, rng):
     control = sm.Taylor(fits, order=order)
     for table, ints in enumerate(np.ndindex(3, 3, 2)):
         bench = Bench(model, control, np.array([[0.3], [0.02]]), ints=ints)
-        assert bench.trial.control.own.tables.tolist() == [table, table]
+        assert bench.trial.control.arrays.tables.tolist() == [table, table]
         exact(bench)
 
 
@@ -155,8 +156,7 @@ def test_wrong_means_are_noticed(rng):
     model, reference = regression("logistic", SIZE, 2, "given")
     for field in ("s1", "s2"):
         control = sm.Taylor(reference, outliers=0.02)
-        control.always_read(model)
-        getattr(control.made["sums"].raced, field)[0] *= 1.0 + 1e-6
+        getattr(prepared_for(model, control).sums.raced, field)[0] *= 1.0 + 1e-6
         with pytest.raises(AssertionError, match="the mean is off"):
             exact(Bench(model, control, around(reference, rng)))
 
@@ -164,7 +164,7 @@ def test_wrong_means_are_noticed(rng):
 def test_a_missing_outlier_is_noticed(rng):
     model, reference = regression("logistic", SIZE, 2, "given")
     control = sm.Taylor(reference, outliers=0.02)
-    control.made["outliers"] = control.always_read(model)[:-1]
+    prepared_for(model, control).outliers = control.always_read(model)[:-1]
     with pytest.raises(AssertionError, match="the mean is off"):
         exact(Bench(model, control, around(reference, rng)))
 
@@ -188,7 +188,7 @@ def test_outliers_are_the_rows_with_the_largest_residuals():
 
 def spread(bench):
     """Range of the residuals, which may have a constant in common with those of other arms."""
-    start = Bench(bench.model, bench.control, np.array([bench.control.made["references"][0]]))
+    start = Bench(bench.model, bench.control, np.array([bench.prepared.references[0]]))
     change = bench.residuals(0) - start.residuals(0)
     return change.max() - change.min()
 
@@ -294,7 +294,7 @@ def test_reach_bounds_every_row_and_the_sum(family, order, rng):
         points = hard_pairs(model, reference, rng)
         for outliers in (0.0, 0.05):
             control = sm.Taylor(reference, order=order, outliers=outliers)
-            assert control.proved(model)
+            assert prepared_for(model, control).proved
             found = tightness(model, control, points)
             assert max(found) <= 1.0, (heavy, outliers, found)
             attained = np.maximum(attained, found)
@@ -332,7 +332,7 @@ def test_growth_is_needed():
     points = reference["beta"] + np.array([[1.0, 0.0], [4.0, 0.5], [9.0, 0.0]])
     control = sm.Taylor(reference)
     assert max(tightness(model, control, points)) <= 1.0
-    control.made["sums"].raced.limits[:, 2] = 0.0
+    prepared_for(model, control).sums.raced.limits[:, 2] = 0.0
     assert max(tightness(model, control, points)) > 1.0
 
 
@@ -344,22 +344,21 @@ def test_what_is_not_bounded_is_not_proved(family, order):
     bare = sm.Predictors(tall.eta, tall.factor, None, tall.remainder, model.predictors.growth)
     model = sm.Model(bare, model.data, {"k": 0, "beta": reference["beta"]}, support={"k": 1})
     control = sm.Taylor(reference, order=order)
-    assert not control.proved(model)
+    assert not prepared_for(model, control).proved
 
 
 def test_differences_do_not_depend_on_where_discrete_blocks_start():
-    """The sums of one model serve another that starts elsewhere: h is the same to the last bit."""
+    """The sums of one model are those of another that starts elsewhere, to the last bit."""
     first, reference = regression("logistic", 200, 2, "differences", configurations=3)
     data = first.data
     other = sm.Model(
         first.predictors, data, {"k": 2, "beta": reference["beta"]}, tall.prior, support={"k": 3}
     )
-    control, fresh = sm.Taylor(reference, order=3), sm.Taylor(reference, order=3)
-    control.always_read(first)
-    sums, widths = control.made["sums"], control.source(first).widths
-    assert np.array_equal(control.source(other).widths, widths) and control.made["sums"] is sums
-    fresh.always_read(other)
-    assert np.array_equal(fresh.made["sums"].raced.s1, sums.raced.s1)
+    control = sm.Taylor(reference, order=3)
+    one, two = prepared_for(first, control), prepared_for(other, control)
+    assert one is not two and one is prepared_for(first, control)
+    assert np.array_equal(one.source.widths, two.source.widths)
+    assert np.array_equal(one.sums.raced.s1, two.sums.raced.s1)
 
 
 def test_estimates_are_no_proofs(rng):
@@ -370,12 +369,12 @@ def test_estimates_are_no_proofs(rng):
     ):  # fmt: skip
         model, reference = regression("logistic", SIZE, 3, source)
         control = sm.Taylor(reference, **more)
-        assert not control.proved(model) and control.known(model)
+        assert not prepared_for(model, control).proved and prepared_for(model, control).known
         points = reference["beta"] + 0.1 * rng.standard_normal((20, 3))
         each, total = tightness(model, control, points)
         assert 0.02 < each < 1.5 and 0.02 < total < 1.5
     silent = sm.Taylor(reference, predict=False)
-    assert not silent.known(model)
+    assert not prepared_for(model, silent).known
 
 
 def flat_factor(e, data, n):
@@ -436,10 +435,10 @@ def test_sums_of_one_model_are_not_those_of_another(rng):
     for other in others:
         exact(Bench(other, control, points))
         fresh = sm.Taylor(reference, order=3)
-        assert control.proved(other) == fresh.proved(other)
-        fresh.always_read(other)
-        limits = control.made["sums"].raced.limits
-        np.testing.assert_allclose(limits, fresh.made["sums"].raced.limits, rtol=1e-6)
+        assert prepared_for(other, control).proved == prepared_for(other, fresh).proved
+        limits = prepared_for(other, control).sums.raced.limits
+        anew = prepared_for(other, fresh).sums.raced.limits
+        np.testing.assert_allclose(limits, anew, rtol=1e-6)
 
 
 @pytest.mark.parametrize("source", ["given", "stencil"])
@@ -528,9 +527,11 @@ def test_orders_that_a_source_has_not():
         with pytest.raises(ValueError, match=r"order=3 needs a model of sm\.Predictors"):
             sm.Taylor(reference, order=3, **more).check(model, "beta")
     with pytest.raises(ValueError, match=r"3 predictors at order 2 need Predictors\(derivatives"):
-        sm.Taylor({"beta": np.zeros((3, 2))}).prepared(softmax(50, 3, "differences")[0])
+        prepared_for(softmax(50, 3, "differences")[0], sm.Taylor({"beta": np.zeros((3, 2))}))
     with pytest.raises(ValueError, match=r"2 predictors at order 3 need Predictors\(derivatives"):
-        sm.Taylor({"beta": np.zeros((2, 2))}, order=3).prepared(softmax(50, 2, "differences")[0])
+        prepared_for(
+            softmax(50, 2, "differences")[0], sm.Taylor({"beta": np.zeros((2, 2))}, order=3)
+        )
 
 
 def site_model(sites, support=2):
@@ -576,7 +577,7 @@ def test_predictors_that_are_not_linear(eta, start):
     """Also where a step leads out of what eta is defined for."""
     model = sm.Model(sm.Predictors(eta, bowl), {"y": np.arange(1.0, 11.0)}, {"s": start})
     with pytest.raises(ValueError, match="eta is not linear in the continuous blocks: at datum"):
-        sm.Taylor({"s": start}).prepared(model)
+        prepared_for(model, sm.Taylor({"s": start}))
 
 
 def right(e, data, n):
@@ -625,13 +626,13 @@ def test_wrong_derivatives_of_predictors():
         (no_tuple, 2, TypeError, "must be a tuple"),
     ):
         with pytest.raises(error, match=words):
-            sm.Taylor({"s": 1.0}, order=order).prepared(model(derivatives))
+            prepared_for(model(derivatives), sm.Taylor({"s": 1.0}, order=order))
 
 
 @pytest.mark.plain
 def test_derivatives_that_are_no_numbers():
     with pytest.raises(ValueError, match="derivative"):
-        sm.Taylor({"s": 1.0}).prepared(flat_model(bowl, no_number, None))
+        prepared_for(flat_model(bowl, no_number, None), sm.Taylor({"s": 1.0}))
 
 
 def test_derivatives_that_are_whole_numbers():
@@ -646,7 +647,7 @@ def negative(e, data, n):
 
 def test_bounds_that_cannot_be():
     with pytest.raises(ValueError, match="remainder"):
-        sm.Taylor({"s": 1.0}).prepared(flat_model(bowl, right, negative))
+        prepared_for(flat_model(bowl, right, negative), sm.Taylor({"s": 1.0}))
 
 
 def nonsense(state, data, n, gradient, hessian):
@@ -684,7 +685,7 @@ def test_wrong_derivatives_of_a_datum():
         (undefined, ValueError, r"gradient\[0\] is nan"),
     ):
         with pytest.raises(error, match=words):
-            sm.Taylor(reference, derivatives=derivatives).prepared(model)
+            prepared_for(model, sm.Taylor(reference, derivatives=derivatives))
 
 
 @pytest.mark.plain
@@ -701,7 +702,7 @@ def test_wrong_predictors():
 def test_derivatives_do_not_go_with_prepare():
     model = sm.Model(with_prepare, {"y": np.zeros(9)}, {"mu": [0.0, 0.0]}, prepare=made_of)
     with pytest.raises(ValueError, match="does not go with prepare"):
-        sm.Taylor({"mu": [0.0, 0.0]}, derivatives=tall.by_hand).prepared(model)
+        prepared_for(model, sm.Taylor({"mu": [0.0, 0.0]}, derivatives=tall.by_hand))
 
 
 def test_rules_that_need_what_is_not_known():
