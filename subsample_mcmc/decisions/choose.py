@@ -13,14 +13,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.explain import explanation, rewards_at
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.rules.rule import ENDINGS, Outcome
+from subsample_mcmc.decisions.rules.rule import (
+    ALL_IMPOSSIBLE,
+    ENDINGS,
+    NOT_FINITE,
+    OUT_OF_SPREAD,
+    Outcome,
+)
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.errors import CompileError, compile_message, helpful
+from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_population
+from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
 from subsample_mcmc.target.rewards import sources_of
 
@@ -270,13 +277,9 @@ def blamed(error, population, selector) -> str:
     return f"{selector!r} cannot be compiled: {' '.join(reason)[:600]}"
 
 
-_loops: dict[Any, Any] = {}
-
-
+@memoised
 def loop_over(choose_one) -> Any:
     """The compiled loop over decisions: Python is entered once per batch of them."""
-    if choose_one in _loops:
-        return _loops[choose_one]
 
     @jit
     def loop(stream, context, offsets, params, scratch, results, first, lo, hi):
@@ -293,5 +296,53 @@ def loop_over(choose_one) -> Any:
                 return k
         return hi
 
-    _loops[choose_one] = loop
     return loop
+
+
+# ----------------------------------------------------------------------- what went wrong, in words
+def explanation(population, selector, record) -> Exception:
+    """The exception for a decision that could not be made."""
+    arm, row = record.bad_arm, record.bad_row
+    if record.ended == ALL_IMPOSSIBLE:
+        return RewardError(
+            f"all {population.arms} arms are impossible: each has a reward of -inf or an excluded "
+            "offset. Check the support of the arms, or floor the log factor."
+        )
+    if row < 0:
+        row = first_bad(population, arm, record.ended)
+    value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
+    where = f"reward of arm {arm} at datum {row} is {value}"
+    own = isinstance(population, Population)  # of a table the reward says all
+    datum = datum_of(population.data, row, population.size) if own and row >= 0 else ""
+    if record.ended == NOT_FINITE:
+        return RewardError(
+            f"the {where}{datum}: rewards must be finite, or -inf for an impossible arm. A nan is "
+            "often the log or root of a negative number, or a missing value: correct or drop the "
+            "datum, or return -inf where the arm is impossible."
+        )
+    if record.ended == OUT_OF_SPREAD:
+        return SpreadError(
+            f"the {where}, outside the declared range {selector.rule!r} (itself, by its difference "
+            "to another arm, or farther from one read before than the range is wide), so the "
+            "guarantee would be void. Declare a wider range, or use sm.Normal(), which needs none."
+        )
+    return RuntimeError(f"unknown end of a decision: {record}")
+
+
+def rewards_at(population, arm, lo, hi) -> np.ndarray:
+    """Rewards lo:hi of an arm, through the compiled function."""
+    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
+    rows, out = np.arange(lo, hi, dtype=kind), np.zeros(hi - lo)
+    sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
+    return out
+
+
+def first_bad(population, arm, code) -> int:
+    """The first row of an arm whose reward cannot be added; found by a scan, for the message."""
+    size = population.shape.sizes[arm]
+    for lo in range(0, size, 1 << 16):
+        out = rewards_at(population, arm, lo, min(lo + (1 << 16), size))
+        wrong = np.flatnonzero(~(out < np.inf) if code == NOT_FINITE else out == -np.inf)
+        if wrong.size:
+            return lo + int(wrong[0])
+    return -1

@@ -8,6 +8,7 @@ import numpy as np
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Outcome
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
 
@@ -49,13 +50,9 @@ def resize(params, scratch, rows):
         params[0][arm] = rows
 
 
-_made: dict[Sources, Any] = {}
-
-
+@memoised
 def exact_choice(sources: Sources) -> Any:
-    """choose() that streams every arm; memoised so that equal rewards share machine code."""
-    if sources in _made:
-        return _made[sources]
+    """choose() that streams every arm."""
     total = sources.total
 
     @jit(inner=True)
@@ -81,5 +78,4 @@ def exact_choice(sources: Sources) -> Any:
             return failed(ALL_IMPOSSIBLE, -1, -1, pulls, 1)
         return Outcome(best, pulls, 1, EXACT, 0, -1, -1)
 
-    _made[sources] = choose
     return choose

@@ -19,19 +19,24 @@ NUMBERS, SLOTS, FEWEST = 128, 64, 4
 
 
 # ------------------------------------------------------------------------------------ remembered
-def known_of(model, run) -> np.ndarray:
-    """What all kernels of one chain remember: a state and its sum, last, a line; the 0th is a head.
+def new_memory(model) -> np.ndarray:
+    """One row per remembered state: its values, then its exact sum; row 0: the last index written.
 
     Every sum that is asked for is written in turn, known or not, so what was used last stays. An
     arm chosen among K in one decision is asked for in the next: at most 2 K - 1 sums later.
     """
+    numbers = len(model.ints) + len(model.floats)
+    arms = [v.support for v in model.variables.values() if v.block.discrete]
+    slots = max(FEWEST, *(2 * k for k in arms if 2 * k <= SLOTS), 0)
+    memory = np.full((1 + slots if numbers <= NUMBERS else 1, numbers + 1), np.inf)
+    memory[0] = 0.0
+    return memory
+
+
+def memory_of(model, run) -> np.ndarray:
+    """What all kernels of one chain remember; part of its checkpoint."""
     if run.known is None:
-        numbers = len(run.ints) + len(run.floats)
-        arms = [v.support for v in model.variables.values() if v.block.discrete]
-        slots = max(FEWEST, *(2 * k for k in arms if 2 * k <= SLOTS), 0)
-        run.known = np.full((1 + slots if numbers <= NUMBERS else 1, numbers + 1), np.inf)
-        run.known[0] = 0.0  # where a sum was written last
-        run.kept["totals"] = run.known
+        run.known = run.kept["totals"] = new_memory(model)
     return run.known
 
 
@@ -126,10 +131,10 @@ def entry(count: int) -> Any:
 
         return of_more
 
-    made = of_one if count == 1 else of_two
+    of_all = of_one if count == 1 else of_two
     for k in range(2, count):
-        made = with_next(made, k)
-    return made
+        of_all = with_next(of_all, k)
+    return of_all
 
 
 def by_chunks(model) -> Any:
@@ -138,10 +143,10 @@ def by_chunks(model) -> Any:
     Both vectorise, where one loop over data with eta's own loop in it does not. The last chunk
     overlaps the one before: so all have the length of `room`.
     """
-    given = model.predictors
-    of = entry(given.count(model))
-    etas = jit(given.etas, flags=FLAGS, disjoint=True, user=True, inner=True)
-    log_factor = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
+    predictors = model.predictors
+    of = entry(predictors.count(model))
+    etas = jit(predictors.etas, flags=FLAGS, disjoint=True, user=True, inner=True)
+    log_factor = jit(predictors.log_factor, flags=FLAGS, user=True, inner="always")
 
     @jit(flags=FLAGS, disjoint=True, inner=True)
     def add_factors(data, room, first, seen):

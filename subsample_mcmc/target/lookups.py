@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.guards import Beyond, guarded_function, sentence
 
 SPAN = 1 << 17  # rows beyond which threads share the work
@@ -19,24 +20,19 @@ PATIENT = 100  # rows at which a function may raise something else
 PLAIN = 100_000  # rows that are looked at in plain Python, evenly spaced
 LAST = 2**63 - 1
 
-_loops: dict[Any, Any] = {}
 
-
-def loop_over(function, unsigned: bool) -> Any:
+@memoised
+def loop_over(checked, unsigned: bool) -> Any:
     """loop(before, after, at, first, last, step): the checked function, called for each row."""
-    checked = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
-    key = (checked, unsigned)
-    if key not in _loops:
-        kind = np.uint64 if unsigned else np.int64
+    kind = np.uint64 if unsigned else np.int64
 
-        @jit
-        def loop(before, after, at, first, last, step):
-            for i in range(first, last, step):
-                at[0] = i
-                checked(*before, kind(i & LAST), *after)
+    @jit
+    def loop(before, after, at, first, last, step):
+        for i in range(first, last, step):
+            at[0] = i
+            checked(*before, kind(i & LAST), *after)
 
-        _loops[key] = loop
-    return _loops[key]
+    return loop
 
 
 def first_beyond(function, before, after, rows: range, unsigned: bool = False) -> int:
@@ -47,7 +43,8 @@ def first_beyond(function, before, after, rows: range, unsigned: bool = False) -
     """
     if DISABLED:
         return -1  # see `explained`: plain Python is checked as it is called
-    loop, beyond = loop_over(function, unsigned), len(rows)
+    checked = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
+    loop, beyond = loop_over(checked, unsigned), len(rows)
     try:
         loop(before, after, np.zeros(1, dtype=np.int64), 0, 0, 1)
     except Exception:

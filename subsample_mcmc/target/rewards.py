@@ -10,14 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.exact_sums import (
     MASK,
     by_chunks,
     has_etas,
-    known_of,
+    memory_of,
+    new_memory,
     remembered,
     room_of,
 )
+from subsample_mcmc.target.layout import Block
 
 
 class Sources(NamedTuple):
@@ -59,9 +62,7 @@ def prefetching_also(before, field, columns):
     return prefetch_matrix if columns else prefetch_vector
 
 
-_reward_sources: dict[Any, Sources] = {}
-
-
+@memoised
 def sources_of(reward, large=()) -> Sources:
     """The batch functions of a compiled one-datum function reward(context, arm, n) -> float.
 
@@ -69,8 +70,6 @@ def sources_of(reward, large=()) -> Sources:
     misses under way at once; the same misses inside the reward's arithmetic wait for each other
     (N = 1e7: 14.5 against 9.8 us a draw; 1e6: 11.4 against 7.5).
     """
-    if (reward, large) in _reward_sources:
-        return _reward_sources[reward, large]
     prefetch = prefetch_nothing
     for field, columns in large:
         prefetch = prefetching_also(prefetch, field, columns)
@@ -89,8 +88,7 @@ def sources_of(reward, large=()) -> Sources:
             value += reward(context, arm, n)
         return value
 
-    _reward_sources[reward, large] = Sources(rewards, total, prefetch)
-    return _reward_sources[reward, large]
+    return Sources(rewards, total, prefetch)
 
 
 TARGET = np.dtype(
@@ -142,21 +140,41 @@ def make_trial(
     model, run, block, rows: int, candidates=None, indices=None, controls: Any = (), beside=None
 ) -> Trial:
     """The context of one kernel on one block; beside: a continuous one that joins a site."""
-    target = np.zeros(1, dtype=TARGET).view(np.recarray)
     rows -= len(controls.outliers) if controls else 0
-    target["start"], target["length"], target["rows"] = block.start, block.length, rows
-    target["site"], target["leaf"] = 0 if block.discrete else -1, run.leaf
+    memory = memory_of(model, run)
+    trial = context(model, run.ints, run.floats, memory, block, rows, candidates, controls)
+    trial.target["leaf"] = run.leaf
     if beside is not None:
-        target["beside"], target["joint"] = beside.start, beside.length
-    known = known_of(model, run)
-    target["asleep"] = int(len(known) == 1)
-    empty = np.zeros((1, 1)) if candidates is None else candidates
-    few = np.zeros(1, dtype=np.int64)
-    few.flags.writeable = False
+        trial.target["beside"], trial.target["joint"] = beside.start, beside.length
+    return trial if indices is None else trial._replace(indices=indices)
+
+
+def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None) -> Trial:
+    """The context without a chain: arms are rows of candidates, values of all continuous blocks.
+
+    ints, floats: where arms are tried; they are written into. rows: of data that are read.
+    """
+    length = len(floats) if candidates is not None else 0
+    every = Block("all", False, (length,), 0)
+    rows = model.size if rows is None else rows
+    rows -= len(controls.outliers) if controls else 0
+    return context(model, ints, floats, new_memory(model), every, rows, candidates, controls)
+
+
+def context(
+    model, ints, floats, memory, block, rows: int, candidates: Any, controls: Any
+) -> Trial:  # fmt: skip
+    """Where arms of a block are tried; memory: of exact sums."""
+    target = np.zeros(1, dtype=TARGET).view(np.recarray)
+    target["start"], target["length"], target["rows"] = block.start, block.length, rows
+    target["site"] = 0 if block.discrete else -1
+    target["asleep"] = int(len(memory) == 1)
+    every_row = np.zeros(1, dtype=np.int64)
+    every_row.flags.writeable = False
     return Trial(
-        model.state(run.ints, run.floats), model.data, run.ints, run.floats, target, empty,
-        few if indices is None else indices, controls, room_of(model),
-        known, np.zeros(1, dtype=np.int64),
+        model.state(ints, floats), model.data, ints, floats, target,
+        np.zeros((1, 1)) if candidates is None else candidates, every_row, controls,
+        room_of(model), memory, np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -167,55 +185,54 @@ def nothing(state, data):
     return 0
 
 
-_model_sources: dict[Any, Sources] = {}
-
-
 def model_sources(model, touched: bool) -> Sources:
     """The batch functions of a model, over all data or over those that a site touches."""
     likelihood, prepare, _ = model.compiled
-    large = () if touched else model.large
     chunks = by_chunks(model) if has_etas(model) and not touched else None
-    key = (likelihood, prepare, large, touched, chunks)
-    if key in _model_sources:
-        return _model_sources[key]
+    return make_sources(likelihood, prepare, () if touched else model.large, touched, chunks)
+
+
+@memoised
+def make_sources(likelihood, prepare, large: tuple, touched: bool, chunks) -> Sources:
+    """model_sources() of compiled functions; chunks: a faster exact sum, if there is one."""
     if prepare is None:
         prepare = nothing
 
         @jit(flags=FLAGS, inner="always")
-        def one(state, data, n, made):
+        def one(state, data, n, prepared):
             return likelihood(state, data, n)
     else:
 
         @jit(flags=FLAGS, inner="always")
-        def one(state, data, n, made):
-            return likelihood(state, data, n, made)
+        def one(state, data, n, prepared):
+            return likelihood(state, data, n, prepared)
 
     # `batch` promises that its arrays do not overlap: true, as long as no arm is placed inside.
     if touched:
 
         @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, made, rows, out):
+        def batch(state, data, indices, first, prepared, rows, out):
             for i in range(np.uint64(len(rows))):
-                out[i] = one(state, data, indices[first + rows[i]] & MASK, made)
+                out[i] = one(state, data, indices[first + rows[i]] & MASK, prepared)
 
         @jit(flags=FLAGS, inner=True)
-        def streamed(state, data, indices, first, made, size):
+        def streamed(state, data, indices, first, prepared, size):
             value = 0.0
             for i in range(np.uint64(size)):
-                value += one(state, data, indices[np.uint64(first) + i] & MASK, made)
+                value += one(state, data, indices[np.uint64(first) + i] & MASK, prepared)
             return value
     else:
 
         @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, made, rows, out):
+        def batch(state, data, indices, first, prepared, rows, out):
             for i in range(np.uint64(len(rows))):
-                out[i] = one(state, data, np.int64(rows[i]) & MASK, made)
+                out[i] = one(state, data, np.int64(rows[i]) & MASK, prepared)
 
         @jit(flags=FLAGS, inner=True)
-        def streamed(state, data, indices, first, made, size):
+        def streamed(state, data, indices, first, prepared, size):
             value = 0.0
             for i in range(np.uint64(size)):
-                value += one(state, data, np.int64(i) & MASK, made)
+                value += one(state, data, np.int64(i) & MASK, prepared)
             return value
 
     # What prepare allocates must be counted, or it is never released.
@@ -224,13 +241,13 @@ def model_sources(model, touched: bool) -> Sources:
     @jit(inner=True, user=counts)
     def rewards(trial, arm, rows, out):
         place(trial, arm)
-        made, first = prepare(trial.state, trial.data), trial.target[0].first
-        batch(trial.state, trial.data, trial.indices, first, made, rows, out)
+        prepared, first = prepare(trial.state, trial.data), trial.target[0].first
+        batch(trial.state, trial.data, trial.indices, first, prepared, rows, out)
 
     @jit(inner=True, user=counts)
     def summed(trial, size):
-        made, first = prepare(trial.state, trial.data), trial.target[0].first
-        return streamed(trial.state, trial.data, trial.indices, first, made, size)
+        prepared, first = prepare(trial.state, trial.data), trial.target[0].first
+        return streamed(trial.state, trial.data, trial.indices, first, prepared, size)
 
     add_up = chunks or summed
 
@@ -241,8 +258,7 @@ def model_sources(model, touched: bool) -> Sources:
 
     if not touched:
         total = remembered(place, add_up)
-    _model_sources[key] = Sources(rewards, total, prefetching_data(large))
-    return _model_sources[key]
+    return Sources(rewards, total, prefetching_data(large))
 
 
 def prefetching_data(large):
@@ -256,3 +272,36 @@ def prefetching_data(large):
         return inside(trial.data, rows)
 
     return prefetch
+
+
+# ----------------------------------------------------------------------------- read from Python
+def exact_sum_of(model) -> Any:
+    """total(trial, arm, size) of a model, callable from Python."""
+    return callable_total(model_sources(model, touched=False).total)
+
+
+def rewards_of(model) -> Any:
+    """rewards(trial, arm, rows, out) of a model, callable from Python."""
+    return callable_rewards(model_sources(model, touched=False).rewards)
+
+
+@memoised
+def callable_total(total) -> Any:
+    """The same function with a Python wrapper."""
+
+    @jit
+    def add_up(trial, arm, size):
+        return total(trial, arm, size)
+
+    return add_up
+
+
+@memoised
+def callable_rewards(rewards) -> Any:
+    """The same function with a Python wrapper."""
+
+    @jit
+    def read(trial, arm, rows, out):
+        rewards(trial, arm, rows, out)
+
+    return read

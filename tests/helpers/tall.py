@@ -9,11 +9,10 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import Controls, prepared_for
-from subsample_mcmc.approx.taylor.references import whole_state
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, place
+from subsample_mcmc.target.exact_sums import new_memory
+from subsample_mcmc.target.rewards import context, place, probe
 
 GAUSSIAN, LOGISTIC, POISSON = range(3)
 FAMILIES = {"gaussian": GAUSSIAN, "logistic": LOGISTIC, "poisson": POISSON}
@@ -289,15 +288,18 @@ class Bench:
         self.points = points
         arms = model.variables[block].support if block else len(points)
         self.arms = arms
-        where = model.variables[block].block if block else whole_state(len(model.floats))
         self.prepared = prepared_for(model, control)
         outliers = self.prepared.outliers
         controls = Controls(
             model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), 0, 0,
             np.zeros(1, dtype=np.int64), self.prepared.bind(arms),
         )  # fmt: skip
-        run = Run(self.ints, self.floats, np.zeros(0, dtype=np.int64))
-        self.trial = make_trial(model, run, where, model.size, points, None, controls)
+        at = model, self.ints, self.floats
+        if block:
+            where, rows = model.variables[block].block, model.size - len(outliers)
+            self.trial = context(*at, new_memory(model), where, rows, points, controls)
+        else:
+            self.trial = probe(*at, points, controls)
         self.mean_of, self.residuals_of, pair = opened(self.prepared.functions)
         self.reach_of, self.trusted_of = pair
         self.raced = np.setdiff1d(np.arange(model.size), outliers)

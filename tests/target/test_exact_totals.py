@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.taylor.references import streamed, whole_state
 from subsample_mcmc.runs import parallel as team
 from subsample_mcmc.target import exact_sums as totals
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, model_sources
+from subsample_mcmc.target.rewards import exact_sum_of, probe
 from tests.helpers import runs
 
 N = 1200  # three chunks of 400
@@ -85,9 +83,7 @@ def model(count=1, size=N, etas=None, **changes):
 def asked(model, points):
     """The model's exact sums at several values of its floats, as a chain asks for them; the run."""
     points = np.atleast_2d(np.asarray(points, dtype=float))
-    run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
-    trial = make_trial(model, run, whole_state(len(model.floats)), model.size, points)
-    total = streamed(model_sources(model, touched=False).total)
+    trial, total = probe(model, model.ints.copy(), model.floats.copy(), points), exact_sum_of(model)
     found = [total(trial, p, model.size) for p in range(len(points))]
     return np.array(found), trial
 

@@ -35,9 +35,8 @@ from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.layout import Block, Run
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import Trial, make_trial, model_sources
+from subsample_mcmc.target.rewards import Trial, model_sources, probe
 from subsample_mcmc.target.user_functions import plain
 
 
@@ -178,14 +177,13 @@ class PredictorBins(Prepared):
 # ------------------------------------------------------------------------------- compiled half
 def make_binned(model, made: Cut, arms: int) -> Binned:
     """Arrays of one chain over what all share."""
-    run = Run(model.ints.copy(), model.floats.copy(), np.zeros(0, dtype=np.int64))
     count, q = made.inverse.shape
     points = count * (q * q + q + 1)
     values = np.zeros((points // count, count))
-    probe = make_trial(model, run, Block("none", False, (0,), 0), points)
+    trial = probe(model, model.ints.copy(), model.floats.copy(), rows=points)
     kind = np.int32 if model.size < 2**31 else np.int64
     return Binned(
-        probe._replace(data=made.pseudo), np.arange(points, dtype=kind), values,
+        trial._replace(data=made.pseudo), np.arange(points, dtype=kind), values,
         values.reshape(-1), made.bins, made.reference, made.moments, made.inverse,
         np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
         np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),

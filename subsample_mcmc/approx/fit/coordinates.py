@@ -6,37 +6,34 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.approx.taylor.references import gathered, whole_state
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.constraints import to_block, to_free
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, model_sources
+from subsample_mcmc.target.rewards import probe, rewards_of
 
 BLOCK = 8192  # rows read at a time
 
 free_at = getattr(to_free, "py_func", to_free)
-_lifts: dict[Any, Any] = {}
 
 
+@memoised
 def lift_of(prior) -> Any:
     """The compiled half of Coordinates.lift."""
-    if prior not in _lifts:
 
-        @jit
-        def lift(state, floats, kinds, limits, ends, points, values, base):
-            for p in range(len(points)):
-                total = 0.0
-                for k in range(len(kinds)):
-                    u = points[p, ends[k, 0] : ends[k, 1]]
-                    x = floats[ends[k, 2] : ends[k, 3]]
-                    total += to_block(kinds[k], limits[k, 0], limits[k, 1], u, x)
-                for j in range(len(floats)):
-                    values[p, j] = floats[j]
-                base[p, 0] = total
-                base[p, 1] = total + prior(state) if total > -np.inf else total
+    @jit
+    def lift(state, floats, kinds, limits, ends, points, values, base):
+        for p in range(len(points)):
+            total = 0.0
+            for k in range(len(kinds)):
+                u = points[p, ends[k, 0] : ends[k, 1]]
+                x = floats[ends[k, 2] : ends[k, 3]]
+                total += to_block(kinds[k], limits[k, 0], limits[k, 1], u, x)
+            for j in range(len(floats)):
+                values[p, j] = floats[j]
+            base[p, 0] = total
+            base[p, 1] = total + prior(state) if total > -np.inf else total
 
-        _lifts[prior] = lift
-    return _lifts[prior]
+    return lift
 
 
 class Coordinates:
@@ -96,12 +93,10 @@ class Coordinates:
 
         Spans are read at all points while in the cache; totals of rows would cancel, rows do not.
         """
-        model, block = self.model, whole_state(len(self.floats))
-        rewards = gathered(model_sources(model, touched=False).rewards)
+        model, rewards = self.model, rewards_of(self.model)
 
         def part(span):
-            run = Run(self.ints.copy(), values[0].copy(), np.zeros(0, dtype=np.int64))
-            trial = make_trial(model, run, block, model.size, values)
+            trial = probe(model, self.ints.copy(), values[0].copy(), values)
             rows = np.arange(*span, dtype=np.int32 if model.size < 2**31 else np.int64)
             first, each, found = np.zeros(len(rows)), np.empty(len(rows)), np.empty(len(values))
             with np.errstate(all="ignore"):

@@ -12,11 +12,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from subsample_mcmc.approx.control import make_controls, prepared_for
-from subsample_mcmc.approx.taylor.references import streamed, whole_state
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, model_sources, place
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.target.rewards import exact_sum_of, place, probe
 
 DEGREES = 10.0  # of the t distribution that is drawn from
 ROUNDS = 8  # at most
@@ -86,9 +85,8 @@ def heights(coordinates, control) -> Any:
     Exact, or with a control variate by its sums, which read no data: but far from its reference,
     where a polynomial may lead anywhere, exact again.
     """
-    model, d = coordinates.model, len(coordinates.floats)
-    exact = streamed(model_sources(model, touched=False).total)
-    block, here = whole_state(d), coordinates.floats.copy()
+    model = coordinates.model
+    exact, here = exact_sum_of(model), coordinates.floats.copy()
     functions, controls, known, constant = None, (), None, 0.0
     if control is not None:
         control.check(model, coordinates.blocks[0])
@@ -99,8 +97,7 @@ def heights(coordinates, control) -> Any:
         known = believing(functions)
 
     def trial_at(values):
-        run = Run(coordinates.ints.copy(), here.copy(), np.zeros(0, dtype=np.int64))
-        return make_trial(model, run, block, model.size, values, None, controls)
+        return probe(model, coordinates.ints.copy(), here.copy(), values, controls)
 
     if known is not None:  # sums may lack a constant, which an evidence does not
         middle = trial_at(coordinates.floats[None].copy())
@@ -119,22 +116,18 @@ def heights(coordinates, control) -> Any:
     return height
 
 
-_known: dict[Any, Any] = {}
-
-
+@memoised
 def believing(functions) -> Any:
     """known(trial, arm, into) -> (sum over all data, its doubt against the reference), compiled.
 
     into: 1 for the reference, to which those at 0 are compared.
     """
-    if functions not in _known:
-        whole, estimate = functions.whole, functions.estimate
+    whole, estimate = functions.whole, functions.estimate
 
-        @jit
-        def at(trial, arm, into):
-            place(trial, arm)
-            value = whole(trial, into)
-            return value, 0.0 if into == 1 else estimate(trial, 0, 1, True)
+    @jit
+    def known_sum(trial, arm, into):
+        place(trial, arm)
+        value = whole(trial, into)
+        return value, 0.0 if into == 1 else estimate(trial, 0, 1, True)
 
-        _known[functions] = at
-    return _known[functions]
+    return known_sum

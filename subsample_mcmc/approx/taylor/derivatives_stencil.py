@@ -12,11 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import locate
-from subsample_mcmc.approx.taylor.references import gathered, scales_of, streamed, whole_state
+from subsample_mcmc.approx.taylor.references import scales_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import Trial, make_trial, model_sources, place
+from subsample_mcmc.target.rewards import (
+    Trial,
+    exact_sum_of,
+    model_sources,
+    place,
+    probe,
+    rewards_of,
+)
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible
 MOST = 64  # parameters: the stencil has 4,161 points
@@ -115,13 +121,12 @@ class Stencil:
     def bind(self, ints, floats) -> Arrays:
         """Arrays of one chain, over those of its reference state."""
         model, d = self.model, len(floats)
-        run = Run(ints, floats, np.zeros(0, dtype=np.int64))
-        probe = make_trial(model, run, whole_state(d), model.size, self.candidates())
+        trial = probe(model, ints, floats, self.candidates())
         inverse = np.array([np.linalg.inv(f) for f in self.factors])
         kind = np.int32 if model.size < 2**31 else np.int64
         count = len(self.points)
         return Arrays(
-            probe, inverse, np.zeros(d), np.zeros(count), np.zeros(CHUNK, dtype=kind),
+            trial, inverse, np.zeros(d), np.zeros(count), np.zeros(CHUNK, dtype=kind),
             np.zeros((count, CHUNK)), np.full(2, -1),
         )  # fmt: skip
 
@@ -196,15 +201,15 @@ class Stencil:
         """Sums of the log likelihood over the raced rows, at each point."""
         model = self.model
         floats = points[0].copy()
-        run = Run(np.array(ints), floats, np.zeros(0, dtype=np.int64))
-        probe = make_trial(model, run, whole_state(len(floats)), model.size, points)
-        add_up, found = streamed(self.sources.total), np.zeros(len(points))
+        trial = probe(model, np.array(ints), floats, points)
+        total, rewards = exact_sum_of(model), rewards_of(model)
+        found = np.zeros(len(points))
         few, values = keep.outliers.astype(np.int64), np.zeros(CHUNK)
         for p in range(len(points)):
-            found[p] = add_up(probe, p, model.size)
+            found[p] = total(trial, p, model.size)
             for first in range(0, len(few), CHUNK):
                 part = few[first : first + CHUNK]
-                gathered(self.sources.rewards)(probe, p, part, values[: len(part)])
+                rewards(trial, p, part, values[: len(part)])
                 found[p] -= values[: len(part)].sum()
             bar.update(model.size / len(points))
         return found

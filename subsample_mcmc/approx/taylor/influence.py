@@ -12,11 +12,10 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
 from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
-from subsample_mcmc.approx.taylor.references import configuration, gathered, used_of, whole_state
+from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, model_sources
+from subsample_mcmc.target.rewards import probe, rewards_of
 
 LOOKED = 500_000  # residuals, at least four a datum, by which a share of the rows is chosen
 SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
@@ -118,11 +117,8 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
     model = probes.model
     ints = configuration(probes.strides, table)
     centre, ways, place = lines(probes, sums, table, ints)
-    run = Run(ints, centre[0].copy(), np.zeros(0, dtype=np.int64))
-    trial = make_trial(
-        model, run, whole_state(centre.shape[1]), model.size, np.tile(centre, (5, 1))
-    )
-    read = gathered(model_sources(model, touched=False).rewards)
+    trial = probe(model, ints, centre[0].copy(), np.tile(centre, (5, 1)))
+    read = rewards_of(model)
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
     blind = 0
     with np.errstate(all="ignore"):

@@ -7,14 +7,14 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Controls
 from subsample_mcmc.approx.taylor.polynomial import make_polynomial, raced_sum, whole_sum
-from subsample_mcmc.approx.taylor.references import configuration, streamed, whole_state
+from subsample_mcmc.approx.taylor.references import configuration
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.approx.taylor.sums import Terms
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.constraints import ROOTS
-from subsample_mcmc.target.layout import Run
-from subsample_mcmc.target.rewards import make_trial, model_sources, place
+from subsample_mcmc.target.rewards import callable_total, exact_sum_of, place, probe
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
@@ -46,13 +46,11 @@ class Probe:
             model.size, np.zeros(len(points)), np.zeros(len(points)), outliers, np.zeros(CHUNK),
             0, 0, np.zeros(1, dtype=np.int64), own,
         )  # fmt: skip
-        run = Run(ints, sums.points[table].copy(), np.zeros(0, dtype=np.int64))
-        block = whole_state(points.shape[1])
         self.model, self.outliers = model, outliers
-        self.trial = make_trial(model, run, block, model.size, points, None, controls)
+        self.trial = probe(model, ints, sums.points[table].copy(), points, controls)
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
-        self.total = streamed(model_sources(model, touched=False).total)
+        self.total = exact_sum_of(model)
 
     def size(self, arm: int) -> float:
         """Distance of a point from the reference."""
@@ -70,7 +68,7 @@ class Probe:
 
     def whole(self, arm: int) -> float:
         """The sum of the residuals of all rows, by the exact total."""
-        trial, size, known = self.trial, self.model.size, streamed(known_sum)
+        trial, size, known = self.trial, self.model.size, callable_total(known_sum)
         with np.errstate(all="ignore"):
             one, none = (self.total(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
         return float(one - none)
@@ -119,21 +117,17 @@ def known_sum(trial, arm, unused):
     return whole_sum(trial, arm)
 
 
-_readers: dict[Any, Any] = {}
-
-
+@memoised
 def reader(residuals) -> Any:
     """read(trial, arm, rows, out), callable from Python."""
-    if residuals not in _readers:
 
-        @jit
-        def read(trial, arm, rows, out):
-            place(trial, arm)
-            raced_sum(trial, arm)
-            residuals(trial, arm, rows, out)
+    @jit
+    def read(trial, arm, rows, out):
+        place(trial, arm)
+        raced_sum(trial, arm)
+        residuals(trial, arm, rows, out)
 
-        _readers[residuals] = read
-    return _readers[residuals]
+    return read
 
 
 def pilot(probes: Probes, sums, outliers) -> bool:

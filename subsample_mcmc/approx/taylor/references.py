@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.bytecode import fields_read
-from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.layout import Block, Run
-from subsample_mcmc.target.rewards import make_trial, model_sources
+from subsample_mcmc.target.rewards import exact_sum_of, probe
 
 
 # ----------------------------------------------------------------- values of the discrete blocks
@@ -99,15 +97,14 @@ def point_of(given: Any, model) -> np.ndarray:
 def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     """Steps by the curvature of the log likelihood: about one conditional standard deviation."""
     d = len(point)
-    total, points = streamed(model_sources(model, touched=False).total), np.tile(point, (3, 1))
-    run = Run(np.array(ints), point.copy(), np.zeros(0, dtype=np.int64))
-    probe = make_trial(model, run, whole_state(d), model.size, points)
-    found, middle = np.zeros(d), total(probe, 0, model.size)
+    total, points = exact_sum_of(model), np.tile(point, (3, 1))
+    trial = probe(model, np.array(ints), point.copy(), points)
+    steps, middle = np.zeros(d), total(trial, 0, model.size)
     for j in range(d):
         step = 1e-5 * max(abs(point[j]), 1e-2)
         for _ in range(8):  # wider, until the curvature stands out of the rounding
             points[1, j], points[2, j] = point[j] + step, point[j] - step
-            up, down = (total(probe, p, model.size) for p in (1, 2))
+            up, down = (total(trial, p, model.size) for p in (1, 2))
             bend = abs(up - 2.0 * middle + down)
             finite = np.isfinite(bend)
             if not finite or bend > 1e-7 * abs(middle):
@@ -115,43 +112,11 @@ def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
             step *= 10.0
         points[1:, j] = point[j]
         known = finite and bend > 0.0
-        found[j] = min(step / np.sqrt(bend), 10.0 * step) if known else step
-    return np.diag(found)
+        steps[j] = min(step / np.sqrt(bend), 10.0 * step) if known else step
+    return np.diag(steps)
 
 
 def used_of(model, ints) -> int:
     """Continuous values beyond these are not there in a configuration of the discrete blocks."""
     ends = (v.block.start + v.length(ints) for v in model.variables.values() if not v.support)
     return max(ends, default=0)
-
-
-def whole_state(d: int) -> Block:
-    """All continuous blocks as one."""
-    return Block("all", False, (d,), 0)
-
-
-_outer: dict[Any, Any] = {}
-
-
-def streamed(total) -> Any:
-    """A model's exact sum, callable from Python."""
-    if total not in _outer:
-
-        @jit
-        def add_up(trial, arm, size):
-            return total(trial, arm, size)
-
-        _outer[total] = add_up
-    return _outer[total]
-
-
-def gathered(rewards) -> Any:
-    """A model's rewards of some rows, callable from Python."""
-    if rewards not in _outer:
-
-        @jit
-        def read(trial, arm, rows, out):
-            rewards(trial, arm, rows, out)
-
-        _outer[rewards] = read
-    return _outer[rewards]

@@ -5,9 +5,10 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from subsample_mcmc.decisions.rules import bnormal, make_bnormal_table
+from subsample_mcmc.decisions.rules import bnormal
 from subsample_mcmc.decisions.rules.bnormal import b_normal, boundary_line, looks, solve_b_normal
 from tests.helpers.claims import equal
+from tools import make_bnormal_table
 
 SIDES = ("table1", "eq5")
 

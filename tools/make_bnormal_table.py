@@ -5,7 +5,7 @@ For each side, each number of looks K = 1..30 and each node of a grid in s = sqr
 holds the coefficient of T_i(s) T_j(x) in x - B, s and x rescaled to (-1, 1). Deterministic, half
 a minute on one core. Run it again, and the tests, after any change of the solver:
 
-    python -m subsample_mcmc.decisions.rules.make_bnormal_table
+    python tools/make_bnormal_table.py
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ def coefficients(count, side):
 
 
 def main():
-    """Solve every entry and write the file next to this one."""
+    """Solve every entry and write the file next to the rule that reads it."""
     table = {}
     for side in bnormal.TAILS:
         rows = []
@@ -39,7 +39,7 @@ def main():
             rows.append(coefficients(count, side))
             print(f"{side}: {count} of {bnormal.TABLE_LOOKS} looks", flush=True)
         table[side] = np.array(rows)
-    path = Path(__file__).with_name(bnormal.TABLE_FILE)
+    path = Path(bnormal.__file__).with_name(bnormal.TABLE_FILE)
     np.savez(path, **table)
     print(f"{path}: {path.stat().st_size / 1024:.0f} kB")
 
