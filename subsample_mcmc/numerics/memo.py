@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
-MOST = 16_384  # results kept; a model and its kernels leave some fifty
+MOST_RESULTS = 16_384  # results kept; a model and its kernels leave some fifty
 _results: OrderedDict[Any, Any] = OrderedDict()
 _changing = Lock()
 
@@ -20,7 +20,7 @@ _changing = Lock()
 def memoised(build: Builder) -> Builder:
     """A builder whose results are kept, by its arguments; these are hashable, and by position.
 
-    The one rule for what is forgotten: beyond MOST results, the one that was asked for longest
+    The one rule for what is forgotten: beyond MOST_RESULTS results, the one that was asked for longest
     ago. It is only built again when it is asked for again, so no builder may have an effect
     beside its result.
     """
@@ -35,7 +35,7 @@ def memoised(build: Builder) -> Builder:
         built = build(*arguments)  # unlocked: builders call builders
         with _changing:
             built = _results.setdefault(key, built)  # another thread's, if it was first
-            while len(_results) > MOST:
+            while len(_results) > MOST_RESULTS:
                 _results.popitem(last=False)
         return built
 

@@ -17,7 +17,7 @@ from subsample_mcmc.target.guards import guarded, guarded_data, guarded_state
 from subsample_mcmc.target.lookups import look, look_once
 from subsample_mcmc.target.reads import cannot_fail, trusted, turns_on_values
 
-MOST = 64  # states of the discrete blocks, or arms, at which some rows are read
+MOST_STATES = 64  # states of the discrete blocks, or arms, at which some rows are read
 CORNERS = 6  # discrete sites up to which all their lowest and highest values are tried together
 RANDOM = 32  # states with a value of its own at every site
 MOST_SHOWN = 8  # sites of a block in a message
@@ -52,7 +52,7 @@ def states(model, free) -> Iterator[State]:
     blocks = [model.variables[name] for name in free if model.variables[name].support > 1]
     seen = {model.ints.tobytes()}
     top = max((v.support for v in blocks), default=0) - 1
-    values = spread(top + 1, MOST) if blocks else []
+    values = spread(top + 1, MOST_STATES) if blocks else []
     for value in sorted(values, key=lambda v: (v not in (0, top), v)):
         ints, words = model.ints.copy(), []
         for v in blocks:
@@ -229,7 +229,7 @@ def look_at_etas(model, etas, state, shown, data, words: str) -> None:
     count, size = model.predictors.count(model), model.size
     length = min(size, 512)
     out = np.zeros((count, length))
-    for first in spread(size - length + 1, MOST):
+    for first in spread(size - length + 1, MOST_STATES):
         look_once(
             "etas", etas, (state, model.data, np.int64(first), out),
             (shown, data, first, guarded(out, "table out")), f" at data {first} on{words}",
@@ -246,7 +246,7 @@ def check_population(population) -> None:
     if cannot_fail(factor, roles, None, data, {"arm": arms, "n": size}):
         return
     shown, all_of_them = guarded_data(data, size), arms * size <= EVERY
-    chosen = range(arms) if all_of_them else spread(arms, 16 * MOST)
+    chosen = range(arms) if all_of_them else spread(arms, 16 * MOST_STATES)
     step = 1 if all_of_them else max(1, size * len(chosen) // SOME)
     for arm in chosen:
         rows = range(0, size, 1 if arm in (0, arms - 1) else step)
@@ -274,7 +274,10 @@ def look_at_part(role: str, function, arguments: tuple, leaf, model, words: str)
     others: list[tuple] = [()]
     if len(places) == 2:  # a site and its value, last
         v = model.variables[leaf.block]
-        rows, others = range(v.block.length), [(np.int64(i),) for i in spread(v.support, MOST)]
+        rows, others = (
+            range(v.block.length),
+            [(np.int64(i),) for i in spread(v.support, MOST_STATES)],
+        )
     before, after = slice(0, at), slice(at + 1, len(arguments) - (len(others[0])))
     for more in others:
         given = (arguments[before], (*arguments[after], *more))

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.bins.cut import Cut, cut
-from subsample_mcmc.approx.bins.fields import check_alone, fields_of, fields_read
+from subsample_mcmc.approx.bins.cut import Cut, check_alone, cut, fields_of, fields_read
 from subsample_mcmc.approx.bins.predictor_bins import Near, make_near, predictor_functions
 from subsample_mcmc.approx.bins.predictor_cut import Made, predictor_cut, references
 from subsample_mcmc.approx.bins.quadratics import (

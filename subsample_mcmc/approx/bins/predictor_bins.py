@@ -17,7 +17,7 @@ from subsample_mcmc.approx.bins.quadratics import (
     trusted,
 )
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.approx.taylor.expansion import reader_of
+from subsample_mcmc.approx.taylor.derivatives_predictors import reader_of
 from subsample_mcmc.approx.taylor.polynomial import table_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK

@@ -24,7 +24,7 @@ from subsample_mcmc.approx.fit.newton import (
     spectrum,
 )
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
-from subsample_mcmc.approx.taylor.derivatives_stencil import MOST, quadratic, stencil
+from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, quadratic, stencil
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
@@ -67,10 +67,10 @@ class Summed:
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
         self.weight = coordinates.model.size / sum(last - first for first, last in spans)
-        if coordinates.size > MOST:
+        if coordinates.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{coordinates.size} free coordinates are too many for differences, which serve "
-                f"{MOST}: name fewer blocks, or give sm.Predictors(eta, log_factor)."
+                f"{MOST_PARAMETERS}: name fewer blocks, or give sm.Predictors(eta, log_factor)."
             )
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:

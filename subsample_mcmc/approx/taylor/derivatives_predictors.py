@@ -3,17 +3,17 @@
 With eta_n = X_n x, all derivatives by x are those by eta times columns of X_n: a few numbers per
 datum, whatever the number of parameters. X_n itself is read off eta: it is affine, so differences
 of it are exact. Where derivatives are differences too, they need not be accurate: the same numbers
-stand in the residuals and in the sums, and sum_n h is what it is said to be.
+stand in the residuals and in the sums, and sum_n h is what it is said to be. Sums are made in one
+thread and in row order: the same data give the same sums, to the last bit, on every run.
 """
 
 from functools import cached_property
-from typing import Any
+from itertools import combinations_with_replacement as multisets
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives, check_eta, typical
-from subsample_mcmc.approx.taylor.expansion import contraction, expanded, no_bound, reader_of
-from subsample_mcmc.approx.taylor.moments import add_moments, fill_lengths, places
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -22,6 +22,211 @@ from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
 
+
+# ------------------------------------------------------- one datum's log factor in its predictors
+def expanded(predictors, count: int, order: int) -> Any:
+    """expand(e, data, n, widths) -> the partial derivatives of log_factor, as one tuple."""
+    if predictors.derivatives is not None:
+        given = jit(predictors.derivatives, flags=FLAGS, user=True, inner="always")
+        last = 2 if order > 2 else 1
+
+        @jit(flags=FLAGS, inner="always")
+        def expand(e, data, n, widths):
+            return given(e, data, n)
+
+        @jit(flags=FLAGS, inner="always")
+        def expand_numbers(e, data, n, widths):
+            f = given(e, data, n)  # whole numbers among them are as good
+            return 1.0 * f[0], 1.0 * f[1], 1.0 * f[last]
+
+        return expand_numbers if count == 1 else expand
+    of_eta = jit(predictors.log_factor, flags=FLAGS, user=True, inner="always")
+    if count == 1:
+
+        @jit(flags=FLAGS, inner="always")
+        def expand_one(e, data, n, widths):
+            h = widths[0]
+            up, middle, down = of_eta(e + h, data, n), of_eta(e, data, n), of_eta(e - h, data, n)
+            upper, lower = of_eta(e + 2.0 * h, data, n), of_eta(e - 2.0 * h, data, n)
+            return (
+                (8.0 * (up - down) - (upper - lower)) / (12.0 * h),
+                (16.0 * (up + down) - (upper + lower) - 30.0 * middle) / (12.0 * h * h),
+                (upper - lower - 2.0 * (up - down)) / (2.0 * h * h * h),
+            )
+
+        return expand_one
+    if count != 2 or order > 2:
+        raise ValueError(
+            f"{count} predictors at order {order} need Predictors(derivatives=...): differences "
+            "serve one predictor, and two at second order."
+        )
+
+    @jit(flags=FLAGS, inner="always")
+    def expand_two(e, data, n, widths):
+        a, b, h, k = e[0], e[1], widths[0], widths[1]
+        middle = of_eta((a, b), data, n)
+        right, left = of_eta((a + h, b), data, n), of_eta((a - h, b), data, n)
+        up, down = of_eta((a, b + k), data, n), of_eta((a, b - k), data, n)
+        both = of_eta((a + h, b + k), data, n) + of_eta((a - h, b - k), data, n)
+        return (
+            (right - left) / (2.0 * h),
+            (up - down) / (2.0 * k),
+            (right - 2.0 * middle + left) / (h * h),
+            (both - right - left - up - down + 2.0 * middle) / (2.0 * h * k),
+            (up - 2.0 * middle + down) / (k * k),
+        )
+
+    return expand_two
+
+
+def contraction(count: int, order: int) -> Any:
+    """value(f, e, e0): the polynomial in e - e0 with partial derivatives f, without constant."""
+    cubic = order > 2
+    if count == 1:
+
+        @jit(flags=FLAGS, inner="always")
+        def of_one(f, e, e0):
+            t = e - e0
+            value = f[0] + 0.5 * f[1] * t
+            if cubic:
+                value += f[2] * (t * t) / 6.0
+            return value * t
+
+        return of_one
+
+    @jit(flags=FLAGS, inner="always")
+    def of_many(f, e, e0):
+        value, at = 0.0, count
+        for k in range(count):
+            value += f[k] * (e[k] - e0[k])
+        for k in range(count):
+            for l in range(k, count):
+                weight = 0.5 if k == l else 1.0
+                value += weight * f[at] * (e[k] - e0[k]) * (e[l] - e0[l])
+                at += 1
+        if cubic:
+            for k in range(count):
+                for l in range(k, count):
+                    for m in range(l, count):
+                        weight = 1.0 if k < l < m else 1.0 / 6.0 if k == m else 0.5
+                        product = (e[k] - e0[k]) * (e[l] - e0[l]) * (e[m] - e0[m])
+                        value += weight * f[at] * product
+                        at += 1
+        return value
+
+    return of_many
+
+
+def reader_of(eta, count: int) -> Any:
+    """look(state, data, rows, out): the predictors of a mini-batch."""
+    single = count == 1
+
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def look(state, data, rows, out):
+        for i in range(np.uint64(len(rows))):
+            e = eta(state, data, np.int64(rows[i]) & MASK)
+            if single:
+                out[0, i] = e
+            else:
+                for k in range(count):
+                    out[k, i] = e[k]
+
+    return look
+
+
+@jit(inner="always")
+def no_bound(e, data, n):
+    """For likelihoods whose remainders are not known."""
+    return 0.0, 0.0
+
+
+# -------------------------------------------------------------------------- moments of predictors
+class Places(NamedTuple):
+    """Where a partial derivative stands in the tuple that `derivatives` returns."""
+
+    second: np.ndarray  # (p, p)
+    third: np.ndarray  # (p, p, p)
+    used: int  # how many there are
+
+
+def places(count: int, order: int) -> Places:
+    """First derivatives stand in the order of the predictors, then second and third ones."""
+    second, third = np.zeros((count,) * 2, dtype=np.int64), np.zeros((count,) * 3, dtype=np.int64)
+    at = count
+    for k, l in multisets(range(count), 2):
+        second[k, l] = second[l, k] = at
+        at += 1
+    for part in multisets(range(count), 3) if order > 2 else ():
+        for k, l, m in permutations(part):
+            third[k, l, m] = at
+        at += 1
+    return Places(second, third, at)
+
+
+def permutations(part) -> set:
+    """All orders of three indices."""
+    k, l, m = part
+    return {(k, l, m), (k, m, l), (l, k, m), (l, m, k), (m, k, l), (m, l, k)}
+
+
+@jit(flags=FLAGS)
+def add_moments(where, weights, x, f, s1, s2, s3, row, pairs):
+    """Add sum_n f_n X_n, f_n X_n X_n' and f_n X_n X_n X_n of the rows of a chunk.
+
+    s3 holds the last two indices as pairs b >= c, those of unlike coordinates twice.
+    """
+    count, cubic = len(x), s3.shape[1] > 0
+    for i in range(len(weights)):
+        if weights[i] == 0.0:
+            continue
+        for k in range(count):
+            for b in range(np.uint64(len(s1))):
+                s1[b] += f[i, k] * x[k, i, b]
+                row[b] = 0.0
+            for l in range(count):
+                value = f[i, where.second[k, l]]
+                for b in range(np.uint64(len(s1))):
+                    row[b] += value * x[l, i, b]
+            for a in range(np.uint64(len(s1))):
+                value = x[k, i, a]
+                for b in range(np.uint64(len(s1))):
+                    s2[a, b] += value * row[b]
+            if not cubic:
+                continue
+            for q in range(np.uint64(len(pairs))):
+                pairs[q] = 0.0
+            for l in range(count):
+                for m in range(count):
+                    value, q = f[i, where.third[k, l, m]], np.uint64(0)
+                    for b in range(np.uint64(len(s1))):
+                        both = 2.0 * value * x[l, i, b]
+                        for c in range(np.uint64(b)):
+                            pairs[q + c] += both * x[m, i, c]
+                        q += b
+                        pairs[q] += 0.5 * both * x[m, i, b]
+                        q += np.uint64(1)
+            for a in range(np.uint64(len(s1))):
+                value = x[k, i, a]
+                for q in range(np.uint64(len(pairs))):
+                    s3[a, q] += value * pairs[q]
+
+
+@jit(flags=FLAGS)
+def fill_lengths(x, inverse, out):
+    """Write |X_n B^-1| (Frobenius) of every row: how far eta_n moves at distance 1, at most."""
+    d = np.uint64(len(inverse))
+    for i in range(len(out)):
+        total = 0.0
+        for k in range(len(x)):
+            for b in range(d):
+                value = 0.0
+                for a in range(d):
+                    value += x[k, i, a] * inverse[b, a]
+                total += value * value
+        out[i] = total**0.5
+
+
+# --------------------------------------------------------------------------------------- the source
 AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
 LARGEST = 1e30  # of residuals that are told apart: in single precision, too
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature

@@ -25,7 +25,7 @@ from subsample_mcmc.target.rewards import (
 )
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible
-MOST = 64  # parameters: the stencil has 4,161 points
+MOST_PARAMETERS = 64  # parameters: the stencil has 4,161 points
 
 
 class Arrays(NamedTuple):
@@ -93,10 +93,10 @@ class Stencil:
         self.factors = np.zeros((count, len(model.floats), len(model.floats)))
         self.sources = model_sources(model, touched=False)
         d = len(model.floats)
-        if d > MOST:
+        if d > MOST_PARAMETERS:
             raise ValueError(
-                f"the model has {d} continuous parameters: interpolation serves {MOST}. Give "
-                "sm.Predictors(eta, log_factor), or Taylor(derivatives=...)."
+                f"the model has {d} continuous parameters: interpolation serves {MOST_PARAMETERS}. "
+                "Give sm.Predictors(eta, log_factor), or Taylor(derivatives=...)."
             )
         self.points = stencil(d)
         self.references = np.zeros((count, d))

@@ -25,7 +25,7 @@ BATCH = 64  # rows that a race has read at its first look
 # N / BATCH rows; and more than TYPICAL times the root mean square of the rows that are raced, for
 # what all rows share a batch shows.
 LOUD, TYPICAL = 0.01, 8.0
-MOST = 0.05  # of all rows: more than these are no exception
+MOST_ROWS = 0.05  # of all rows: more than these are no exception
 FAR = 3.0  # standard deviations at which likelihoods without known predictors are looked at
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
 SORTED = 10_000_000  # rows whose scores are sorted; of more, evenly spaced ones
@@ -55,11 +55,11 @@ def influential(probes: Probes, sums, share: float) -> np.ndarray:
 def loud(scores: np.ndarray) -> np.ndarray:
     """The rows that no race should leave to chance, by their scores; see LOUD and TYPICAL.
 
-    And as many more as pay. Where more than MOST of all rows cannot be scored, they are no
+    And as many more as pay. Where more than MOST_ROWS of all rows cannot be scored, they are no
     exception: no row is known to be louder than others.
     """
     size = len(scores)
-    limit, most = LOUD * BATCH / size, max(int(MOST * size), 1)
+    limit, most = LOUD * BATCH / size, max(int(MOST_ROWS * size), 1)
     above, unknown = scores[scores > limit], int(np.count_nonzero(np.isinf(scores)))
     if size <= 2 * BATCH or len(above) == 0 or unknown > most:
         return np.zeros(0, dtype=np.int64)
@@ -133,7 +133,7 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
                 trial.candidates[1:] = points
                 for rows in pieces(model.size):
                     off[rows] = residuals_at(read, trial, rows, middle[rows])
-                if np.count_nonzero(np.isinf(off)) <= MOST * model.size:
+                if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
                     far = FAR * 0.5**halving
                     np.fmax(scores, (AWAY / far) ** 3 * off, out=scores)
                     break

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import Controls
-from subsample_mcmc.approx.taylor.polynomial import make_polynomial, raced_sum, whole_sum
+from subsample_mcmc.approx.taylor.polynomial import Terms, make_polynomial, raced_sum, whole_sum
 from subsample_mcmc.approx.taylor.references import configuration
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
-from subsample_mcmc.approx.taylor.sums import Terms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
@@ -18,7 +17,7 @@ from subsample_mcmc.target.rewards import callable_total, exact_sum_of, place, p
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
-MOST = 4_000_000  # data up to which the sum of all residuals is computed, at each point
+MOST_DATA = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
@@ -151,11 +150,13 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             left = both = raced * np.abs(found).mean()
             squares.append((found @ found) / len(found))
             units.append((unit, probe.own.guesses[arm, 1]))
-            if model.size <= MOST:
+            if model.size <= MOST_DATA:
                 left = both = probe.whole(arm)
             if len(outliers):
                 out = float(probe.residuals(arm, outliers.astype(kind)).sum())
-                left, both = (left - out, both) if model.size <= MOST else (left, both + abs(out))
+                left, both = (
+                    (left - out, both) if model.size <= MOST_DATA else (left, both + abs(out))
+                )
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)

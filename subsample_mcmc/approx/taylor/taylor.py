@@ -21,9 +21,13 @@ from subsample_mcmc.approx.taylor.influence import influential, loud, score_line
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
     Polynomial,
+    Sums,
     add_gradient,
+    inverse_of,
     make_polynomial,
+    metric_of,
     polynomial_functions,
+    terms,
 )
 from subsample_mcmc.approx.taylor.references import (
     configuration,
@@ -34,7 +38,6 @@ from subsample_mcmc.approx.taylor.references import (
     used_of,
 )
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.taylor.sums import Sums, inverse_of, metric_of, terms
 from subsample_mcmc.numerics.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own

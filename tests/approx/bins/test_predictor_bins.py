@@ -159,7 +159,7 @@ def test_moments_of_many_pieces(monkeypatch):
     """Rows of a bin are added up piece by piece where they are many."""
     means = []
     for room in (1 << 22, 1):
-        monkeypatch.setattr("subsample_mcmc.approx.bins.design.ROOM", room)
+        monkeypatch.setattr("subsample_mcmc.approx.bins.predictor_cut.ROOM", room)
         bench = Bench(autoregression(3000), Bins(fit=FIT, bins=4), points(3000))
         exact(bench)
         means.append(bench.means)
