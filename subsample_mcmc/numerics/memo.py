@@ -20,9 +20,9 @@ _changing = Lock()
 def memoised(build: Builder) -> Builder:
     """A builder whose results are kept, by its arguments; these are hashable, and by position.
 
-    The one rule for what is forgotten: beyond MOST_RESULTS results, the one that was asked for longest
-    ago. It is only built again when it is asked for again, so no builder may have an effect
-    beside its result.
+    The one rule for what is forgotten: beyond MOST_RESULTS, the one that was asked for longest
+    ago. It is only built again when it is asked for again, so no builder may have an effect beside
+    its result.
     """
 
     @wraps(build)

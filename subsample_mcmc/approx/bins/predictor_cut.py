@@ -260,8 +260,8 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     if len(names) + len(moving) > MOST_COLUMNS:
         raise ValueError(
             f"{len(names)} columns {names} and {len(moving)} predictors that vary over rows: bins "
-            f"that are narrow in each of them would be too many. Bins serves {MOST_COLUMNS} in all; "
-            "use sm.Taylor, which expands in the parameters."
+            "that are narrow in each of them would be too many. Bins serves "
+            f"{MOST_COLUMNS} in all; use sm.Taylor, which expands in the parameters."
         )
     several = list(fit) if isinstance(fit, list | tuple) else [fit] * len(points)
     grids = []
