@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.errors import StoreError, helpful, warn
+from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.descriptions import told as text_of
 from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
-from subsample_mcmc.kernels.sparse import warn_of_sparse_columns
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint

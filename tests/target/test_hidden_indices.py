@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.bounds import check_run
+from subsample_mcmc.kernels.checks import check_run
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.bounds import check_model, states, suspects_of
 from tests.target.test_indices import SIZE, TABLE, levels, made, run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.bounds import check_run
+from subsample_mcmc.kernels.checks import check_run
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.bounds import check_model, suspects_of
 from subsample_mcmc.target.reads import cannot_fail, turns_on_values
