@@ -46,7 +46,7 @@ class Tools(NamedTuple):
     coordinates: Coordinates
     tuning: Tuning
     slope: Slope
-    push: Push
+    push: "Push"
 
 
 @dataclass(frozen=True, eq=False)
