@@ -34,7 +34,7 @@ from subsample_mcmc.numerics.rows import CHUNK, Rows, put_back, take
 from subsample_mcmc.target.rewards import Sources
 
 
-class Params(NamedTuple):
+class RaceParams(NamedTuple):
     """Run-time numbers of a race."""
 
     batch: int
@@ -48,7 +48,7 @@ class Params(NamedTuple):
     rule: Any
 
 
-class Scratch(NamedTuple):
+class RaceScratch(NamedTuple):
     """Arrays of a race."""
 
     race: Race

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.race import Params, Scratch, race_choice
+from subsample_mcmc.decisions.race import RaceParams, RaceScratch, race_choice
 from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.rule import Rule, make_race
@@ -122,7 +122,7 @@ class Racing(Selector):
         patience += 0.0 if isinstance(self.retreat, bool) else float(self.retreat)
         cost = cost * RESIDUAL_COST if shape.residual_rewards else cost
         cost += self.rule.cost * (RESIDUAL_SHARE if shape.residual_rewards else 1.0)
-        return Params(
+        return RaceParams(
             batch, float(self.growth), int(self.rule.anytime), int(shape.shared),
             int(self.rule.compares_pairs), int(self.rule.declares_range),
             cost if self.retreat else 0.0, patience, rule,
@@ -132,7 +132,7 @@ class Racing(Selector):
         """One set of rows if the arms share them, else one per arm."""
         sizes = shape.sizes[:1] if shape.shared else shape.sizes
         rows = make_rows(sizes, shape.barred)
-        return Scratch(make_race(shape.sizes), rows, self.rule.memory(shape))
+        return RaceScratch(make_race(shape.sizes), rows, self.rule.memory(shape))
 
     def resize(self) -> Any:
         """Fewer rows, shared by the arms, than the scratch was made for."""

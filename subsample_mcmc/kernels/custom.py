@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,20 @@ from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
 from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.target.constraints import inside
 from subsample_mcmc.target.user_functions import plain
+
+
+class CustomTools(NamedTuple):
+    """What a user's kernel works with, and what its writing is checked by."""
+
+    state: Any  # writable where declared
+    data: Any
+    words: np.ndarray  # statistics: steps, then the user's ...
+    told: np.ndarray  # ... which are floats
+    ints: tuple[np.ndarray, ...]  # the discrete blocks that it writes
+    floats: tuple[np.ndarray, ...]  # and the continuous ones
+    supports: np.ndarray  # one for each of ints: the number of values
+    constraints: np.ndarray  # one row for each of floats: kind, low, high
+    leaf: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +85,8 @@ class Custom(Leaf):
 
             @wrap
             def silent(chain, tools):
-                tools[2][0] += 1
-                function(chain.rng, tools[0], tools[1])
+                tools.words[0] += 1
+                function(chain.rng, tools.state, tools.data)
 
             return checked(silent, inner, wrap)
 
@@ -80,8 +94,8 @@ class Custom(Leaf):
 
         @wrap
         def telling(chain, tools):
-            tools[2][0] += 1
-            note(function(chain.rng, tools[0], tools[1]), tools[3])
+            tools.words[0] += 1
+            note(function(chain.rng, tools.state, tools.data), tools.told)
 
         return checked(telling, inner, wrap)
 
@@ -105,19 +119,21 @@ class Custom(Leaf):
             )
         return shape
 
-    def bind(self, model, run) -> tuple:
+    def bind(self, model, run) -> CustomTools:
         """Its state, writable where declared, and its statistics."""
         state, parts = writable(model, run.ints, run.floats, self.blocks)
         leaf = run.leaf
         words = run.next_words(1 + len(self.stats))
-        limits = np.array([model.variables[name].support for name in self.blocks], dtype=np.int64)
+        supports = np.array([model.variables[name].support for name in self.blocks], np.int64)
         ints = tuple(p for p in parts if p.dtype == np.int64) or (np.zeros(0, dtype=np.int64),)
         floats = tuple(p for p in parts if p.dtype == float) or (np.zeros(0),)
-        bounds = limits[limits > 0] if np.any(limits > 0) else np.zeros(1, dtype=np.int64)
+        supports = supports[supports > 0] if np.any(supports > 0) else np.zeros(1, np.int64)
         sets = [v.constraint for v in (model.variables[n] for n in self.blocks) if not v.support]
-        edges = np.array([(s.kind, s.low, s.high) for s in sets] or [(0, 0, 0)], float)
+        constraints = np.array([(s.kind, s.low, s.high) for s in sets] or [(0, 0, 0)], float)
         told = words[1:].view(float)
-        return (state, model.data, words, told, ints, floats, bounds, leaf, edges)
+        return CustomTools(
+            state, model.data, words, told, ints, floats, supports, constraints, leaf
+        )  # fmt: skip
 
 
 def single(wrap):
@@ -157,14 +173,15 @@ def checked(step, inner: Any, wrap):
     def careful(chain, tools):
         step(chain, tools)
         good = True
-        for k in range(len(tools[4])):
-            for value in tools[4][k]:
-                good = good and 0 <= value < tools[6][k]
-        for k in range(len(tools[5])):
-            edges = tools[8][k]
-            good = good and within(edges[0], edges[1], edges[2], tools[5][k])
+        for k in range(len(tools.ints)):
+            for value in tools.ints[k]:
+                good = good and 0 <= value < tools.supports[k]
+        for k in range(len(tools.floats)):
+            constraint = tools.constraints[k]
+            kind, low, high = constraint[0], constraint[1], constraint[2]
+            good = good and within(kind, low, high, tools.floats[k])
         if not good:
-            chain.now[0].code, chain.now[0].kernel = BAD_PROPOSAL, tools[7]
+            chain.now[0].code, chain.now[0].kernel = BAD_PROPOSAL, tools.leaf
 
     return careful
 

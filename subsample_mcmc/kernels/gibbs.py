@@ -22,7 +22,7 @@ from subsample_mcmc.target.user_functions import plain
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
 
 
-class Tools(NamedTuple):
+class GibbsTools(NamedTuple):
     """What a Gibbs step works with."""
 
     judge: Judge
@@ -205,7 +205,7 @@ class Gibbs(OneBlock):
             resize = self.selector.resize() if touched else nothing_to_resize
         return sweep(one_site(decide, resize, prior, self.log_prior is not None, touched), inner)
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> GibbsTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
@@ -232,7 +232,7 @@ class Gibbs(OneBlock):
             kind = RANDOM
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         tilt = run.tilt(self.block, variable.support)
-        return Tools(judge, indptr, kind, weights, heat, tilt, inactive)
+        return GibbsTools(judge, indptr, kind, weights, heat, tilt, inactive)
 
 
 def tried(model, state, ints, place: int, values, n: int) -> list[float]:

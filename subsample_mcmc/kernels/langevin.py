@@ -29,7 +29,13 @@ from subsample_mcmc.kernels.gradient import (
     slope_of,
 )
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of
-from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, in_use, two_arms
+from subsample_mcmc.kernels.metropolis import (
+    BlockCoordinates,
+    coordinates,
+    ends_of,
+    in_use,
+    two_arms,
+)
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import to_block, to_free
@@ -39,11 +45,11 @@ from subsample_mcmc.target.user_functions import plain
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
 
 
-class Tools(NamedTuple):
+class LangevinTools(NamedTuple):
     """What a Langevin step works with."""
 
     judge: Judge
-    coordinates: Coordinates
+    coordinates: BlockCoordinates
     tuning: Tuning
     slope: Slope
     push: "Push"
@@ -200,7 +206,7 @@ class Langevin(OneBlock):
         ratio = ratio_of(slope, self.backward == "fresh")
         return langevin_step(slope, ratio, prior, settle, inner)
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         block, to = variable.block, coordinates(variable)
@@ -226,7 +232,7 @@ class Langevin(OneBlock):
         tally = tally_of(run.next_words(len(self.columns)))
         selector = with_range(selector, self.variate, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)
-        return Tools(judge, to, tuning, slope, push)
+        return LangevinTools(judge, to, tuning, slope, push)
 
 
 def refuse(spec: Langevin) -> None:

@@ -16,7 +16,7 @@ from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock, tally_of
-from subsample_mcmc.kernels.proposals import Numbers, proposal_of
+from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.constraints import inside, to_block, to_free
 from subsample_mcmc.target.population import read_only
@@ -24,7 +24,7 @@ from subsample_mcmc.target.rewards import make_trial, place
 from subsample_mcmc.target.user_functions import plain
 
 
-class Coordinates(NamedTuple):
+class BlockCoordinates(NamedTuple):
     """A block's constraint as numbers, and room for two points."""
 
     kind: int
@@ -36,11 +36,13 @@ class Coordinates(NamedTuple):
     lengths: np.ndarray  # by its value
 
 
-def coordinates(variable) -> Coordinates:
+def coordinates(variable) -> BlockCoordinates:
     """The coordinates of one continuous block."""
     given = variable.constraint
     u, v = np.zeros((2, given.free_length(variable.block.length)))
-    return Coordinates(given.kind, given.low, given.high, u, v, variable.place, variable.lengths)
+    return BlockCoordinates(
+        given.kind, given.low, given.high, u, v, variable.place, variable.lengths
+    )
 
 
 def ends_of(model, variable, count: int = 2) -> np.ndarray:
@@ -58,13 +60,13 @@ def in_use(to, ints):
     return to.u[: to.lengths[which]], to.v[: to.lengths[which]], which
 
 
-class Tools(NamedTuple):
+class MetropolisTools(NamedTuple):
     """What a Metropolis step works with."""
 
     judge: Judge
-    coordinates: Coordinates
+    coordinates: BlockCoordinates
     tuning: Tuning
-    numbers: Numbers
+    numbers: ProposalNumbers
     current: np.ndarray  # the block as it is, read-only: what a user's proposal sees
 
 
@@ -156,7 +158,7 @@ class Metropolis(OneBlock):
             decide, model.compiled[2], self.proposal.build(), own, surrogate, inner
         )
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         block, own = variable.block, coordinates(variable)
@@ -173,7 +175,7 @@ class Metropolis(OneBlock):
         selector = with_range(self.selector, self.control, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)
         current = read_only(run.floats[block.start : block.start + block.length])
-        return Tools(judge, own, tuning, self.proposal.numbers(variable), current)
+        return MetropolisTools(judge, own, tuning, self.proposal.numbers(variable), current)
 
 
 def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: Any):

@@ -23,7 +23,7 @@ FREEDOM = 4.0  # degrees of freedom of the t distribution of defensive proposals
 DEFENSIVE = 1 / 32  # share of them
 
 
-class Numbers(NamedTuple):
+class ProposalNumbers(NamedTuple):
     """Run-time numbers of a proposal."""
 
     mean: np.ndarray  # (models, d)
@@ -34,10 +34,10 @@ class Numbers(NamedTuple):
     other: np.ndarray
 
 
-def no_numbers(variable) -> Numbers:
+def no_numbers(variable) -> ProposalNumbers:
     """Of a proposal without mean and covariance: room for noise."""
     free = variable.constraint.free_length(variable.block.length)
-    return Numbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, 0.0, *np.zeros((2, free)))
+    return ProposalNumbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, 0.0, *np.zeros((2, free)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class RandomWalk:
     def build(self) -> Any:
         return random_walk
 
-    def numbers(self, variable) -> Numbers:
+    def numbers(self, variable) -> ProposalNumbers:
         return no_numbers(variable)
 
 
@@ -84,10 +84,10 @@ class Gaussian:
     def build(self) -> Any:
         return gaussian
 
-    def numbers(self, variable) -> Numbers:
+    def numbers(self, variable) -> ProposalNumbers:
         means, factors = gaussians(self.mean, self.covariance, variable)
         room = np.zeros((2, means.shape[1]))
-        return Numbers(means, factors, float(self.beta), float(self.defensive), *room)
+        return ProposalNumbers(means, factors, float(self.beta), float(self.defensive), *room)
 
 
 def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
@@ -247,7 +247,7 @@ class UserProposal:
     def build(self) -> Any:
         return user_proposal(self.draw, self.log_density)
 
-    def numbers(self, variable) -> Numbers:
+    def numbers(self, variable) -> ProposalNumbers:
         return no_numbers(variable)
 
 

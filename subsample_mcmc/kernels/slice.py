@@ -21,7 +21,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
 from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
-from subsample_mcmc.kernels.metropolis import Coordinates, coordinates, ends_of, in_use
+from subsample_mcmc.kernels.metropolis import BlockCoordinates, coordinates, ends_of, in_use
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
@@ -35,11 +35,11 @@ SHARE = 2.0 / 3.0
 UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
 
 
-class Tools(NamedTuple):
+class SliceTools(NamedTuple):
     """What a slice step works with."""
 
     judge: Judge
-    coordinates: Coordinates
+    coordinates: BlockCoordinates
     widths: np.ndarray  # (d,) of the first bracket, per free coordinate
     seen: np.ndarray  # (d,) brackets learnt from
     most: int
@@ -123,7 +123,7 @@ class Slice(OneBlock):
         decide = decider(model, self.selector, False, self.control)
         return slice_step(decide, model.compiled[2], inner)
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         own = coordinates(variable)
@@ -136,7 +136,7 @@ class Slice(OneBlock):
         tally = tally_of(run.next_words(len(self.columns)))
         selector = with_range(self.selector, self.control, model, 2)
         judge = make_judge(model, run, trial, selector, 2, tally)
-        return Tools(
+        return SliceTools(
             judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
             np.zeros(1), np.zeros(2, dtype=np.uint64),
         )  # fmt: skip

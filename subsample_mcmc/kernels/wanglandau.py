@@ -9,12 +9,12 @@ from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.numerics.jit import jit
 
-STEPS, LINES, STRIDE = range(3)  # of Tools.counts
+STEPS, LINES, STRIDE = range(3)  # of WangLandauTools.counts
 MOST_LINES = 512  # of the history ...
 MOST_NUMBERS = 1 << 17  # ... and numbers in it: a checkpoint carries them
 
 
-class Tools(NamedTuple):
+class WangLandauTools(NamedTuple):
     """What a Wang-Landau step works with."""
 
     ints: np.ndarray
@@ -155,7 +155,7 @@ class WangLandau(Leaf):
 
         return step
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> WangLandauTools:
         """The chain's tilt, and what is remembered of its way."""
         variable = model.variables[self.block]
         tilt, values = run.tilt(self.block, variable.support), variable.support
@@ -169,7 +169,7 @@ class WangLandau(Leaf):
         counts = run.keep("counts", np.array([0, 1, 1], dtype=np.int64))
         run.keep("history", history)
         own = run.next_words(len(self.columns))
-        return Tools(
+        return WangLandauTools(
             run.ints, variable.block.start, tilt, float(self.rate), float(self.decay), counts,
             history, run.words, run.reads, run.before, own, own.view(float),
         )  # fmt: skip

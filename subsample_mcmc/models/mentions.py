@@ -198,7 +198,7 @@ def arrays_of(lists: list[list], middle, years) -> tuple[dict[str, np.ndarray], 
     return made, vocabulary
 
 
-class Column(NamedTuple):
+class TextColumn(NamedTuple):
     """One field of all mentions: an entry per mention and token that others have as well."""
 
     owner: np.ndarray
@@ -208,7 +208,7 @@ class Column(NamedTuple):
     words: list[str]
 
 
-def column_of(lists: list, sums: bool = False) -> Column:
+def column_of(lists: list, sums: bool = False) -> TextColumn:
     """Number the tokens of a field and weigh them by log(1 + N / number of mentions)."""
     numbers: dict[str, int] = {}
     of = [{numbers.setdefault(word, len(numbers)) for word in words} for words in lists]
@@ -225,7 +225,7 @@ def column_of(lists: list, sums: bool = False) -> Column:
     kept = kept[np.lexsort((rank[flat[kept]], owner[kept]))]
     words = list(numbers)
     shared = [words[t] for t in order[: np.sum(count > 1)]]
-    return Column(owner[kept], rank[flat[kept]], weight[kept], lengths > 0, shared)
+    return TextColumn(owner[kept], rank[flat[kept]], weight[kept], lengths > 0, shared)
 
 
 # ------------------------------------------------------------------------------------- checking

@@ -29,7 +29,7 @@ COUNTS = ("accepted", "decisions", "pulls", "everything")  # that the bars show
 
 
 @dataclass
-class Plan:
+class ChainPlan:
     """How far each chain goes, and how it is set up."""
 
     draws: int
@@ -78,7 +78,9 @@ class Member:
         return Chunk(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
 
 
-def pieces(walker: Walker, plan: Plan, until: float | None = None) -> Iterator[tuple[Chunk, float]]:
+def pieces(
+    walker: Walker, plan: ChainPlan, until: float | None = None
+) -> Iterator[tuple[Chunk, float]]:
     """Warm up and draw, a tenth of a second at a time; stops early once `until` has passed."""
     size = 1
     room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
@@ -110,7 +112,7 @@ class Team:
     """All chains of a run. `run` returns when they are done, broken or interrupted."""
 
     def __init__(
-        self, program: Program, plan: Plan, members: list[Member],
+        self, program: Program, plan: ChainPlan, members: list[Member],
         keep: Callable[[Member], None] | None, show: bool,
     ):  # fmt: skip
         self.program, self.plan, self.members = program, plan, members
@@ -251,7 +253,7 @@ def program_of(run: bytes, parcelled) -> Program:
         return _programs[run]
 
 
-def task(run: bytes, parcelled, plan: Plan, number: int, saved, most: float) -> tuple:
+def task(run: bytes, parcelled, plan: ChainPlan, number: int, saved, most: float) -> tuple:
     """Some seconds of one chain, in whatever process this is; most: how many."""
     walker = plan.walker(program_of(run, parcelled), number, saved)
     chunks, spent, held = [], 0.0, 0

@@ -15,7 +15,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
-from subsample_mcmc.runs.parallel import Member, Plan, Team
+from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
@@ -72,7 +72,7 @@ def sample(
         warn_of_cold_start(program.kernel)
     warn_of_sparse_columns(program.kernel, model)
     entropy, key = root_of(seed)
-    plan = Plan(draws, int(warmup), thin, float(audit), entropy, key)
+    plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     plan.start = starts(model, start, chains, plan)
     meta = described(program, plan, chains)
     meta["fingerprints"] = fingerprint.of_run(model, kernel)
@@ -127,7 +127,7 @@ def resume(
             "can always be resumed."
         )
     meta = meta | {"draws": total}
-    plan = Plan(
+    plan = ChainPlan(
         total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
         tuple(meta["seed_key"]),
     )  # fmt: skip
@@ -241,7 +241,7 @@ def data_of(program: Program, member: Member) -> files.ChainData:
     return files.ChainData(*chunk, member.checkpoint, member.seconds)
 
 
-def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
+def starts(model: Model, start, chains: int, plan: ChainPlan) -> list[dict] | None:
     """Initial states, one per chain, checked."""
     if start is None:
         return None
@@ -263,7 +263,7 @@ def starts(model: Model, start, chains: int, plan: Plan) -> list[dict] | None:
     return [{name: np.asarray(value) for name, value in one.items()} for one in start]
 
 
-def described(program: Program, plan: Plan, chains: int) -> dict[str, Any]:
+def described(program: Program, plan: ChainPlan, chains: int) -> dict[str, Any]:
     """What a trace says about how it was made."""
     model, kernel = program.model, program.kernel
     kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]

@@ -16,7 +16,7 @@ from subsample_mcmc.decisions.rules.rule import Rule
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.kernel import Kernel
 from subsample_mcmc.runs.chain import Program
-from subsample_mcmc.runs.parallel import Plan
+from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import described
 from subsample_mcmc.version import __version__
 
@@ -194,7 +194,7 @@ def test_rules_of_ones_own_need_none():
 
 def trace_of(model, kernel) -> sm.Trace:
     """What sm.sample would return, of one draw that nothing was compiled for."""
-    program, plan = Program(model, kernel), Plan(1, 0, 1, 0.0, 1, ())
+    program, plan = Program(model, kernel), ChainPlan(1, 0, 1, 0.0, 1, ())
     plan.start = None
     ints, floats = (np.array([values]) for values in (model.ints, model.floats))
     words = np.zeros((1, program.layout.words), dtype=np.int64)

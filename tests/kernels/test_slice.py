@@ -174,7 +174,7 @@ def mutant(old, new, width, most):
     assert source.count(old) == 1, f"slice.py no longer has one {old!r}"
     scope = {"__name__": module.__name__}
     exec(compile(source.replace(old, new), "<mutant of slice.py>", "exec"), scope)
-    scope["Tools"] = module.Tools  # numba tells NamedTuples apart by their class
+    scope["SliceTools"] = module.SliceTools  # numba tells NamedTuples apart by their class
     return scope["Slice"]("theta", width, sm.Exact(), most=most, adapt=False)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from subsample_mcmc.approx.bins.cut import Cut, check_alone, cut, fields_of, fields_read
 from subsample_mcmc.approx.bins.predictor_bins import Near, make_near, predictor_functions
-from subsample_mcmc.approx.bins.predictor_cut import Made, predictor_cut, references
+from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, predictor_cut, references
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
     distance,
@@ -160,7 +160,7 @@ class PredictorBins(Prepared):
 
     wanted = ColumnBins.wanted
 
-    def __init__(self, model, made: Made):
+    def __init__(self, model, made: PredictorBinning):
         self.model, self.cut, self.outliers = model, made, made.outliers
 
     @cached_property

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.bins.predictor_cut import Made, PredictorCut
+from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, PredictorCut
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
     distance,
@@ -48,7 +48,7 @@ class Near(NamedTuple):
     steps: np.ndarray  # (q, CHUNK) how far it lies from their means
 
 
-def make_near(model, made: Made, arms: int) -> Near:
+def make_near(model, made: PredictorBinning, arms: int) -> Near:
     """Arrays of one chain over what all share."""
     cut = made.cut
     _, count, m = cut.moments.shape
@@ -206,7 +206,7 @@ def with_predictors(before):
     return read
 
 
-def predictor_functions(given, made: Made) -> ControlFunctions:
+def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
     """The compiled half for one model's predictors."""
     p, q = made.cut.fixed.shape[1], made.cut.points.shape[1]
     log_factor = jit(given.log_factor, flags=FLAGS, user=True, inner="always")

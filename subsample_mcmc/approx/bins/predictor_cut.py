@@ -160,7 +160,7 @@ class PredictorCut(NamedTuple):
     points: np.ndarray  # (P, q) the stencil
 
 
-class Made(NamedTuple):
+class PredictorBinning(NamedTuple):
     """What was made for a model, once."""
 
     cut: PredictorCut
@@ -248,7 +248,7 @@ def grid(model, few, values: list[np.ndarray], swings: np.ndarray, count: int) -
     return Grid(values, bins, middle, np.array(first), far)
 
 
-def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
+def predictor_cut(model, columns, count: int, share: float, fit) -> PredictorBinning:
     """About `count` bins of each configuration, and one set of outliers: this share of all rows."""
     points, strides = references(fit, model), strides_of(model)
     names, few = fields_read(model, columns, points[0])
@@ -294,7 +294,7 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> Made:
     cut = PredictorCut(
         strides=strides, places=places, used=used, points=stencil(len(names) + len(moving)), **parts
     )
-    return Made(cut, fields, keep.outliers, type(model.data)(*pseudo))
+    return PredictorBinning(cut, fields, keep.outliers, type(model.data)(*pseudo))
 
 
 def table(model, design, survey, made: Grid, moving, taken, few, keep) -> tuple[dict, dict]:

@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.bandits.selectors.bayesgap_belief import Params, Scratch
+from subsample_mcmc.bandits.selectors.bayesgap_belief import BayesGapParams, BayesGapScratch
 from subsample_mcmc.bandits.selectors.bayesgap_loop import gap_choice
-from subsample_mcmc.bandits.strategies.bayesgap import BAYES_GAP, HARD, GapNumbers, gap_numbers
+from subsample_mcmc.bandits.strategies.bayesgap import BAYES_GAP, HARD, BayesGapNumbers, gap_numbers
 from subsample_mcmc.bandits.strategies.gaussian import Belief, belief
 from subsample_mcmc.bandits.strategy import Steps, Strategy, settle_budget
 from subsample_mcmc.decisions.selector import Selector
@@ -94,7 +94,7 @@ class BayesGap(Selector, Strategy):
         """O(K d) a pull, d the rank of the covariance."""
         return BAYES_GAP
 
-    def numbers(self, arms: int) -> GapNumbers:
+    def numbers(self, arms: int) -> BayesGapNumbers:
         """The prior's root, and the paper's kappa."""
         if self.noise is None:
             raise ValueError("BayesGap(noise=None): identify needs the variance of one reward.")
@@ -113,7 +113,7 @@ class BayesGap(Selector, Strategy):
         """The compiled choice."""
         return gap_choice(sources)
 
-    def params(self, shape: Shape) -> Params:
+    def params(self, shape: Shape) -> BayesGapParams:
         """The prior, and bounds of 3 standard deviations."""
         if not shape.shared:
             raise ValueError("BayesGap() needs arms that share their rows: use sm.Racing().")
@@ -122,12 +122,12 @@ class BayesGap(Selector, Strategy):
         if self.budget < cost:
             raise ValueError(f"budget={self.budget}: one pull reads {cost} rewards, give more.")
         gap = gap_numbers(self, shape.arms, 1.0, HARD)
-        return Params(size, 0 if cost == size else self.batch or 0, gap)
+        return BayesGapParams(size, 0 if cost == size else self.batch or 0, gap)
 
-    def scratch(self, shape: Shape) -> Scratch:
+    def scratch(self, shape: Shape) -> BayesGapScratch:
         """The prior, and rows of its own for every arm."""
         params = self.params(shape)
-        return Scratch(
+        return BayesGapScratch(
             make_rows(shape.sizes if params.batch else shape.sizes[:1]), belief(params.gap.prior),
             np.zeros((2, CHUNK)), np.zeros(shape.arms), np.zeros((shape.arms, 2)), np.zeros(4),
             np.zeros(1, dtype=np.int64), np.zeros(1),

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.bayesgap import GapNumbers
+from subsample_mcmc.bandits.strategies.bayesgap import BayesGapNumbers
 from subsample_mcmc.bandits.strategies.gaussian import Belief, weigh
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL, Rows, hashed
@@ -25,15 +25,15 @@ ANEW = 2.0  # a variance that changed by this factor is told to all arms again
 ROUNDING = 1e-14  # of the rewards: distances that vary by less do not vary
 
 
-class Params(NamedTuple):
+class BayesGapParams(NamedTuple):
     """Run-time numbers; batch: rows of a pull, 0 for all of them."""
 
     size: int
     batch: int
-    gap: GapNumbers
+    gap: BayesGapNumbers
 
 
-class Scratch(NamedTuple):
+class BayesGapScratch(NamedTuple):
     """Each arm draws rows of its own; the belief's pulls, means and squares are of distances."""
 
     rows: Rows

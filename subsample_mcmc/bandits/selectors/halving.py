@@ -29,7 +29,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.bandits.selectors.halving_loop import halving_choice
-from subsample_mcmc.bandits.selectors.halving_stage import APART, NEVER, Params, Scratch, columns_of
+from subsample_mcmc.bandits.selectors.halving_stage import (
+    APART,
+    NEVER,
+    HalvingParams,
+    HalvingScratch,
+    columns_of,
+)
 from subsample_mcmc.bandits.strategies.halving import (
     ALLOCATIONS,
     HALVING,
@@ -115,7 +121,7 @@ class SequentialHalving(Selector, Strategy):
         """The compiled choice."""
         return halving_choice(sources)
 
-    def params(self, shape: Shape) -> Params:
+    def params(self, shape: Shape) -> HalvingParams:
         """As given."""
         if not shape.shared:
             raise ValueError(
@@ -135,12 +141,12 @@ class SequentialHalving(Selector, Strategy):
         least = (NEVER, 1, floor(4.0 * risk + 1.0) + 1)[allocation]
         # No more than there is: an int64 holds it, whatever was given.
         budget = min(self.budget, shape.arms * shape.sizes[0])
-        return Params(shape.sizes[0], budget, allocation, least, risk, known)
+        return HalvingParams(shape.sizes[0], budget, allocation, least, risk, known)
 
-    def scratch(self, shape: Shape) -> Scratch:
+    def scratch(self, shape: Shape) -> HalvingScratch:
         """Room for the sums of all batches that an arm may read."""
         longest = min(shape.sizes[0], self.budget)
-        return Scratch(
+        return HalvingScratch(
             make_rows(shape.sizes[:1]), np.zeros(longest, dtype=np.int64),
             np.zeros((shape.arms, columns_of(longest))), np.zeros(shape.arms, dtype=np.int64),
             np.zeros(shape.arms, dtype=np.int64), np.zeros(shape.arms), make_heap(shape.arms),

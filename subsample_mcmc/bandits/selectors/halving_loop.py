@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.bandits.selectors.halving_stage import (
-    Plan,
+    StagePlan,
     bury,
     enter,
     grade,
@@ -191,7 +191,7 @@ def halving_choice(sources: Sources) -> Any:
     @jit(inner=True)
     def decide(rng, context, offsets, params, scratch, left):
         """A contest; and where all who were left met -inf, another of those dropped before."""
-        spent, rounds, rows, plan = 0, 0, min(2, params.size), Plan(1, 1)
+        spent, rounds, rows, plan = 0, 0, min(2, params.size), StagePlan(1, 1)
         while left > 0:
             room = params.budget - spent
             cut = max(left - max(room // rows, 1), 0)

@@ -25,7 +25,7 @@ APART = np.dtype(
 )
 
 
-class Params(NamedTuple):
+class HalvingParams(NamedTuple):
     """least: batches read by all arms alike; variances: of a reward, empty if not known."""
 
     size: int
@@ -36,7 +36,7 @@ class Params(NamedTuple):
     variances: np.ndarray
 
 
-class Scratch(NamedTuple):
+class HalvingScratch(NamedTuple):
     """Sums of the batches each arm has read, in the order in which all arms read them."""
 
     rows: Rows
@@ -53,7 +53,7 @@ class Scratch(NamedTuple):
     prefetched: np.ndarray  # (1,) a sum nobody reads: it keeps the prefetch from being left out
 
 
-class Plan(NamedTuple):
+class StagePlan(NamedTuple):
     """Of one decision: rows of the first batches, and batches in all rows."""
 
     batch: int
@@ -89,7 +89,7 @@ def plan_of(params, alive):
         before += DOUBLING * size
         size *= 2
         count += DOUBLING
-    return Plan(batch, count + (params.size - before + size - 1) // size)
+    return StagePlan(batch, count + (params.size - before + size - 1) // size)
 
 
 @jit(inner=True)

@@ -53,7 +53,7 @@ ARM = np.dtype(
 )
 
 
-class Params(NamedTuple):
+class LilUCBParams(NamedTuple):
     """Run-time numbers; `level` is the log of the paper's internal delta."""
 
     size: int
@@ -65,7 +65,7 @@ class Params(NamedTuple):
     batch: int  # 0: grow with the pulls of an arm
 
 
-class Scratch(NamedTuple):
+class LilUCBScratch(NamedTuple):
     """Arrays of one decision."""
 
     arms: np.recarray
@@ -137,7 +137,7 @@ class LilUCB(Selector, Strategy):
         """The compiled choice."""
         return lil_choice(sources)
 
-    def params(self, shape: Shape) -> Params:
+    def params(self, shape: Shape) -> LilUCBParams:
         """The paper's constants for one population."""
         if len(set(shape.sizes)) != 1:
             raise ValueError(
@@ -147,7 +147,7 @@ class LilUCB(Selector, Strategy):
             )
         e, width, level, patience = lil_constants(self.variant, self.delta, shape.arms)
         scale = -1.0 if self.scale is None else float(self.scale)
-        return Params(shape.sizes[0], width, 1.0 + e, level, patience, scale, self.batch or 0)
+        return LilUCBParams(shape.sizes[0], width, 1.0 + e, level, patience, scale, self.batch or 0)
 
     # ---------------------------------------------------------------- as a strategy of identify
     def steps(self) -> Steps:
@@ -170,11 +170,11 @@ class LilUCB(Selector, Strategy):
         return lil_state(arms)
 
     # ----------------------------------------------------------------------- as a selector
-    def scratch(self, shape: Shape) -> Scratch:
+    def scratch(self, shape: Shape) -> LilUCBScratch:
         """Rows of its own for every arm."""
         arms = np.zeros(shape.arms, dtype=ARM).view(np.recarray)
         heap = np.zeros(shape.arms, dtype=np.int64)
-        return Scratch(arms, heap, make_rows(shape.sizes), np.zeros(CHUNK))
+        return LilUCBScratch(arms, heap, make_rows(shape.sizes), np.zeros(CHUNK))
 
 
 @jit(inner=True)

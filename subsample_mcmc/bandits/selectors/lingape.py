@@ -45,7 +45,7 @@ from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
 
 
-class Params(NamedTuple):
+class LinGapEParams(NamedTuple):
     """Run-time numbers; batch: rows of an arm that are read at once."""
 
     size: int
@@ -53,7 +53,7 @@ class Params(NamedTuple):
     linear: LinearNumbers
 
 
-class Scratch(NamedTuple):
+class LinGapEScratch(NamedTuple):
     """What is known, and room for a visit."""
 
     state: LinearState
@@ -148,7 +148,7 @@ class LinGapE(Selector, Strategy):
         """The compiled choice."""
         return linear_choice(sources)
 
-    def params(self, shape: Shape) -> Params:
+    def params(self, shape: Shape) -> LinGapEParams:
         """As given."""
         if self.rule != "greedy":
             raise ValueError('LinGapE(rule="ratio") serves bandits only: use rule="greedy".')
@@ -159,13 +159,13 @@ class LinGapE(Selector, Strategy):
             )
         if not shape.shared:
             raise ValueError("LinGapE() needs arms that share their rows: use sm.Racing().")
-        return Params(shape.sizes[0], self.batch, linear_numbers(self, shape.arms))
+        return LinGapEParams(shape.sizes[0], self.batch, linear_numbers(self, shape.arms))
 
-    def scratch(self, shape: Shape) -> Scratch:
+    def scratch(self, shape: Shape) -> LinGapEScratch:
         """Nothing read."""
         state = linear_state(linear_numbers(self, shape.arms))
         within = np.ones(shape.arms, dtype=np.int64)
-        return Scratch(state, np.zeros(CHUNK, dtype=np.int64), np.zeros(CHUNK), within)
+        return LinGapEScratch(state, np.zeros(CHUNK, dtype=np.int64), np.zeros(CHUNK), within)
 
 
 @jit(inner=True)

@@ -21,7 +21,7 @@ TIE = 1e-10  # of the widest bound: what differs by less differs by rounding
 PRIME = 2**31 - 1  # squares of what is below do not overflow, which plain Python would warn of
 
 
-class GapNumbers(NamedTuple):
+class BayesGapNumbers(NamedTuple):
     """kappa: by eta^2; spare: pulls left out of the budget; hardness: below 0, estimated."""
 
     prior: Prior
@@ -153,14 +153,14 @@ def gap_answer(params, state):
 BAYES_GAP = Steps(gap_ask, gap_tell, gap_answer)
 
 
-def gap_numbers(spec, arms: int, noise, beta: float = 0.0) -> GapNumbers:
+def gap_numbers(spec, arms: int, noise, beta: float = 0.0) -> BayesGapNumbers:
     """Numbers of an sm.BayesGap: the prior's root, and the paper's kappa / eta^2."""
     covariance = spec.prior_scale**2 * np.asarray(spec.covariance, dtype=float)
     prior = prior_of(covariance, noise, spec.mean, arms)
     variances = np.diag(covariance)[np.diag(covariance) > 0.0]
     spare = spec.budget >= 2 * arms if spec.all_pulled is None else spec.all_pulled
     hardness = -1.0 if spec.hardness is None else spec.hardness
-    return GapNumbers(
+    return BayesGapNumbers(
         prior, spec.budget, spec.epsilon, float(np.sum(1.0 / variances)), arms if spare else 0,
         hardness, beta, int(spec.judge_last),
     )  # fmt: skip

@@ -30,7 +30,7 @@ UCB_E, U_GAP_E, GAP_E, GAP_E_V = range(4)
 SHARES = (25.0 / 36.0, 0.25, 4.0 / 9.0, 8.0 / 9.0)
 
 
-class GapNumbers(NamedTuple):
+class UGapNumbers(NamedTuple):
     """hardness: below zero, estimated; width: the range b of rewards."""
 
     budget: int
@@ -210,7 +210,7 @@ class ByGaps(Strategy):
         """One pull at a time, O(K)."""
         return GAPS
 
-    def numbers(self, arms: int) -> GapNumbers:
+    def numbers(self, arms: int) -> UGapNumbers:
         """As given."""
         if self.budget < self.first * arms:
             raise ValueError(
@@ -218,7 +218,7 @@ class ByGaps(Strategy):
                 f"{self.first} times before it compares them."
             )
         hardness = -1.0 if self.hardness is None else self.hardness
-        return GapNumbers(
+        return UGapNumbers(
             self.budget, self.rule, SHARES[self.rule], self.first, hardness, self.width,
             getattr(self, "epsilon", 0.0), int(getattr(self, "b_in_hardness", True)),
         )  # fmt: skip

@@ -23,7 +23,7 @@ from subsample_mcmc.numerics.jit import jit
 MOST = 2.0**62  # pulls
 
 
-class GapNumbers(NamedTuple):
+class ExponentialGapNumbers(NamedTuple):
     """Of exponential-gap elimination; median: 1 for one median elimination alone."""
 
     level: float  # log(delta)
@@ -212,10 +212,10 @@ class MedianElimination(Strategy):
         """Stages."""
         return GAP
 
-    def numbers(self, arms: int) -> GapNumbers:
+    def numbers(self, arms: int) -> ExponentialGapNumbers:
         """As given."""
         self.most_pulls(arms)  # or raises
-        return GapNumbers(log(self.delta), self.epsilon, self.scale, 1)
+        return ExponentialGapNumbers(log(self.delta), self.epsilon, self.scale, 1)
 
     def fresh(self, arms: int, params: Any) -> Stages:
         """All arms are in."""
@@ -252,14 +252,14 @@ class ExponentialGap(Strategy):
         """Phases, each with a median elimination."""
         return GAP
 
-    def numbers(self, arms: int) -> GapNumbers:
+    def numbers(self, arms: int) -> ExponentialGapNumbers:
         """As given. Phases after the first are longer, and begin after so many pulls as it has."""
         if arms > 1:
             each, level = 16.0 * self.scale, log(self.delta) - log(50.0)
             first = arms * (2.0 * each * each * (log(2.0) - level) + 1.0)
             inner = median_pulls(arms, 1.0 / 16.0, level, self.scale)
             countable(self, arms, first + inner)
-        return GapNumbers(log(self.delta), 0.0, self.scale, 0)
+        return ExponentialGapNumbers(log(self.delta), 0.0, self.scale, 0)
 
     def fresh(self, arms: int, params: Any) -> Stages:
         """All arms are in."""

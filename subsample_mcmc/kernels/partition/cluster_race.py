@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.partition.cluster_sums import Sums, cluster_scores
+from subsample_mcmc.kernels.partition.cluster_sums import ClusterSums, cluster_scores
 from subsample_mcmc.kernels.partition.members import Members
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL, hashed
@@ -39,7 +39,7 @@ ARM = np.dtype(
 )
 
 
-class Numbers(NamedTuple):
+class ContestNumbers(NamedTuple):
     """Run-time numbers of a race."""
 
     batch: int  # members of the first look
@@ -55,7 +55,7 @@ class Contest(NamedTuple):
     """All that decisions in the blocks of one chain work with."""
 
     members: Members
-    sums: Sums
+    sums: ClusterSums
     arms: np.recarray  # (mentions,) of ARM, by label
     known: np.ndarray  # by label: score by the control variate; that of a new cluster
     scan: np.ndarray  # mentions in the order of a sweep, a stretch for each block
@@ -65,7 +65,7 @@ class Contest(NamedTuple):
     rows: np.ndarray  # ... of members to read ...
     audits: np.ndarray  # ... and of decisions to audit
     tally: np.recarray  # (blocks,) of TALLY
-    numbers: Numbers
+    numbers: ContestNumbers
 
 
 @jit(inner="always")

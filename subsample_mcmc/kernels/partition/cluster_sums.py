@@ -27,7 +27,7 @@ class LeftOver(NamedTuple):
     bound: np.ndarray  # (3,) l, s, a: of N members with sum k: max(k + l N, s k + a N)
 
 
-class Sums(NamedTuple):
+class ClusterSums(NamedTuple):
     """The pieces, and their sums over the clusters of today."""
 
     constant: np.ndarray  # (1,)
@@ -158,7 +158,7 @@ class Pieces(NamedTuple):
     left_over: LeftOver
 
 
-def make_sums(pieces: Pieces, m) -> Sums:
+def make_sums(pieces: Pieces, m) -> ClusterSums:
     """Room for the sums; tokens that only one mention of a block has are left out."""
     size = len(m.label)
     owner = np.empty(size, dtype=np.int64)  # the block of each mention
@@ -193,7 +193,7 @@ def make_sums(pieces: Pieces, m) -> Sums:
     np.add.at(self_score, mention, left * right)
     for codes, own in tables:
         self_score += np.where(codes >= 0, np.diag(own)[codes], 0.0)
-    return Sums(
+    return ClusterSums(
         np.array([pieces.constant]), starts.astype(np.int64), number[again].astype(np.int64),
         left[again], right[again], lists.astype(np.int64), blocks.astype(np.int64),
         np.zeros(most, np.int64), np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64),

@@ -14,7 +14,7 @@ from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.kernels.partition.blocks import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.partition.cluster_choice import chooser
-from subsample_mcmc.kernels.partition.cluster_race import ARM, Contest, Numbers
+from subsample_mcmc.kernels.partition.cluster_race import ARM, Contest, ContestNumbers
 from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces, make_sums
 from subsample_mcmc.kernels.partition.members import make_members
 from subsample_mcmc.kernels.partition.pair_scores import (
@@ -24,7 +24,7 @@ from subsample_mcmc.kernels.partition.pair_scores import (
     scores_of,
     try_pairs,
 )
-from subsample_mcmc.kernels.partition.sweep import Tools, one_sweep, shares_of, sweep_over
+from subsample_mcmc.kernels.partition.sweep import SweepTools, one_sweep, shares_of, sweep_over
 from subsample_mcmc.numerics.jit import FLAGS, compiles
 from subsample_mcmc.target.layout import TALLY
 
@@ -208,7 +208,7 @@ class GibbsPartition(Leaf):
         """Are sums of the control variate kept."""
         return self.control is not None and (self.races or self.similarity is None)
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> SweepTools:
         """Storage of one chain."""
         place, leaf = model.variables[self.block].block, run.leaf
         label = run.ints[place.start : place.start + place.length]
@@ -227,23 +227,23 @@ class GibbsPartition(Leaf):
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         cores = self.cores or os.cpu_count() or 1
         words = run.next_words(len(self.columns))
-        return Tools(
+        return SweepTools(
             contest, model.data, blocks, heat, self.scan == "random",
             shares_of(blocks, cores * TASKS), cores, words, leaf,
         )  # fmt: skip
 
-    def numbers(self, model, blocks) -> Numbers:
+    def numbers(self, model, blocks) -> ContestNumbers:
         """Numbers of the race; the spread of what is raced, from the control or from some pairs."""
         second = -1.0 if self.second is None else float(self.second)
         if not self.races:
-            return Numbers(1, second, 2.0, 1.0, 0.0, float(self.new), np.zeros((1, 1)))
+            return ContestNumbers(1, second, 2.0, 1.0, 0.0, float(self.new), np.zeros((1, 1)))
         rule, batch = self.selector.rule, int(self.selector.batch or FIRST_LOOK)
         spread = 0.0  # with a control, by level
         if self.control is None:
             spread = pilot_spread(self.similarity, model.data, blocks)
         bounds = union_boundaries(self.selector.delta, split=rule.side != "eq27")
         growth = float(self.selector.growth)
-        return Numbers(
+        return ContestNumbers(
             batch, second, growth, float(rule.prior), float(spread), float(self.new), bounds
         )
 

@@ -9,7 +9,7 @@ from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split_move import Moves, moves_over
 from subsample_mcmc.kernels.partition.pair_scores import compiled_scores
-from subsample_mcmc.kernels.partition.sweep import Tools, one_sweep
+from subsample_mcmc.kernels.partition.sweep import SweepTools, one_sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class MergeSplit(Leaf):
 
         return step
 
-    def bind(self, model, run) -> Tools:
+    def bind(self, model, run) -> SweepTools:
         """Storage of one chain."""
         tools = self.partition.bind(model, run)
         sums = tools.contest.sums

@@ -25,7 +25,7 @@ COUNTED = (
 )  # fmt: skip
 
 
-class Tools(NamedTuple):
+class SweepTools(NamedTuple):
     """What a sweep works with."""
 
     contest: Contest
@@ -53,7 +53,7 @@ def workers(cores: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores, thread_name_prefix="partition")
 
 
-def one_sweep(sweep: Any, chain: Any, tools: Tools) -> None:
+def one_sweep(sweep: Any, chain: Any, tools: SweepTools) -> None:
     """Draw every mention once; the same draws for any number of cores."""
     now, contest, tasks = chain.now[0], tools.contest, tools.tasks
     members, tally = contest.members, contest.tally

@@ -38,7 +38,7 @@ ENTRY = struct.Struct("<HHH")  # in a checkpoint: bytes of a name, bytes of its 
 Rows = dict[str, np.ndarray]  # some draws of a chain: "ints", "floats", "words", each (draws, ...)
 
 
-class Run(Protocol):
+class StoredRun(Protocol):
     """What is stored, in either form; opened here or in netcdf.py."""
 
     meta: dict[str, Any]
@@ -193,7 +193,7 @@ class UnderWay:
         )
 
     def checkpoint(self, chain: int) -> bytes:
-        """See Run."""
+        """See StoredRun."""
         if not self._frames[chain]:
             return b""
         frame = self._frames[chain][-1]
@@ -203,7 +203,7 @@ class UnderWay:
         return data
 
     def rows(self, chain: int) -> Iterator[Rows]:
-        """See Run."""
+        """See StoredRun."""
         widths = self.layout.ints, self.layout.floats, self.layout.words
         held: list[list[np.ndarray]] = []
         size = 0

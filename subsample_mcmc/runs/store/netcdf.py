@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import StoreError
-from subsample_mcmc.runs.store.frames import MANY, Rows, Run
+from subsample_mcmc.runs.store.frames import MANY, Rows
 from subsample_mcmc.target.layout import Layout
 
 # Statistics of decisions; the others are what arviz means by sample_stats.
@@ -46,7 +46,7 @@ FORMAT = 1
 CHUNK = 2**18  # bytes of a variable that are stored together
 
 
-class Variable(NamedTuple):
+class StoredVariable(NamedTuple):
     """Where one netCDF variable lies in the flat arrays."""
 
     group: str
@@ -89,13 +89,13 @@ def empty(layout: Layout, draws: int) -> Rows:
     }
 
 
-def variables(layout: Layout) -> list[Variable]:
+def variables(layout: Layout) -> list[StoredVariable]:
     """Every variable of a file, under the names that Trace.to_arviz gives them."""
-    found: list[Variable] = []
+    found: list[StoredVariable] = []
     taken = {("posterior", "chain"), ("posterior", "draw")}
     for name, discrete, shape, start in layout.blocks:
         array, kind = ("ints", "<i8") if discrete else ("floats", "<f8")
-        block = Variable("posterior", name.replace("/", "|"), array, start, shape, kind)
+        block = StoredVariable("posterior", name.replace("/", "|"), array, start, shape, kind)
         names = {("posterior", n) for n in (block.name, *block.dimensions[2:])}
         if names & taken:
             raise StoreError(
@@ -110,10 +110,10 @@ def variables(layout: Layout) -> list[Variable]:
         while (group, name) in taken:  # kernels "a" and "a_b" with fields "b_c" and "c"
             name += "_"
         taken.add((group, name))
-        found.append(Variable(group, name, "words", word, (), f"<{kind}"))
+        found.append(StoredVariable(group, name, "words", word, (), f"<{kind}"))
     # Words that no statistic names are kept too: what is read back is all that was stored.
     for word in sorted(set(range(layout.words)) - {column.word for column in layout.columns}):
-        found.append(Variable(OURS, f"word_{word}", "words", word, (), "<i8"))
+        found.append(StoredVariable(OURS, f"word_{word}", "words", word, (), "<i8"))
     # A block without elements has no values to store, and netCDF takes length 0 for unlimited.
     return [variable for variable in found if variable.length]
 
@@ -130,7 +130,7 @@ def refuse_if_unwritable(layout: Layout) -> None:
         ) from error
 
 
-def write(path: Path, run: Run) -> None:
+def write(path: Path, run: StoredRun) -> None:
     """Writes a whole file; all chains of the run must have the same number of draws."""
     import h5netcdf
 
@@ -172,7 +172,7 @@ def write(path: Path, run: Run) -> None:
                 group.create_variable(name, (f"{name}_dim_0",), values.dtype, data=values)
 
 
-def _create(file: Any, variable: Variable, chains: int, draws: int) -> Any:
+def _create(file: Any, variable: StoredVariable, chains: int, draws: int) -> Any:
     """An empty variable, with its dimensions and their coordinates."""
     group = file.groups.get(variable.group) or file.create_group(variable.group)
     sizes = zip(variable.dimensions, (chains, draws, *variable.shape), strict=True)
@@ -184,7 +184,7 @@ def _create(file: Any, variable: Variable, chains: int, draws: int) -> Any:
     return group.create_variable(variable.name, variable.dimensions, variable.kind, chunks=chunks)
 
 
-def space(run: Run) -> int:
+def space(run: StoredRun) -> int:
     """Bytes that suffice for a file: the values, and generously what HDF5 adds to them."""
     chains, draws = len(run.draws), run.draws[0]
     total = (
@@ -232,12 +232,12 @@ class Finished:
         self.draws = [int(np.ravel(group.attrs["draws"])[0])] * len(self.seconds)
 
     def checkpoint(self, chain: int) -> bytes:
-        """See Run."""
+        """See StoredRun."""
         name = f"checkpoint_{chain}"
         return self._group[name][...].tobytes() if name in self._group else b""
 
     def rows(self, chain: int) -> Iterator[Rows]:
-        """See Run."""
+        """See StoredRun."""
         stored = [(v, self._file[f"{v.group}/{v.name}"]) for v in variables(self.layout)]
         width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)
         step = max(1, MANY // max(1, width))

@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 def read(path: str | os.PathLike) -> Stored:
     """Everything that is stored, also while another process writes; the file is not touched."""
 
-    def everything(run: frames.Run, finished: bool) -> Stored:
+    def everything(run: frames.StoredRun, finished: bool) -> Stored:
         return Stored(run.meta, [_chain(run, c) for c in range(len(run.draws))], finished)
 
     return _look(Path(path), everything, verify=True)
@@ -73,7 +73,7 @@ def read(path: str | os.PathLike) -> Stored:
 def peek(path: str | os.PathLike) -> Progress:
     """How far the run is, without reading its draws."""
 
-    def progress(run: frames.Run, finished: bool) -> Progress:
+    def progress(run: frames.StoredRun, finished: bool) -> Progress:
         states = [frames.unpack(run.checkpoint(c)) for c in range(len(run.draws))]
         return Progress(run.meta, run.draws, states, run.seconds, finished)
 
@@ -145,7 +145,7 @@ def reopen(path: str | os.PathLike, meta: dict[str, Any]) -> Journal:
     return journal
 
 
-def _chain(run: frames.Run, chain: int) -> ChainData:
+def _chain(run: frames.StoredRun, chain: int) -> ChainData:
     """All of a chain; its arrays are filled piece by piece, so they are in memory only once."""
     whole, at = netcdf.empty(run.layout, run.draws[chain]), 0
     for rows in run.rows(chain):
@@ -157,7 +157,7 @@ def _chain(run: frames.Run, chain: int) -> ChainData:
     return ChainData(**whole, checkpoint=state, seconds=run.seconds[chain])
 
 
-def _look(path: Path, take: Callable[[frames.Run, bool], T], verify: bool) -> T:
+def _look(path: Path, take: Callable[[frames.StoredRun, bool], T], verify: bool) -> T:
     """What take finds in a run, whichever form it has."""
     for last in (False, True):
         finished = _finished(path)
