@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import StoreError
-from subsample_mcmc.runs.store.frames import MANY, Rows
+from subsample_mcmc.runs.store.frames import MANY, Rows, StoredRun
 from subsample_mcmc.target.layout import Layout
 
 # Statistics of decisions; the others are what arviz means by sample_stats.
