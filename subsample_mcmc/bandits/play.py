@@ -16,6 +16,7 @@ from subsample_mcmc.bandits.strategy import (
 )
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 
 RATIO = 1.1  # between the times at which a run is looked at
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
@@ -67,14 +68,9 @@ def counting(tell: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- the loop
-_loops: dict[Any, Any] = {}
-
-
+@memoised
 def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
     """The compiled loop up to `until` pulls, or some more: why it came back."""
-    key = (steps, source, batched)
-    if key in _loops:
-        return _loops[key]
     ask, count_and_tell = steps.ask, counting(steps.tell)
 
     @jit(inner=True)
@@ -123,32 +119,27 @@ def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
                 return how
         return PAUSED
 
-    _loops[key] = loop
     return loop
 
 
-_asked: dict[Steps, Any] = {}
-
-
+@memoised
 def asked(steps: Steps) -> tuple[Any, Any, Any]:
     """(ask, tell, answer) for Python to call, one pull at a time."""
-    if steps not in _asked:
-        ask, answer, count_and_tell = steps.ask, steps.answer, counting(steps.tell)
+    ask, answer, count_and_tell = steps.ask, steps.answer, counting(steps.tell)
 
-        @jit
-        def ask_one(params, state, rng):
-            return ask(params, state, rng)
+    @jit
+    def ask_one(params, state, rng):
+        return ask(params, state, rng)
 
-        @jit
-        def tell_one(params, state, log, reward):
-            count_and_tell(params, state, log, state.now[0].arm, reward)
+    @jit
+    def tell_one(params, state, log, reward):
+        count_and_tell(params, state, log, state.now[0].arm, reward)
 
-        @jit
-        def answer_now(params, state):
-            return answer(params, state)
+    @jit
+    def answer_now(params, state):
+        return answer(params, state)
 
-        _asked[steps] = ask_one, tell_one, answer_now
-    return _asked[steps]
+    return ask_one, tell_one, answer_now
 
 
 class Player:

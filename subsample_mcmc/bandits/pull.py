@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.guards import guarded_data
 from subsample_mcmc.target.lookups import look_once
 from subsample_mcmc.target.reads import cannot_fail, trusted
@@ -83,16 +84,11 @@ def obstacle(function, tried) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-_reading: dict[Any, Any] = {}
-
-
+@memoised
 def reading(function, has_data: bool, batched: bool) -> Any:
     """One signature for all of them."""
-    key = (function, has_data, batched)
-    if key in _reading:
-        return _reading[key]
     if has_data and batched:
-        return _reading.setdefault(key, function)
+        return function
     if batched:
 
         def read(data, arm, rng, count):
@@ -108,4 +104,4 @@ def reading(function, has_data: bool, batched: bool) -> Any:
         def read(data, arm, rng, count):
             return function(arm, rng)
 
-    return _reading.setdefault(key, jit(read, inner="always", user=True))
+    return jit(read, inner="always", user=True)

@@ -14,6 +14,7 @@ from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.kernel import NOW, Chain, Kernel, check, columns_of
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -30,13 +31,9 @@ class Chunk(NamedTuple):
     words: np.ndarray
 
 
-_loops: dict[Any, Any] = {}
-
-
+@memoised
 def loop_over(step, compiled: bool) -> Any:
     """The loop over draws; plain Python if a step is."""
-    if (step, compiled) in _loops:
-        return _loops[step, compiled]
 
     def loop(chain, tools, ints, floats, words, reads, before, out, first, last, thin, keep):
         now = chain.now[0]
@@ -59,8 +56,7 @@ def loop_over(step, compiled: bool) -> Any:
                     out.words[d, i] = words[i]
         return last
 
-    _loops[step, compiled] = jit(loop) if compiled else loop
-    return _loops[step, compiled]
+    return jit(loop) if compiled else loop
 
 
 class Program:

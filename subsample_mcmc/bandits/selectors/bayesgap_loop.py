@@ -24,16 +24,14 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed, put_back, take
 from subsample_mcmc.target.rewards import Sources
 
-_made: dict[Sources, Any] = {}
 
-
+@memoised
 def gap_choice(sources: Sources) -> Any:
-    """choose() for one reward; memoised so that equal rewards share machine code."""
-    if sources in _made:
-        return _made[sources]
+    """choose() for one reward."""
     rewards, total = sources.rewards, sources.total
 
     @jit(inner=True)
@@ -152,5 +150,4 @@ def gap_choice(sources: Sources) -> Any:
         put_back(scratch.rows)
         return choice
 
-    _made[sources] = choose
     return choose

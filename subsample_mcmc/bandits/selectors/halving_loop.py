@@ -31,6 +31,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, put_back, take
 from subsample_mcmc.target.rewards import Sources
 
@@ -56,13 +57,9 @@ def stage_budget(size, budget, alive, stages):
     return low
 
 
-_made: dict[Sources, Any] = {}
-
-
+@memoised
 def halving_choice(sources: Sources) -> Any:
-    """choose() for one reward; memoised so that equal rewards share machine code."""
-    if sources in _made:
-        return _made[sources]
+    """choose() for one reward."""
     rewards, total, prefetch = sources
 
     @jit(inner=True)
@@ -230,5 +227,4 @@ def halving_choice(sources: Sources) -> Any:
         put_back(scratch.rows)
         return choice
 
-    _made[sources] = choose
     return choose

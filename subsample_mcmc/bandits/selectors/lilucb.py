@@ -35,6 +35,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
@@ -201,13 +202,9 @@ def sink(arms, heap, place, count):
     heap[place] = moving
 
 
-_made: dict[Sources, Any] = {}
-
-
+@memoised
 def lil_choice(sources: Sources) -> Any:
-    """choose() for one reward; memoised so that equal rewards share machine code."""
-    if sources in _made:
-        return _made[sources]
+    """choose() for one reward."""
     rewards = sources.rewards
 
     @jit(inner=True)
@@ -300,5 +297,4 @@ def lil_choice(sources: Sources) -> Any:
         put_back(scratch.rows)
         return choice
 
-    _made[sources] = choose
     return choose

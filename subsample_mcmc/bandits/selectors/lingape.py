@@ -40,6 +40,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import Sources
@@ -185,13 +186,9 @@ def begin_anew(params, state, offsets, size):
             state.lengths[arm] += features[arm, j] * features[arm, j] / params.ridge
 
 
-_made: dict[Sources, Any] = {}
-
-
+@memoised
 def linear_choice(sources: Sources) -> Any:
-    """choose() for one reward; memoised so that equal rewards share machine code."""
-    if sources in _made:
-        return _made[sources]
+    """choose() for one reward."""
     rewards, total = sources.rewards, sources.total
 
     @jit(inner=True)
@@ -269,5 +266,4 @@ def linear_choice(sources: Sources) -> Any:
             return Outcome(last, 0, 0, ALONE, 0, -1, -1)
         return contest(rng, context, offsets, params, scratch, alive)
 
-    _made[sources] = choose
     return choose

@@ -29,6 +29,7 @@ from subsample_mcmc.bandits.strategy import (
     stop,
 )
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 
 EPSILON = 0.01  # e of the bounds that hold
 
@@ -243,13 +244,9 @@ def apart(state):
     return 2.0 * state.means[top] - keys[top] >= runner_up(state.heap)
 
 
-_stopping: dict[Steps, Steps] = {}
-
-
+@memoised
 def stopping(inner: Steps) -> Steps:
     """Steps that look at the bounds first."""
-    if inner in _stopping:
-        return _stopping[inner]
 
     @jit(inner=True)
     def ask(params, state, rng):
@@ -273,5 +270,4 @@ def stopping(inner: Steps) -> Steps:
             return state.verdict[0]
         return inner.answer(params.inner, state.inner)
 
-    _stopping[inner] = Steps(ask, tell, answer)
-    return _stopping[inner]
+    return Steps(ask, tell, answer)

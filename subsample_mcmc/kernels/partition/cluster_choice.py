@@ -19,15 +19,13 @@ from subsample_mcmc.kernels.partition.cluster_sums import pair_score
 from subsample_mcmc.kernels.partition.members import bring_forward, empty_label
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL
 
-_made: dict[Any, Any] = {}
 
-
+@memoised
 def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
     """read(...) some members more of a cluster, and total(...) of a cluster, compiled."""
-    if (fill, controlled) in _made:
-        return _made[fill, controlled]
 
     @jit(inner="always")
     def score_members(contest, data, b, i, y, lo, hi):
@@ -70,7 +68,6 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
                 value += contest.values[at + k]
         return value
 
-    _made[fill, controlled] = read, total
     return read, total
 
 
@@ -88,14 +85,12 @@ def choose_known(contest, data, b, i, heat, audit):
     return leader_of(contest, m.start[b], count)
 
 
+@memoised
 def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
     """choose(contest, data, b, i, heat, audit) -> label for a mention in no cluster; -1: bad."""
     if fill is None:
         return choose_known
     controlled = controlled and racing
-    key = ("choose", fill, controlled, racing)
-    if key in _made:
-        return _made[key]
     read, total = readers(fill, controlled)
 
     @jit(inner="always")
@@ -185,5 +180,4 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
                 return -1
         return chosen
 
-    _made[key] = choose
     return choose

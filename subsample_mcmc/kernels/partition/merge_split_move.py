@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.partition.members import empty_label, gather, join, 
 from subsample_mcmc.kernels.partition.pair_test import score_of_one, sum_of_pairs
 from subsample_mcmc.kernels.partition.sweep import by_block, shuffle
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import draw
 
 ANCHORS = 4  # members of each side whose scores decide on which one the next stands
@@ -54,13 +55,9 @@ def attraction(contest, y, known, controlled):
     return exp(min(max(known / size, -STEEP), STEEP))
 
 
-_made: dict[Any, Any] = {}
-
-
+@memoised
 def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
     """The moves of MergeSplit in all blocks, see by_block."""
-    if (fill, controlled, racing) in _made:
-        return _made[fill, controlled, racing]
     total, one = sum_of_pairs(fill, controlled, racing), score_of_one(fill)
 
     @jit(inner=True)
@@ -215,5 +212,4 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             if m.now[b].bad == 1:
                 return
 
-    _made[fill, controlled, racing] = by_block(move_block)
-    return _made[fill, controlled, racing]
+    return by_block(move_block)

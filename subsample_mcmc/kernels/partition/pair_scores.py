@@ -8,6 +8,7 @@ import numpy as np
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.partition.blocks import Blocks
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.user_functions import number, plain
 
@@ -99,23 +100,23 @@ def random_pairs(
     return blocks.order[blocks.start[b] + one], blocks.order[blocks.start[b] + other]
 
 
-_scorers: dict[Any, Any] = {}
+@memoised
+def scorer(fill: Any) -> Any:
+    """score_pairs(data, one, other, out), callable from Python."""
+
+    @jit
+    def score_pairs(data, one, other, out):
+        for k in range(len(one)):
+            fill(data, one[k], other[k : k + 1], out[k : k + 1])
+
+    return score_pairs
 
 
 def scores_of(similarity: Any, data: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Scores of pairs; refuses those that are no numbers."""
-    fill = compiled_scores(similarity)
-    if fill not in _scorers:
-
-        @jit
-        def score_pairs(data, one, other, out):
-            for k in range(len(one)):
-                fill(data, one[k], other[k : k + 1], out[k : k + 1])
-
-        _scorers[fill] = score_pairs
-    out = np.zeros(len(one))
+    score_pairs, out = scorer(compiled_scores(similarity)), np.zeros(len(one))
     with np.errstate(all="ignore" if DISABLED else "warn"):
-        _scorers[fill](data, one, other, out)
+        score_pairs(data, one, other, out)
     wrong = np.flatnonzero(~(np.abs(out) < LARGEST))
     if len(wrong):
         k = wrong[0]

@@ -11,6 +11,7 @@ from subsample_mcmc.kernels.partition.cluster_race import level_of, uniform
 from subsample_mcmc.kernels.partition.cluster_sums import pair_score
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import draw
 
 FEW = 512  # pairs up to which all are read
@@ -65,13 +66,9 @@ def score_of_one(fill: Any) -> Any:
     return one
 
 
-_made: dict[Any, Any] = {}
-
-
+@memoised
 def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
     """reaches(contest, data, extra, b, lo, middle, hi, bar, audit): 1 if the sum reaches bar."""
-    if (fill, controlled, racing) in _made:
-        return _made[fill, controlled, racing]
     if fill is None:
 
         @jit(inner=True)
@@ -82,7 +79,6 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             tally.everything += (middle - lo) * (hi - middle)
             return 1 if part_scores(contest, extra, b, lo, middle, hi) >= bar else 0
 
-        _made[fill, controlled, racing] = known
         return known
 
     one = score_of_one(fill)
@@ -186,5 +182,4 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
                 tally.regret += abs(apart)
         return found
 
-    _made[fill, controlled, racing] = reaches
     return reaches

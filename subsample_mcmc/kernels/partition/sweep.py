@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.partition.cluster_sums import add_to_sums, sum_anew,
 from subsample_mcmc.kernels.partition.members import gather, join, leave
 from subsample_mcmc.kernels.partition.pair_scores import wrong_pair
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed
 from subsample_mcmc.target.layout import TALLY
 
@@ -118,13 +119,9 @@ def by_block(step: Any) -> Any:
     return sweep
 
 
-_sweeps: dict[Any, Any] = {}
-
-
+@memoised
 def sweep_over(choose: Any, controlled: bool) -> Any:
     """The sweep of GibbsPartition, see by_block: every mention is drawn once."""
-    if (choose, controlled) in _sweeps:
-        return _sweeps[choose, controlled]
 
     @jit(inner=True)
     def sweep_block(contest, data, extra, b, heat, audit, shuffled):
@@ -151,5 +148,4 @@ def sweep_over(choose: Any, controlled: bool) -> Any:
                     take_from_sums(contest.sums, i, old, m.size[old] == 0)
                     add_to_sums(contest.sums, i, y)
 
-    _sweeps[choose, controlled] = by_block(sweep_block)
-    return _sweeps[choose, controlled]
+    return by_block(sweep_block)

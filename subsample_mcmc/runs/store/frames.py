@@ -35,7 +35,9 @@ KINDS = "<i8", "<f8", "<i8"  # of ints, floats and words
 ENTRY = struct.Struct("<HHH")  # in a checkpoint: bytes of a name, bytes of its dtype, dimensions
 
 
-Rows = dict[str, np.ndarray]  # some draws of a chain: "ints", "floats", "words", each (draws, ...)
+DrawnRows = dict[
+    str, np.ndarray
+]  # some draws of a chain: "ints", "floats", "words", each (draws, ...)
 
 
 class StoredRun(Protocol):
@@ -49,7 +51,7 @@ class StoredRun(Protocol):
     def checkpoint(self, chain: int) -> bytes:
         """What pack made of the state after the last draw; b"" if there is none."""
 
-    def rows(self, chain: int) -> Iterator[Rows]:
+    def rows(self, chain: int) -> Iterator[DrawnRows]:
         """All draws of a chain in order, some megabytes at a time."""
 
 
@@ -202,7 +204,7 @@ class UnderWay:
             raise StoreError(self._damaged(frame.at - HEAD_BYTES))
         return data
 
-    def rows(self, chain: int) -> Iterator[Rows]:
+    def rows(self, chain: int) -> Iterator[DrawnRows]:
         """See StoredRun."""
         widths = self.layout.ints, self.layout.floats, self.layout.words
         held: list[list[np.ndarray]] = []

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import StoreError
-from subsample_mcmc.runs.store.frames import MANY, Rows, StoredRun
+from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
 from subsample_mcmc.target.layout import Layout
 
 # Statistics of decisions; the others are what arviz means by sample_stats.
@@ -68,19 +68,19 @@ class StoredVariable(NamedTuple):
         """How many draws of a chain are stored together."""
         return max(1, min(draws, CHUNK // (8 * self.length)))
 
-    def take(self, rows: Rows) -> np.ndarray:
+    def take(self, rows: DrawnRows) -> np.ndarray:
         """The values of some draws, (draws, *shape)."""
         part = rows[self.array][:, self.start : self.start + self.length]
         return np.ascontiguousarray(part).view(self.kind).reshape(-1, *self.shape)
 
-    def put(self, rows: Rows, values: np.ndarray) -> None:
+    def put(self, rows: DrawnRows, values: np.ndarray) -> None:
         """The inverse of take: values go to their place in rows."""
         target = rows[self.array]
         flat = np.ascontiguousarray(values, self.kind).view(target.dtype)
         target[:, self.start : self.start + self.length] = flat.reshape(len(target), self.length)
 
 
-def empty(layout: Layout, draws: int) -> Rows:
+def empty(layout: Layout, draws: int) -> DrawnRows:
     """Arrays for some draws of a chain, to be filled."""
     return {
         "ints": np.empty((draws, layout.ints), np.int64),
@@ -236,7 +236,7 @@ class Finished:
         name = f"checkpoint_{chain}"
         return self._group[name][...].tobytes() if name in self._group else b""
 
-    def rows(self, chain: int) -> Iterator[Rows]:
+    def rows(self, chain: int) -> Iterator[DrawnRows]:
         """See StoredRun."""
         stored = [(v, self._file[f"{v.group}/{v.name}"]) for v in variables(self.layout)]
         width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)

@@ -13,6 +13,7 @@ import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import TALLY
@@ -216,14 +217,9 @@ def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
         )
 
 
-_fillers: dict[Any, Any] = {}
-
-
+@memoised
 def filler(likelihood: Any, prepare: Any) -> Any:
     """fill(...): the log likelihoods of all data at draws lo .. hi - 1, written into out."""
-    if (likelihood, prepare) in _fillers:
-        return _fillers[likelihood, prepare]
-
     if prepare is None:
 
         @jit(inner="always")
@@ -248,7 +244,6 @@ def filler(likelihood: Any, prepare: Any) -> Any:
                 floats[i] = drawn_floats[d, i]
             each(state, data, out[d])
 
-    _fillers[likelihood, prepare] = fill
     return fill
 
 
