@@ -25,6 +25,7 @@ from subsample_mcmc.numerics import compilers
 from subsample_mcmc.numerics.cache import ContentCache, cache_directory
 from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
 from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
+from subsample_mcmc.numerics.memo import keep, recall
 
 CONTRACT = frozenset({"contract"})
 # Reductions and user functions: free to reorder, never to assume that nan and inf do not occur.
@@ -88,9 +89,6 @@ def without_literals(template):
     return call
 
 
-_made: dict[str, Any] = {}
-
-
 def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
@@ -110,8 +108,8 @@ def _compiled(function, options, callers):
 
     digest = Digest(function, (options, VERSIONS), compiled)
     key = digest.hash.hexdigest()
-    if key in _made:
-        return _made[key]
+    if (known := recall(("jit", key))) is not None:
+        return known
     frozen = digest.frozen_copy(key)
     made = numba.njit(**numba_options(*options))(frozen)
     if hasattr(made, "get_call_template"):
@@ -128,10 +126,9 @@ def _compiled(function, options, callers):
         made.digest = f"{key}-{id(made)}"  # not content-keyed: equal to itself only
         made.uncached = digest.unknown
         return made
-    _made[key] = made
     if CACHE_BASE is not None and hasattr(made, "_cache") and cache_directory() is not None:
         made._cache = ContentCache(function.__name__, key)
-    return made
+    return keep(("jit", key), made)
 
 
 def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]:

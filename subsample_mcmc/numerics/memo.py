@@ -2,6 +2,9 @@
 
 Builders make compiled functions out of others. Two calls with equal arguments must give the same
 object, or the machine code above it would be compiled twice.
+
+The one rule for what is forgotten: beyond MOST_RESULTS, the one that was asked for longest ago. It
+is only built again when it is asked for again, so no builder may have an effect beside its result.
 """
 
 from collections import OrderedDict
@@ -17,26 +20,31 @@ _results: OrderedDict[Any, Any] = OrderedDict()
 _changing = Lock()
 
 
-def memoised(build: Builder) -> Builder:
-    """A builder whose results are kept, by its arguments; these are hashable, and by position.
+def recall(key: Any) -> Any:
+    """What was kept under a key, or None."""
+    with _changing:
+        if key not in _results:
+            return None
+        _results.move_to_end(key)
+        return _results[key]
 
-    The one rule for what is forgotten: beyond MOST_RESULTS, the one that was asked for longest
-    ago. It is only built again when it is asked for again, so no builder may have an effect beside
-    its result.
-    """
+
+def keep(key: Any, result: Any) -> Any:
+    """Keep a result, which is not None; what another thread kept under its key is returned."""
+    with _changing:
+        result = _results.setdefault(key, result)
+        while len(_results) > MOST_RESULTS:
+            _results.popitem(last=False)
+        return result
+
+
+def memoised(build: Builder) -> Builder:
+    """A builder whose results are kept, by its arguments; these are hashable, and by position."""
 
     @wraps(build)
     def remembered(*arguments):
         key = (build, arguments)
-        with _changing:
-            if key in _results:
-                _results.move_to_end(key)
-                return _results[key]
-        built = build(*arguments)  # unlocked: builders call builders
-        with _changing:
-            built = _results.setdefault(key, built)  # another thread's, if it was first
-            while len(_results) > MOST_RESULTS:
-                _results.popitem(last=False)
-        return built
+        kept = recall(key)
+        return keep(key, build(*arguments)) if kept is None else kept
 
     return remembered  # type: ignore[return-value]

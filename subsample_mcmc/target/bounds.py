@@ -7,7 +7,6 @@ their lowest and at their highest values, and some at each of those between.
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,8 +23,6 @@ MOST_SHOWN = 8  # sites of a block in a message
 INSIDE = 1e-9  # of its width: how far inside an interval its ends are tried
 SOME = 2_000_000  # rows, at all of these together
 EVERY = 20_000_000  # rewards of a population that are all read
-
-_passed: WeakKeyDictionary[Any, set] = WeakKeyDictionary()
 
 
 def spread(count: int, most: int) -> list[int]:
@@ -109,7 +106,7 @@ def check_model(model, free=(), ints=None) -> None:
 
     free: discrete blocks that take any value; ints: where they are held instead.
     """
-    done = _passed.setdefault(model, set())
+    done = model.looked_up
     suspects = suspects_of(model)
     if not suspects:
         return
@@ -241,7 +238,7 @@ def check_population(population) -> None:
     """Refuse a log_factor that looks up what is not there, at some arm and datum."""
     data, size, arms = population.data, population.size, population.arms
     factor, roles = population.log_factor, ("data", "arm", "n")
-    if trusted(factor) or population in _passed:
+    if trusted(factor) or population.looked_up:
         return
     if cannot_fail(factor, roles, None, data, {"arm": arms, "n": size}):
         return
@@ -254,7 +251,7 @@ def check_population(population) -> None:
             "log_factor", factor, ((data, arm), ()), ((shown, arm), ()), rows,
             lambda n, arm=arm: f" at datum {n}{datum_of(data, n, size)}, arm {arm}", unsigned=True,
         )  # fmt: skip
-    _passed[population] = set()
+    population.looked_up.add(factor)
 
 
 def look_at_part(role: str, function, arguments: tuple, leaf, model, words: str) -> None:

@@ -106,6 +106,7 @@ class Model:
             array.flags.writeable = False
         # What control variates know of it, by control variate: approx/control.py fills it.
         self.prepared: WeakKeyDictionary = WeakKeyDictionary()
+        self.looked_up: set = set()  # functions and states whose look-ups were found to be right
         self.try_functions()
 
     def __repr__(self) -> str:

@@ -98,6 +98,7 @@ class Population:
             log_factor, "log_factor", ("data", "arm", "n"), self.data, self.size, self.arms
         )
         warn_of_slow_math(log_factor)
+        self.looked_up: set = set()  # functions of it whose look-ups were found to be right
         self.reward = jit(log_factor, flags=FLAGS, user=True, inner="always")
         self.context = self.data
         self.large = tuple(

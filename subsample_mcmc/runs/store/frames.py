@@ -35,9 +35,7 @@ KINDS = "<i8", "<f8", "<i8"  # of ints, floats and words
 ENTRY = struct.Struct("<HHH")  # in a checkpoint: bytes of a name, bytes of its dtype, dimensions
 
 
-DrawnRows = dict[
-    str, np.ndarray
-]  # some draws of a chain: "ints", "floats", "words", each (draws, ...)
+DrawnRows = dict[str, np.ndarray]  # "ints", "floats", "words", each (draws, ...)
 
 
 class StoredRun(Protocol):
