@@ -228,11 +228,8 @@ def of_object(thing: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def of_words(told: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A kernel as a trace describes it: its kind, its selector as text, and notes."""
-    words = [told["kind"], *re.findall(r"(\w+)\(", told["selector"])]
-    if "pseudo-prior" in told["note"]:
-        words.append("PseudoPrior")
-    for word in words:
+    """A kernel as a trace describes it: its kind, and what it is made of."""
+    for word in (told["kind"], *told.get("parts", ())):
         yield word, any_of(word)
 
 

@@ -27,6 +27,10 @@ class Exact(Selector):
     guarantee: ClassVar[str] = "exact"
     takes_control: ClassVar[bool] = True
 
+    def reads_everything(self, rows: int) -> bool:
+        """Always."""
+        return True
+
     def build(self, sources: Sources) -> Any:
         """The compiled choice."""
         return exact_choice(sources)

@@ -24,6 +24,7 @@ PATIENCE = 0.05
 # With a control variate few decisions come to that, and a residual costs RESIDUAL_COST times
 # a gathered log factor: rent or buy, at most twice the exact cost in such a decision.
 RESIDUAL_COST, RESIDUAL_SHARE, RESIDUAL_PATIENCE = 4.0, 0.1, 1.0
+FEW = 60  # batches of rows up to which a race that may retreat does so before its first look
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,15 @@ class Racing(Selector):
     def dropping_rule(self) -> Rule:
         """Its rule."""
         return self.rule
+
+    def reads_everything(self, rows: int) -> bool:
+        """Below two batches no race pays."""
+        return rows < 2 * (self.batch or self.rule.batch)
+
+    def first_batch(self, rows: int) -> int:
+        """Its batch; with few rows a race that may retreat does so before the first look."""
+        batch = int(self.batch or self.rule.batch)
+        return 0 if self.retreat and rows <= FEW * batch else batch
 
     def build(self, sources: Sources) -> Any:
         """The compiled choice."""

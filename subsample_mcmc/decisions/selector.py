@@ -34,6 +34,14 @@ class Selector:
         """The rule by which it drops arms, if it has one."""
         return None
 
+    def reads_everything(self, rows: int) -> bool:
+        """Would it read all of so few rows, one after the other, whatever they say."""
+        return False
+
+    def first_batch(self, rows: int) -> int:
+        """How many of so many rows are read before an arm may be dropped; 0: all, or not known."""
+        return 0
+
     def build(self, sources: Sources) -> Any:
         """Return choose(rng, context, offsets, params, scratch) -> Outcome, compiled."""
         raise TypeError(f"{type(self).__name__} must define build(): see decisions/selector.py.")

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
@@ -169,7 +168,6 @@ def look_at_pairs(leaf, model) -> None:
 SAMPLED = 1_000  # rows in which a column is first looked at
 COMMON = 0.95  # share of them that have one value, if the column is almost constant
 MISSED = 1.0  # rows with other values that a first batch holds on average, at most: it may miss all
-FEW = 60  # batches of data up to which a race that may retreat does so before its first look
 WIDE = 256  # columns of a matrix that are looked at
 PIECE = 1 << 20  # rows at a time
 MANY = 100_000_000  # data beyond which nothing is counted
@@ -215,11 +213,10 @@ def warn_of_sparse_columns(kernel: Kernel, model) -> None:
     for label, leaf in labelled(kernel):
         selector: Any = getattr(leaf, "selector", None)
         told = leaf.facts(model)
-        races = isinstance(selector, Racing) and told["guarantee"] == "asymptotic"
-        if not races or getattr(leaf, "control", None) is not None or told["rows"] != model.size:
+        batch = 0 if selector is None else selector.first_batch(model.size)
+        if batch == 0 or told["guarantee"] != "asymptotic" or told["rows"] != model.size:
             continue
-        batch = int(selector.batch or selector.rule.batch)
-        if selector.retreat and model.size <= FEW * batch:
+        if getattr(leaf, "control", None) is not None:
             continue
         if batch not in known:
             known[batch] = list(sparse_columns(model, batch))

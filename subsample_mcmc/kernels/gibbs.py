@@ -11,7 +11,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, DECIDES_EXACTLY, OneBlock, tally_of
 from subsample_mcmc.kernels.metropolis import ends_of
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -115,12 +115,12 @@ class Gibbs(OneBlock):
         told["arms"], told["rows"] = variable.support, self.rows(model)
         if self.pseudo is not None:
             told["note"] = "with the parameters of each model, drawn from pseudo-priors"
+            told["parts"].append(type(self.pseudo).__name__)
         if self.cumulative:
-            told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}
+            told |= DECIDES_EXACTLY
             told["note"] = "cumulative sums over an ordered support"
         elif self.local(model):
-            told |= {"guarantee": "exact", "selector": "Exact()", "delta": None}
-            told["asymptotic_normal"] = False
+            told |= DECIDES_EXACTLY | {"guarantee": "exact"}
             told["note"] = f"at most {told['rows']} data per site: summed exactly in one loop"
         return told
 
@@ -138,9 +138,7 @@ class Gibbs(OneBlock):
         """Is every site's draw summed directly: it sees too few data, or nothing races."""
         if self.control is not None or self.pseudo is not None:
             return False
-        if isinstance(self.selector, Racing):
-            return self.rows(model) < 2 * (self.selector.batch or self.selector.rule.batch)
-        return isinstance(self.selector, Exact)
+        return self.selector.reads_everything(self.rows(model))
 
     def check(self, model) -> None:
         """Refuse continuous blocks, bad weights, and priors that would cost sites squared."""

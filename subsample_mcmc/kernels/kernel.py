@@ -49,6 +49,14 @@ class Chain(NamedTuple):
     now: np.recarray  # (1,) of NOW
 
 
+ANY_NUMBER = 2**62  # of rows: more than there can be
+# What a kernel's facts say where its decisions are summed directly.
+DECIDES_EXACTLY = {
+    "selector": "Exact()", "parts": ["Exact"], "delta": None, "asymptotic_normal": False,
+    "subsamples": False, "takes_control": False,
+}  # fmt: skip
+
+
 class Kernel:
     """A move that leaves the posterior fixed, exactly or as its guarantee says."""
 
@@ -127,19 +135,23 @@ class Leaf(Kernel):
     def facts(self, model: Model | None = None) -> dict[str, Any]:
         """What describe() and report() say about it."""
         selector, control = getattr(self, "selector", None), getattr(self, "control", None)
-        rule = getattr(selector, "rule", None)
+        rule = None if selector is None else selector.dropping_rule
         return {
             "kind": type(self).__name__,
             "writes": list(self.writes),
             "guarantee": self.guarantee,
             "selector": repr(selector) if selector is not None else "",
+            "parts": [type(part).__name__ for part in (selector, rule) if part is not None],
+            # May it decide by some of the rows; would a control variate let it read fewer.
+            "subsamples": selector is not None and not selector.reads_everything(ANY_NUMBER),
+            "takes_control": selector is not None and rule is not None and selector.takes_control,
             "control": control.text(model) if isinstance(control, Control) else "",
             "delta": getattr(selector, "risk", None),
             "promise": getattr(selector, "promise", ""),
             "remedy": getattr(selector, "remedy", ""),
             "rows": model.size if model else 0,
             "arms": None,
-            "asymptotic_normal": getattr(rule, "guarantee", "") == "asymptotic",
+            "asymptotic_normal": rule is not None and rule.guarantee == "asymptotic",
             "note": "",
         }
 

@@ -162,7 +162,9 @@ class Langevin(OneBlock):
             name = "SGLD-CV" if self.anchored else "plain SGLD"
             name = "Langevin on the surrogate" if self.surrogate_gradient else name
             note += f"; {name}, nothing corrects it, steps {self.step:g}{fall}"
-        return super().facts(model) | {"arms": 2 if self.correct else None, "note": note}
+        return super().facts(model) | {
+            "arms": 2 if self.correct else None, "proposes": True, "note": note,
+        }  # fmt: skip
 
     def suspects(self, model, state):
         """Its gradient and its surrogate."""

@@ -121,7 +121,9 @@ class Metropolis(OneBlock):
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms."""
-        return super().facts(model) | {"arms": 2, "walks": self.proposal.adapts}
+        return super().facts(model) | {
+            "arms": 2, "proposes": True, "walks": self.proposal.adapts,
+        }  # fmt: skip
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""

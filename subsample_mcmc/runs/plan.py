@@ -253,7 +253,8 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
         if len(gaps):
             decisions[label, name] = gaps, spreads
             gap, spread = float(np.median(gaps)), float(np.median(spreads))
-            selector = leaf.selector if isinstance(leaf.selector, Racing) else Racing()
+            races = leaf.selector.dropping_rule is not None
+            selector = leaf.selector if races else Racing()
             always = 0
             if isinstance(getattr(leaf, "control", None), Control):
                 always = len(prepared_for(model, leaf.control).outliers)

@@ -4,6 +4,8 @@ Blocks are views of one flat array, so machine code that reads beyond one reads 
 likelihood of three coefficients and four levels once moved a parameter that was in no likelihood.
 """
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -749,6 +751,7 @@ def test_a_model_is_passed_over_once(monkeypatch):
 def test_checked_code_is_kept_on_disk_and_still_refuses(tmp_path, monkeypatch):
     """In another process it is read: here the memo is forgotten instead."""
     from subsample_mcmc.numerics import jit as layer
+    from subsample_mcmc.numerics import memo
 
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path / "cache"))
 
@@ -756,7 +759,7 @@ def test_checked_code_is_kept_on_disk_and_still_refuses(tmp_path, monkeypatch):
         return b[i] + 123.0
 
     for hits in (0, 1):
-        monkeypatch.setattr(layer, "_made", {})
+        monkeypatch.setattr(memo, "_results", OrderedDict())
         checked = layer.jit(another, user=True, checked=True)
         b = np.zeros(3)
         b.flags.writeable = False

@@ -90,6 +90,10 @@ class Normal(Rule):
         """Paired differences of residuals may vary by few rows, which a small batch has not met."""
         return self.paired
 
+    def boundaries_of_own_rows(self, delta: float) -> np.ndarray:
+        """A union over looks and rivals; as printed, over looks alone."""
+        return union_boundaries(delta, split=self.side != "eq27")
+
     def functions(self) -> RuleFunctions:
         """The compiled half."""
         return RuleFunctions(drop, start=start, sure=sure)

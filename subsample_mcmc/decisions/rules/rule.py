@@ -161,6 +161,13 @@ class Rule:
         """
         return False
 
+    def boundaries_of_own_rows(self, delta: float) -> np.ndarray | None:
+        """For arms with rows of their own: how many standard errors apart they must be.
+
+        By looks (rows) and rivals, 1, 2, 4, ... (columns); None if the rule serves no such arms.
+        """
+        return None
+
     def functions(self) -> RuleFunctions:
         """Return the three compiled functions."""
         raise TypeError(

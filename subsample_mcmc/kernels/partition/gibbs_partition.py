@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.rules.normal import Normal, union_boundaries
+from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.kernels.kernel import Leaf
+from subsample_mcmc.kernels.kernel import DECIDES_EXACTLY, Leaf
 from subsample_mcmc.kernels.partition.blocks import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.partition.cluster_choice import chooser
 from subsample_mcmc.kernels.partition.cluster_race import ARM, Contest, ContestNumbers
@@ -130,7 +129,7 @@ class GibbsPartition(Leaf):
     @property
     def races(self) -> bool:
         """Are members drawn at random."""
-        return self.similarity is not None and isinstance(self.selector, Racing)
+        return self.similarity is not None and self.selector.dropping_rule is not None
 
     def text(self) -> str:
         return f"GibbsPartition({self.block!r})"
@@ -143,7 +142,7 @@ class GibbsPartition(Leaf):
         """Adds blocks, mentions without candidates, and whether pairs are read at all."""
         told = super().facts(model) | {"labels": True}
         if not self.races:
-            told |= {"selector": "Exact()", "delta": None, "asymptotic_normal": False}
+            told |= DECIDES_EXACTLY
         if model is None:
             return told
         sizes = np.diff(self.blocks(model).start)
@@ -237,11 +236,11 @@ class GibbsPartition(Leaf):
         second = -1.0 if self.second is None else float(self.second)
         if not self.races:
             return ContestNumbers(1, second, 2.0, 1.0, 0.0, float(self.new), np.zeros((1, 1)))
-        rule, batch = self.selector.rule, int(self.selector.batch or FIRST_LOOK)
+        rule, batch = self.selector.dropping_rule, int(self.selector.batch or FIRST_LOOK)
         spread = 0.0  # with a control, by level
         if self.control is None:
             spread = pilot_spread(self.similarity, model.data, blocks)
-        bounds = union_boundaries(self.selector.delta, split=rule.side != "eq27")
+        bounds = rule.boundaries_of_own_rows(self.selector.delta)
         growth = float(self.selector.growth)
         return ContestNumbers(
             batch, second, growth, float(rule.prior), float(spread), float(self.new), bounds
@@ -252,16 +251,16 @@ def check_selector(selector: Any) -> None:
     """Refuse what cannot decide between clusters with members of their own."""
     if not isinstance(selector, Selector):
         raise TypeError(f"selector={selector!r}: give sm.Exact() or sm.Racing(...).")
-    if isinstance(selector, Exact):
+    rule = selector.dropping_rule
+    if rule is None and selector.guarantee == "exact":
         return
-    rule = getattr(selector, "rule", None)
-    if not isinstance(rule, Normal):
+    if rule is None or rule.boundaries_of_own_rows(0.05) is None:
         raise ValueError(
             f"selector={selector!r}: clusters have members of their own, so that nothing can be "
             "paired, and no range of few scores bounds a cluster's sum usefully: give "
             "sm.Racing(sm.Normal(paired=False)) or sm.Exact()."
         )
-    if rule.paired:
+    if rule.compares_pairs:
         raise ValueError(
             "selector: Normal() compares arms row by row, but clusters have members of their own: "
             "give sm.Racing(sm.Normal(paired=False), batch=3)."

@@ -26,13 +26,13 @@ def all_audited(row: dict) -> bool:
     return 0 < row["decisions"] <= row["audited"]
 
 
-def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
-    """What is wrong with one kernel's row: what was seen, and what to do."""
+def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
+    """What is wrong with one kernel's row: what was seen, and what to do; kernel: its facts."""
     from scipy.stats import binom
 
     delta, audited, wrong, read = row["delta"], row["audited"], row["wrong"], row["read"]
     exact, proved = row["guarantee"] == "exact", row["guarantee"] == "bounded"
-    racing = row["decisions"] and not exact and not (row["selector"] or "Exact").startswith("Exact")
+    racing = row["decisions"] and not exact and kernel.get("subsamples", True)
     seen = f"{wrong:,} of {audited:,} audited decisions were wrong"
     if exact and wrong:
         yield (
@@ -69,7 +69,7 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
         )
     elif racing and read > NEARLY_ALL:
         control = "Give it a control variate, control=sm.Taylor(sm.laplace(model)), or"
-        use = control if row["selector"].startswith("Racing") else "Use"
+        use = control if kernel.get("takes_control", True) else "Use"
         yield (
             f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(). "
             "(A label for every datum: sum it out, or sm.Exact().)"
@@ -92,7 +92,7 @@ def kernel_warnings(row: dict, audit: float) -> Iterator[str]:
             "correct=True, or halve the step until the estimates stay."
         )
     low, high = ACCEPTANCE
-    if row["kind"] in {"Metropolis", "Langevin"} and (rate := row["accepted"]) == rate:
+    if kernel.get("proposes") and (rate := row["accepted"]) == rate:
         # A proposal that fits the posterior may always be accepted.
         if not low <= rate <= (high if row["walks"] else 1.0):
             change = "Lower" if rate < low else "Raise"

@@ -113,7 +113,7 @@ def attributes(trace: Any) -> dict[str, str | float]:
 
 def tilted(trace: Any) -> list[str]:
     """Blocks whose prior sm.WangLandau tilted."""
-    return [k["block"] for k in trace.meta["kernels"] if k.get("kind") == "WangLandau"]
+    return [k["block"] for k in trace.meta["kernels"] if k.get("block")]
 
 
 # ------------------------------------------------------------------------- log likelihoods

@@ -89,8 +89,8 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
         raise ValueError("the trace has no draws: take some, sm.sample(..., draws=1000).")
     values = drawn.reshape(chains, draws)
     kernels = trace.meta["kernels"]
-    tilted = next((k for k in kernels if k["kind"] == "WangLandau" and k["block"] == name), None)
-    known = [k["arms"] for k in kernels if k["kind"] == "Gibbs" and name in k["writes"]]
+    tilted = next((k for k in kernels if k.get("block") == name), None)
+    known = [k["arms"] for k in kernels if k["arms"] and name in k["writes"]]
     known += [tilted["values"]] if tilted else []
     each = max([*(n for n in known if n), int(values.max()) + 1])
     if not known and labels is not None:

@@ -170,12 +170,14 @@ class Report:
             known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
             worst = min((ess for ess in known if ess == ess), default=np.nan)
             stats = trace.stats.get(kernel["label"], {})
-            if kernel.get("kind") == "WangLandau":  # it moves nothing: no column of the table
+            if kernel.get(
+                "block"
+            ):  # whose prior it tilts: it moves nothing: no column of the table
                 self.notes += tilted(kernel, stats)
                 continue
             row = measure(kernel, stats, worst, chains * draws, seconds)
             self.rows.append(row)
-            found = kernel_warnings(row, meta.get("audit") or 0.0)
+            found = kernel_warnings(row, kernel, meta.get("audit") or 0.0)
             self.warnings += [f"{row['kernel']}: {text}" for text in found]
             if row["guarantee"] == "none" and not row["promise"]:
                 self.notes.append(f"{row['kernel']}: your own kernel; nothing here checks it.")

@@ -5,6 +5,8 @@ a logistic regression with a proved remainder, and ARCH(5). Rates of error are a
 cries wolf with probability 1e-6.
 """
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,7 +16,6 @@ from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.approx.taylor import pilot as pilots
 from subsample_mcmc.approx.taylor import polynomial, remainder
 from subsample_mcmc.approx.taylor.pilot import Probe, Probes
-from subsample_mcmc.kernels import decision
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers.claims import at_most, below
 from tests.helpers.laws import ALARM
@@ -273,7 +274,7 @@ def test_proofs_hold_whatever_was_learnt(logistic):
 
 @pytest.mark.slow
 def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
-    monkeypatch.setattr(decision, "_deciders", {})
+    monkeypatch.setattr(memo, "_results", OrderedDict())
     mutant = misled(logistic, jit(bare_reach, inner="always"))
     _, told = logistic.chain(sm.Exact(), 1000, mutant)
     assert told["wrong"].sum() > 10
