@@ -16,6 +16,7 @@ from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.approx.taylor import pilot as pilots
 from subsample_mcmc.approx.taylor import polynomial, remainder
 from subsample_mcmc.approx.taylor.pilot import Probe, Probes
+from subsample_mcmc.numerics import memo
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers.claims import at_most, below
 from tests.helpers.laws import ALARM

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels.kernel import DECIDES_EXACTLY
 from subsample_mcmc.runs.views.report import clopper_pearson
 from tests.runs.test_trace import made
 
@@ -243,7 +244,7 @@ def test_too_few_data_to_race(report):
     some = counted(raced=4000, retreated=4000, audited=8000)
     assert report(some, {"rows": 900}).warnings == []
     assert report(failed, {"rows": 900, "guarantee": "exact"}).warnings == []  # chosen, and said
-    assert report(failed, {"rows": 900, "selector": "Exact()"}).warnings == []
+    assert report(failed, {"rows": 900} | DECIDES_EXACTLY).warnings == []
 
 
 def test_races_that_read_nearly_everything(report):
@@ -251,7 +252,7 @@ def test_races_that_read_nearly_everything(report):
     (warning,) = report(counts).warnings
     assert "decisions read 75% of all rewards" in warning and "sm.Taylor" in warning
     assert report(counts | {"pulls": 1300}).warnings == []
-    assert report(counts, {"selector": "Exact()"}).warnings == []
+    assert report(counts, DECIDES_EXACTLY).warnings == []
 
 
 def test_no_audit(report):
@@ -271,14 +272,17 @@ def test_unadjusted_and_unknown_kernels(report):
 
 
 @pytest.mark.parametrize(
-    ("kind", "accepted", "change"),
+    ("proposes", "accepted", "change"),
     [
-        ("Metropolis", 80, "Lower"), ("Langevin", 7920, "Raise"), ("Metropolis", 240, ""),
-        ("Metropolis", 7800, ""), ("Gibbs", 80, ""),
+        (True, 80, "Lower"),
+        (True, 7920, "Raise"),
+        (True, 240, ""),
+        (True, 7800, ""),
+        (False, 80, ""),
     ],
-)  # fmt: skip
-def test_acceptance(report, kind, accepted, change):
-    found = report(counted(accepted=accepted, audited=8000), {"kind": kind}).warnings
+)
+def test_acceptance(report, proposes, accepted, change):
+    found = report(counted(accepted=accepted, audited=8000), {"proposes": proposes}).warnings
     assert len(found) == bool(change)
     assert all(f"of proposals were accepted. {change} its scale" in w for w in found)
 
@@ -286,9 +290,9 @@ def test_acceptance(report, kind, accepted, change):
 def test_proposals_that_fit_may_always_be_accepted(report):
     """A walk should then take longer steps; pcn around the posterior cannot do better."""
     always, hardly = counted(accepted=8000, audited=8000), counted(accepted=80, audited=8000)
-    (warning,) = report(always, {"kind": "Metropolis"}).warnings
+    (warning,) = report(always, {"proposes": True}).warnings
     assert warning.startswith("g: 100.00% of proposals were accepted. Raise its scale")
-    fits = {"kind": "Metropolis", "walks": False}
+    fits = {"proposes": True, "walks": False}
     assert report(always, fits).warnings == []
     (warning,) = report(hardly, fits).warnings
     assert "1.00% of proposals were accepted. Lower" in warning
@@ -301,13 +305,13 @@ def test_a_chain_that_stands_still_for_long(report, rest, warned):
     moved[:, ::3] = 0
     moved[2, 500 : 500 + rest] = 0
     stats = RACING | {"decisions": 1, "early": 1, "raced": 1, "accepted": moved, "audited": 1}
-    fits = {"kind": "Metropolis", "walks": False}
+    fits = {"proposes": True, "walks": False}
     found = report(stats, fits).warnings
     assert len(found) == warned
     if warned:
         assert f"stood still for {rest} draws in a row, where" in found[0]
         assert "in a tail that it seldom proposes" in found[0]
-    assert report(stats, {"kind": "Metropolis", "walks": True}).warnings == []
+    assert report(stats, {"proposes": True, "walks": True}).warnings == []
     idle = stats | {"steps": (moved > 0).astype(np.int64)}  # of a mixture: it did not run
     assert report(idle, fits).warnings == []
 
@@ -396,3 +400,19 @@ def test_draws_that_are_few_or_not_finite(report, rng):
     bad[1, 2] = np.inf
     (warning,) = report({"steps": 1}, blocks={"theta": bad}).warnings
     assert warning.startswith("theta: it has draws that are not finite")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "facts"),
+    [
+        (sm.Metropolis("mu"), {"subsamples": True, "takes_control": True, "proposes": True}),
+        (sm.Metropolis("mu", selector=sm.Exact()), {"subsamples": False, "takes_control": False}),
+        (sm.Langevin("mu", 0.1, batch=10, correct=False), {"subsamples": False, "parts": []}),
+        (sm.Gibbs("k"), {"subsamples": True, "parts": ["Racing", "Normal"]}),
+        (sm.Gibbs("k", sm.LilUCB()), {"subsamples": True, "takes_control": False}),
+    ],
+    ids=["raced", "exact", "uncorrected", "arms", "other selector"],
+)
+def test_facts_that_warnings_and_citations_go_by(kernel, facts):
+    said = kernel.facts()
+    assert {name: said[name] for name in facts} == facts
