@@ -182,7 +182,6 @@ def prediction(
             left, leader, more = rule_out(judge, False)
             risk = max(risk, more)
         if left == 1:
-            tally.predicted += 1
             return -1, leader, risk
         if asks_range:
             declare(judge)

@@ -1,10 +1,17 @@
 """One decision of a kernel: by its selector, with its bookkeeping, and now and then audited."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, prepared_for
+from subsample_mcmc.approx.control import (
+    Control,
+    check_control,
+    make_controls,
+    prepared_for,
+    with_range,
+)
 from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
@@ -19,8 +26,9 @@ from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
-from subsample_mcmc.target.rewards import Sources, Trial, model_sources, place
+from subsample_mcmc.target.rewards import Sources, Trial, make_trial, model_sources, place
 
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
@@ -124,13 +132,11 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
                 best, second, first, runner = arm, best, value, first
             elif value > runner:
                 second, runner = arm, value
-        tally.audited += 1
         # The same numbers added in another order: within rounding of the best is the best.
-        if best != chosen and first - score > 1e-11 * abs(first):
-            tally.wrong += 1
-            tally.regret += first - score
-        if second >= 0 and runner > -np.inf:
-            tally.margin += first - runner
+        wrong = best != chosen and first - score > 1e-11 * abs(first)
+        two = second >= 0 and runner > -np.inf
+        count_audit(tally, wrong, first - score, first - runner if two else 0.0)
+        if two:
             compare(judge, best, second)
         return -1
 
@@ -146,26 +152,15 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
             place(trial, current)
             return -1
         if only >= 0:
-            made = Outcome(only, 0, 0, ALONE, 0, -1, -1)
+            made = Outcome(only, 0, 0, PREDICTED, 0, -1, -1)
         else:
             made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
-        tally.decisions += 1
+        count_decision(tally, possible * len_of(trial) if possible > 1 else 0)
+        count_end(tally, made.ended)
         tally.pulls += made.pulls
         tally.rounds += made.rounds
         tally.early += 1 if made.dropped_early > 0 or risk == 1 else 0
-        if possible > 1:
-            tally.everything += possible * len_of(trial)
-        if made.ended == ALONE:
-            tally.alone += 1 if possible < 2 else 0
-        elif made.ended == EXACT:
-            tally.exact += 1
-        elif made.ended == RACED:
-            tally.raced += 1
-        elif made.ended == EXHAUSTED:
-            tally.exhausted += 1
-        elif made.ended == RETREATED:
-            tally.retreated += 1
-        else:
+        if made.ended < 0:
             row = made.bad_row
             if touched and row >= 0:
                 row = trial.indices[trial.target[0].first + row]
@@ -208,7 +203,7 @@ class Judge(NamedTuple):
     values: np.ndarray
 
 
-def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge:
+def make_judge(model, trial, selector: Selector, arms: int, tally) -> Judge:
     """A kernel's means to decide between `arms` arms."""
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
@@ -220,3 +215,78 @@ def make_judge(model, run, trial, selector: Selector, arms: int, tally) -> Judge
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a kernel asks: which of so many arms, by which selector, with which control variate.
+
+    Its three methods are what all kernels that decide do alike: refuse, compile, and bind to a
+    chain. In bind() a kernel registers what it keeps (run.keep) before it calls this one.
+    """
+
+    selector: Selector
+    control: Control | None
+    arms: int = 2
+    touched: bool = False  # is it about the rows that a site touches, not about all
+
+    def check(self, model, block: str) -> None:
+        """Refuse a control variate that the model or the selector cannot go with."""
+        check_control(self.control, model, block, self.selector, self.arms)
+
+    def build(self, model) -> Any:
+        """decide(chain, judge, current), compiled."""
+        return decider(model, self.selector, self.touched, self.control)
+
+    def bind(
+        self, model, run, block, rows: int, candidates=None, indices=None, beside=None
+    ) -> Judge:  # fmt: skip
+        """What one chain decides with; the arguments are those of make_trial."""
+        controls = make_controls(self.control, model, self.selector, self.arms)
+        trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
+        tally = tally_of(run.next_words(len(TALLY.names or ())))
+        selector = with_range(self.selector, self.control, model, self.arms)
+        return make_judge(model, trial, selector, self.arms, tally)
+
+
+# --------------------------------------------------------------------------------- what is counted
+PREDICTED = RETREATED + 1  # beside the ends of a race: the control variate alone decided
+
+
+def tally_of(words: np.ndarray) -> np.recarray:
+    """A leaf's statistics as a record that its step counts in."""
+    return words[: len(TALLY.names or ())].view(TALLY).view(np.recarray)
+
+
+@jit(inner="always")
+def count_decision(tally, everything):
+    """One decision more; everything: rewards that an exact one reads."""
+    tally.decisions += 1
+    tally.everything += everything
+
+
+@jit(inner="always")
+def count_end(tally, ended):
+    """How it ended; codes of errors are not counted."""
+    if ended == ALONE:
+        tally.alone += 1
+    elif ended == EXACT:
+        tally.exact += 1
+    elif ended == PREDICTED:
+        tally.predicted += 1
+    elif ended == RACED:
+        tally.raced += 1
+    elif ended == EXHAUSTED:
+        tally.exhausted += 1
+    elif ended == RETREATED:
+        tally.retreated += 1
+
+
+@jit(inner="always")
+def count_audit(tally, wrong, lost, margin):
+    """It was made again, exactly: was it wrong, by how many nats; margin: between the best two."""
+    tally.audited += 1
+    tally.margin += margin
+    if wrong:
+        tally.wrong += 1
+        tally.regret += lost

@@ -43,7 +43,7 @@ def refuse(kernel: Kernel, model: Model) -> None:
     must_be_model(model, "kernel.describe(model)")
     check(kernel, model, part=True)
     words = np.zeros(len(columns_of(kernel)), dtype=np.int64)
-    kernel.bind(model, Run(model.ints.copy(), model.floats.copy(), words))
+    kernel.bind(model, Run.over(model.ints.copy(), model.floats.copy(), words))
 
 
 def told(kernel: Kernel, model: Model | None = None) -> str:

@@ -1,22 +1,27 @@
 """Gibbs: draw each site of a discrete block from its conditional, by racing or exactly."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import check_control, make_controls, with_range
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE
+from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, EXACT, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, DECIDES_EXACTLY, OneBlock, tally_of
+from subsample_mcmc.kernels.decision import (
+    Decision,
+    Judge,
+    count_decision,
+    count_end,
+    fail,
+)
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, DECIDES_EXACTLY, OneBlock
 from subsample_mcmc.kernels.metropolis import ends_of
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.random import gumbel
-from subsample_mcmc.target.rewards import make_trial, model_sources, place
+from subsample_mcmc.target.rewards import model_sources, place
 from subsample_mcmc.target.user_functions import plain
 
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
@@ -140,6 +145,12 @@ class Gibbs(OneBlock):
             return False
         return self.selector.reads_everything(self.rows(model))
 
+    def asks(self, model) -> Decision:
+        """What each draw of a site is."""
+        variable = model.variables[self.block]
+        touched = variable.touches is not None
+        return Decision(self.selector, self.control, variable.support, touched)
+
     def check(self, model) -> None:
         """Refuse continuous blocks, bad weights, and priors that would cost sites squared."""
         variable = model.variables[self.block]
@@ -172,7 +183,7 @@ class Gibbs(OneBlock):
                 f"Gibbs({self.block!r}, control=...): its sums are over all data; leave out "
                 "cumulative and the model's touches of this block, or the control variate."
             )
-        check_control(self.control, model, self.block, self.selector, variable.support)
+        self.asks(model).check(model, self.block)
         if self.pseudo is not None:
             self.pseudo.check(model, self.block)
         elif any(v.place == variable.block.start for v in model.variables.values()):
@@ -195,11 +206,11 @@ class Gibbs(OneBlock):
         if self.cumulative:
             return sweep(cumulative_site(model, prior, self.log_prior is not None), inner)
         if self.pseudo is not None:
-            return choice_step(decider(model, self.selector, False, self.control), prior, inner)
+            return choice_step(self.asks(model).build(model), prior, inner)
         if self.local(model):
             decide, resize = local_decider(model, touched), nothing_to_resize
         else:
-            decide = decider(model, self.selector, touched, self.control)
+            decide = self.asks(model).build(model)
             resize = self.selector.resize() if touched else nothing_to_resize
         return sweep(one_site(decide, resize, prior, self.log_prior is not None, touched), inner)
 
@@ -207,21 +218,18 @@ class Gibbs(OneBlock):
         """Tools of one chain."""
         variable = model.variables[self.block]
         indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
-        controls = make_controls(self.control, model, self.selector, variable.support)
         candidates, beside = None, None
         inactive: Any = ()
         if self.pseudo is not None:
             theta = model.variables[self.pseudo.block_of(model, self.block)]
             candidates, beside = ends_of(model, theta, variable.support), theta.block
             inactive = self.pseudo.numbers(model, self.block)
-        trial = make_trial(
-            model, run, variable.block, self.rows(model), candidates, indices, controls, beside
+        decision = self.asks(model)
+        if self.cumulative or self.local(model):
+            decision = replace(decision, selector=Exact())  # which is not asked
+        judge = decision.bind(
+            model, run, variable.block, self.rows(model), candidates, indices, beside=beside
         )
-        direct = self.cumulative or self.local(model)
-        selector = with_range(self.selector, self.control, model, variable.support)
-        selector = Exact() if direct else selector
-        tally = tally_of(run.next_words(len(self.columns)))
-        judge = make_judge(model, run, trial, selector, variable.support, tally)
         kind, weights = FIXED, np.zeros(1)
         if not isinstance(self.scan, str):
             kind, weights = WEIGHTED, np.cumsum(np.asarray(self.scan, dtype=float))
@@ -359,13 +367,13 @@ def local_decider(model, touched: bool):
     def decide(chain, judge, current):
         trial, tally = judge.trial, judge.tally[0]
         rows = trial.target[0].rows
-        best, highest = -1, -np.inf
+        best, highest, everything = -1, -np.inf, 0
         for arm in range(len(judge.offsets)):
             if judge.offsets[arm] == -np.inf:
                 continue
             value = total(trial, arm, rows)
             tally.pulls += rows
-            tally.everything += rows
+            everything += rows
             if not_a_sum(value):
                 fail(chain.now[0], trial, NOT_FINITE, arm, -1)
                 place(trial, current)
@@ -376,8 +384,8 @@ def local_decider(model, touched: bool):
             fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
             place(trial, current)
             return -1
-        tally.decisions += 1
-        tally.exact += 1
+        count_decision(tally, everything)
+        count_end(tally, EXACT)
         tally.accepted += 1 if best != current else 0
         place(trial, best)
         return best
@@ -429,10 +437,9 @@ def cumulative_site(model, prior, local_prior: bool):
             fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
             place(trial, current)
             return
-        tally.decisions += 1
-        tally.exact += 1
+        count_decision(tally, 2 * (len(judge.offsets) - 1))  # all that an exact draw takes
+        count_end(tally, EXACT)
         tally.pulls += 2 * (len(judge.offsets) - 1)
-        tally.everything += 2 * (len(judge.offsets) - 1)  # all that an exact draw takes
         tally.accepted += 1 if best != current else 0
         place(trial, best)
 

@@ -16,6 +16,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.kernels.decision import Decision
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.layout import TALLY, Column, Run
@@ -169,6 +170,11 @@ class OneBlock(Leaf):
     def text(self) -> str:
         return f"{type(self).__name__}({self.block!r})"
 
+    @property
+    def decision(self) -> Decision:
+        """Stay or go: the decision of kernels that propose."""
+        return Decision(self.selector, self.control)  # type: ignore[attr-defined]
+
     def take_selector(self) -> None:
         """Racing() where None was given; refuses what is no selector, and several blocks."""
         if not isinstance(self.block, str):
@@ -265,8 +271,3 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
             f"no kernel moves block {', '.join(map(repr, still))}: give kernel >> "
             f"{moves(model, still)}, say, or make it data or a constant."
         )
-
-
-def tally_of(words: np.ndarray) -> np.recarray:
-    """A leaf's statistics as a record that its step counts in."""
-    return words[: len(TALLY.names or ())].view(TALLY).view(np.recarray)

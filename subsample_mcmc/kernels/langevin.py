@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, check_control, make_controls, with_range
+from subsample_mcmc.approx.control import Control, make_controls
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
+from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
     Slope,
     anchor,
@@ -28,7 +28,7 @@ from subsample_mcmc.kernels.gradient import (
     reference_of,
     slope_of,
 )
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock
 from subsample_mcmc.kernels.metropolis import (
     BlockCoordinates,
     coordinates,
@@ -36,10 +36,10 @@ from subsample_mcmc.kernels.metropolis import (
     in_use,
     two_arms,
 )
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import to_block, to_free
-from subsample_mcmc.target.rewards import make_trial, place
+from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
@@ -136,6 +136,11 @@ class Langevin(OneBlock):
         return self.control if isinstance(self.control, Control) else None
 
     @property
+    def decision(self) -> Decision:
+        """Stay or go; uncorrected steps go without asking."""
+        return Decision(self.selector or Exact(), self.variate)
+
+    @property
     def surrogate_gradient(self) -> bool:
         """Does the gradient come from the control variate."""
         return self.gradient == "control"
@@ -182,7 +187,7 @@ class Langevin(OneBlock):
                 f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
             )
         scales_of(self.precondition, variable)
-        check_control(self.variate, model, self.block, self.selector or Exact(), 2)
+        self.decision.check(model, self.block)
         if self.anchored and len(model.names) > 1:
             raise ValueError(
                 f"Langevin({self.block!r}, control=...): the gradient at the reference point "
@@ -201,10 +206,7 @@ class Langevin(OneBlock):
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, prior, go_there, inner)
-        surrogate = self.surrogate
-        if surrogate is not None:
-            surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
-        settle = two_arms(decider(model, self.selector, False, self.variate), prior, surrogate)
+        settle = two_arms(self.decision.build(model), prior, self.surrogate)
         ratio = ratio_of(slope, self.backward == "fresh")
         return langevin_step(slope, ratio, prior, settle, inner)
 
@@ -213,12 +215,8 @@ class Langevin(OneBlock):
         variable = model.variables[self.block]
         block, to = variable.block, coordinates(variable)
         free, given = len(to.u), self.precondition
-        selector = self.selector or Exact()
-        controls = make_controls(self.variate, model, selector, 2)
-        ends = ends_of(model, variable)
-        trial = make_trial(model, run, block, model.size, ends, None, controls)
         source = self.variate if self.surrogate_gradient else None
-        surrogate = make_controls(source, model, selector, 2)
+        surrogate = make_controls(source, model, self.decision.selector, 2)
         slope = make_slope(model, run, variable, int(self.batch), self.own is not None, surrogate)
         if self.anchored:
             point = reference_of(self.control, variable)
@@ -231,9 +229,7 @@ class Langevin(OneBlock):
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
         push = Push(matrix, factors, float(self.decay), *room)
-        tally = tally_of(run.next_words(len(self.columns)))
-        selector = with_range(selector, self.variate, model, 2)
-        judge = make_judge(model, run, trial, selector, 2, tally)
+        judge = self.decision.bind(model, run, block, model.size, ends_of(model, variable))
         return LangevinTools(judge, to, tuning, slope, push)
 
 

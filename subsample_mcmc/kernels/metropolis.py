@@ -10,17 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import check_control, make_controls, with_range
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock, tally_of
+from subsample_mcmc.kernels.decision import Judge, fail
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.constraints import inside, to_block, to_free
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import make_trial, place
+from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
 
 
@@ -141,7 +140,7 @@ class Metropolis(OneBlock):
         variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
         self.one_or_each("scale", self.scale, free)
-        check_control(self.control, model, self.block, self.selector, 2)
+        self.decision.check(model, self.block)
         if variable.place >= 0 and not self.proposal.free:
             raise ValueError(
                 f"Metropolis({self.block!r}): the block varies in length, and a proposal of your "
@@ -151,38 +150,26 @@ class Metropolis(OneBlock):
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
-        decide = decider(model, self.selector, False, self.control)
-        surrogate = self.surrogate
-        if surrogate is not None:
-            surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
-        own = not self.proposal.free
-        return metropolis_step(
-            decide, model.compiled[2], self.proposal.build(), own, surrogate, inner
-        )
+        settle = two_arms(self.decision.build(model), model.compiled[2], self.surrogate)
+        return metropolis_step(settle, self.proposal.build(), not self.proposal.free, inner)
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         block, own = variable.block, coordinates(variable)
         free = len(own.u)
-        controls = make_controls(self.control, model, self.selector, 2)
-        ends = ends_of(model, variable)
-        trial = make_trial(model, run, block, model.size, ends, None, controls)
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
             run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
             (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
         )  # fmt: skip
-        tally = tally_of(run.next_words(len(self.columns)))
-        selector = with_range(self.selector, self.control, model, 2)
-        judge = make_judge(model, run, trial, selector, 2, tally)
+        judge = self.decision.bind(model, run, block, model.size, ends_of(model, variable))
         current = read_only(run.floats[block.start : block.start + block.length])
         return MetropolisTools(judge, own, tuning, self.proposal.numbers(variable), current)
 
 
-def metropolis_step(decide, prior, propose, own_coordinates: bool, surrogate, inner: Any):
+def metropolis_step(settle, propose, own_coordinates: bool, inner: Any):
     """step(chain, tools) for one proposal and one way to decide."""
-    settle = two_arms(decide, prior, surrogate)
 
     @jit(inner=inner)
     def step(chain, tools):
@@ -245,6 +232,7 @@ def two_arms(decide, prior, surrogate):
 
     if surrogate is None:
         return settle
+    surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
 
     @jit(inner="always")
     def settle_in_two(chain, judge, ratio):

@@ -16,17 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import check_control, make_controls, with_range
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.decision import Judge, decider, fail, make_judge
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, tally_of, worst
+from subsample_mcmc.kernels.decision import Judge, fail
+from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, worst
 from subsample_mcmc.kernels.metropolis import BlockCoordinates, coordinates, ends_of, in_use
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import make_trial, place
+from subsample_mcmc.target.rewards import place
 
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
@@ -116,26 +115,21 @@ class Slice(OneBlock):
         variable = self.continuous(model)
         free = variable.constraint.free_length(variable.block.length)
         self.one_or_each("width", self.width, free)
-        check_control(self.control, model, self.block, self.selector, 2)
+        self.decision.check(model, self.block)
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
-        decide = decider(model, self.selector, False, self.control)
-        return slice_step(decide, model.compiled[2], inner)
+        return slice_step(self.decision.build(model), model.compiled[2], inner)
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
         own = coordinates(variable)
         free = len(own.u)
-        controls = make_controls(self.control, model, self.selector, 2)
-        ends = ends_of(model, variable)
-        trial = make_trial(model, run, variable.block, model.size, ends, None, controls)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
-        tally = tally_of(run.next_words(len(self.columns)))
-        selector = with_range(self.selector, self.control, model, 2)
-        judge = make_judge(model, run, trial, selector, 2, tally)
+        ends = ends_of(model, variable)
+        judge = self.decision.bind(model, run, variable.block, model.size, ends)
         return SliceTools(
             judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
             np.zeros(1), np.zeros(2, dtype=np.uint64),

@@ -135,7 +135,7 @@ class Walker:
 
     def take_tools(self) -> None:
         """The kernels' arrays, as new."""
-        self.run = Run(self.ints, self.floats, self.words, reads=self.program.reads)
+        self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
         self.tools = self.program.kernel.bind(self.program.model, self.run)
 
     @property

@@ -130,6 +130,11 @@ class Run:
     reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
     before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
 
+    @classmethod
+    def over(cls, ints, floats, words, reads=()) -> "Run":
+        """A chain's arrays, before a kernel is bound to them; the one place where a run begins."""
+        return cls(ints, floats, words, reads=np.asarray(reads, dtype=np.int64))
+
     def keep(self, name: str, array: np.ndarray) -> np.ndarray:
         """Make an array part of the checkpoint: what a kernel has learnt."""
         self.kept[f"{self.leaf}.{name}"] = array

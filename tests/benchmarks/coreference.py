@@ -92,7 +92,7 @@ def memory(task, way: dict, heat: np.ndarray) -> int:
     """Bytes of all arrays that a chain works with, data and control variate included."""
     model, kernel = task.score.model(task.mentions), example.kernel_of(task, way, heat)
     words = np.zeros(len(kernel.columns), dtype=np.int64)
-    tools = kernel.bind(model, Run(model.ints.copy(), model.floats.copy(), words))
+    tools = kernel.bind(model, Run.over(model.ints.copy(), model.floats.copy(), words))
     seen: dict[int, np.ndarray] = {}
     pending: list[Any] = [tools]
     while pending:

@@ -238,7 +238,7 @@ def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generato
     heat = np.geomspace(8.0, 0.3, 8)
     kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
     ints, words = model.ints.copy(), np.zeros(len(kernel.columns), dtype=np.int64)
-    tools = kernel.bind(model, Run(ints, model.floats.copy(), words))
+    tools = kernel.bind(model, Run.over(ints, model.floats.copy(), words))
     step, now = kernel.build(model, False), np.zeros(1, dtype=NOW).view(np.recarray)
     chain = Chain(rng, np.zeros(1, np.uint64), np.zeros(1, np.uint64), now)
     for sweep in range(len(heat)):

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.decisions.rules.rule import ALONE, EXACT, EXHAUSTED, RACED
+from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_race import (
     boundary,
     drop,
@@ -75,12 +77,12 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
 def choose_known(contest, data, b, i, heat, audit):
     """Where the control variate is the score: every sum is known, and no pair is read."""
     m, tally = contest.members, contest.tally[b]
-    tally.decisions += 1
     if m.now[b].clusters == 0:
-        tally.alone += 1
+        count_decision(tally, 0)
+        count_end(tally, ALONE)
         return empty_label(m, b)
-    tally.everything += m.start[b + 1] - m.start[b] - 1
-    tally.predicted += 1
+    count_decision(tally, m.start[b + 1] - m.start[b] - 1)
+    count_end(tally, PREDICTED)
     count = enter_all(contest, b, heat, True, i)
     return leader_of(contest, m.start[b], count)
 
@@ -109,12 +111,9 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
             own = value if y == chosen else own
             runner = max(runner, min(first, value))
             first = max(first, value)
-        tally.audited += 1
         # The same numbers added in another order: within rounding of the best is the best.
-        if first - own > 1e-9 * (1.0 + abs(first)):
-            tally.wrong += 1
-            tally.regret += first - own
-        tally.margin += first - runner if runner > -np.inf else 0.0
+        wrong = first - own > 1e-9 * (1.0 + abs(first))
+        count_audit(tally, wrong, first - own, first - runner if runner > -np.inf else 0.0)
         return m.now[b].bad == 0
 
     @jit(inner="always")
@@ -147,21 +146,19 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
                 break
         tally.early += early if before == m.now[b].clusters + 1 else 0
         if not racing:
-            tally.exact += 1
-        elif unread > 0:
-            tally.raced += 1
+            count_end(tally, EXACT)
         else:
-            tally.exhausted += 1
+            count_end(tally, RACED if unread > 0 else EXHAUSTED)
         return leader_of(contest, lo, count)
 
     @jit(inner="always")
     def choose(contest, data, b, i, heat, audit):
         m, tally = contest.members, contest.tally[b]
-        tally.decisions += 1
         if m.now[b].clusters == 0:
-            tally.alone += 1
+            count_decision(tally, 0)
+            count_end(tally, ALONE)
             return empty_label(m, b)
-        tally.everything += m.start[b + 1] - m.start[b] - 1
+        count_decision(tally, m.start[b + 1] - m.start[b] - 1)
         lo = m.start[b]
         if controlled:
             count = enter_likely(contest, b, heat, i)
@@ -169,7 +166,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
             count = enter_all(contest, b, heat, False, i)
         tally.early += 1 if count <= m.now[b].clusters else 0
         if count == 1:
-            tally.predicted += 1
+            count_end(tally, PREDICTED)
             chosen = contest.racing[lo]
         else:
             chosen = race_on(contest, data, b, i, count)

@@ -7,6 +7,8 @@ race of two arms); with a control variate it is about what that leaves over.
 from math import sqrt
 from typing import Any
 
+from subsample_mcmc.decisions.rules.rule import EXACT, EXHAUSTED, RACED
+from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_race import level_of, uniform
 from subsample_mcmc.kernels.partition.cluster_sums import pair_score
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST
@@ -74,9 +76,8 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         @jit(inner=True)
         def known(contest, data, extra, b, lo, middle, hi, bar, audit):
             tally = contest.tally[b]
-            tally.decisions += 1
-            tally.predicted += 1
-            tally.everything += (middle - lo) * (hi - middle)
+            count_decision(tally, (middle - lo) * (hi - middle))
+            count_end(tally, PREDICTED)
             return 1 if part_scores(contest, extra, b, lo, middle, hi) >= bar else 0
 
         return known
@@ -119,7 +120,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             known = part_scores(contest, extra, b, lo, middle, hi)
             found = foreseen(contest, known, pairs, bar)
             if found >= 0:
-                tally.predicted += 1
+                count_end(tally, PREDICTED)
                 return found
         if pairs <= FEW:
             return -1
@@ -161,25 +162,20 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
     def reaches(contest, data, extra, b, lo, middle, hi, bar, audit):
         tally, pairs, found = contest.tally[b], (middle - lo) * (hi - middle), -1
         before = tally.predicted
-        tally.decisions += 1
-        tally.everything += pairs
+        count_decision(tally, pairs)
         if racing:
             found = raced(contest, data, extra, b, lo, middle, hi, bar)
         if found >= 0:
-            tally.raced += 1 if tally.predicted == before else 0
+            if tally.predicted == before:
+                count_end(tally, RACED)
             tally.early += 1
         else:
-            tally.exact += 1 if found == -1 else 0
-            tally.exhausted += 1 if found == -2 else 0
+            count_end(tally, EXACT if found == -1 else EXHAUSTED)
             tally.pulls += pairs
             found = 1 if exact(contest, data, extra, b, lo, middle, hi) >= bar else 0
         if audit > 0.0 and uniform(contest.audits[b : b + 1]) < audit:
             apart = exact(contest, data, extra, b, lo, middle, hi) - bar
-            tally.audited += 1
-            tally.margin += abs(apart)
-            if (apart >= 0.0) != (found == 1):
-                tally.wrong += 1
-                tally.regret += abs(apart)
+            count_audit(tally, (apart >= 0.0) != (found == 1), abs(apart), abs(apart))
         return found
 
     return reaches

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.kernels.kernel import tally_of
+from subsample_mcmc.kernels.decision import tally_of
 from subsample_mcmc.kernels.partition.blocks import Blocks, canonical, relabel
 from subsample_mcmc.kernels.partition.cluster_race import Contest
 from subsample_mcmc.kernels.partition.cluster_sums import add_to_sums, sum_anew, take_from_sums
