@@ -295,7 +295,7 @@ def helpful(made: T) -> T:
 def called(made: Any) -> str:
     """What users call it."""
     parts = made.__module__.split(".")[1:]
-    place = {"models": ".".join(parts), "bandits": "bandits"}.get(parts[0] if parts else "", "")
+    place = {"models": ".".join(parts[:2]), "bandits": "bandits"}.get(parts[0] if parts else "", "")
     return ".".join(filter(None, ("sm", place, made.__name__)))
 
 

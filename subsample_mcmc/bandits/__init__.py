@@ -1,9 +1,8 @@
 """Best arms of bandits with any source of rewards: strategies that sm.identify plays."""
 
-from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE
+from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE, hardness_of_means
 from subsample_mcmc.bandits.strategies.designs import XYAllocation
 from subsample_mcmc.bandits.strategies.elimination import SuccessiveElimination, Uniform
-from subsample_mcmc.bandits.strategies.hardness import hardness_of_means
 from subsample_mcmc.bandits.strategies.lil import LILStopping
 from subsample_mcmc.bandits.strategies.phases import ExponentialGap, MedianElimination
 from subsample_mcmc.bandits.strategies.posterior import (

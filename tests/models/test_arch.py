@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.models import arch, volatility
-from subsample_mcmc.models.arch import ARCH
+from subsample_mcmc.models import arch
+from subsample_mcmc.models.arch import ARCH, volatility
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 ORDERS = (1, 4, 7)

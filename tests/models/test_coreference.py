@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from subsample_mcmc.models import coreference as co
-from subsample_mcmc.models.authornames import focal, key, parts, split
-from subsample_mcmc.models.pairscore import labelled_pairs, moved
+from subsample_mcmc.models.coreference.author_names import focal, key, parts, split
+from subsample_mcmc.models.coreference.pair_score import labelled_pairs, moved
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.population import prepared
 

@@ -12,8 +12,9 @@ import pytest
 from scipy import optimize, special, stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.models import columns, glm
-from subsample_mcmc.models.scores import FOURTH, THIRD, derivatives_of
+from subsample_mcmc.models import glm
+from subsample_mcmc.models.glm import columns
+from subsample_mcmc.models.glm.scores import FOURTH, THIRD, derivatives_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 SIZE, D = 40, 3

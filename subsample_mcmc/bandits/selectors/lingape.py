@@ -16,7 +16,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.features import check_noise
 from subsample_mcmc.bandits.strategies.linear import (
     LINEAR,
     RULES,
@@ -29,6 +28,7 @@ from subsample_mcmc.bandits.strategies.linear import (
     mark_rivals,
     update,
 )
+from subsample_mcmc.bandits.strategies.linear_arms import check_noise
 from subsample_mcmc.bandits.strategy import Steps, Strategy, check_delta
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.best_shares import sparsest
-from subsample_mcmc.bandits.strategies.features import checked_features
 from subsample_mcmc.bandits.strategies.gaussian import favourite
+from subsample_mcmc.bandits.strategies.linear_arms import checked_features, sparsest
 from subsample_mcmc.bandits.strategy import (
     HELP,
     OWN_RULE,

@@ -7,8 +7,8 @@ import pytest
 from scipy import optimize
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.strategies.best_shares import best_shares, sparsest
 from subsample_mcmc.bandits.strategies.linear import distance, times_inverse
+from subsample_mcmc.bandits.strategies.linear_arms import best_shares, sparsest
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers import naive_bandits as naive
 from tests.helpers.claims import at_most

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.models import families
+from subsample_mcmc.models.glm import families
 from subsample_mcmc.numerics.fastmath import exp, log1p
 from subsample_mcmc.target.predictors import Predictors
 

@@ -10,10 +10,10 @@ from scipy.special import expit
 
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
-from subsample_mcmc.models import pairfeatures
-from subsample_mcmc.models.mentions import Mentions
-from subsample_mcmc.models.pairfields import category_fields, token_fields
-from subsample_mcmc.models.partitions import b_cubed
+from subsample_mcmc.models.coreference import pair_features as pairfeatures
+from subsample_mcmc.models.coreference.agreement import b_cubed
+from subsample_mcmc.models.coreference.mentions import Mentions
+from subsample_mcmc.models.coreference.pair_fields import category_fields, token_fields
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared, read_only, whole

@@ -1,18 +1,4 @@
-"""Author coreference: which mentions of authors are one person? Clusters by pairwise scores.
-
-    frame = co.read("mentions.csv.gz")                     # or co.simulate(3000)
-    train, test = co.Mentions(frame).halves()
-    score = co.fit(train).with_bias(1.0)                   # the bias: tuned by B^3 on train
-    model = score.model(test)                              # labels y, sm.GibbsPartition moves them
-    co.b_cubed(labels, test.truth, test.block)
-    co.table(test, labels, score)                          # to read
-
-where co = sm.models.coreference. p(y) is proportional to exp(the sum over pairs in one cluster of
-f); a positive f speaks for one person. Clusters lie within blocks, here: initial and surname.
-
-Singh, S., Wick, M. and McCallum, A. (2012). Monte Carlo MCMC: efficient inference by approximate
-sampling. EMNLP-CoNLL, 1104-1113.
-"""
+"""Mentions read from files, and a table of what a chain made of them."""
 
 import os
 from typing import Any
@@ -20,19 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.models.bibliography import scale, simulate
-from subsample_mcmc.models.mentions import COLUMNS, FIELDS, Mentions
-from subsample_mcmc.models.pairfeatures import FEATURES, features, scores, similarity
-from subsample_mcmc.models.pairfields import Category, Tokens, category_fields, token_fields
-from subsample_mcmc.models.pairscore import PairScore, fit
-from subsample_mcmc.models.partitions import Agreement, b_cubed, column, joint, pairwise
+from subsample_mcmc.models.coreference.agreement import column, joint
+from subsample_mcmc.models.coreference.mentions import COLUMNS, Mentions
+from subsample_mcmc.models.coreference.pair_features import scores
+from subsample_mcmc.models.coreference.pair_score import PairScore
 from subsample_mcmc.target.population import prepared
-
-__all__ = [
-    "FEATURES", "FIELDS", "Agreement", "Category", "Mentions", "PairScore", "Tokens", "b_cubed",
-    "category_fields", "features", "fit", "pairwise", "read", "scale", "similarity", "simulate",
-    "table", "token_fields",
-]  # fmt: skip
 
 MISSING = ["", "null", "NULL", "nan", "NaN"]
 OTHERS = 200  # members of its cluster that a mention is compared with in a table, at most
@@ -141,7 +119,3 @@ def mean_scores(data, cluster: np.ndarray, rows: np.ndarray) -> np.ndarray:
         scores(data, left, other.ravel(), out)
         mean[members] = out.reshape(other.shape).mean(axis=1)
     return mean
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.models.authornames import focal, folded, key, parts, split
+from subsample_mcmc.models.coreference.author_names import focal, folded, key, parts, split
 
 FIELDS = ("coauthors", "title", "venue", "organization")
 COLUMNS = ("block", "title", "authors", "venue", "year", "organization")

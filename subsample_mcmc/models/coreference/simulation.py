@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from subsample_mcmc.models.authornames import focal, split
+from subsample_mcmc.models.coreference.author_names import focal, split
 from subsample_mcmc.target.population import whole
 
 ONSETS = [

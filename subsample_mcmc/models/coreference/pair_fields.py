@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.models import mentions as m
+from subsample_mcmc.models.coreference import mentions as m
 
 
 class Tokens(NamedTuple):

@@ -1,0 +1,36 @@
+"""Generalised linear models with all that subsampling can use: sm.models.glm.logistic(x, y).
+
+Each function makes an `sm.Model` of `sm.Predictors`: log factors that vectorise, derivatives in
+closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
+the Poisson model: next to each point), which make raced decisions provable.
+
+x: the design matrix (N, d), float32 or float64 in any memory layout, memory-mapped too: it is
+    read once to be checked and never copied. No intercept is added: give a column of ones, as in
+    np.column_stack([np.ones(N), x]). Columns of like scale make every kernel's work easier.
+y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
+prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
+log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
+start: the initial beta; default zeros.
+
+Log factors are log densities without what depends on y alone (log y!, say): differences between
+states, posteriors and derivatives need none of it; a log evidence does.
+Numbers such as sigma are fields of the data, so models that differ in them share machine code;
+another prior_sd compiles the prior anew, which is short.
+Whether a logistic model's classes can be separated by a plane, in which case the likelihood has
+no maximum, is not checked: a proper prior keeps the posterior proper.
+"""
+
+from subsample_mcmc.models.glm.model import (
+    gaussian,
+    logistic,
+    negative_binomial,
+    poisson,
+    softmax,
+    student_t,
+)
+
+__all__ = ["gaussian", "logistic", "negative_binomial", "poisson", "softmax", "student_t"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
