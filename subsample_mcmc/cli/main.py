@@ -5,15 +5,109 @@ Results go to stdout, progress to stderr.
 """
 
 import argparse
+import ast
 import difflib
+import importlib.util
 import itertools
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from subsample_mcmc.cli import papers, scripts, stored
+from subsample_mcmc.cli import papers, stored
 from subsample_mcmc.version import __version__
 
+# ------------------------------------------------------------- examples and benchmarks as scripts
+PACKAGE = Path(__file__).resolve().parents[1]
+EXTRAS = {"matplotlib": "plots", "sklearn": "learn", "joblib": "parallel"}
+INTERRUPTED = 130
+
+# A benchmark limits the threads of numpy before anything imports it, so nothing of the package may
+# be imported here. Another package's `tests` is not ours: the name is taken before it is looked up.
+BENCHMARK = """
+import runpy, sys, types
+root, name = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path[0] = root
+tests = sys.modules["tests"] = types.ModuleType("tests")
+tests.__path__ = [root + "/tests"]
+runpy.run_module("tests.benchmarks." + name, run_name="__main__", alter_sys=True)
+"""
+
+
+def root() -> Path:
+    """The folder of examples/ and tests/benchmarks/: the checkout, else what the wheel brings."""
+    for place in (PACKAGE.parent, PACKAGE / "scripts"):
+        if (place / "examples" / "arch_model_selection.py").is_file():
+            return place
+    raise FileNotFoundError(
+        f"There are no examples beside {PACKAGE}: install the package anew from its wheel, or run "
+        "this from a checkout."
+    )
+
+
+def example(name: str) -> Path:
+    """The path of an example, such as "best_arm/sh_var.py"."""
+    return root() / "examples" / name
+
+
+def benchmarks() -> dict[str, str]:
+    """The first sentence of every benchmark that can be run, by name."""
+    found = {}
+    for path in sorted((root() / "tests" / "benchmarks").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if '__name__ == "__main__"' in text:
+            found[path.stem] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    return found
+
+
+def need(modules: tuple[str, ...], what: str) -> None:
+    """Raise ImportError if a module that a script imports is not installed."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        extras = ",".join(EXTRAS[name] for name in missing)
+        raise ImportError(
+            f"{what} needs {' and '.join(missing)}, not installed here: "
+            f"pip install 'subsample-mcmc[{extras}]'"
+        )
+
+
+def run_example(name: str, options: list[str]) -> int:
+    """Run an example with these options; its exit code."""
+    return launch([str(example(name)), *options])
+
+
+def run_benchmark(name: str, options: list[str]) -> int:
+    """Run a benchmark with these options; its exit code."""
+    return launch(["-c", BENCHMARK, str(root()), name, *options])
+
+
+def launch(arguments: list[str]) -> int:
+    """Run this interpreter and wait; the exit code, 130 after Ctrl-C.
+
+    In a process of its own the script is `__main__`, finds its neighbours, reads its own options
+    and sees a Ctrl-C itself: it may write what it has. A second Ctrl-C ends it.
+    """
+    paths = [str(root()), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    sys.stdout.flush()
+    interrupted = False
+    with subprocess.Popen([sys.executable, *arguments], env=surroundings) as process:
+        while True:
+            try:
+                code = process.wait()
+                break
+            except KeyboardInterrupt:
+                if interrupted:
+                    process.kill()
+                interrupted = True
+    if interrupted:
+        return INTERRUPTED
+    return 128 - code if code < 0 else code
+
+
+# --------------------------------------------------------------------------------- the command
 FAILED, MISUSED = 1, 2
 EXAMPLES = """\
 examples:
@@ -49,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else FAILED
     except KeyboardInterrupt:
         complain("stopped by Ctrl-C")
-        return scripts.INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:  # whoever read us, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -96,8 +190,8 @@ def demo(options: list[str]) -> int:
     """The ARCH example; it writes to ./results/arch unless told."""
     if {"-h", "--help"} & set(options):
         print("subsample-mcmc demo runs examples/arch_model_selection.py; its options:\n")
-    scripts.need(("matplotlib",), "subsample-mcmc demo")
-    return scripts.run_example("arch_model_selection.py", options)
+    need(("matplotlib",), "subsample-mcmc demo")
+    return run_example("arch_model_selection.py", options)
 
 
 def reproduce(options: argparse.Namespace) -> int:
@@ -115,11 +209,11 @@ def reproduce(options: argparse.Namespace) -> int:
     if entry.script is None:
         complain(f"{name} ({entry.shows}) is not reproduced: {entry.missing}.")
         return FAILED
-    scripts.need(entry.script.needs, name)
+    need(entry.script.needs, name)
     asked = {"-h", "--help"} & set(options.rest)
     if not asked:
         print(f"{name}: {papers.command(entry)} ({entry.script.time})", file=sys.stderr)
-    code = scripts.run_example(entry.script.path, [*entry.script.options, *options.rest])
+    code = run_example(entry.script.path, [*entry.script.options, *options.rest])
     if code == 0 and not asked:
         place = f"{entry.file}, in the folder above" if entry.file else "the table above"
         print(f"{name}: {place}")
@@ -128,7 +222,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
 def bench(options: argparse.Namespace) -> int:
     """A benchmark, or the list of them."""
-    known, name = scripts.benchmarks(), options.name
+    known, name = benchmarks(), options.name
     if options.list or name is None:
         width = max(map(len, known)) + 2
         for key, first in known.items():
@@ -137,7 +231,7 @@ def bench(options: argparse.Namespace) -> int:
     if name not in known:
         complain(unknown("benchmark", name, list(known)))
         return MISUSED
-    return scripts.run_benchmark(name, options.rest)
+    return run_benchmark(name, options.rest)
 
 
 # ------------------------------------------------------------------------------------- options

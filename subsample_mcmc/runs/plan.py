@@ -83,7 +83,7 @@ class Plan:
         read, and expected) and "gaps" (G of each decision against what a race tells it from, with
         lines of equal cost); None: all. axes: as many of your own, or None for a new figure.
         """
-        from subsample_mcmc.runs.views.plan_figures import plot_plan
+        from subsample_mcmc.runs.views.figures import plot_plan
 
         return plot_plan(self, axes, panels)
 

@@ -14,7 +14,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.cli import main as cli
-from subsample_mcmc.cli import papers, scripts, stored
+from subsample_mcmc.cli import papers, stored
 from subsample_mcmc.runs import parallel as team
 from subsample_mcmc.runs.store import frames, store
 from tests.helpers import runs
@@ -99,7 +99,7 @@ def shipped(tmp_path, monkeypatch):
     place = tmp_path / "shipped"
     (place / "examples").mkdir(parents=True)
     (place / "tests" / "benchmarks").mkdir(parents=True)
-    monkeypatch.setattr(scripts, "root", lambda: place)
+    monkeypatch.setattr(cli, "root", lambda: place)
     return place
 
 
@@ -240,7 +240,7 @@ def test_benchmarks_are_listed(capfd, words):
 # ---------------------------------------------------------------------------------- the scripts
 def test_options_go_to_the_script(capfd, monkeypatch):
     launched = []
-    monkeypatch.setattr(scripts, "launch", lambda arguments: launched.append(arguments) or 0)
+    monkeypatch.setattr(cli, "launch", lambda arguments: launched.append(arguments) or 0)
     demo = str(ROOT / "examples" / "arch_model_selection.py")
     assert cli.main(["demo"]) == cli.main(["demo", "--quick", "--output", "there"]) == 0
     assert launched == [[demo], [demo, "--quick", "--output", "there"]]
@@ -302,8 +302,8 @@ def test_a_script_that_is_stopped(shipped):
     program = (
         "import sys, signal, pathlib\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from subsample_mcmc.cli import main, scripts\n"
-        "scripts.root = lambda: pathlib.Path(sys.argv[1])\n"
+        "from subsample_mcmc.cli import main\n"
+        "main.root = lambda: pathlib.Path(sys.argv[1])\n"
         "sys.exit(main.main(['demo']))\n"
     )
     with subprocess.Popen(
@@ -317,7 +317,7 @@ def test_a_script_that_is_stopped(shipped):
 
 
 def test_a_missing_extra_is_named(capfd, monkeypatch):
-    monkeypatch.setattr(scripts.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
     assert "pip install 'subsample-mcmc[plots]'" in failed(capfd, "demo")
     assert "pip install 'subsample-mcmc[plots,learn]'" in failed(
         capfd, "reproduce", "hoffman2013-fig3"
@@ -339,14 +339,14 @@ def test_the_wheel_brings_what_the_commands_run():
 
 
 def test_scripts_are_found_beside_the_package_or_in_it(tmp_path, monkeypatch):
-    assert scripts.root() == ROOT
-    monkeypatch.setattr(scripts, "PACKAGE", tmp_path / "site" / "subsample_mcmc")
+    assert cli.root() == ROOT
+    monkeypatch.setattr(cli, "PACKAGE", tmp_path / "site" / "subsample_mcmc")
     with pytest.raises(FileNotFoundError, match="install the package anew"):
-        scripts.root()
+        cli.root()
     inside = tmp_path / "site" / "subsample_mcmc" / "scripts"
     (inside / "examples").mkdir(parents=True)
     (inside / "examples" / "arch_model_selection.py").touch()
-    assert scripts.root() == inside
+    assert cli.root() == inside
 
 
 @pytest.mark.slow

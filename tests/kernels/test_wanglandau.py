@@ -10,8 +10,12 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import wanglandau
 from subsample_mcmc.numerics.jit import DISABLED
-from subsample_mcmc.runs.views.multistate import estimate, jackknife, multistate
-from subsample_mcmc.runs.views.probabilities import ModelProbabilities
+from subsample_mcmc.runs.views.probabilities import (
+    ModelProbabilities,
+    estimate,
+    jackknife,
+    multistate,
+)
 from tests.helpers import runs
 from tests.helpers.claims import at_least, at_most
 from tests.helpers.laws import normalised

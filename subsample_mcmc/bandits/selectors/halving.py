@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from subsample_mcmc.bandits.heap import make_heap
 from subsample_mcmc.bandits.selectors.halving_loop import halving_choice
 from subsample_mcmc.bandits.selectors.halving_stage import (
     APART,
@@ -44,7 +45,6 @@ from subsample_mcmc.bandits.strategies.halving import (
     halving_numbers,
     halving_state,
 )
-from subsample_mcmc.bandits.strategies.heap import make_heap
 from subsample_mcmc.bandits.strategy import Steps, Strategy, check_delta
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.rows import CHUNK, make_rows

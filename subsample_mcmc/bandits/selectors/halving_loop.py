@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.bandits.heap import put
 from subsample_mcmc.bandits.selectors.halving_stage import (
     StagePlan,
     bury,
@@ -19,7 +20,6 @@ from subsample_mcmc.bandits.selectors.halving_stage import (
     weigh_all,
     worth_of,
 )
-from subsample_mcmc.bandits.strategies.heap import put
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
     ALONE,

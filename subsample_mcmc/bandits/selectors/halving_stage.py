@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.heap import Heap, put
+from subsample_mcmc.bandits.heap import Heap, put
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, Rows
 

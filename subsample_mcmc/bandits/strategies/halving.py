@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.heap import Heap, make_heap, put
+from subsample_mcmc.bandits.heap import Heap, make_heap, put
 from subsample_mcmc.bandits.strategy import (
     BUDGET,
     Steps,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.strategies.heap import Heap, make_heap, put, runner_up
+from subsample_mcmc.bandits.heap import Heap, make_heap, put, runner_up
 from subsample_mcmc.bandits.strategy import (
     OWN_RULE,
     STOPPING_RULE,

@@ -17,13 +17,14 @@ sampling. EMNLP-CoNLL, 1104-1113.
 from subsample_mcmc.models.coreference.agreement import Agreement, b_cubed, pairwise
 from subsample_mcmc.models.coreference.mentions import FIELDS, Mentions
 from subsample_mcmc.models.coreference.pair_features import FEATURES, features, similarity
-from subsample_mcmc.models.coreference.pair_fields import (
+from subsample_mcmc.models.coreference.pair_score import (
     Category,
+    PairScore,
     Tokens,
     category_fields,
+    fit,
     token_fields,
 )
-from subsample_mcmc.models.coreference.pair_score import PairScore, fit
 from subsample_mcmc.models.coreference.simulation import scale, simulate
 from subsample_mcmc.models.coreference.tables import read, table
 
