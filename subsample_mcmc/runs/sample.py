@@ -66,6 +66,8 @@ def sample(
     if not 0.0 <= audit <= 1.0:
         raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
     cores = workers(cores, parallel)
+    if store is not None:
+        files.must_be_free(store)
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel)
     if warmup == 0:

@@ -63,6 +63,29 @@ def refuse_other_layout(path: Path, old: dict[str, Any], new: dict[str, Any]) ->
             )
 
 
+def new_file(path: Path, over: bool = False) -> int:
+    """An empty file, open; refuses a path that exists (but with over), or where nothing can be."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (0 if over else os.O_EXCL)
+    try:
+        return os.open(path, flags, 0o666)
+    except FileExistsError as error:
+        raise StoreError(
+            f"{path} exists already, and a run is never overwritten. Go on with it by "
+            "sm.resume, or choose another path, or delete it."
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be created: {error.strerror}. Its directory must exist and be "
+            "writable: make it, or choose another path."
+        ) from error
+
+
+def must_be_free(path: str | os.PathLike) -> None:
+    """Refuse a path at which no new run can be stored, before any work is done for it."""
+    os.close(new_file(Path(path)))
+    Path(path).unlink()
+
+
 class Journal:
     """A journal open for appending; this process holds it until close()."""
 
@@ -81,19 +104,7 @@ class Journal:
         """A new journal; an existing path is refused (over: replaced, once nobody holds it)."""
         path, meta = Path(path), json.loads(json.dumps(meta))
         netcdf.refuse_if_unwritable(Layout.from_json(meta["layout"]))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | (0 if over else os.O_EXCL)
-        try:
-            fd = os.open(path, flags, 0o666)
-        except FileExistsError as error:
-            raise StoreError(
-                f"{path} exists already, and a run is never overwritten. Go on with it by "
-                "sm.resume, or choose another path, or delete it."
-            ) from error
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be created: {error.strerror}. Its directory must exist and be "
-                "writable: make it, or choose another path."
-            ) from error
+        fd = new_file(path, over)
         try:
             hold(fd, path)
         except BaseException:

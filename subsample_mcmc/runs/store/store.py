@@ -16,7 +16,7 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store import frames, netcdf
-from subsample_mcmc.runs.store.journal import Journal, refuse_other_layout
+from subsample_mcmc.runs.store.journal import Journal, must_be_free, refuse_other_layout
 
 __all__ = [
     "ChainData",
@@ -24,6 +24,7 @@ __all__ = [
     "Progress",
     "Stored",
     "finish",
+    "must_be_free",
     "peek",
     "read",
     "reopen",
