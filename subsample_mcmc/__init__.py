@@ -21,13 +21,18 @@ help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public s
 sm.models, sm.bandits and sm.pymc; the other modules are the package's own.
 """
 
+__version__ = "0.1.0"  # before all imports: modules take it from here
+
 from subsample_mcmc import bandits as bandits
+from subsample_mcmc import extend as extend
+from subsample_mcmc import kernels as kernels
 from subsample_mcmc import models as models
 from subsample_mcmc import pymc as pymc
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.bandits import selectors as selectors
 from subsample_mcmc.bandits.experiment import Experiment
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.bandits.identify import identify
@@ -36,6 +41,7 @@ from subsample_mcmc.bandits.selectors.halving import SequentialHalving
 from subsample_mcmc.bandits.selectors.lilucb import LilUCB
 from subsample_mcmc.bandits.selectors.lingape import LinGapE
 from subsample_mcmc.cli.cite import cite
+from subsample_mcmc.decisions import rules as rules
 from subsample_mcmc.decisions.choose import Choice, Draws, choose, draw
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing, expected_pulls
@@ -74,7 +80,6 @@ from subsample_mcmc.target.constraints import interval, positive, simplex
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
-from subsample_mcmc.version import __version__ as __version__
 
 __all__ = [
     "BayesGap",
@@ -151,4 +156,5 @@ for _made in [globals()[name] for name in __all__] + [vars(bandits)[n] for n in 
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__", "bandits", "models", "pymc"])
+    rooms = ("bandits", "extend", "kernels", "models", "pymc", "rules", "selectors")
+    return sorted([*__all__, "__version__", *rooms])

@@ -17,12 +17,12 @@ PACKAGE = ROOT / "subsample_mcmc"
 # Rooms, each of which may import itself and those before it; the modules at the root that all may
 # import come first. What a room is for stands in its __init__.
 ROOMS = (
-    "version", "errors", "style",
+    "errors", "style",
     "numerics", "target", "decisions", "approx", "kernels", "runs",
-    "bandits", "models", "pymc", "cli",
+    "bandits", "extend", "models", "pymc", "cli",
     "__main__",
 )  # fmt: skip
-MOST_LINES, MOST_MODULES = 500, 20
+MOST_LINES, MOST_MODULES = 500, 15
 
 PUBLIC = sorted(n for n, v in vars(sm).items() if n[0] != "_" and not inspect.ismodule(v))
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -82,7 +82,7 @@ def test_imports_go_down_only(path):
     assert here in ROOMS, f"{name(path)} stands in no room: {ROOMS}"
     for dotted in sorted(imported(path)):
         top, _, rest = dotted.partition(".")
-        if top != "subsample_mcmc":
+        if top != "subsample_mcmc" or rest == "__version__":
             continue
         there = rest.partition(".")[0]
         assert there in ROOMS, (

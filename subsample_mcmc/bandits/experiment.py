@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc import __version__
 from subsample_mcmc.bandits.identification import Identification, identification
 from subsample_mcmc.bandits.identify import MOST
 from subsample_mcmc.bandits.play import Player
@@ -21,7 +22,6 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.fingerprint import spelled
 from subsample_mcmc.runs.store.store import replace
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.version import __version__
 
 
 class Experiment:

@@ -9,8 +9,8 @@ from importlib import resources
 from types import ModuleType
 from typing import Any
 
+from subsample_mcmc import __version__
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.version import __version__
 
 METHOD = "chen2016"
 PACKAGE = """@misc{{subsample_mcmc,

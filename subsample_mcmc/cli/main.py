@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from subsample_mcmc import __version__
 from subsample_mcmc.cli import papers, stored
-from subsample_mcmc.version import __version__
 
 # ------------------------------------------------------------- examples and benchmarks as scripts
 PACKAGE = Path(__file__).resolve().parents[1]

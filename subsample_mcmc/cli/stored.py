@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from subsample_mcmc.cli.cite import cite as citations
-from subsample_mcmc.kernels.kernel import Kernel
+from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.runs.sample import load
 from subsample_mcmc.runs.sample import resume as go_on
 from subsample_mcmc.runs.store import store

@@ -1,1 +1,29 @@
-"""How a chain moves: kernels, and how they are composed."""
+"""How a chain moves: kernels, what they propose, and how they are composed.
+
+A kernel builds rewards and offsets, asks a selector (decision.py), and writes the winner into the
+state. Start with base.py, what a kernel is, then decision.py, then metropolis.py as the plainest
+example; gibbs.py for discrete blocks, partition/ for clusters of records. What does not belong
+here: when an arm may be dropped (decisions/), what is known of a sum (approx/), loops over draws,
+threads and files (runs/).
+"""
+
+from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
+from subsample_mcmc.kernels.custom import kernel
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.langevin import Langevin
+from subsample_mcmc.kernels.metropolis import Metropolis, delayed
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.merge_split import MergeSplit
+from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.wanglandau import WangLandau
+
+__all__ = [
+    "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
+    "WangLandau", "cycle", "delayed", "independence", "kernel", "mixture", "pcn", "repeat", "when",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import warn
+from subsample_mcmc.kernels.base import Kernel, labelled
 from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
-from subsample_mcmc.kernels.kernel import Kernel, labelled
 from subsample_mcmc.kernels.partition.pair_scores import is_batched
 from subsample_mcmc.numerics.jit import FLAGS, compiles
 from subsample_mcmc.target.bounds import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import BAD_PREDICATE, Kernel, Leaf, worst
+from subsample_mcmc.kernels.base import BAD_PREDICATE, Kernel, Leaf, worst
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.user_functions import plain
 

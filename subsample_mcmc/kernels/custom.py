@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.kernels.kernel import BAD_PROPOSAL, GUARANTEES, Leaf
+from subsample_mcmc.kernels.base import BAD_PROPOSAL, GUARANTEES, Leaf
 from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.target.constraints import inside
 from subsample_mcmc.target.user_functions import plain

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.kernel import Kernel, check, columns_of, labelled
+from subsample_mcmc.kernels.base import Kernel, check, columns_of, labelled
 from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.model import Model, must_be_model
 

@@ -19,7 +19,7 @@ import numpy as np
 from subsample_mcmc.decisions.rules.rule import NOT_FINITE
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL
+from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free

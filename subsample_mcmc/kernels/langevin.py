@@ -17,6 +17,7 @@ from subsample_mcmc.approx.control import Control, make_controls
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.base import BAD_PRIOR, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
     Slope,
@@ -28,7 +29,6 @@ from subsample_mcmc.kernels.gradient import (
     reference_of,
     slope_of,
 )
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock
 from subsample_mcmc.kernels.metropolis import (
     BlockCoordinates,
     coordinates,

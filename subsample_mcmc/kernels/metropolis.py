@@ -13,8 +13,8 @@ import numpy as np
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.constraints import inside, to_block, to_free

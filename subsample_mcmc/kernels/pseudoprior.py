@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.decisions.selector import not_a_sum
+from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.decision import fail
-from subsample_mcmc.kernels.kernel import BAD_PRIOR
 from subsample_mcmc.kernels.proposals import distance, gaussians
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel

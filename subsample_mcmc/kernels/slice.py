@@ -18,8 +18,8 @@ import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.kernels.base import BAD_PRIOR, OneBlock, worst
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.kernel import BAD_PRIOR, OneBlock, worst
 from subsample_mcmc.kernels.metropolis import BlockCoordinates, coordinates, ends_of, in_use
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.base import Leaf
 from subsample_mcmc.kernels.gibbs import Gibbs
-from subsample_mcmc.kernels.kernel import Leaf
 from subsample_mcmc.numerics.jit import jit
 
 STEPS, LINES, STRIDE = range(3)  # of WangLandauTools.counts

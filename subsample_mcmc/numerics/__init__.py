@@ -1,1 +1,7 @@
-"""Machine code and random numbers: nothing here knows of models, decisions or chains."""
+"""Machine code and random numbers: what everything else is built on.
+
+jit.py compiles, digest.py names what was compiled by its content, cache.py keeps it on disk,
+memo.py in memory; records.py are the NamedTuples that numbers travel in, rows.py the mini-batches,
+random.py the streams, fastmath.py the logarithms that vectorise. Nothing here knows of models,
+arms or chains.
+"""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.bytecode import attribute_chains, followed, loaded_globals, twin
-from subsample_mcmc.version import PACKAGE
 
+PACKAGE = __name__.partition(".")[0]
 RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
 VERSIONED = ("builtins", "math", "cmath", "numpy")  # what they hold is known by their version
 

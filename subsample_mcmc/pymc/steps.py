@@ -9,9 +9,9 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
 from subsample_mcmc.errors import warn
+from subsample_mcmc.kernels.base import Kernel, Leaf, check
 from subsample_mcmc.kernels.compose import Cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
-from subsample_mcmc.kernels.kernel import Kernel, Leaf, check
 from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.pymc import FullDataWarning

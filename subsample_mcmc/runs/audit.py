@@ -5,9 +5,9 @@ from typing import Any
 
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import helpful
+from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import changed, cycle
 from subsample_mcmc.kernels.gibbs import Gibbs
-from subsample_mcmc.kernels.kernel import Kernel
 from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.trace import Trace

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import CompileError
+from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of
 from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
-from subsample_mcmc.kernels.kernel import NOW, Chain, Kernel, check, columns_of
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.runs.failures import explanation

@@ -6,8 +6,8 @@ import numpy as np
 
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
 from subsample_mcmc.errors import RewardError, SpreadError
+from subsample_mcmc.kernels.base import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.kernel import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.data import datum_of
 

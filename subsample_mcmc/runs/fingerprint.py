@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import Kernel, Leaf, labelled
-from subsample_mcmc.numerics.digest import content
+from subsample_mcmc import __version__
+from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
+from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
 from subsample_mcmc.target.model import Model, array_hash
-from subsample_mcmc.version import PACKAGE, __version__
 
 INITIAL = "initial state"
 

@@ -16,8 +16,8 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing, expected_pulls
 from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.errors import helpful
+from subsample_mcmc.kernels.base import Kernel, check, labelled
 from subsample_mcmc.kernels.compose import changed
-from subsample_mcmc.kernels.kernel import Kernel, check, labelled
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.sample import sample

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc import __version__
 from subsample_mcmc.errors import StoreError, helpful, warn
+from subsample_mcmc.kernels.base import Kernel, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.descriptions import told as text_of
-from subsample_mcmc.kernels.kernel import Kernel, labelled, worst
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
@@ -20,7 +21,6 @@ from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.version import __version__
 
 
 @helpful

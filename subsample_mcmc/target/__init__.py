@@ -1,1 +1,6 @@
-"""What is sampled, and how its data are read: models, their blocks, data and rewards. No chain."""
+"""What is sampled, and how its data are read, without a chain.
+
+model.py and population.py are what a user writes; rewards.py compiles access to log likelihoods,
+exact_sums.py to their sums, and remembers the last few. bounds.py, guards.py, lookups.py and
+reads.py refuse functions that look up what is not there. No decision is made here.
+"""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.bytecode import codes_of, outside_functions
-from subsample_mcmc.version import PACKAGE
+from subsample_mcmc.numerics.digest import PACKAGE
 
 HIDDEN = ("take", "put", "item", "itemset", "flat", "choose")  # these look up by themselves
 WHOLE = {"int", "int8", "int16", "int32", "int64", "intp", "uint32", "uint64", "floor", "ceil"}

@@ -18,9 +18,9 @@ from subsample_mcmc.numerics.bytecode import (
     outside,
     reads_argument,
 )
+from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles
 from subsample_mcmc.target.exact_sums import has_etas, room_of
-from subsample_mcmc.version import PACKAGE
 
 SLOW = ("log", "log1p", "exp")
 LARGE = 1 << 20  # bytes of an array beyond which it may not be compiled into a function

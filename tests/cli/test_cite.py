@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc import __version__
 from subsample_mcmc import cite as module_or_function
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.bandits.strategy import Strategy
 from subsample_mcmc.decisions.rules.rule import Rule
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.kernel import Kernel
+from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import described
-from subsample_mcmc.version import __version__
 
 cite = inspect.getmodule(module_or_function)
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.kernel import labelled
+from subsample_mcmc.kernels.base import labelled
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs.chain import Program
 from tests.helpers.claims import equal

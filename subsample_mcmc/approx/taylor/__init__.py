@@ -1,1 +1,5 @@
-"""A polynomial in the parameters for every datum."""
+"""sm.Taylor: a polynomial in the parameters for every datum, around a reference.
+
+taylor.py is the way in; polynomial.py what it does at work, derivatives_*.py the three places that
+derivatives come from; pilot.py, remainder.py and influence.py measure what it leaves over.
+"""

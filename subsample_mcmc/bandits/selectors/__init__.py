@@ -1,1 +1,18 @@
-"""Best-arm strategies as selectors of decisions."""
+"""How a decision is made: exactly, by racing, or by a strategy of best-arm identification.
+
+Exact and Racing live in decisions/; here are the others, each a spec beside the compiled loop that
+plays its strategy on the rewards of a decision.
+"""
+
+from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
+from subsample_mcmc.bandits.selectors.halving import SequentialHalving
+from subsample_mcmc.bandits.selectors.lilucb import LilUCB
+from subsample_mcmc.bandits.selectors.lingape import LinGapE
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing
+
+__all__ = ["BayesGap", "Exact", "LilUCB", "LinGapE", "Racing", "SequentialHalving"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

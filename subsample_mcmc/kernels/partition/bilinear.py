@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import NOW, Chain
+from subsample_mcmc.kernels.base import NOW, Chain
 from subsample_mcmc.kernels.partition.blocks import blocks_of, keys_of
 from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition

@@ -10,7 +10,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.kernels.kernel import DECIDES_EXACTLY, Leaf
+from subsample_mcmc.kernels.base import DECIDES_EXACTLY, Leaf
 from subsample_mcmc.kernels.partition.blocks import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.partition.cluster_choice import chooser
 from subsample_mcmc.kernels.partition.cluster_race import ARM, Contest, ContestNumbers

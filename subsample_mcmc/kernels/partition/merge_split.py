@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.kernels.kernel import Leaf
+from subsample_mcmc.kernels.base import Leaf
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split_move import Moves, moves_over
 from subsample_mcmc.kernels.partition.pair_scores import compiled_scores

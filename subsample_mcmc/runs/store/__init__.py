@@ -1,1 +1,5 @@
-"""A run in one file: a journal under way, netCDF when complete."""
+"""Runs on disk: a journal while they grow, netCDF when they are complete.
+
+store.py is the way in; journal.py appends, frames.py reads and writes its frames, netcdf.py the
+complete file. Nothing is ever unpickled.
+"""

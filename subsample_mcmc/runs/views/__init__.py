@@ -1,1 +1,4 @@
-"""What is shown of a run: reports, probabilities, figures, pages, groups of ArviZ."""
+"""How a run is looked at: reports, figures, a page, arviz, probabilities of models.
+
+Each reads a trace, and nothing else: what it says of a kernel, it takes from the kernel's facts.
+"""

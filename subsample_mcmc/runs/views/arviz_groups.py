@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc import __version__
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -19,7 +20,6 @@ from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.version import __version__
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
 PATIENT, SLOW = 0.1, 2.0  # seconds between looks at the keyboard; ... until a bar appears

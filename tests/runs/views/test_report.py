@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.kernel import DECIDES_EXACTLY
+from subsample_mcmc.kernels.base import DECIDES_EXACTLY
 from subsample_mcmc.runs.views.report import clopper_pearson
 from tests.runs.test_trace import made
 

@@ -69,11 +69,11 @@ class Kernel:
 
     def build(self, model: Model, inner: Any) -> Any:
         """step(chain, tools), compiled; inner=False: callable from Python."""
-        raise TypeError(f"{type(self).__name__} must define build(): see kernels/kernel.py.")
+        raise TypeError(f"{type(self).__name__} must define build(): see kernels/base.py.")
 
     def bind(self, model: Model, run: Run) -> tuple:
         """The tools of one chain."""
-        raise TypeError(f"{type(self).__name__} must define bind(): see kernels/kernel.py.")
+        raise TypeError(f"{type(self).__name__} must define bind(): see kernels/base.py.")
 
     def suspects(self, model: Model, state) -> Iterator[tuple[Any, tuple]]:
         """The user's functions in it, with arguments: who is to blame if it does not compile."""
