@@ -20,15 +20,12 @@ from typing import ClassVar
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap
-from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.records import record
 
 
 # The rule: 25 lines. Numbers known before the race are computed in `params`, in Python; `drop`
 # is compiled and is asked at every look whether `arm` may go.
 @dataclass(frozen=True)
-class HoeffdingSerfling(Rule):
+class HoeffdingSerfling(sm.extend.Rule):
     """Drop an arm when its gap exceeds the Hoeffding-Serfling radius: TV <= delta, proved."""
 
     spread: float = 1.0
@@ -36,20 +33,21 @@ class HoeffdingSerfling(Rule):
     batch: ClassVar[int] = 64
 
     def functions(self):
-        return RuleFunctions(drop)
+        return sm.extend.RuleFunctions(drop)
 
     def params(self, shape, delta, batch, growth):
         size = shape.sizes[0]
         looks = max(ceil(log(size / batch) / log(growth)), 1)
         share = delta / (looks * max(shape.arms - 1, 1))
-        return record("spread", "term")(float(self.spread), log(1.0 / share))
+        return sm.extend.record("spread", "term")(float(self.spread), log(1.0 / share))
 
 
-@jit
+@sm.extend.jit
 def drop(race, params, memory, arm):
     n, size = race.arms[arm].drawn, race.arms[arm].rows
     rho = 1.0 - (n - 1.0) / size
-    return gap(race, arm) > size * 2.0 * params.spread * sqrt(rho * params.term / (2.0 * n))
+    radius = 2.0 * params.spread * sqrt(rho * params.term / (2.0 * n))
+    return sm.extend.gap(race, arm) > size * radius
 
 
 # --------------------------------------------------------------------------------- trying it

@@ -21,18 +21,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.strategies.ucb import each
-from subsample_mcmc.bandits.strategy import (
-    OWN_RULE,
-    Steps,
-    Strategy,
-    answer_mean,
-    leading,
-    pull_each_once,
-    stop,
-    tell_all,
-)
-from subsample_mcmc.numerics.jit import jit
 
 
 class Level(NamedTuple):
@@ -41,7 +29,7 @@ class Level(NamedTuple):
     log_arms: float
 
 
-@jit
+@sm.extend.jit
 def divergence(p, q):
     """Of two coins."""
     found = 0.0
@@ -52,7 +40,7 @@ def divergence(p, q):
     return found
 
 
-@jit
+@sm.extend.jit
 def bound(mean, end, allowed):
     """The probability farthest from `mean` towards `end` (0 or 1) that is not ruled out."""
     near, far = mean, end
@@ -66,33 +54,37 @@ def bound(mean, end, allowed):
 
 
 # Compiled: which arm next, or how it stopped. `state` begins with now, pulls, means and squares.
-@jit
+@sm.extend.jit
 def ask(params, state, rng):
     now = state.now[0]
-    first = pull_each_once(state, rng, state.order)
+    first = sm.extend.pull_each_once(state, rng, state.order)
     if first >= 0:
         return first
     now.count = 1
     if now.left == 1:  # the other of the pair
         now.left = 0
         return now.second
-    level, leader, highest = params.log_arms + 2.0 * log(now.total), leading(state, rng), -1.0
+    level, leader, highest = (
+        params.log_arms + 2.0 * log(now.total),
+        sm.extend.leading(state, rng),
+        -1.0,
+    )
     for arm in range(len(state.pulls)):
         if arm != leader:
             upper = bound(state.means[arm], 1.0, level / state.pulls[arm])
             if upper > highest:
                 now.second, highest = arm, upper
     if bound(state.means[leader], 0.0, level / state.pulls[leader]) >= highest:
-        return stop(state, OWN_RULE)
+        return sm.extend.stop(state, sm.extend.OWN_RULE)
     now.left = 1
     return leader
 
 
-STEPS = Steps(ask, tell_all, answer_mean)
+STEPS = sm.extend.Steps(ask, sm.extend.tell_all, sm.extend.answer_mean)
 
 
 @dataclass(frozen=True)
-class KLLUCB(Strategy):
+class KLLUCB(sm.extend.Strategy):
     """The best of K coins, wrong with probability delta at most."""
 
     delta: float = 0.05
@@ -105,7 +97,7 @@ class KLLUCB(Strategy):
         return Level(log(2.0 * arms / self.delta))
 
     def fresh(self, arms, params):
-        return each(arms)
+        return sm.extend.each(arms)
 
 
 # --------------------------------------------------------------------------------- trying it

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from tests.helpers.claims import at_most
 
 ROOT = Path(__file__).parent.parent
 COLUMNS = [
@@ -87,6 +88,27 @@ def test_own_strategy_needs_a_third_of_the_pulls_of_the_next_best():
     assert list(pulls) == ["KLLUCB", "LUCB", "LUCB++"]
     assert 3 * pulls["KLLUCB"] < min(pulls["LUCB"], pulls["LUCB++"])
     assert float(found[0][2]) == 0.0  # at delta .05: no error in 40 runs
+
+
+@pytest.mark.slow
+def test_own_selector_decides_as_exact_does_and_reads_less():
+    printed = finished(start("own_selector.py", "--quick"))
+    table = re.findall(r"^(\w+) +(exact|asymptotic) +([\d.]+)% +(\d+)$", printed, re.M)
+    assert [row[0] for row in table] == ["Exact", "Abandoning", "Racing"], printed
+    exact, abandoning = ([float(v) for v in row[2:]] for row in table[:2])
+    assert exact == [100.0, 0.0] and abandoning[0] < 90.0 and abandoning[1] == 0.0, printed
+
+
+@pytest.mark.slow
+def test_own_control_reads_less_the_finer_it_is_and_agrees():
+    printed = finished(start("own_control.py", "--quick"))
+    rows = re.findall(r"^\S.*? +([\d.]+)% +(\d+) of ([\d,]+) +([\d.]+)$", printed, re.M)
+    assert len(rows) == 3, printed
+    shares, means = [float(row[0]) for row in rows], [float(row[3]) for row in rows]
+    assert shares[2] < 0.3 * shares[1] < 0.3 * shares[0], printed
+    for _, wrong, audited, _ in rows:
+        at_most(int(wrong), int(audited.replace(",", "")), 0.05)
+    assert max(means) - min(means) < 0.01, printed  # two sd of the posterior
 
 
 @pytest.mark.slow

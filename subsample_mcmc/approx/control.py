@@ -18,10 +18,28 @@ from subsample_mcmc.numerics.rows import CHUNK
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
 
+@jit(inner=True)
+def no_reach(trial, i, j, each, everything):
+    """Nothing is known of the residuals."""
+    return np.inf
+
+
 @jit(inner="always")
-def unknown(trial, i, j, everything):
+def no_estimate(trial, i, j, everything):
     """For control variates whose residuals' size is not known."""
     return np.inf
+
+
+@jit(inner=True)
+def no_distance(trial, arm):
+    """There is no reference to be far from."""
+    return 0.0
+
+
+@jit(inner=True)
+def always_trusted(trial, arm):
+    """It is as good everywhere."""
+    return True
 
 
 class ControlFunctions(NamedTuple):
@@ -31,10 +49,12 @@ class ControlFunctions(NamedTuple):
     residuals: Any  # (trial, arm, rows, out): l - h; places the arm itself
     # (trial, i, j, each, everything) -> bound of |residual_i - residual_j|, of one row or of the
     # sum over the rows that are raced, or over all of them.
-    reach: Any
-    distance: Any  # (trial, arm) -> squared distance from the reference, 1 on average at home
-    trusted: Any  # (trial, arm) -> bool: is h likely to be a help, so near the reference
-    estimate: Any = unknown  # (trial, i, j, everything) -> what a pilot says of the sum's reach
+    reach: Any = no_reach
+    # (trial, arm) -> squared distance from the reference, 1 on average at home
+    distance: Any = no_distance
+    # (trial, arm) -> bool: is h likely to be a help, so near the reference
+    trusted: Any = always_trusted
+    estimate: Any = no_estimate  # (trial, i, j, everything) -> what a pilot says of the sum's reach
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
     whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
 

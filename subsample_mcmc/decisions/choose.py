@@ -321,8 +321,9 @@ def explanation(population, selector, record) -> Exception:
             "datum, or return -inf where the arm is impossible."
         )
     if record.ended == OUT_OF_SPREAD:
+        declared = selector.dropping_rule or selector
         return SpreadError(
-            f"the {where}, outside the declared range {selector.rule!r} (itself, by its difference "
+            f"the {where}, outside the declared range {declared!r} (itself, by its difference "
             "to another arm, or farther from one read before than the range is wide), so the "
             "guarantee would be void. Declare a wider range, or use sm.Normal(), which needs none."
         )

@@ -21,14 +21,11 @@ from subsample_mcmc.approx.bins.predictor_bins import Near, make_near, predictor
 from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, predictor_cut, references
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
-    distance,
     interpolate,
     note,
     product,
-    reach,
     stands,
     subtractor,
-    trusted,
 )
 from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
@@ -244,4 +241,4 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
         note(own, trial, arm)
         return own.sums[arm]
 
-    return ControlFunctions(known_sum, residuals, reach, distance, trusted)
+    return ControlFunctions(known_sum, residuals)

@@ -7,14 +7,11 @@ import numpy as np
 from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, PredictorCut
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
-    distance,
     interpolate,
     note,
     product,
-    reach,
     stands,
     subtractor,
-    trusted,
 )
 from subsample_mcmc.approx.control import ControlFunctions
 from subsample_mcmc.approx.taylor.derivatives_predictors import reader_of
@@ -256,4 +253,4 @@ def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
         note(own, trial, arm)
         return own.sums[arm]
 
-    return ControlFunctions(known_sum, residuals, reach, distance, trusted)
+    return ControlFunctions(known_sum, residuals)

@@ -107,21 +107,3 @@ def copy_table(source, out):
     for b in range(np.uint64(out.shape[0])):
         for j in range(np.uint64(out.shape[1])):
             out[b, j] = source[b, j]
-
-
-@jit(inner=True)
-def reach(trial, i, j, each, everything):
-    """Nothing is known of the residuals."""
-    return np.inf
-
-
-@jit(inner=True)
-def distance(trial, arm):
-    """There is no reference to be far from."""
-    return 0.0
-
-
-@jit(inner=True)
-def trusted(trial, arm):
-    """The bins are as near as they ever were."""
-    return True
