@@ -2,9 +2,9 @@
 
     NUMBA_DISABLE_JIT=1 python tools/walk.py [metropolis | gibbs | draw] [--made]
 
-Prints each function when it is first called in one step (one decision, for draw), with its file,
-and how many files that are. --made: also what makes the step, a kernel's check, build and bind, or
-all of sm.draw.
+Prints each function when it is first called in some steps (decisions, for draw), with its file, and
+how many files that are: steps that the control variate decides, that are raced, and that retreat.
+--made: also what makes a step, a kernel's check, build and bind, or all of sm.draw.
 """
 
 import argparse
@@ -20,6 +20,8 @@ from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.target.layout import Run
 
 ROOT = Path(sm.__file__).parent
+STEPS = 40
+RACING = sm.Racing(batch=16)  # few rows are read at a time, where there are few
 
 
 def crossed(run) -> list[tuple[str, str]]:
@@ -52,7 +54,11 @@ def one_step(model, kernel, made: bool):
         run = Run.over(walker.ints, walker.floats, walker.words)
         kernel.build(model, False)(walker.chain, kernel.bind(model, run))
 
-    return make_and_step if made else lambda: step(walker.chain, walker.tools)
+    def steps():
+        for _ in range(STEPS):
+            step(walker.chain, walker.tools)
+
+    return make_and_step if made else steps
 
 
 def metropolis(made: bool):
@@ -62,7 +68,7 @@ def metropolis(made: bool):
     y = rng.random(300) < 1.0 / (1.0 + np.exp(-x @ [0.3, 0.7]))
     model = sm.models.glm.logistic(x, y)
     fit = sm.laplace(model, progress=False)
-    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit), selector=RACING)
     return one_step(model, kernel, made)
 
 
@@ -74,7 +80,7 @@ def gibbs(made: bool):
 
     y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
     model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
-    return one_step(model, sm.Gibbs("k"), made)
+    return one_step(model, sm.Gibbs("k", RACING), made)
 
 
 def draw(made: bool):
