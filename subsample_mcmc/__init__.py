@@ -16,9 +16,11 @@ Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
 Runs             sample, resume, load, audit, plan, Trace, cite
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, which compile to vector instructions
+Parts of yours   sm.extend: rules, selectors, control variates, strategies, kernels
 
 help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
-sm.models, sm.bandits and sm.pymc; the other modules are the package's own.
+sm.models, sm.bandits, sm.pymc and sm.extend (sm.kernels, sm.selectors and sm.rules have these names
+by room); the other modules are the package's own.
 """
 
 __version__ = "0.1.0"  # before all imports: modules take it from here

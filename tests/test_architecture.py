@@ -100,6 +100,8 @@ def modules_imported(path):
     for node in tree(path).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("subsample_mcmc"):
             for alias in node.names:
+                if alias.name == "__version__":
+                    continue
                 for dotted in (f"{node.module}.{alias.name}", node.module):
                     place = ROOT / dotted.replace(".", "/")
                     if place.with_suffix(".py").is_file():
@@ -136,6 +138,27 @@ def test_the_signs_of_contributing_point_to_what_is_there():
         assert made or any(list(top.glob(path.rstrip("/"))) for top in within), path
 
 
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"`([\w/]+\.py)`:((?:\s+(?:and )?`[\w.]+`,?)+)", ARCHITECTURE)
+PICTURED = re.findall(r"^  (\w+)(?:\[.*?\])? --> (\w+)", ARCHITECTURE, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("path", "names"), NAMED, ids=[f"{p}:{n.strip()}" for p, n in NAMED])
+def test_walks_go_where_functions_are(path, names):
+    text = (PACKAGE / path).read_text(encoding="utf-8")
+    for dotted in re.findall(r"[\w.]+", names.replace("and ", "")):
+        parts = dotted.split(".")
+        assert all(re.search(rf"\b(def|class) {part}\b", text) for part in parts), (path, dotted)
+
+
+def test_the_picture_shows_all_rooms_and_arrows_go_down():
+    rooms = [r for r in ROOMS if not file(r)]
+    assert {name for arrow in PICTURED for name in arrow} == set(rooms)
+    assert all(rooms.index(one) > rooms.index(other) for one, other in PICTURED)
+    for path in re.findall(r"`((?:[\w]+/)+[\w]*(?:\.py)?)`", ARCHITECTURE):
+        assert (PACKAGE / path).exists() or (ROOT / path).exists(), path
+
+
 def file(room):
     return (PACKAGE / f"{room}.py").is_file()
 
@@ -154,6 +177,47 @@ def test_only_jit_knows_numba_from_inside(path):
     assert not inside, f"{name(path)} reaches into numba: {inside}. Only three files may"
     plain = {"numba.njit", "numba.jit", "numba.vectorize", "numba.cfunc"} & called(path)
     assert not plain, f"{name(path)} compiles with {plain}: use subsample_mcmc.numerics.jit.jit"
+
+
+TYPES = {"Racing", "Exact", "Normal", "Betting", "Taylor", "Bins"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_nobody_asks_for_the_type_of_a_selector_a_rule_or_a_control_variate(path):
+    """They have methods for that, so that a user's own can answer."""
+    if room(path) in ("decisions", "approx"):
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+            asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+            assert not asked & TYPES, f"{name(path)}:{node.lineno} asks for {asked & TYPES}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_there_is_one_memo(path):
+    """What was compiled is kept by numerics/memo.py, which knows what may be forgotten."""
+    kept = re.findall(r"^_\w+(?:: .+)? = (?:\{\}|dict\(\)|OrderedDict\(\))", path.read_text(), re.M)
+    allowed = {"memo.py": 1, "parallel.py": 1}  # parallel: the one program of a worker
+    assert len(kept) <= allowed.get(path.name, 0), f"{name(path)}: {kept}"
+
+
+def test_classes_have_names_of_their_own():
+    places = {}
+    for path in MODULES:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name(path))
+    assert not {cls: where for cls, where in places.items() if len(where) > 1}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_examples_import_what_is_public(path):
+    for dotted in imported(path):
+        parts = dotted.split(".")
+        public = {"models", "bandits", "pymc", "extend", "kernels", "rules", "selectors"}
+        assert parts[0] != "subsample_mcmc" or len(parts) < 2 or parts[1] in public, (
+            f"{name(path)} imports {dotted}: take it from sm or sm.extend"
+        )
 
 
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name)

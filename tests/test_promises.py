@@ -219,7 +219,8 @@ def test_describe_shows_control_variates():
 
 # -------------------------------------------------------------------------------------- listings
 def test_listings_are_what_is_public():
-    assert dir(sm) == sorted([*sm.__all__, "__version__", "bandits", "models", "pymc"])
+    rooms = ["bandits", "extend", "kernels", "models", "pymc", "rules", "selectors"]
+    assert dir(sm) == sorted([*sm.__all__, "__version__", *rooms])
     for module in (
         sm.bandits,
         sm.models,
