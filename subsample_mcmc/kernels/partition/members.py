@@ -1,19 +1,101 @@
-"""Who is in which cluster: members of each one side by side, so that some can be drawn at random.
+"""Who is in which cluster: blocks of mentions that may share one, and the members of each.
 
-All clusters of a block live in one stretch of a pool, each with room to grow. A member leaves by
-swapping places with the last one; a full cluster moves to the end of the stretch with twice the
-room; when the stretch is full it is packed anew. Everything is linear in the number of mentions,
-and a move costs O(1), amortised.
+Mentions with the same candidate key are a block; no cluster reaches across two. A sweep over one
+block reads and writes its own mentions, labels and stretches of every array, so that blocks can be
+worked on side by side.
+
+The members of a cluster stand side by side, so that some can be drawn at random. All clusters of a
+block live in one stretch of a pool, each with room to grow. A member leaves by swapping places with
+the last one; a full cluster moves to the end of the stretch with twice the room; when the stretch
+is full it is packed anew. Everything is linear in the number of mentions, and a move costs O(1),
+amortised.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.partition.blocks import Blocks
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import draw
 
+
+class Blocks(NamedTuple):
+    """Mentions sorted by block; block b holds order[start[b]:start[b + 1]].
+
+    Its clusters have the labels start[b] .. start[b + 1] - 1, so that no two blocks share one.
+    """
+
+    order: np.ndarray
+    start: np.ndarray
+
+
+def keys_of(candidates: Any, model: Any) -> np.ndarray:
+    """One key per mention as integers; -1 where it is missing."""
+    import pandas
+
+    size = model.size
+    if candidates is None:
+        return np.zeros(size, dtype=np.int64)
+    if isinstance(candidates, str):
+        if candidates not in model.data._fields:
+            raise ValueError(
+                f"candidates={candidates!r} is no field of the data, which has "
+                f"{model.data._fields}: give one of them, an array of keys, or key(data, i)."
+            )
+        given: Any = getattr(model.data, candidates)
+    elif isinstance(candidates, Callable):  # type: ignore[arg-type]
+        given = [candidates(model.data, i) for i in range(size)]
+    else:
+        given = candidates
+    array = np.asarray(given) if not hasattr(given, "isna") else given
+    if np.ndim(array) != 1 or len(array) != size:
+        raise ValueError(
+            f"candidates have shape {np.shape(array)}: give one key for each of {size} mentions."
+        )
+    # Whatever pandas calls missing, the empty string, and negative numbers: no candidates.
+    keys = pandas.Series(array if hasattr(given, "isna") else list(given), dtype=object)
+    numbers = pandas.to_numeric(keys, errors="coerce")
+    strings = keys.map(lambda key: isinstance(key, str | bytes))
+    missing = keys.isna() | (numbers < 0) & ~strings | keys.isin(["", b""])
+    return pandas.factorize(keys.mask(missing), sort=False)[0].astype(np.int64)
+
+
+def blocks_of(keys: np.ndarray) -> Blocks:
+    """Mentions sorted by key; one without a key is a block of its own."""
+    keys = keys.copy()
+    alone = keys < 0
+    keys[alone] = keys.max(initial=-1) + 1 + np.arange(alone.sum())
+    order = np.argsort(keys, kind="stable").astype(np.int64)
+    found = keys[order]
+    first = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
+    return Blocks(order, np.concatenate([first, [len(keys)]]).astype(np.int64))
+
+
+def canonical(labels: np.ndarray, blocks: Blocks) -> bool:
+    """Do all labels lie in the range of their block."""
+    sizes = np.diff(blocks.start)
+    first = np.repeat(blocks.start[:-1], sizes)
+    found = labels[blocks.order] - first
+    return bool(np.all((found >= 0) & (found < np.repeat(sizes, sizes))))
+
+
+def relabel(labels: np.ndarray, blocks: Blocks) -> None:
+    """Give clusters the labels of their blocks, in place.
+
+    Labels are read inside each block: equal ones in two blocks are two clusters.
+    """
+    sizes = np.diff(blocks.start)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    sorted_labels = labels[blocks.order]
+    pairs = owner * np.int64(labels.max(initial=0) + 1) + sorted_labels
+    distinct, codes = np.unique(pairs, return_inverse=True)  # sorted by block, then label
+    block = distinct // np.int64(labels.max(initial=0) + 1)
+    first = np.searchsorted(block, np.arange(len(sizes)))
+    labels[blocks.order] = codes - first[owner] + blocks.start[:-1][owner]
+
+
+# ------------------------------------------------------------------------------ clusters of a block
 STRETCH = 6  # places in the pool per mention: packed, clusters fill at most 2.5, growing 2 more
 
 BLOCK = np.dtype(

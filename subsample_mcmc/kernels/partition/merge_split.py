@@ -1,15 +1,39 @@
-"""Whole clusters merged or split: moves that one mention at a time would take long to make."""
+"""Whole clusters merged or split: moves that one mention at a time would take long to make.
+
+The pair (i, j) of mentions is an auxiliary variable: a merge of their clusters is the reverse of
+the split that separates them with the same pair and the same order of the others (Dahl 2005). The
+ratio of Metropolis and Hastings holds the probabilities of the pair in both states, and of the
+sides that the split would take.
+"""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from math import ceil, exp, log
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.kernels.base import Leaf
-from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
-from subsample_mcmc.kernels.partition.merge_split_move import Moves, moves_over
+from subsample_mcmc.kernels.partition.cluster_race import uniform
+from subsample_mcmc.kernels.partition.cluster_sums import (
+    add_to_sums,
+    cluster_scores,
+    pair_score,
+    sum_anew,
+    take_from_sums,
+)
+from subsample_mcmc.kernels.partition.gibbs_partition import (
+    GibbsPartition,
+    SweepTools,
+    by_block,
+    one_sweep,
+    shuffle,
+)
+from subsample_mcmc.kernels.partition.members import empty_label, gather, join, leave
 from subsample_mcmc.kernels.partition.pair_scores import compiled_scores
-from subsample_mcmc.kernels.partition.sweep import SweepTools, one_sweep
+from subsample_mcmc.kernels.partition.pair_test import score_of_one, sum_of_pairs
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.rows import draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +123,193 @@ class MergeSplit(Leaf):
             np.zeros((len(tools.blocks.start) - 1, wide)), np.zeros(model.size, dtype=np.int64),
         )  # fmt: skip
         return tools._replace(extra=extra)
+
+
+# ------------------------------------------------------------------------------------- one proposal
+ANCHORS = 4  # members of each side whose scores decide on which one the next stands
+SPLITS = 0.25  # share of proposals: splits cost more, and clusters seldom want to be split
+STEEP = 30.0  # mean scores beyond which clusters are no likelier to be merged with
+
+
+class Moves(NamedTuple):
+    """What these moves need besides a contest."""
+
+    moves: float  # proposals per mention
+    weight: np.ndarray  # by token, all zero: sums over one part
+    column: np.ndarray  # (blocks, categories), all zero
+    parts: np.ndarray  # by block: members of the first part, then those of the second
+
+
+@jit(inner=True)
+def log_sigmoid(x):
+    """log(1 / (1 + exp(-x))) without overflow."""
+    return -log(1.0 + exp(-x)) if x > -30.0 else x
+
+
+@jit(inner=True)
+def attraction(contest, y, known, controlled):
+    """How likely a cluster is to be proposed for a merge, up to a factor."""
+    size = float(contest.members.size[y])
+    if not controlled:
+        return size
+    return exp(min(max(known / size, -STEEP), STEEP))
+
+
+@memoised
+def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
+    """The moves of MergeSplit in all blocks, see by_block."""
+    total, one = sum_of_pairs(fill, controlled, racing), score_of_one(fill)
+
+    @jit(inner=True)
+    def score(contest, data, b, i, j):
+        """What sides are chosen by."""
+        if controlled:
+            return pair_score(contest.sums, i, j)
+        contest.tally[b].pulls += 1
+        contest.tally[b].everything += 1
+        return one(contest, data, b, i, j)
+
+    @jit(inner=True)
+    def choose_sides(contest, data, extra, b, heat, i, j, known_sides):
+        """Let all members of two clusters, or of one, choose between i and j, in random order.
+
+        known_sides: they stand where they stand (a merge), and only the chance of it is asked.
+        Leaves i's part and then j's in extra.parts; returns the size of i's part, and the chance's
+        logarithm.
+        """
+        m, lo, noise = contest.members, contest.members.start[b], contest.noises[b : b + 1]
+        order, count = contest.scan, 0
+        for part in range(2 if known_sides else 1):
+            y = m.label[i] if part == 0 else m.label[j]
+            for c in range(m.first[y], m.first[y] + m.size[y]):
+                if m.pool[c] not in (i, j):
+                    order[lo + count] = m.pool[c]
+                    count += 1
+        shuffle(order, noise, lo, lo + count)
+        # i's part grows from the front of `parts`, j's from the back.
+        parts, front, back, chance = extra.parts, lo, lo + count + 1, 0.0
+        parts[front], parts[back] = i, j
+        for k in range(count):
+            who, lean = order[lo + k], 0.0
+            for a in range(lo, min(front, lo + ANCHORS - 1) + 1):
+                lean += score(contest, data, b, who, parts[a])
+            for a in range(max(back, lo + count + 1 - ANCHORS + 1), lo + count + 2):
+                lean -= score(contest, data, b, who, parts[a])
+            lean /= heat
+            if known_sides:
+                left = m.label[who] == m.label[i]
+            else:
+                left = log(uniform(noise)) < log_sigmoid(lean)
+            chance += log_sigmoid(lean if left else -lean)
+            if left:
+                front += 1
+                parts[front] = who
+            else:
+                back -= 1
+                parts[back] = who
+        return front + 1 - lo, chance
+
+    @jit(inner=True)
+    def others(contest, b, i, own):
+        """Sum of attractions of all clusters but i's; they stay in contest.arms[].score."""
+        m, lo, value = contest.members, contest.members.start[b], 0.0
+        if controlled:
+            cluster_scores(contest.sums, m, b, i, contest.known)
+        for k in range(lo, lo + m.now[b].clusters):
+            y = m.alive[k]
+            if y != own:
+                contest.arms[y].score = attraction(contest, y, contest.known[y], controlled)
+                value += contest.arms[y].score
+        return value
+
+    @jit(inner=True)
+    def move_to(contest, b, who, y):
+        """A mention changes its cluster."""
+        m, old = contest.members, contest.members.label[who]
+        leave(m, b, who)
+        join(m, b, who, y)
+        if controlled:
+            take_from_sums(contest.sums, who, old, m.size[old] == 0)
+            add_to_sums(contest.sums, who, y)
+
+    @jit(inner=True)
+    def propose_merge(contest, data, extra, b, heat, audit, i):
+        m, lo, noise = contest.members, contest.members.start[b], contest.noises[b : b + 1]
+        own, tally = m.label[i], contest.tally[b]
+        everything = others(contest, b, i, own)
+        rest, chosen = uniform(noise) * everything, -1
+        for k in range(lo, lo + m.now[b].clusters):
+            y = m.alive[k]
+            if y != own and (rest > 0.0 or chosen < 0):
+                chosen = y
+                rest -= contest.arms[y].score
+        j = m.pool[m.first[chosen] + draw(noise, m.size[chosen])]
+        both, parts = m.size[own] + m.size[chosen], extra.parts
+        chance = log(m.size[chosen] * everything / contest.arms[chosen].score) - log(both - 1.0)
+        chance += log(SPLITS / (1.0 - SPLITS))
+        bar = contest.numbers.new + heat * (log(uniform(noise)) - chance)
+        at = lo
+        for y in (own, chosen):
+            for c in range(m.first[y], m.first[y] + m.size[y]):
+                parts[at] = m.pool[c]
+                at += 1
+        # The chance that a split takes just these sides, at most 1, can only raise the bar.
+        count = m.size[own]
+        if total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit) <= 0:
+            return
+        count, chance = choose_sides(contest, data, extra, b, heat, i, j, True)
+        bar -= heat * chance
+        accepted = total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit)
+        if m.now[b].bad == 1 or accepted <= 0:
+            return
+        tally.accepted += 1
+        for k in range(lo + count, lo + both):
+            move_to(contest, b, extra.parts[k], own)
+
+    @jit(inner=True)
+    def propose_split(contest, data, extra, b, heat, audit, i):
+        m, lo, noise = contest.members, contest.members.start[b], contest.noises[b : b + 1]
+        own, tally = m.label[i], contest.tally[b]
+        both = m.size[own]
+        other = draw(noise, both - 1)
+        other += 1 if other >= m.place[i] else 0
+        j = m.pool[m.first[own] + other]
+        count, chance = choose_sides(contest, data, extra, b, heat, i, j, False)
+        back = float(both - count)
+        # How likely the merge of the two parts would be proposed.
+        everything, weight = others(contest, b, i, own), back
+        if controlled:
+            known = 0.0
+            for k in range(lo + count, lo + both):
+                known += pair_score(contest.sums, i, extra.parts[k])
+            weight = exp(min(max(known / back, -STEEP), STEEP))
+        chance = log(weight / (everything + weight) / back) + log(both - 1.0) - chance
+        chance += log((1.0 - SPLITS) / SPLITS)
+        bar = contest.numbers.new + heat * (chance - log(uniform(noise)))
+        accepted = total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit)
+        if m.now[b].bad == 1 or accepted > 0:
+            return
+        tally.accepted += 1
+        y = empty_label(m, b)
+        for k in range(lo + count, lo + both):
+            move_to(contest, b, extra.parts[k], y)
+
+    @jit(inner=True)
+    def move_block(contest, data, extra, b, heat, audit, shuffled):
+        m, noise = contest.members, contest.noises[b : b + 1]
+        lo, hi = m.start[b], m.start[b + 1]
+        if hi - lo < 2:
+            return
+        gather(m, b)
+        if controlled:
+            sum_anew(contest.sums, m, b)
+        for _ in range(int(ceil(extra.moves * (hi - lo)))):
+            i, split = m.order[lo + draw(noise, hi - lo)], uniform(noise) < SPLITS
+            if split and m.size[m.label[i]] > 1:
+                propose_split(contest, data, extra, b, heat, audit, i)
+            elif not split and m.now[b].clusters > 1:
+                propose_merge(contest, data, extra, b, heat, audit, i)
+            if m.now[b].bad == 1:
+                return
+
+    return by_block(move_block)

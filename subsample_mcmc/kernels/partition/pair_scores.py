@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.kernels.partition.blocks import Blocks
+from subsample_mcmc.kernels.partition.members import Blocks
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.exact_sums import MASK

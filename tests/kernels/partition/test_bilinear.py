@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.partition.blocks import blocks_of
+from subsample_mcmc.kernels.partition.bilinear import by_level
 from subsample_mcmc.kernels.partition.cluster_race import level_of
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
-from subsample_mcmc.kernels.partition.pair_sample import by_level
+from subsample_mcmc.kernels.partition.members import blocks_of
 from subsample_mcmc.kernels.partition.pair_scores import random_pairs
 from tests.helpers.claims import equal
 from tests.helpers.partitions import model_of, noise_of, score, swept

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.partition.blocks import blocks_of, canonical, relabel
 from subsample_mcmc.kernels.partition.cluster_sums import (
     add_to_sums,
     cluster_scores,
@@ -17,12 +16,15 @@ from subsample_mcmc.kernels.partition.cluster_sums import (
 )
 from subsample_mcmc.kernels.partition.members import (
     STRETCH,
+    blocks_of,
     bring_forward,
+    canonical,
     empty_label,
     gather,
     join,
     leave,
     make_members,
+    relabel,
 )
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.rows import WEYL, below, hashed

@@ -18,8 +18,7 @@ from scipy.special import expit
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.partition import gibbs_partition as partition
 from subsample_mcmc.kernels.partition import merge_split as mergesplit
-from subsample_mcmc.kernels.partition import merge_split_move as mergesplitmove
-from subsample_mcmc.kernels.partition.merge_split_move import SPLITS
+from subsample_mcmc.kernels.partition.merge_split import SPLITS
 from tests.helpers.claims import above, at_most
 from tests.helpers.laws import normalised, rows_equal
 from tests.helpers.partitions import (
@@ -131,7 +130,7 @@ MUTANTS = {
 @pytest.fixture
 def mutated(monkeypatch, tmp_path):
     """The moves with all mutants in them; `second`, of which they know nothing, tells which."""
-    source, path = Path(mergesplitmove.__file__).read_text(), tmp_path / "mutants.py"
+    source, path = Path(mergesplit.__file__).read_text(), tmp_path / "mutants.py"
     for number, (old, new) in MUTANTS.items():
         assert source.count(old) == 1, f"{old!r} is no longer there: write the mutant anew."
         without = f"(0.0 if contest.numbers.share == {number} else 1.0)"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.partition.sweep import shuffle
+from subsample_mcmc.kernels.partition.gibbs_partition import shuffle
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.helpers.claims import equal
 from tests.helpers.laws import ALARM, normalised, rows_equal, transitions

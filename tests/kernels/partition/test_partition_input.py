@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.partition.blocks import blocks_of, keys_of
+from subsample_mcmc.kernels.partition.members import blocks_of, keys_of
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs.chain import Program
 from tests.helpers.partitions import model_of, records, score, swept
