@@ -16,7 +16,7 @@ import pytest
 from scipy.special import expit
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.partition import gibbs_partition as partition
+from subsample_mcmc.decisions.rules import normal
 from subsample_mcmc.kernels.partition import merge_split as mergesplit
 from subsample_mcmc.kernels.partition.merge_split import SPLITS
 from tests.helpers.claims import above, at_most
@@ -225,7 +225,7 @@ def test_within_delta_of_exact(rng, control, heat):
 
 
 def test_a_boundary_that_is_too_low_is_found_out(rng, monkeypatch):
-    monkeypatch.setattr(partition, "union_boundaries", lambda *a, **k: np.full((41, 21), 0.02))
+    monkeypatch.setattr(normal, "union_boundaries", lambda *a, **k: np.full((41, 21), 0.02))
     told = told_by(rng, heat=3.0, scale=0.5)
     above(int(told["wrong"]), int(told["audited"]), DELTA)
 

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.decisions.rules import normal
 from subsample_mcmc.decisions.rules.normal import union_boundaries
-from subsample_mcmc.kernels.partition import gibbs_partition as partition
 from subsample_mcmc.kernels.partition.cluster_race import (
-    Numbers,
+    ContestNumbers,
     boundary,
     looks_before_all,
     next_target,
@@ -111,7 +111,7 @@ def test_the_papers_rule_runs_and_lets_equal_scores_pass_for_certainty(rng):
 
 def test_a_boundary_that_is_too_low_is_found_out(rng, monkeypatch):
     """The mutant's boundary is .5 standard errors."""
-    monkeypatch.setattr(partition, "union_boundaries", lambda *a, **k: np.full((41, 21), 0.5))
+    monkeypatch.setattr(normal, "union_boundaries", lambda *a, **k: np.full((41, 21), 0.5))
     data, labels = scores_of(rng, "smooth")
     told = told_by(data, labels, 1.0)
     above(int(told["wrong"]), int(told["audited"]), DELTA)
@@ -158,7 +158,7 @@ def bound_of(numbers, size, rivals):
 
 def numbers_with(share, growth=2.0, delta=DELTA, split=True):
     bounds = union_boundaries(delta, split=split)
-    return Numbers(3, share, growth, 1.0, 1.0, 0.0, bounds)
+    return ContestNumbers(3, share, growth, 1.0, 1.0, 0.0, bounds)
 
 
 @pytest.mark.plain
