@@ -8,7 +8,7 @@ A step changes its blocks in place, counts what it did in its tally, and reports
 code in chain.now, which Python turns into an exception.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from subsample_mcmc.kernels.decision import Decision
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.layout import TALLY, Column, Run
-from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.model import Model, must_be_model
 
 NOW = np.dtype(
     [
@@ -94,11 +94,9 @@ class Kernel:
         For a model: refused as in sm.sample, but for blocks that it does not move, which it tells.
         (A control variate reads the data, once for both.)
         """
-        from subsample_mcmc.kernels.descriptions import refuse, told  # which build on this module
-
         if model is not None:
-            refuse(self, model)
-        return told(self, model)
+            check_and_bind(self, model)
+        return description(self, model)
 
 
 class Leaf(Kernel):
@@ -244,8 +242,6 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
 
     part: it may, as others are to follow.
     """
-    from subsample_mcmc.kernels.descriptions import instead_of, moves  # which knows kernels
-
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel={kernel!r:.60}: it is no kernel; {instead_of(kernel, model)}.")
     moved: set[str] = set()
@@ -271,3 +267,59 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
             f"no kernel moves block {', '.join(map(repr, still))}: give kernel >> "
             f"{moves(model, still)}, say, or make it data or a constant."
         )
+
+
+# -------------------------------------------------------------------------- what is said of kernels
+def moves(model: Any, names: Iterable[str]) -> str:
+    """A plain kernel for each of some blocks, as users write them."""
+    return " >> ".join(
+        f"sm.{'Gibbs' if model.variables[name].block.discrete else 'Metropolis'}({name!r})"
+        for name in names
+    )
+
+
+def instead_of(given: Any, model: Model) -> str:
+    """What to write where something else was given as a kernel."""
+    values = tuple(given.values()) if isinstance(given, dict) else given
+    if isinstance(values, list | tuple) and values and all(isinstance(k, Kernel) for k in values):
+        combined = " >> ".join(k.text() for k in values)
+        return f"combine several with k1 >> k2, or sm.cycle(k1, k2): {combined}"
+    names = [given] if isinstance(given, str) and given in model.names else list(model.names)
+    if isinstance(given, type) and issubclass(given, Kernel):
+        kind = given.__name__
+        return f"{kind} is a class: make one for a block, sm.{kind}({names[0]!r})"
+    if isinstance(given, Model):
+        return f"write the model once and first: sm.sample(model, {moves(model, names)})"
+    if isinstance(given, Selector):
+        return f"a selector decides for one: sm.Gibbs('k', {given!r:.60})"
+    if callable(given):
+        return "declare what your function moves: @sm.kernel(writes='mu')"
+    return f"give one such as {moves(model, names)}"
+
+
+def check_and_bind(kernel: Kernel, model: Model) -> None:
+    """Refuse what sm.sample would refuse before it compiles, but for blocks that nothing moves."""
+    must_be_model(model, "kernel.describe(model)")
+    check(kernel, model, part=True)
+    words = np.zeros(len(columns_of(kernel)), dtype=np.int64)
+    kernel.bind(model, Run.over(model.ints.copy(), model.floats.copy(), words))
+
+
+def description(kernel: Kernel, model: Model | None = None) -> str:
+    """What Kernel.describe() returns, of a kernel that was checked before."""
+    lines = [kernel.text()]
+    for label, leaf in labelled(kernel):
+        facts = leaf.facts(model)
+        more = "; ".join(filter(None, (facts["promise"], facts["note"])))
+        parts = [
+            f"{facts['kind']} moves {', '.join(facts['writes']) or 'nothing'}",
+            facts["selector"] or "no decision",
+            facts["control"] and f"control: {facts['control']}",
+            f"guarantee: {facts['guarantee']}" + (f" ({more})" if more else ""),
+        ]
+        lines.append(f"  {label}: {'; '.join(filter(None, parts))}")
+    moved = {name for leaf in kernel.leaves() for name in leaf.writes}
+    if still := [name for name in (model.names if model else ()) if name not in moved]:
+        shown = ", ".join(map(repr, still))
+        lines.append(f"  nothing moves {shown}: sm.sample wants ... >> {moves(model, still)}")
+    return "\n".join(lines)

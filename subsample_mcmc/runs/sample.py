@@ -8,9 +8,8 @@ import numpy as np
 
 from subsample_mcmc import __version__
 from subsample_mcmc.errors import StoreError, helpful, warn
-from subsample_mcmc.kernels.base import Kernel, labelled, worst
+from subsample_mcmc.kernels.base import Kernel, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
-from subsample_mcmc.kernels.descriptions import told as text_of
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
@@ -277,5 +276,5 @@ def described(program: Program, plan: ChainPlan, chains: int) -> dict[str, Any]:
         "chains": chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
         "audit": plan.audit, "start": begin, "layout": program.layout.to_json(),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
-        "describe": text_of(kernel, model), "compiled": program.compiled,
+        "describe": description(kernel, model), "compiled": program.compiled,
     }  # fmt: skip
