@@ -22,7 +22,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed
 
 U11 = np.uint64(11)
-MOST = 38.0  # no Gumbel variable of 53 bits is larger: log(2^54) = 37.4
+LARGEST_GUMBEL = 38.0  # no Gumbel variable of 53 bits is larger: log(2^54) = 37.4
 LARGE = 1000  # members from which on the second look reads LARGE_SHARE of them, else SHARE
 SHARE, LARGE_SHARE = 0.1, 0.01
 
@@ -211,7 +211,7 @@ def enter_likely(contest, b, heat, i):
         place = k if k >= 0 else first
         known, size = contest.known[y], float(m.size[y])
         ahead = (floor - max(known + lowest * size, steep * known + above * size)) * cold
-        if ahead > MOST:
+        if ahead > LARGEST_GUMBEL:
             continue
         if ahead > 0.0 and surely_below(hashed(bits + np.uint64(place + 1) * WEYL), ahead):
             continue

@@ -3,7 +3,6 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from time import thread_time
 from typing import Any, ClassVar, NamedTuple
 
@@ -348,7 +347,7 @@ def shares_of(blocks: Blocks, tasks: int) -> np.ndarray:
     return np.unique(np.concatenate([[0], cuts, [len(work)]])).astype(np.int64)
 
 
-@cache
+@memoised
 def workers(cores: int, process: int) -> ThreadPoolExecutor:
     """Threads that all chains of a process share; they never wait for each other."""
     return ThreadPoolExecutor(cores, thread_name_prefix="partition")
