@@ -16,9 +16,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.decision import Decision
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.layout import TALLY, Column, Run
 from subsample_mcmc.target.model import Model, must_be_model
 
@@ -168,11 +166,6 @@ class OneBlock(Leaf):
     def text(self) -> str:
         return f"{type(self).__name__}({self.block!r})"
 
-    @property
-    def decision(self) -> Decision:
-        """Stay or go: the decision of kernels that propose."""
-        return Decision(self.selector, self.control)  # type: ignore[attr-defined]
-
     def take_selector(self) -> None:
         """Racing() where None was given; refuses what is no selector, and several blocks."""
         if not isinstance(self.block, str):
@@ -192,21 +185,6 @@ class OneBlock(Leaf):
         given = self.control  # type: ignore[attr-defined]
         if given is not None and not isinstance(given, Control):
             raise TypeError(f"control={given!r:.60}: give a control variate, sm.Taylor(fit).")
-
-    def continuous(self, model: Model) -> Variable:
-        """Its variable; refuses a discrete one."""
-        variable = model.variables[self.block]
-        if variable.block.discrete:
-            raise ValueError(f"{self.text()}: the block is discrete; use sm.Gibbs({self.block!r}).")
-        return variable
-
-    def one_or_each(self, name: str, given, free: int) -> None:
-        """Refuse numbers that are neither one nor one for each free coordinate."""
-        if np.ndim(given) and np.shape(given) != (free,):
-            raise ValueError(
-                f"{name} has shape {np.shape(given)}: block {self.block!r} has {free} free "
-                "coordinates."
-            )
 
 
 def labelled(kernel: Kernel) -> list[tuple[str, Leaf]]:

@@ -10,6 +10,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, EXACT, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY, OneBlock
+from subsample_mcmc.kernels.continuous import ends_of
 from subsample_mcmc.kernels.decision import (
     Decision,
     Judge,
@@ -17,7 +18,6 @@ from subsample_mcmc.kernels.decision import (
     count_end,
     fail,
 )
-from subsample_mcmc.kernels.metropolis import ends_of
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.random import gumbel

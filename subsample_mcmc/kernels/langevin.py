@@ -17,7 +17,15 @@ from subsample_mcmc.approx.control import Control, make_controls
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.base import BAD_PRIOR, OneBlock
+from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.kernels.continuous import (
+    BlockCoordinates,
+    ContinuousBlock,
+    coordinates,
+    in_use,
+    start_from_current,
+    stay_or_go,
+)
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
     Slope,
@@ -28,13 +36,6 @@ from subsample_mcmc.kernels.gradient import (
     make_slope,
     reference_of,
     slope_of,
-)
-from subsample_mcmc.kernels.metropolis import (
-    BlockCoordinates,
-    coordinates,
-    ends_of,
-    in_use,
-    two_arms,
 )
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
@@ -56,7 +57,7 @@ class LangevinTools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Langevin(OneBlock):
+class Langevin(ContinuousBlock):
     """Propose along a gradient, of a mini-batch (SGLD) or a surrogate; accept by a race.
 
     step: h of v = u + h/2 M g(u) + (h M)^1/2 z in free coordinates. "auto" starts from 1/N, or
@@ -206,14 +207,14 @@ class Langevin(OneBlock):
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, prior, go_there, inner)
-        settle = two_arms(self.decision.build(model), prior, self.surrogate)
+        settle = stay_or_go(self.decision.build(model), prior, self.surrogate)
         ratio = ratio_of(slope, self.backward == "fresh")
         return langevin_step(slope, ratio, prior, settle, inner)
 
     def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
-        block, to = variable.block, coordinates(variable)
+        to = coordinates(variable)
         free, given = len(to.u), self.precondition
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, self.decision.selector, 2)
@@ -229,8 +230,7 @@ class Langevin(OneBlock):
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
         push = Push(matrix, factors, float(self.decay), *room)
-        judge = self.decision.bind(model, run, block, model.size, ends_of(model, variable))
-        return LangevinTools(judge, to, tuning, slope, push)
+        return LangevinTools(self.judge(model, run), to, tuning, slope, push)
 
 
 def refuse(spec: Langevin) -> None:
@@ -372,10 +372,9 @@ def launcher(slope):
     def launch(chain, tools):
         trial, to = tools.judge.trial, tools.coordinates
         u, v, push = narrowed(tools)
-        now, tally, start = chain.now[0], tools.judge.tally[0], trial.target[0].start
+        now, tally = chain.now[0], tools.judge.tally[0]
         x, y = trial.candidates[0], trial.candidates[1]
-        for j in range(len(x)):
-            x[j] = y[j] = trial.floats[start + j]
+        start_from_current(trial)
         to_free(to.kind, to.low, to.high, x, u)
         here = to_block(to.kind, to.low, to.high, u, y)
         draw_batch(tools.slope, chain.rows)

@@ -5,58 +5,27 @@ current state is arm 0 with offset log u + log prior(x), the proposal is arm 1 w
 """
 
 from dataclasses import dataclass, replace
-from math import log
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
-from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
-from subsample_mcmc.kernels.decision import Judge, fail
+from subsample_mcmc.kernels.continuous import (
+    BlockCoordinates,
+    ContinuousBlock,
+    coordinates,
+    in_use,
+    start_from_current,
+    stay_or_go,
+)
+from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.constraints import inside, to_block, to_free
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
-
-
-class BlockCoordinates(NamedTuple):
-    """A block's constraint as numbers, and room for two points."""
-
-    kind: int
-    low: float
-    high: float
-    u: np.ndarray  # free coordinates of the current value
-    v: np.ndarray  # and of the proposal
-    place: int  # in the integers: the site that tells how long the block is; -1: none does
-    lengths: np.ndarray  # by its value
-
-
-def coordinates(variable) -> BlockCoordinates:
-    """The coordinates of one continuous block."""
-    given = variable.constraint
-    u, v = np.zeros((2, given.free_length(variable.block.length)))
-    return BlockCoordinates(
-        given.kind, given.low, given.high, u, v, variable.place, variable.lengths
-    )
-
-
-def ends_of(model, variable, count: int = 2) -> np.ndarray:
-    """Candidates of one continuous block, with what stands still where it is shorter."""
-    block = variable.block
-    return np.tile(model.floats[block.start : block.start + block.length], (count, 1))
-
-
-@jit(inner="always")
-def in_use(to, ints):
-    """(u, v, which): free coordinates that the block has now, and the model it belongs to."""
-    if to.place < 0:
-        return to.u, to.v, 0
-    which = ints[to.place]
-    return to.u[: to.lengths[which]], to.v[: to.lengths[which]], which
 
 
 class MetropolisTools(NamedTuple):
@@ -70,7 +39,7 @@ class MetropolisTools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Metropolis(OneBlock):
+class Metropolis(ContinuousBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
@@ -91,6 +60,8 @@ class Metropolis(OneBlock):
         >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
         [1.0, 2.0]
     """
+
+    sized: ClassVar[str] = "scale"
 
     block: str
     scale: Any = 0.1
@@ -136,11 +107,9 @@ class Metropolis(OneBlock):
                 yield self.proposal.log_density, (out, current)
 
     def check(self, model) -> None:
-        """Refuse discrete blocks and scales of the wrong length."""
-        variable = self.continuous(model)
-        free = variable.constraint.free_length(variable.block.length)
-        self.one_or_each("scale", self.scale, free)
-        self.decision.check(model, self.block)
+        """Refuse also a proposal of the user's own where the block varies in length."""
+        super().check(model)
+        variable = model.variables[self.block]
         if variable.place >= 0 and not self.proposal.free:
             raise ValueError(
                 f"Metropolis({self.block!r}): the block varies in length, and a proposal of your "
@@ -150,22 +119,22 @@ class Metropolis(OneBlock):
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
-        settle = two_arms(self.decision.build(model), model.compiled[2], self.surrogate)
+        settle = stay_or_go(self.decision.build(model), model.compiled[2], self.surrogate)
         return metropolis_step(settle, self.proposal.build(), not self.proposal.free, inner)
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
-        block, own = variable.block, coordinates(variable)
-        free = len(own.u)
+        block, to = variable.block, coordinates(variable)
+        free = len(to.u)
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
             run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
             (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
         )  # fmt: skip
-        judge = self.decision.bind(model, run, block, model.size, ends_of(model, variable))
+        judge = self.judge(model, run)
         current = read_only(run.floats[block.start : block.start + block.length])
-        return MetropolisTools(judge, own, tuning, self.proposal.numbers(variable), current)
+        return MetropolisTools(judge, to, tuning, self.proposal.numbers(variable), current)
 
 
 def metropolis_step(settle, propose, own_coordinates: bool, inner: Any):
@@ -175,12 +144,10 @@ def metropolis_step(settle, propose, own_coordinates: bool, inner: Any):
     def step(chain, tools):
         judge, to, tuning, now = tools.judge, tools.coordinates, tools.tuning, chain.now[0]
         trial, tally = judge.trial, judge.tally[0]
-        start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
+        x, y = trial.candidates[0], trial.candidates[1]
         u, v, which = in_use(to, trial.ints)
         tally.steps += 1
-        for j in range(len(x)):
-            x[j] = trial.floats[start + j]
-            y[j] = x[j]
+        start_from_current(trial)
         here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
         if own_coordinates:
             current = tools.current
@@ -197,69 +164,6 @@ def metropolis_step(settle, propose, own_coordinates: bool, inner: Any):
         learn(tuning, now, u, accepted)
 
     return step
-
-
-def two_arms(decide, prior, surrogate):
-    """settle(chain, judge, ratio) -> 1.0 if the proposal, candidate 1, was accepted, else 0.0.
-
-    ratio: log of everything but prior and likelihood; -inf rejects at once.
-    """
-
-    @jit(inner="always")
-    def priors(chain, judge, ratio):
-        """Offsets without the threshold; False if one is not a number."""
-        trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
-        offsets[0], offsets[1] = prior(trial.state), -np.inf
-        if ratio > -np.inf:
-            place(trial, 1)
-            offsets[1] = prior(trial.state) + ratio
-            place(trial, 0)
-        if ratio != ratio or ratio == np.inf:
-            fail(now, trial, BAD_PROPOSAL, 1, -1)
-            return False
-        if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
-            fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
-            return False
-        return True
-
-    @jit(inner="always")
-    def settle(chain, judge, ratio):
-        threshold = log(1.0 - chain.rng.random())
-        if not priors(chain, judge, ratio):
-            return 0.0
-        judge.offsets[0] += threshold
-        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
-
-    if surrogate is None:
-        return settle
-    surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
-
-    @jit(inner="always")
-    def settle_in_two(chain, judge, ratio):
-        """Delayed acceptance (Christen & Fox 2005): two reversible tests, two uniforms.
-
-        The first takes a deterministic stand-in for the log likelihood and reads no data; what
-        passes is decided on the rest.
-        """
-        trial, offsets = judge.trial, judge.offsets
-        threshold, second = log(1.0 - chain.rng.random()), log(1.0 - chain.rng.random())
-        if not priors(chain, judge, ratio):
-            return 0.0
-        if offsets[1] == -np.inf:  # outside: no place for a surrogate
-            return 0.0
-        gain = -surrogate(trial.state)
-        place(trial, 1)
-        gain += surrogate(trial.state)
-        place(trial, 0)
-        if not_a_sum(gain):
-            fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
-            return 0.0
-        if not threshold < offsets[1] - offsets[0] + gain:
-            return 0.0
-        offsets[0], offsets[1] = second, -gain
-        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
-
-    return settle_in_two
 
 
 def delayed(kernel, surrogate):

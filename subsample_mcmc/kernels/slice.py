@@ -12,15 +12,21 @@ made at the k-th test is as likely as its reverse at the k-th test; what is left
 
 from dataclasses import dataclass
 from math import log
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.base import BAD_PRIOR, OneBlock, worst
+from subsample_mcmc.kernels.base import BAD_PRIOR, worst
+from subsample_mcmc.kernels.continuous import (
+    BlockCoordinates,
+    ContinuousBlock,
+    coordinates,
+    in_use,
+    start_from_current,
+)
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.metropolis import BlockCoordinates, coordinates, ends_of, in_use
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
@@ -49,7 +55,7 @@ class SliceTools(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Slice(OneBlock):
+class Slice(ContinuousBlock):
     """Draw each free coordinate of a continuous block, in turn, uniformly from a random slice.
 
     Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
@@ -75,6 +81,8 @@ class Slice(OneBlock):
         >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
         [1.0, 2.0]
     """
+
+    sized: ClassVar[str] = "width"
 
     block: str
     width: Any = 1.0
@@ -110,28 +118,19 @@ class Slice(OneBlock):
             told["note"] = "frozen rows: the tests of one slice err together"
         return told
 
-    def check(self, model) -> None:
-        """Refuse discrete blocks and widths of the wrong length."""
-        variable = self.continuous(model)
-        free = variable.constraint.free_length(variable.block.length)
-        self.one_or_each("width", self.width, free)
-        self.decision.check(model, self.block)
-
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
         return slice_step(self.decision.build(model), model.compiled[2], inner)
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
-        variable = model.variables[self.block]
-        own = coordinates(variable)
-        free = len(own.u)
+        to = coordinates(model.variables[self.block])
+        free = len(to.u)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
-        ends = ends_of(model, variable)
-        judge = self.decision.bind(model, run, variable.block, model.size, ends)
+        judge = self.judge(model, run)
         return SliceTools(
-            judge, own, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
+            judge, to, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
             np.zeros(1), np.zeros(2, dtype=np.uint64),
         )  # fmt: skip
 
@@ -207,10 +206,9 @@ def slice_step(decide, prior, inner: Any):
     def step(chain, tools):
         judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
         trial, tally = judge.trial, judge.tally[0]
-        start, x, y = trial.target[0].start, trial.candidates[0], trial.candidates[1]
+        x, y = trial.candidates[0], trial.candidates[1]
         tally.steps += 1
-        for i in range(len(x)):
-            x[i] = y[i] = trial.floats[start + i]
+        start_from_current(trial)
         now_u, now_v, _ = in_use(to, trial.ints)
         to_free(to.kind, to.low, to.high, x, now_u)
         height = prior(trial.state) + to_block(to.kind, to.low, to.high, now_u, y)
