@@ -1,10 +1,10 @@
 """How a chain moves: kernels, what they propose, and how they are composed.
 
 A kernel builds rewards and offsets, asks a selector (decision.py), and writes the winner into the
-state. Start with base.py, what a kernel is, then decision.py, then metropolis.py as the plainest
-example; gibbs.py for discrete blocks, partition/ for clusters of records. What does not belong
-here: when an arm may be dropped (decisions/), what is known of a sum (approx/), loops over draws,
-threads and files (runs/).
+state. Start with base.py, what a kernel is, then decision.py, then continuous.py and metropolis.py
+as the plainest example; gibbs.py for discrete blocks, partition/ for clusters of records. What does
+not belong here: when an arm may be dropped (decisions/), what is known of a sum (approx/), loops
+over draws, threads and files (runs/).
 """
 
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when

@@ -1,4 +1,4 @@
-"""Kernels of kernels: in turn, one of several, several times, or only if.
+"""Compositions of kernels: in turn, one of several, several times, or where a predicate holds.
 
 Each leaves fixed what its parts leave fixed. A composition hands every part its own tools and the
 chain, so that warm-up, errors and random streams reach all of them.

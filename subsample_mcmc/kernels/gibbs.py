@@ -146,7 +146,7 @@ class Gibbs(OneBlock):
         return self.selector.reads_everything(self.rows(model))
 
     def asks(self, model) -> Decision:
-        """What each draw of a site is."""
+        """The decision that each draw of a site is."""
         variable = model.variables[self.block]
         touched = variable.touches is not None
         return Decision(self.selector, self.control, variable.support, touched)
@@ -304,7 +304,7 @@ FIXED, RANDOM, WEIGHTED = range(3)
 
 @jit(inner=True)
 def nothing_to_resize(params, scratch, rows):
-    """Every decision is about all data."""
+    """For decisions about all data, whose number stays."""
 
 
 def fill_offsets(prior, local_prior):

@@ -46,13 +46,13 @@ class Slope(NamedTuple):
     one: np.ndarray  # the gradient of one datum
     shaped: np.ndarray  # the same memory, in the block's shape
     bad: np.ndarray  # (1,) the datum to blame, or -1
-    anchor: np.ndarray  # a reference point in free coordinates (reference.py), if there is one
+    anchor: np.ndarray  # a reference point in free coordinates (reference_of), if there is one
     known: np.ndarray  # the gradient there, over all data
     spare: np.ndarray
 
 
 def make_slope(model, run, variable, batch: int, own: bool, controls: Any = ()) -> Slope:
-    """Arrays for one block; own: the gradient is the user's; controls: it is theirs."""
+    """Arrays for one block; own: the user gives the gradient; controls: their sums do."""
     block = variable.block
     free = variable.constraint.free_length(block.length)
     ends = np.tile(model.floats[block.start : block.start + block.length], (2, 1))

@@ -329,7 +329,7 @@ def narrowed(tools):
 
 @jit(inner="always")
 def reads(slope, u):
-    """What one gradient reads."""
+    """How many rewards, or gradients of single data, one gradient reads."""
     return slope.cost + slope.each * len(u)
 
 
@@ -421,7 +421,7 @@ def ratio_of(slope, fresh: bool):
 
 @jit(inner=True)
 def no_ratio(chain, tools):
-    """For plain SGLD, which looks at nothing but its own way."""
+    """The ratio of plain SGLD, which corrects nothing."""
     return 0.0
 
 

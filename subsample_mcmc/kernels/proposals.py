@@ -1,9 +1,9 @@
 """Where Metropolis proposes to go: random walk, preconditioned Crank-Nicolson, or the user's own.
 
-A proposal is two compiled functions' worth in one: propose(rng, tuning, numbers, now, which, u, v,
-x, y) writes where to go and returns log q(back) - log q(there). Those in free coordinates read u
-and write v; a user's own reads the block x and writes y. `which`: the model that a block of varying
-length belongs to, 0 for others.
+A proposal is one compiled function that draws and weighs: propose(rng, tuning, numbers, now, which,
+u, v, x, y) writes where to go and returns log q(back) - log q(there). Those in free coordinates
+read u and write v; a user's own reads the block x and writes y. `which`: the model that a block of
+varying length belongs to, 0 for others.
 """
 
 from dataclasses import dataclass

@@ -121,7 +121,7 @@ class PseudoPrior:
         gaussians(list(self.fit), None, variable)
 
     def numbers(self, model, choice: str) -> "Inactive":
-        """Arrays of one chain."""
+        """The Gaussians of one chain, in the coordinates where they are Gaussian."""
         variable = model.variables[self.block_of(model, choice)]
         means, factors = gaussians(list(self.fit), None, variable)
         kind, own = variable.constraint.kind, variable.constraint
@@ -155,7 +155,7 @@ def rate(kind: int, constraint, u: np.ndarray) -> np.ndarray:
 
 
 class Inactive(NamedTuple):
-    """The arrays of one chain."""
+    """The Gaussians of one chain, from which parameters of models not in use are drawn."""
 
     kind: int  # coordinates of the Gaussians
     low: float

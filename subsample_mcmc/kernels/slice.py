@@ -36,7 +36,7 @@ from subsample_mcmc.target.rewards import place
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
 SHARE = 2.0 / 3.0
-# Divides by WEYL modulo 2^64: how many rows a stream has given since it stood elsewhere.
+# The inverse of WEYL modulo 2^64: times how far a stream has moved, how many rows it has given.
 UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
 
 

@@ -226,7 +226,7 @@ def upper_lines(edges: np.ndarray, most: np.ndarray) -> np.ndarray:
 
 
 def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
-    """The table that is this combination of matrices."""
+    """The linear combination of some matrices: a fitted table."""
     return np.tensordot(np.asarray(coefficients, dtype=float), np.array(basis), axes=1)
 
 
@@ -246,7 +246,7 @@ def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generato
     return ints
 
 
-# -------------------------------------------------------------------------------- pieces of pairs
+# ------------------------------------------------------------------ checks of tokens and categories
 RANGE = 500  # ordered categories beyond which a table of all pairs is no longer sensible
 
 
@@ -353,7 +353,7 @@ class Sample:
 
 
 def columns_of(name: str, codes: Any, kind: Any) -> list[np.ndarray]:
-    """Matrices of which a table is to be a combination."""
+    """The matrices of which a fitted table is a linear combination, by kind of categories."""
     size = int(np.max(codes, initial=0)) + 1
     apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
     if isinstance(kind, str) and kind == "same":
@@ -387,7 +387,7 @@ def left_over(
     similarity: Any, data: Any, control: Any, blocks: Blocks, labels: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, Any]:  # fmt: skip
-    """What similarity - control is, by levels of the control's own mean over a cluster.
+    """Mean and variances of similarity - control, by level of control's mean over a cluster.
 
     Half of the clusters looked at are the mention's own, which decide and fit worst.
     """

@@ -74,7 +74,7 @@ class Contest(NamedTuple):
 
 @jit(inner="always")
 def uniform(stream):
-    """Strictly between 0 and 1."""
+    """The next uniform variable of a stream, strictly between 0 and 1."""
     stream[0] += WEYL
     return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
 
@@ -136,7 +136,7 @@ def surely_below(bits, x):
 
 @jit(inner="always")
 def prepare(contest, y):
-    """Nothing of this cluster has been read."""
+    """Begin with a cluster: no member is read, its score is what is known before and noise."""
     arm = contest.arms[y]
     arm.drawn, arm.total, arm.first, arm.second = 0, 0.0, 0.0, 0.0
     arm.score, arm.variance = contest.known[y] + arm.noise, 0.0
@@ -166,7 +166,7 @@ def enter_all(contest, b, heat, controlled, i):
 
 @jit(inner="always")
 def level_of(left, value):
-    """Which level a mean of known scores belongs to."""
+    """The level in which a mean of known scores falls, by left.edges."""
     at = 0
     for k in range(len(left.edges)):
         at += 1 if value >= left.edges[k] else 0
@@ -279,7 +279,7 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
 
     @jit(inner="always")
     def score_members(contest, data, b, i, y, lo, hi):
-        """contest.values: scores of members lo .. hi - 1; False if one is no number."""
+        """Write scores of members lo .. hi - 1 into contest.values; False if one is no number."""
         m, at = contest.members, contest.members.start[b]
         rows = m.pool[m.first[y] + lo : m.first[y] + hi]
         out = contest.values[at : at + hi - lo]
@@ -323,7 +323,7 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
 
 @jit(inner="always")
 def choose_known(contest, data, b, i, heat, audit):
-    """Where the control variate is the score: every sum is known, and no pair is read."""
+    """The draw where the control variate is the score: sums are known, and no pair is read."""
     m, tally = contest.members, contest.tally[b]
     if m.now[b].clusters == 0:
         count_decision(tally, 0)
@@ -366,7 +366,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
 
     @jit(inner="always")
     def race_on(contest, data, b, i, count):
-        """Look after look, until one cluster is left or all are read."""
+        """Read more of every cluster, look by look, until one is left or all are read."""
         m, arms, tally, numbers = contest.members, contest.arms, contest.tally[b], contest.numbers
         lo, largest, early, before = m.start[b], 0, 0, count
         for k in range(lo, lo + count):

@@ -28,7 +28,7 @@ class LeftOver(NamedTuple):
 
 
 class ClusterSums(NamedTuple):
-    """The pieces, and their sums over the clusters of today."""
+    """The pieces of a bilinear score, and their sums over the clusters as they are now."""
 
     constant: np.ndarray  # (1,)
     tokens: np.ndarray  # (mentions + 1,): where a mention's tokens start

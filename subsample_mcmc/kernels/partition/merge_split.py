@@ -162,7 +162,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
 
     @jit(inner=True)
     def score(contest, data, b, i, j):
-        """What sides are chosen by."""
+        """The score of a pair by which sides are chosen: the control variate's, if there is one."""
         if controlled:
             return pair_score(contest.sums, i, j)
         contest.tally[b].pulls += 1
@@ -224,7 +224,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
 
     @jit(inner=True)
     def move_to(contest, b, who, y):
-        """A mention changes its cluster."""
+        """Move a mention to another cluster, and the sums with it."""
         m, old = contest.members, contest.members.label[who]
         leave(m, b, who)
         join(m, b, who, y)
