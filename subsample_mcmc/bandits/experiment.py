@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc import __version__
 from subsample_mcmc.bandits.identification import Identification, identification
-from subsample_mcmc.bandits.identify import MOST
+from subsample_mcmc.bandits.identify import MOST_PULLS
 from subsample_mcmc.bandits.play import Player
 from subsample_mcmc.bandits.strategy import Strategy
 from subsample_mcmc.errors import StoreError
@@ -51,11 +51,13 @@ class Experiment:
         if not isinstance(selector, Strategy):
             raise TypeError(f"selector={selector!r}: give a strategy such as sm.LilUCB(scale=...).")
         arms = whole(arms, "arms", "the number of arms, at least 1")
-        most = MOST if max_pulls is None else whole(max_pulls, "max_pulls", "a number of pulls")
+        if max_pulls is None:
+            max_pulls = MOST_PULLS
+        max_pulls = whole(max_pulls, "max_pulls", "a number of pulls")
         entropy, key = root_of(seed)
         sequence = np.random.SeedSequence(entropy, spawn_key=key)
         self.digest = digest(selector)  # now: arrays that were given may change
-        self.player = Player(selector, arms, sequence, most)
+        self.player = Player(selector, arms, sequence, max_pulls)
         self.before, self.began = 0.0, time.monotonic()  # seconds before it was loaded
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import as_record
 from subsample_mcmc.target.population import prepared, whole
 
-MOST = 100_000_000  # pulls of a run, unless told: equal means would never be told apart
+MOST_PULLS = 100_000_000  # of a run, unless told: equal means would never be told apart
 PATIENT = 0.1  # seconds of compiled work between two looks at the keyboard
 SLOW = 2.0  # seconds after which a progress bar appears
 FIRST = 1024  # pulls before the first look
@@ -59,7 +59,7 @@ def identify(
     """
     arms = whole(arms, "arms", "the number of arms, at least 1")
     runs = whole(runs, "runs", "how often to play, at least 1")
-    most = MOST if max_pulls is None else whole(max_pulls, "max_pulls", "a number of pulls")
+    most = MOST_PULLS if max_pulls is None else whole(max_pulls, "max_pulls", "a number of pulls")
     if cores is not None:
         cores = whole(cores, "cores", "how many runs go on at a time, at least 1")
     if not callable(selector) and not isinstance(selector, Strategy):

@@ -18,7 +18,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
 
-MOST = 2**62  # pulls: int64 holds twice as many
+COUNTABLE_PULLS = 2**62  # int64 holds twice as many
 STOP, HELP = -1, -2  # what ask returns instead of an arm; HELP: Python must fill something in
 
 NOW = np.dtype(
@@ -128,7 +128,7 @@ def check_scale(scale, name: str = "scale") -> None:
 def settle_budget(spec) -> None:
     """Make the budget of a frozen spec an int; refuse what is no number of pulls."""
     budget = spec.budget
-    if not 1 <= budget <= MOST or int(budget) != budget:  # nan is neither
+    if not 1 <= budget <= COUNTABLE_PULLS or int(budget) != budget:  # nan is neither
         raise ValueError(f"budget={budget!r}: give the number of pulls, 1 or more (up to 2^62).")
     object.__setattr__(spec, "budget", int(budget))
 

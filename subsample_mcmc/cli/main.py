@@ -21,7 +21,6 @@ from subsample_mcmc.cli import papers, stored
 # ------------------------------------------------------------- examples and benchmarks as scripts
 PACKAGE = Path(__file__).resolve().parents[1]
 EXTRAS = {"matplotlib": "plots", "sklearn": "learn", "joblib": "parallel"}
-INTERRUPTED = 130
 
 # A benchmark limits the threads of numpy before anything imports it, so nothing of the package may
 # be imported here. Another package's `tests` is not ours: the name is taken before it is looked up.
@@ -103,7 +102,7 @@ def launch(arguments: list[str]) -> int:
                     process.kill()
                 interrupted = True
     if interrupted:
-        return INTERRUPTED
+        return stored.INTERRUPTED
     return 128 - code if code < 0 else code
 
 
@@ -143,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else FAILED
     except KeyboardInterrupt:
         complain("stopped by Ctrl-C")
-        return INTERRUPTED
+        return stored.INTERRUPTED
     except BrokenPipeError:  # whoever read us, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

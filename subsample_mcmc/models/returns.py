@@ -189,13 +189,13 @@ class Standardised(NamedTuple):
 
 def standardised(returns) -> Standardised:
     """(values, mean, sd): returns less their mean, over their population standard deviation."""
-    values = checked(returns)
+    values = checked_returns(returns)
     mean, sd = float(values.mean()), float(values.std())
     return Standardised(read_only((values - mean) / sd), mean, sd)
 
 
 # ------------------------------------------------------------------------------------- checking
-def checked(returns: Any) -> np.ndarray:
+def checked_returns(returns: Any) -> np.ndarray:
     """Returns as an array of their own, or an error that says what is wrong with them."""
     values = np.asarray(as_array(returns, "returns"))
     if values.ndim != 1 or len(values) < 2:

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from subsample_mcmc.target.constraints import SIMPLEX, Constraint, interval, positive, real, simplex
 
-MOST = 10_000  # values of a discrete variable
+MOST_VALUES = 10_000  # values of a discrete variable
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def support_of(model, rv) -> tuple[int, int]:
             f"Bound it, as in pm.Truncated({rv.name!r}, ...) written as a pm.Categorical of its "
             "probabilities, marginalise it, or write the model as sm.Model(...)."
         )
-    if support > MOST:
-        raise ValueError(f"from_pymc: {rv.name} has {support} values: at most {MOST}.")
+    if support > MOST_VALUES:
+        raise ValueError(f"from_pymc: {rv.name} has {support} values: at most {MOST_VALUES}.")
     return support, shift
 
 

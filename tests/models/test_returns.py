@@ -9,7 +9,7 @@ import pytest
 
 from subsample_mcmc.models.arch import ARCH
 from subsample_mcmc.models.returns import (
-    checked,
+    checked_returns,
     log_returns,
     read_bars,
     standardised,
@@ -150,7 +150,7 @@ def test_standardised(rng):
     assert (mean, sd) == (x.mean(), x.std())
     assert values.mean() == pytest.approx(0.0, abs=1e-14) and values.std() == pytest.approx(1.0)
     np.testing.assert_allclose(values * sd + mean, x)
-    np.testing.assert_array_equal(checked(pd.Series(x)), x)
+    np.testing.assert_array_equal(checked_returns(pd.Series(x)), x)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,12 @@ import numpy as np
 
 from subsample_mcmc.bandits.selectors.bayesgap_belief import BayesGapParams, BayesGapScratch
 from subsample_mcmc.bandits.selectors.bayesgap_loop import gap_choice
-from subsample_mcmc.bandits.strategies.bayesgap import BAYES_GAP, HARD, BayesGapNumbers, gap_numbers
+from subsample_mcmc.bandits.strategies.bayesgap import (
+    BAYES_GAP,
+    HARD,
+    BayesGapNumbers,
+    bayes_gap_numbers,
+)
 from subsample_mcmc.bandits.strategies.gaussian import Belief, belief
 from subsample_mcmc.bandits.strategy import Steps, Strategy, settle_budget
 from subsample_mcmc.decisions.selector import Selector
@@ -98,7 +103,7 @@ class BayesGap(Selector, Strategy):
         """The prior's root, and the paper's kappa."""
         if self.noise is None:
             raise ValueError("BayesGap(noise=None): identify needs the variance of one reward.")
-        return gap_numbers(self, arms, self.noise)
+        return bayes_gap_numbers(self, arms, self.noise)
 
     def fresh(self, arms: int, params: Any) -> Belief:
         """The prior."""
@@ -121,7 +126,7 @@ class BayesGap(Selector, Strategy):
         cost = size if self.batch is None or self.batch >= size else 2 * self.batch
         if self.budget < cost:
             raise ValueError(f"budget={self.budget}: one pull reads {cost} rewards, give more.")
-        gap = gap_numbers(self, shape.arms, 1.0, HARD)
+        gap = bayes_gap_numbers(self, shape.arms, 1.0, HARD)
         return BayesGapParams(size, 0 if cost == size else self.batch or 0, gap)
 
     def scratch(self, shape: Shape) -> BayesGapScratch:

@@ -38,8 +38,8 @@ from subsample_mcmc.bandits.selectors.halving_stage import (
     columns_of,
 )
 from subsample_mcmc.bandits.strategies.halving import (
-    ALLOCATIONS,
     HALVING,
+    HALVING_ALLOCATIONS,
     HalvingNumbers,
     HalvingState,
     halving_numbers,
@@ -90,9 +90,10 @@ class SequentialHalving(Selector, Strategy):
             raise ValueError(f"budget={self.budget!r}: give {meaning}.")
         object.__setattr__(self, "budget", whole(self.budget, "budget", meaning))
         check_delta(self.delta)
-        if self.allocation not in ALLOCATIONS:
+        if self.allocation not in HALVING_ALLOCATIONS:
             raise ValueError(
-                f"allocation={self.allocation!r}: it must be one of {', '.join(ALLOCATIONS)}."
+                f"allocation={self.allocation!r}: it must be one of "
+                f"{', '.join(HALVING_ALLOCATIONS)}."
             )
         if (self.variances is not None) != (self.allocation == "known-variance"):
             raise ValueError(
@@ -137,7 +138,7 @@ class SequentialHalving(Selector, Strategy):
             raise ValueError(
                 f"variances={self.variances!r:.60}: give a finite number, 0 or more, for each arm."
             )
-        risk, allocation = log(1.0 / self.delta), ALLOCATIONS[self.allocation]
+        risk, allocation = log(1.0 / self.delta), HALVING_ALLOCATIONS[self.allocation]
         least = (NEVER, 1, floor(4.0 * risk + 1.0) + 1)[allocation]
         # No more than there is: an int64 holds it, whatever was given.
         budget = min(self.budget, shape.arms * shape.sizes[0])

@@ -9,7 +9,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, Rows
 
 LOOKS = 16  # batches that an arm may read in a stage: what a variance is estimated from
-LEAST = 8  # rows of a batch
+LEAST_BATCH = 8  # rows of a batch
 DOUBLING = 32  # batches of one size; the next as many have twice the rows
 NEVER = 1 << 62  # more batches than any arm has
 HUGE = 1e300  # the worth of a batch where nothing is known
@@ -83,7 +83,7 @@ def plan_of(params, alive):
     many rows it reads, and the first fit into a budget of one row for each arm.
     """
     share = params.budget // stages_of(alive) // alive
-    batch = min(max(share // LOOKS, min(LEAST, share), 1), CHUNK)
+    batch = min(max(share // LOOKS, min(LEAST_BATCH, share), 1), CHUNK)
     before, size, count = 0, batch, 0
     while before + DOUBLING * size < params.size:
         before += DOUBLING * size

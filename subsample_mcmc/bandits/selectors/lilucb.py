@@ -179,7 +179,7 @@ class LilUCB(Selector, Strategy):
 
 
 @jit(inner=True)
-def bound(params, scale, own):
+def upper_bound(params, scale, own):
     """Upper confidence bound of the mean reward plus offset of one arm."""
     mean = own.total / own.pulls + own.offset
     if own.pulls >= params.size or mean == -np.inf:
@@ -247,7 +247,7 @@ def lil_choice(sources: Sources) -> Any:
             pulls += first
         scale = params.scale if params.scale >= 0.0 else deviation(scratch, alive)
         for k in range(alive):
-            arms[heap[k]].index = bound(params, scale, arms[heap[k]])
+            arms[heap[k]].index = upper_bound(params, scale, arms[heap[k]])
         for place in range(alive // 2 - 1, -1, -1):
             sink(arms, heap, place, alive)
         while True:
@@ -271,7 +271,7 @@ def lil_choice(sources: Sources) -> Any:
             dominates = own.pulls >= 1.0 + params.patience * (pulls - own.pulls)
             if m == 1 and dominates and own.total > -np.inf:
                 break
-            own.index = bound(params, scale, own)
+            own.index = upper_bound(params, scale, own)
             sink(arms, heap, 0, alive)
         unread = 0
         for k in range(alive):

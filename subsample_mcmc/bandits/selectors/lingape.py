@@ -18,7 +18,7 @@ import numpy as np
 
 from subsample_mcmc.bandits.strategies.linear import (
     LINEAR,
-    RULES,
+    LINGAPE_RULES,
     LinearNumbers,
     LinearState,
     add_design,
@@ -114,8 +114,8 @@ class LinGapE(Selector, Strategy):
     def __post_init__(self):
         check_delta(self.delta)
         check_noise(self.noise)
-        if self.rule not in RULES:
-            raise ValueError(f"rule={self.rule!r}: it must be one of {', '.join(RULES)}.")
+        if self.rule not in LINGAPE_RULES:
+            raise ValueError(f"rule={self.rule!r}: it must be one of {', '.join(LINGAPE_RULES)}.")
         for name in ("norm", "ridge"):
             if not 0.0 < getattr(self, name) < np.inf:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give a finite number above 0.")

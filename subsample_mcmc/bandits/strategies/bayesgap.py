@@ -17,7 +17,7 @@ from subsample_mcmc.bandits.strategy import BUDGET, Steps, stop
 from subsample_mcmc.numerics.jit import jit
 
 HARD = 3.0  # standard deviations of the bounds by which the hardness is estimated
-TIE = 1e-10  # of the widest bound: what differs by less differs by rounding
+REGRET_TIE = 1e-10  # of the widest bound: what differs by less differs by rounding
 PRIME = 2**31 - 1  # squares of what is below do not overflow, which plain Python would warn of
 
 
@@ -100,7 +100,7 @@ def judge(params, state, salt):
     uppers, leader, rival, least = state.score, -1, -1, np.inf
     for k in range(arms):
         widest = max(widest, beta * state.sd[k])
-    near = TIE * widest
+    near = REGRET_TIE * widest
     for k in range(arms):
         regret = (second if k == place else best) - (uppers[k] - 2.0 * beta * state.sd[k])
         equal = leader >= 0 and abs(regret - least) <= near
@@ -127,7 +127,7 @@ def choose_arm(params, state, salt):
 
 
 @jit(inner=True)
-def gap_ask(params, state, rng):
+def bayes_gap_ask(params, state, rng):
     now = state.now[0]
     over = now.total == params.budget
     if over and params.last == 0:
@@ -140,20 +140,20 @@ def gap_ask(params, state, rng):
 
 
 @jit(inner=True)
-def gap_tell(params, state, arm, reward):
+def bayes_gap_tell(params, state, arm, reward):
     learn(state, arm, reward, params.prior.noise[arm])
 
 
 @jit(inner=True)
-def gap_answer(params, state):
+def bayes_gap_answer(params, state):
     """The arm whose regret was bounded best at any time."""
     return state.now[0].second
 
 
-BAYES_GAP = Steps(gap_ask, gap_tell, gap_answer)
+BAYES_GAP = Steps(bayes_gap_ask, bayes_gap_tell, bayes_gap_answer)
 
 
-def gap_numbers(spec, arms: int, noise, beta: float = 0.0) -> BayesGapNumbers:
+def bayes_gap_numbers(spec, arms: int, noise, beta: float = 0.0) -> BayesGapNumbers:
     """Numbers of an sm.BayesGap: the prior's root, and the paper's kappa / eta^2."""
     covariance = spec.prior_scale**2 * np.asarray(spec.covariance, dtype=float)
     prior = prior_of(covariance, noise, spec.mean, arms)

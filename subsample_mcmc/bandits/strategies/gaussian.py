@@ -16,9 +16,9 @@ import numpy as np
 from subsample_mcmc.bandits.strategy import begin, note
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
-SMALL = 1e-12  # eigenvalues below this share of the largest are rounding
+SMALL_EIGENVALUE = 1e-12  # eigenvalues below this share of the largest are rounding
 SAME = 1e-14  # a smaller relative change leaves a variance as it is: equal arms stay equal
-LEAST = 1e-8  # share of an arm's precision that must be left when some of it is taken back
+LEAST_PRECISION = 1e-8  # share of an arm's that must be left when some of it is taken back
 
 
 class Prior(NamedTuple):
@@ -70,7 +70,7 @@ def prior_of(covariance, noise, mean, arms: int) -> Prior:
             f"covariance has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}: none may be "
             "negative, and one must be positive."
         )
-    keep = values > SMALL * values[-1]
+    keep = values > SMALL_EIGENVALUE * values[-1]
     root = vectors[:, keep] * np.sqrt(values[keep])
     variance = for_each_arm(noise, arms)
     if variance is None or not np.all(variance > 0.0):
@@ -122,7 +122,7 @@ def weigh(state, arm, precision, surprise):
         pulled[j] = root[arm, j]
     own = along(pulled, pulled)
     grow = 1.0 + own * precision
-    if own <= 0.0 or grow < LEAST:
+    if own <= 0.0 or grow < LEAST_PRECISION:
         return own <= 0.0  # known already, or nothing would be
     step, shrink = surprise / grow, precision / (grow * (1.0 + sqrt(1.0 / grow)))
     for k in range(len(centre)):

@@ -31,7 +31,7 @@ from subsample_mcmc.bandits.strategy import (
 )
 from subsample_mcmc.numerics.jit import jit
 
-ALLOCATIONS = {"equal": 0, "known-variance": 1, "adaptive-variance": 2}
+HALVING_ALLOCATIONS = {"equal": 0, "known-variance": 1, "adaptive-variance": 2}
 
 
 class HalvingNumbers(NamedTuple):
@@ -72,7 +72,7 @@ def halving_numbers(budget, arms, allocation, variances, delta) -> HalvingNumber
             "pulled cannot be compared. sm.BayesGap serves smaller budgets, if arms are correlated."
         )
     return HalvingNumbers(
-        budget, max(ceil(log2(arms)), 1), ALLOCATIONS[allocation],
+        budget, max(ceil(log2(arms)), 1), HALVING_ALLOCATIONS[allocation],
         floor(-4.0 * log(delta) + 1.0) + 1, -log(delta), known,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.strategy import (
+    COUNTABLE_PULLS,
     OWN_RULE,
     Steps,
     Strategy,
@@ -19,8 +20,6 @@ from subsample_mcmc.bandits.strategy import (
     stop,
 )
 from subsample_mcmc.numerics.jit import jit
-
-MOST = 2.0**62  # pulls
 
 
 class ExponentialGapNumbers(NamedTuple):
@@ -111,7 +110,7 @@ def open_phase(params, state):
 
 
 @jit(inner=True)
-def gap_ask(params, state, rng):
+def phased_ask(params, state, rng):
     now = state.now[0]
     if now.total == 0:
         shuffle(state.order, rng)
@@ -148,7 +147,7 @@ def gap_ask(params, state, rng):
 
 
 @jit(inner=True)
-def gap_tell(params, state, arm, reward):
+def phased_tell(params, state, arm, reward):
     now = state.now[0]
     note(state, arm, reward)
     own, among = (state.stage, now.second) if now.first == 1 else (state.phase, now.left)
@@ -156,25 +155,25 @@ def gap_tell(params, state, arm, reward):
 
 
 @jit(inner=True)
-def gap_answer(params, state):
+def phased_answer(params, state):
     """Before the end the highest mean of those that are in, of several the most pulled."""
     if state.now[0].ended == OWN_RULE:
         return state.inner[0] if params.median else state.order[0]
     return highest_inside(state, state.order)
 
 
-GAP = Steps(gap_ask, gap_tell, gap_answer)
+PHASED = Steps(phased_ask, phased_tell, phased_answer)
 
 
 # ---------------------------------------------------------------------------------- strategies
 def countable(strategy, arms, pulls):
     """So many pulls, if an integer holds them."""
-    if pulls < MOST:
+    if pulls < COUNTABLE_PULLS:
         return pulls
     raise ValueError(
         f"{strategy} asks for {pulls:.2g} pulls of {arms} arms to begin with, and no more than "
-        f"{MOST:.2g} can be counted. Give a larger epsilon, or a scale that fits the rewards; "
-        "LUCB(epsilon=...) stops as soon as rewards allow it."
+        f"{COUNTABLE_PULLS:.2g} can be counted. Give a larger epsilon, or a scale that fits the "
+        "rewards; LUCB(epsilon=...) stops as soon as rewards allow it."
     )
 
 
@@ -210,7 +209,7 @@ class MedianElimination(Strategy):
 
     def steps(self) -> Steps:
         """Stages."""
-        return GAP
+        return PHASED
 
     def numbers(self, arms: int) -> ExponentialGapNumbers:
         """As given."""
@@ -250,7 +249,7 @@ class ExponentialGap(Strategy):
 
     def steps(self) -> Steps:
         """Phases, each with a median elimination."""
-        return GAP
+        return PHASED
 
     def numbers(self, arms: int) -> ExponentialGapNumbers:
         """As given. Phases after the first are longer, and begin after so many pulls as it has."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from subsample_mcmc.bandits.strategies.bayesgap import gap_tell
+from subsample_mcmc.bandits.strategies.bayesgap import bayes_gap_tell
 from subsample_mcmc.bandits.strategies.budget import best_two
 from subsample_mcmc.bandits.strategies.gaussian import (
     Belief,
@@ -106,7 +106,7 @@ def rule_answer(params, state):
     return favourite(state.centre, state.pulls)
 
 
-RULES = Steps(rule_ask, gap_tell, rule_answer)
+BY_POSTERIOR = Steps(rule_ask, bayes_gap_tell, rule_answer)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,7 +128,7 @@ class ByPosterior(Strategy):
 
     def steps(self) -> Steps:
         """One pull at a time, O(K d)."""
-        return RULES
+        return BY_POSTERIOR
 
     def numbers(self, arms: int) -> RuleNumbers:
         """The prior's root, and quantiles."""

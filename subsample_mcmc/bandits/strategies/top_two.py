@@ -33,7 +33,7 @@ from subsample_mcmc.bandits.strategy import (
 )
 from subsample_mcmc.numerics.jit import jit
 
-RULES = {"EB-TCI": 0, "T3C": 1, "TTTS": 2}
+TOP_TWO_RULES = {"EB-TCI": 0, "T3C": 1, "TTTS": 2}
 TRIES = 1000  # of Thompson draws for a challenger, before the closest rival is taken
 
 
@@ -144,8 +144,8 @@ class TopTwo(Strategy):
     def __post_init__(self):
         check_delta(self.delta)
         check_scale(self.scale)
-        if self.rule not in RULES:
-            raise ValueError(f"rule={self.rule!r}: it must be one of {', '.join(RULES)}.")
+        if self.rule not in TOP_TWO_RULES:
+            raise ValueError(f"rule={self.rule!r}: it must be one of {', '.join(TOP_TWO_RULES)}.")
         if not 0.0 < self.beta < 1.0:
             raise ValueError(f"beta={self.beta!r}: give the share of the leader's pulls, 0 .. 1.")
         check_threshold(self.threshold)
@@ -162,7 +162,9 @@ class TopTwo(Strategy):
     def numbers(self, arms: int) -> TopTwoNumbers:
         """As given."""
         base = base_of(self, arms)
-        return TopTwoNumbers(log(self.delta), self.scale**2, base, RULES[self.rule], self.beta)
+        return TopTwoNumbers(
+            log(self.delta), self.scale**2, base, TOP_TWO_RULES[self.rule], self.beta
+        )
 
     def fresh(self, arms: int, params: Any) -> Each:
         """Nothing pulled."""

@@ -9,7 +9,7 @@ import pandas as pd
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.models.arch import forecasts
 from subsample_mcmc.models.arch import volatility as v
-from subsample_mcmc.models.returns import checked
+from subsample_mcmc.models.returns import checked_returns
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import read_only, whole
@@ -53,7 +53,7 @@ class ARCH(Model):
         nu_prior=(1.0, 1.0), alpha_prior=(1.0, 1.0),
     ):  # fmt: skip
         self.orders = orders_of(orders)
-        self.returns = read_only(enough(checked(returns), self.orders[-1]))
+        self.returns = read_only(enough(checked_returns(returns), self.orders[-1]))
         most, count = self.orders[-1], len(self.orders)
         size = len(self.returns) - most
         if log_prior is None:

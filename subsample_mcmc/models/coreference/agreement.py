@@ -61,8 +61,8 @@ def contingency(labels, truth, block=None) -> tuple[Cells, np.ndarray, np.ndarra
     """The cells, and the sizes of clusters and of persons, among mentions whose truth is known."""
     if truth is None:
         raise ValueError("truth is None: these mentions have no labels, so there is no F1.")
-    labels, truth = column(labels, "labels"), column(truth, "truth")
-    block = np.zeros(len(labels), dtype=np.int64) if block is None else column(block, "block")
+    labels, truth = integers(labels, "labels"), integers(truth, "truth")
+    block = np.zeros(len(labels), dtype=np.int64) if block is None else integers(block, "block")
     if not len(labels) == len(truth) == len(block):
         raise ValueError(
             f"{len(labels)} labels, {len(truth)} of truth, {len(block)} blocks: give one of each "
@@ -89,7 +89,7 @@ def joint(block: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return codes(codes(block) * (label.max(initial=0) + 1) + label)
 
 
-def column(values, name: str) -> np.ndarray:
+def integers(values, name: str) -> np.ndarray:
     """One integer per mention."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -47,7 +47,7 @@ class Mentions:
     """
 
     def __init__(self, frame: pd.DataFrame, initials: bool = True):
-        frame = checked(frame)
+        frame = checked_table(frame)
         self.frame, self.initials = frame, bool(initials)
         self.block, self.blocks = codes_of(frame["block"])
         self.truth = truth_of(frame, self.block)
@@ -229,7 +229,7 @@ def column_of(lists: list, sums: bool = False) -> TextColumn:
 
 
 # ------------------------------------------------------------------------------------- checking
-def checked(frame: Any) -> pd.DataFrame:
+def checked_table(frame: Any) -> pd.DataFrame:
     """A copy of the table with all columns, None where text is missing."""
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"frame is a {type(frame).__name__}: give a data frame, as of co.read.")

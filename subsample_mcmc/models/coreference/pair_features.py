@@ -100,7 +100,7 @@ def similarity(data, i, j):
 
 
 @jit(flags=FLAGS)
-def fill(data, left, right, out):
+def fill_features(data, left, right, out):
     """Features of many pairs, one row each."""
     for n in range(np.uint64(len(left))):
         features(data, left[n], right[n], out[n])

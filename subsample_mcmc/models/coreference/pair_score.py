@@ -11,7 +11,7 @@ from scipy.special import expit
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.models.coreference import mentions as m
-from subsample_mcmc.models.coreference import pair_features as pairfeatures
+from subsample_mcmc.models.coreference import pair_features
 from subsample_mcmc.models.coreference.agreement import b_cubed
 from subsample_mcmc.models.coreference.mentions import Mentions
 from subsample_mcmc.runs.sample import sample
@@ -75,7 +75,7 @@ def category_fields(mentions: m.Mentions) -> dict[str, Category]:
 
 
 # ------------------------------------------------------------------------------------- the score
-COUNT = len(pairfeatures.FEATURES)
+COUNT = len(pair_features.FEATURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class PairScore:
 
     weights: np.ndarray
     bias: float = 0.0
-    clip: float = pairfeatures.CLIP
+    clip: float = pair_features.CLIP
     pairs: int = field(default=0, repr=False)  # that it was fitted to
 
     def __post_init__(self):
@@ -105,7 +105,7 @@ class PairScore:
         object.__setattr__(self, "weights", read_only(weights))
 
     def __str__(self) -> str:
-        names = (*pairfeatures.FEATURES, "intercept")
+        names = (*pair_features.FEATURES, "intercept")
         shown = [f"{n:>28} {w:8.3f}" for n, w in zip(names, self.weights, strict=True)]
         return "\n".join([*shown, f"{'bias':>28} {self.bias:8.3f}"])
 
@@ -138,14 +138,14 @@ class PairScore:
         labelled = learn.truth is not None and bool(np.all(learn.truth >= 0))
         clusters = {"clusters": learn.truth if labelled else None}
         made = Bilinear.fit(
-            pairfeatures.similarity, self.data(learn), token_fields(learn), category_fields(learn),
+            pair_features.similarity, self.data(learn), token_fields(learn), category_fields(learn),
             candidates=learn.block, **clusters | options,
         )  # fmt: skip
         return made if serve is None else made.of(token_fields(serve), category_fields(serve))
 
     def kernel(self, mentions: Mentions, **options: Any) -> GibbsPartition:
         """sm.GibbsPartition of the mentions' blocks; options are its own."""
-        return GibbsPartition("y", pairfeatures.similarity, candidates=mentions.block, **options)
+        return GibbsPartition("y", pair_features.similarity, candidates=mentions.block, **options)
 
     def tuned(
         self, mentions: Mentions, biases=tuple(np.arange(0.0, 2.01, 0.25)), sweeps: int = 16,
@@ -187,7 +187,7 @@ class PairScore:
         ):
             raise ValueError(f"pairs must be of mentions 0 .. {mentions.size - 1}.")
         out = np.empty(len(left))
-        pairfeatures.scores(prepared(self.data(mentions)), left, right, out)
+        pair_features.scores(prepared(self.data(mentions)), left, right, out)
         return out
 
     def auc(self, mentions: Mentions, pairs: int = 200_000, seed: int = 1) -> float:
@@ -228,7 +228,7 @@ def fit(
         )
     x = np.empty((len(left), COUNT))
     blank = prepared(mentions.data | {"weights": np.zeros(COUNT + 3)})
-    pairfeatures.fill(blank, left, right, x)
+    pair_features.fill_features(blank, left, right, x)
     y = same.astype(float)
     spread = x.std(axis=0)
     spread[spread == 0.0] = 1.0  # a field that no pair has: its weight stays 0

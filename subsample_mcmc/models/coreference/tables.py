@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from subsample_mcmc.models.coreference.agreement import column, joint
+from subsample_mcmc.models.coreference.agreement import integers, joint
 from subsample_mcmc.models.coreference.mentions import COLUMNS, Mentions
 from subsample_mcmc.models.coreference.pair_features import scores
 from subsample_mcmc.models.coreference.pair_score import PairScore
@@ -78,7 +78,7 @@ def table(mentions: Mentions, labels, score: Any = None, most: int | None = None
     most: rows at most, of the first blocks; default: all.
     Clusters are sorted by block and size, and numbered within their block.
     """
-    labels = column(labels, "labels")
+    labels = integers(labels, "labels")
     if len(labels) != mentions.size:
         raise ValueError(f"{len(labels)} labels for {mentions.size} mentions: give one for each.")
     cluster = joint(mentions.block, labels)

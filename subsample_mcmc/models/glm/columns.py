@@ -50,7 +50,7 @@ def matrix(x) -> np.ndarray:
     return x
 
 
-def column(values, name: str, size: int) -> np.ndarray:
+def per_row(values, name: str, size: int) -> np.ndarray:
     """One finite number per row of x: floats as they were given, all else as float64."""
     values = numeric(as_array(values, name), name)
     if values.shape != (size,):

@@ -10,10 +10,10 @@ from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm.columns import (
     PIECE,
-    column,
     count,
     initial,
     matrix,
+    per_row,
     positive,
     restricted,
     zero_one,
@@ -37,7 +37,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
     See the module's docstring for the rest.
     """
     x = matrix(x)
-    y = column(y, "y", len(x))
+    y = per_row(y, "y", len(x))
     if sigma is None:
         predictors = Predictors(
             f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
@@ -61,7 +61,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     See the module's docstring for the rest.
     """
     x = matrix(x)
-    y = column(y, "y", len(x))
+    y = per_row(y, "y", len(x))
     nu = positive(nu, "nu", "the degrees of freedom")
     constant = -float(betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
@@ -88,7 +88,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """
     x = matrix(x)
     y = restricted(
-        column(y, "y", len(x)), zero_one,
+        per_row(y, "y", len(x)), zero_one,
         "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
     )  # fmt: skip
     predictors = Predictors(
@@ -142,7 +142,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     to 6 classes. See the module's docstring for the rest.
     """
     x = matrix(x)
-    y = column(y, "y", len(x))
+    y = per_row(y, "y", len(x))
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
     if classes is None:
         classes = int(y.max()) + 1
@@ -166,10 +166,10 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
 def counted(x, y, offset, family: str):
     """(data, eta, etas) of a model of counts."""
     x = matrix(x)
-    y = restricted(column(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
+    y = restricted(per_row(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
     if offset is None:
         return {"x": x, "y": y}, f.linear, f.linears(product(x))
-    data = {"x": x, "y": y, "offset": column(offset, "offset", len(x))}
+    data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
     return data, f.linear_offset, f.linears_offset(product(x))
 
 
