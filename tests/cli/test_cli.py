@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.cli import main as cli
-from subsample_mcmc.cli import papers, stored
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.cli import main, papers, stored
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.runs.store import frames, store
 from tests.helpers import runs
 
@@ -32,7 +31,7 @@ SCRIPT = ROOT / "tests" / "helpers" / "runs.py"
 
 def called(capfd, *arguments):
     """Exit code, stdout and stderr of a command."""
-    code = cli.main([str(word) for word in arguments])
+    code = main.main([str(word) for word in arguments])
     return code, *capfd.readouterr()
 
 
@@ -56,8 +55,8 @@ def journal(tmp_path_factory):
     path = tmp_path_factory.mktemp("journal") / "run.nc"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "finish", lambda path: None)
-        patch.setattr(team, "CHUNK_SECONDS", 0.0)
-        patch.setattr(team, "TURN_SECONDS", 0.0)
+        patch.setattr(parallel, "CHUNK_SECONDS", 0.0)
+        patch.setattr(parallel, "TURN_SECONDS", 0.0)
         runs.run(store=path)
     return path.read_bytes()
 
@@ -99,7 +98,7 @@ def shipped(tmp_path, monkeypatch):
     place = tmp_path / "shipped"
     (place / "examples").mkdir(parents=True)
     (place / "tests" / "benchmarks").mkdir(parents=True)
-    monkeypatch.setattr(cli, "root", lambda: place)
+    monkeypatch.setattr(main, "root", lambda: place)
     return place
 
 
@@ -111,7 +110,7 @@ def test_help_names_every_command_and_shows_examples(capfd):
     for name in COMMANDS:
         assert re.search(rf"^    {name} +\w", commands, re.MULTILINE), name
         assert f"subsample-mcmc {name}" in examples, name
-    assert set(cli.parsers()[1]) >= set(COMMANDS)
+    assert set(main.parsers()[1]) >= set(COMMANDS)
     assert called(capfd) == (0, out, "")
 
 
@@ -159,7 +158,7 @@ def test_ctrl_c_is_130(capfd, monkeypatch):
 
 def test_traceback_on_request(capfd, tmp_path):
     with pytest.raises(sm.StoreError):
-        cli.main(["--traceback", "report", str(tmp_path / "none.nc")])
+        main.main(["--traceback", "report", str(tmp_path / "none.nc")])
 
 
 # ------------------------------------------------------------------------------------- the list
@@ -240,9 +239,9 @@ def test_benchmarks_are_listed(capfd, words):
 # ---------------------------------------------------------------------------------- the scripts
 def test_options_go_to_the_script(capfd, monkeypatch):
     launched = []
-    monkeypatch.setattr(cli, "launch", lambda arguments: launched.append(arguments) or 0)
+    monkeypatch.setattr(main, "launch", lambda arguments: launched.append(arguments) or 0)
     demo = str(ROOT / "examples" / "arch_model_selection.py")
-    assert cli.main(["demo"]) == cli.main(["demo", "--quick", "--output", "there"]) == 0
+    assert main.main(["demo"]) == main.main(["demo", "--quick", "--output", "there"]) == 0
     assert launched == [[demo], [demo, "--quick", "--output", "there"]]
     launched.clear()
     code, out, err = called(capfd, "reproduce", "chen2016-fig2", "--quick", "--output", "there")
@@ -250,7 +249,7 @@ def test_options_go_to_the_script(capfd, monkeypatch):
     preset = ["--paper", "--both", "--output", "results/arch_paper"]
     assert launched == [[demo, *preset, "--quick", "--output", "there"]]
     launched.clear()
-    assert cli.main(["bench", "draws", "--sizes", "1e4", "--list"]) == 0
+    assert main.main(["bench", "draws", "--sizes", "1e4", "--list"]) == 0
     assert launched[0][-4:] == ["draws", "--sizes", "1e4", "--list"]
 
 
@@ -317,7 +316,7 @@ def test_a_script_that_is_stopped(shipped):
 
 
 def test_a_missing_extra_is_named(capfd, monkeypatch):
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(main.importlib.util, "find_spec", lambda name: None)
     assert "pip install 'subsample-mcmc[plots]'" in failed(capfd, "demo")
     assert "pip install 'subsample-mcmc[plots,learn]'" in failed(
         capfd, "reproduce", "hoffman2013-fig3"
@@ -339,14 +338,14 @@ def test_the_wheel_brings_what_the_commands_run():
 
 
 def test_scripts_are_found_beside_the_package_or_in_it(tmp_path, monkeypatch):
-    assert cli.root() == ROOT
-    monkeypatch.setattr(cli, "PACKAGE", tmp_path / "site" / "subsample_mcmc")
+    assert main.root() == ROOT
+    monkeypatch.setattr(main, "PACKAGE", tmp_path / "site" / "subsample_mcmc")
     with pytest.raises(FileNotFoundError, match="install the package anew"):
-        cli.root()
+        main.root()
     inside = tmp_path / "site" / "subsample_mcmc" / "scripts"
     (inside / "examples").mkdir(parents=True)
     (inside / "examples" / "arch_model_selection.py").touch()
-    assert cli.root() == inside
+    assert main.root() == inside
 
 
 @pytest.mark.slow

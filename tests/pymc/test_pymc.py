@@ -494,9 +494,9 @@ def test_pymc_is_not_imported_before_it_is_used():
 PRINTED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tests.pymc import test_pymc as t
-for make in (t.negative_binomial, t.marginal_mixture, t.two_responses):
-    print(sorted(t.built(make)[2].fingerprints().items()))
+from tests.pymc import test_pymc
+for make in (test_pymc.negative_binomial, test_pymc.marginal_mixture, test_pymc.two_responses):
+    print(sorted(test_pymc.built(make)[2].fingerprints().items()))
 """
 
 
