@@ -1,6 +1,7 @@
 """BibTeX of what was used: print(sm.cite(kernel)).
 
-Which papers stand behind which class is in PAPERS; the papers are in references.bib.
+Which papers stand behind which class is in PAPERS, by the class itself, so that another class of
+the same name is not taken for ours; a trace only knows the names. The papers are in references.bib.
 """
 
 import re
@@ -9,11 +10,26 @@ from importlib import resources
 from types import ModuleType
 from typing import Any
 
-from subsample_mcmc import __version__
+from subsample_mcmc import __version__, bandits, kernels, models
+from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.control import Control
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.bandits import selectors
+from subsample_mcmc.bandits.experiment import Experiment
+from subsample_mcmc.decisions import rules
+from subsample_mcmc.decisions.rules.rule import Rule
+from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.kernels.base import Kernel
+from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
+from subsample_mcmc.kernels.custom import Custom
+from subsample_mcmc.kernels.partition.bilinear import Bilinear
+from subsample_mcmc.kernels.proposals import Gaussian, RandomWalk, UserProposal
 from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.target.model import Model
 
 METHOD = "chen2016"
-PACKAGE = """@misc{{subsample_mcmc,
+OWN_ENTRY = """@misc{{subsample_mcmc,
   author = {{{{the subsample\\_mcmc developers}}}},
   title = {{subsample\\_mcmc: {{MCMC}} that reads only the data it needs}},
   year = {{2026}},
@@ -21,121 +37,132 @@ PACKAGE = """@misc{{subsample_mcmc,
 }}"""
 
 
-def halving(given) -> tuple[str, ...]:
+def halving(selector) -> tuple[str, ...]:
     """Equal shares are of another paper than shares by variance."""
-    return ("karnin2013",) if given.allocation == "equal" else ("lalitha2023",)
+    return ("karnin2013",) if selector.allocation == "equal" else ("lalitha2023",)
 
 
-def langevin(given) -> tuple[str, ...]:
+def langevin(kernel) -> tuple[str, ...]:
     """By where its gradient comes from, and whether a decision corrects it."""
-    keys: tuple[str, ...] = ("roberts1998",) if given.correct else ()
-    keys += ("welling2011",) if given.gradient == "minibatch" else ()
-    return keys + (("baker2019",) if given.anchored else ())
+    keys: tuple[str, ...] = ("roberts1998",) if kernel.correct else ()
+    keys += ("welling2011",) if kernel.gradient == "minibatch" else ()
+    return keys + (("baker2019",) if kernel.anchored else ())
 
 
-def lucb(given) -> tuple[str, ...]:
+def lucb(strategy) -> tuple[str, ...]:
     """By its variant."""
-    return ("simchowitz2017",) if given.variant == "++" else ("kalyanakrishnan2012",)
+    return ("simchowitz2017",) if strategy.variant == "++" else ("kalyanakrishnan2012",)
 
 
-def top_two(given) -> tuple[str, ...]:
+def top_two(strategy) -> tuple[str, ...]:
     """By its rule, and what its threshold rests on."""
-    rules = {"EB-TCI": "jourdan2022", "T3C": "shang2020", "TTTS": "russo2016"}
-    return (rules[given.rule], *thresholds(given))
+    of_rule = {"EB-TCI": "jourdan2022", "T3C": "shang2020", "TTTS": "russo2016"}
+    return (of_rule[strategy.rule], *thresholds(strategy))
 
 
-def tracking(given) -> tuple[str, ...]:
+def tracking(strategy) -> tuple[str, ...]:
     """The strategy, and what its threshold rests on."""
-    return ("garivier2016", *thresholds(given))
+    return ("garivier2016", *thresholds(strategy))
 
 
-def thresholds(given) -> tuple[str, ...]:
+def thresholds(strategy) -> tuple[str, ...]:
     """Of Gaussian arms: proved, or that of practice."""
-    return ("kaufmann2021",) if given.threshold == "proved" else ("garivier2016",)
+    return ("kaufmann2021",) if strategy.threshold == "proved" else ("garivier2016",)
 
 
-def slices(given) -> tuple[str, ...]:
+def slices(kernel) -> tuple[str, ...]:
     """With frozen rows or without."""
-    return ("neal2003", "dubois2014") if given.frozen else ("neal2003",)
+    return ("neal2003", "dubois2014") if kernel.frozen else ("neal2003",)
 
 
-def gaussian(given) -> tuple[str, ...]:
+def gaussian(proposal) -> tuple[str, ...]:
     """pcn; with beta = 1 it is independent of where the chain stands."""
-    return ("cotter2013",) if given.beta < 1.0 else ()
+    return ("cotter2013",) if proposal.beta < 1.0 else ()
 
 
-# By the name of a class: keys of papers, or a function of the object that gives them. A class alone
-# (not an object), and a trace, stand for all that the function could give: see EITHER.
-PAPERS: dict[str, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
+# By class: keys of papers, or a function of the object that gives them. A class alone (not an
+# object), and a trace, stand for all that the function could give: see EITHER.
+Thing = type | ModuleType
+PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     # selectors, and the rules of races
-    "Racing": (METHOD,),
-    "Normal": (METHOD, "hall1992"),
-    "BernsteinSerfling": (METHOD, "bardenet2015"),
-    "Betting": ("waudbysmith2024",),
-    "TTest": ("korattikara2014",),
-    "Confidence": ("bardenet2014",),
-    "LilUCB": ("jamieson2014", METHOD),
-    "SequentialHalving": halving,
-    "BayesGap": ("hoffman2013",),
-    "LinGapE": ("xu2018",),
+    selectors.Racing: (METHOD,),
+    rules.Normal: (METHOD, "hall1992"),
+    rules.BernsteinSerfling: (METHOD, "bardenet2015"),
+    rules.Betting: ("waudbysmith2024",),
+    rules.TTest: ("korattikara2014",),
+    rules.Confidence: ("bardenet2014",),
+    selectors.LilUCB: ("jamieson2014", METHOD),
+    selectors.SequentialHalving: halving,
+    selectors.BayesGap: ("hoffman2013",),
+    selectors.LinGapE: ("xu2018",),
     # control variates, proposals, kernels
-    "Taylor": ("bardenet2017", METHOD),
-    "Bins": (METHOD, "wang2013"),
-    "Bilinear": (METHOD,),
-    "Gaussian": gaussian,
-    "GibbsPartition": (METHOD,),
-    "MergeSplit": ("dahl2005",),
-    "PseudoPrior": ("carlin1995",),
-    "WangLandau": ("wang2001", METHOD),
-    "Langevin": langevin,
-    "Slice": slices,
+    Taylor: ("bardenet2017", METHOD),
+    Bins: (METHOD, "wang2013"),
+    Bilinear: (METHOD,),
+    Gaussian: gaussian,
+    kernels.GibbsPartition: (METHOD,),
+    kernels.MergeSplit: ("dahl2005",),
+    kernels.PseudoPrior: ("carlin1995",),
+    kernels.WangLandau: ("wang2001", METHOD),
+    kernels.Langevin: langevin,
+    kernels.Slice: slices,
     # strategies of sm.identify
-    "UCB1": ("auer2002",),
-    "UCBE": ("audibert2010",),
-    "UGapE": ("gabillon2012",),
-    "GapE": ("gabillon2011",),
-    "GapEV": ("gabillon2011",),
-    "LUCB": lucb,
-    "LILStopping": ("jamieson2014",),
-    "SuccessiveElimination": ("evendar2006",),
-    "MedianElimination": ("evendar2006",),
-    "ExponentialGap": ("karnin2013",),
-    "SuccessiveRejects": ("audibert2010",),
-    "VarianceRejects": ("faella2020",),
-    "TopTwo": top_two,
-    "TrackAndStop": tracking,
-    "XYAllocation": ("soare2014",),
-    "BayesUCB": ("kaufmann2012",),
-    "GPUCB": ("srinivas2010",),
-    "Thompson": ("thompson1933",),
-    "ExpectedImprovement": ("jones1998",),
-    "ProbabilityOfImprovement": ("kushner1964",),
-    # models, by module and by class
-    "arch": ("engle1982", METHOD),
-    "ARCH": ("engle1982", METHOD),
-    "coreference": ("singh2012", METHOD, "bagga1998"),
-    "PairScore": ("singh2012", METHOD),
+    bandits.UCB1: ("auer2002",),
+    bandits.UCBE: ("audibert2010",),
+    bandits.UGapE: ("gabillon2012",),
+    bandits.GapE: ("gabillon2011",),
+    bandits.GapEV: ("gabillon2011",),
+    bandits.LUCB: lucb,
+    bandits.LILStopping: ("jamieson2014",),
+    bandits.SuccessiveElimination: ("evendar2006",),
+    bandits.MedianElimination: ("evendar2006",),
+    bandits.ExponentialGap: ("karnin2013",),
+    bandits.SuccessiveRejects: ("audibert2010",),
+    bandits.VarianceRejects: ("faella2020",),
+    bandits.TopTwo: top_two,
+    bandits.TrackAndStop: tracking,
+    bandits.XYAllocation: ("soare2014",),
+    bandits.BayesUCB: ("kaufmann2012",),
+    bandits.GPUCB: ("srinivas2010",),
+    bandits.Thompson: ("thompson1933",),
+    bandits.ExpectedImprovement: ("jones1998",),
+    bandits.ProbabilityOfImprovement: ("kushner1964",),
+    # models: modules and classes
+    models.arch: ("engle1982", METHOD),
+    models.arch.ARCH: ("engle1982", METHOD),
+    models.coreference: ("singh2012", METHOD, "bagga1998"),
+    models.coreference.PairScore: ("singh2012", METHOD),
 }
-EITHER: dict[str, tuple[str, ...]] = {
-    "SequentialHalving": ("karnin2013", "lalitha2023"),
-    "Langevin": ("roberts1998", "welling2011", "baker2019"),
-    "LUCB": ("kalyanakrishnan2012", "simchowitz2017"),
-    "TopTwo": ("jourdan2022", "shang2020", "russo2016", "kaufmann2021"),
-    "TrackAndStop": ("garivier2016", "kaufmann2021"),
-    "Slice": ("neal2003", "dubois2014"),
-    "Gaussian": ("cotter2013",),
+EITHER: dict[Thing, tuple[str, ...]] = {
+    selectors.SequentialHalving: ("karnin2013", "lalitha2023"),
+    kernels.Langevin: ("roberts1998", "welling2011", "baker2019"),
+    bandits.LUCB: ("kalyanakrishnan2012", "simchowitz2017"),
+    bandits.TopTwo: ("jourdan2022", "shang2020", "russo2016", "kaufmann2021"),
+    bandits.TrackAndStop: ("garivier2016", "kaufmann2021"),
+    kernels.Slice: ("neal2003", "dubois2014"),
+    Gaussian: ("cotter2013",),
 }
 # What is in every textbook, or only holds other things, or is a base of users' own classes.
-NEED_NONE = (
-    "Exact", "Gibbs", "Metropolis", "Custom", "Cycle", "Mixture", "Repeat", "When", "Uniform",
-    "RandomWalk", "UserProposal", "Kernel", "Selector", "Rule", "Control", "Strategy", "Model",
-    "Fit", "Experiment", "glm", "returns",
+NEED_NONE: tuple[Thing, ...] = (
+    selectors.Exact, kernels.Gibbs, kernels.Metropolis, Custom, Cycle, Mixture, Repeat, When,
+    bandits.Uniform, RandomWalk, UserProposal, Kernel, Selector, Rule, Control, bandits.Strategy,
+    Model, Fit, Experiment, models.glm, models.returns,
 )  # fmt: skip
-SECTIONS = {  # of the method's paper
-    "arch": "5.2", "ARCH": "5.2", "coreference": "5.3", "PairScore": "5.3", "GibbsPartition": "5.3",
-    "Bins": "3.4", "Taylor": "3.4", "LilUCB": "3.2",
-}  # fmt: skip
+SECTIONS: dict[Thing, str] = {  # of the method's paper
+    models.arch: "5.2",
+    models.arch.ARCH: "5.2",
+    models.coreference: "5.3",
+    models.coreference.PairScore: "5.3",
+    kernels.GibbsPartition: "5.3",
+    Bins: "3.4",
+    Taylor: "3.4",
+    selectors.LilUCB: "3.2",
+}
 PARTS = ("selector", "rule", "strategy", "control", "proposal", "pseudo", "partition")
+# The names of all of these, as labels of entries, and what they name, for a trace.
+NAMES: dict[Thing, str] = {getattr(models, name): name for name in models.__all__}
+NAMES |= {known: known.__name__ for known in (*PAPERS, *NEED_NONE) if isinstance(known, type)}
+NAMED = {name: known for known, name in NAMES.items()}
 
 
 class BibTeX(str):
@@ -164,23 +191,23 @@ def cite(*things: Any) -> str:
     """
     uses: dict[str, list[str]] = {}
     for thing in things:
-        found = list(papers_of(thing))
-        if not found:
+        cited = list(papers_of(thing))
+        if not cited:
             raise TypeError(
                 f"cite({thing!r:.60}): give kernels, selectors, rules, control variates, "
                 "strategies, models of sm.models, or a Trace; nothing gives the method's paper."
             )
-        for name, keys in found:
+        for name, keys in cited:
             for key in keys:
                 names = uses.setdefault(key, [])
-                section = SECTIONS.get(name) if key == METHOD else None
+                section = SECTIONS.get(NAMED[name]) if key == METHOD else None
                 label = f"{name} (section {section})" if section else name
                 if label not in names:
                     names.append(label)
     if not things:
         uses[METHOD] = []
     entries = references()
-    pieces = [PACKAGE.format(version=__version__)]
+    pieces = [OWN_ENTRY.format(version=__version__)]
     for key, names in uses.items():
         pieces.append((f"% {', '.join(names)}\n" if names else "") + entries[key])
     return BibTeX("\n\n".join(pieces))
@@ -201,21 +228,17 @@ def papers_of(thing: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
         for told in thing.meta["kernels"]:
             yield from of_words(told)
     elif isinstance(thing, ModuleType | type):
-        for name in names_of(thing):
-            if name in PAPERS or name in NEED_NONE:
-                yield name, any_of(name)
-                return
+        if (known := known_in(thing)) is not None:
+            yield NAMES[known], any_of(known)
     else:
         yield from of_object(thing)
 
 
 def of_object(thing: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
     """An object, then its parts."""
-    for name in names_of(type(thing)):
-        if name in PAPERS or name in NEED_NONE:
-            found = PAPERS.get(name, ())
-            yield name, found(thing) if callable(found) else found
-            break
+    if (known := known_in(type(thing))) is not None:
+        papers = PAPERS.get(known, ())
+        yield NAMES[known], papers(thing) if callable(papers) else papers
     if getattr(thing, "surrogate", None) is not None:
         yield "delayed", ("christen2005",)
     parts = list(thing.leaves()) if hasattr(thing, "leaves") else []
@@ -230,17 +253,16 @@ def of_object(thing: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 def of_words(told: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """A kernel as a trace describes it: its kind, and what it is made of."""
     for word in (told["kind"], *told.get("parts", ())):
-        yield word, any_of(word)
+        yield word, any_of(NAMED[word]) if word in NAMED else ()
 
 
-def any_of(name: str) -> tuple[str, ...]:
-    """Keys of a class whose options are not known."""
-    found = PAPERS.get(name, ())
-    return EITHER[name] if callable(found) else found
+def any_of(known: Thing) -> tuple[str, ...]:
+    """Keys of a class whose options are not known, or of a module."""
+    papers = PAPERS.get(known, ())
+    return EITHER[known] if callable(papers) else papers
 
 
-def names_of(thing: Any) -> list[str]:
-    """A class and its bases, or a module, by their own names."""
-    if isinstance(thing, ModuleType):
-        return [thing.__name__.removeprefix("subsample_mcmc.models.")]
-    return [base.__name__ for base in thing.__mro__]
+def known_in(thing: Thing) -> Thing | None:
+    """What of PAPERS and NEED_NONE it is: a module itself, a class or the nearest of its bases."""
+    family = (thing,) if isinstance(thing, ModuleType) else thing.__mro__
+    return next((one for one in family if one in NAMES), None)
