@@ -17,7 +17,7 @@ from subsample_mcmc.bandits.strategy import BUDGET, Steps, stop
 from subsample_mcmc.numerics.jit import jit
 
 HARD = 3.0  # standard deviations of the bounds by which the hardness is estimated
-REGRET_TIE = 1e-10  # of the widest bound: what differs by less differs by rounding
+TIE = 1e-10  # of the widest bound: what differs by less differs by rounding
 PRIME = 2**31 - 1  # squares of what is below do not overflow, which plain Python would warn of
 
 
@@ -100,7 +100,7 @@ def judge(params, state, salt):
     uppers, leader, rival, least = state.score, -1, -1, np.inf
     for k in range(arms):
         widest = max(widest, beta * state.sd[k])
-    near = REGRET_TIE * widest
+    near = TIE * widest
     for k in range(arms):
         regret = (second if k == place else best) - (uppers[k] - 2.0 * beta * state.sd[k])
         equal = leader >= 0 and abs(regret - least) <= near

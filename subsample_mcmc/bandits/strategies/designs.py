@@ -63,7 +63,7 @@ class DesignState(NamedTuple):
 
 
 @jit(inner=True)
-def recompute_lengths(params, state):
+def afresh(params, state):
     """Lengths and estimates from the pulls of this phase."""
     features, arms = params.features, len(params.features)
     d = features.shape[1]
@@ -87,7 +87,7 @@ def recompute_lengths(params, state):
 
 
 @jit(inner=True)
-def squared_distance(gram, i, j):
+def apart(gram, i, j):
     """|x_i - x_j|^2_{A^-1}."""
     return gram[i, i] + gram[j, j] - 2.0 * gram[i, j]
 
@@ -101,7 +101,7 @@ def worst(params, state, arm):
         if state.possible[i]:
             for j in range(i):
                 if state.possible[j]:
-                    length = squared_distance(gram, i, j)
+                    length = apart(gram, i, j)
                     if arm >= 0:
                         shared = gram[i, arm] - gram[j, arm]
                         length -= shared * shared / grow
@@ -111,13 +111,13 @@ def worst(params, state, arm):
 
 # ------------------------------------------------------------------------------------- the strategy
 XY_ALLOCATIONS = {"static": 0, "adaptive": 1, "oracle": 2}
-RECOMPUTE_AFTER = 1000  # pulls after which lengths are computed anew: rounding adds up
-LENGTH_TIE = 1e-10  # relative: ties are the rule, and the lowest index would be pulled for ever
+AFRESH = 1000  # pulls after which lengths are computed anew: rounding adds up
+TIE = 1e-10  # relative: ties are the rule, and the lowest index would be pulled for ever
 SHRINK = 0.1  # alpha of the adaptive phases
 
 
 @jit(inner=True)
-def confidence_width(params, count):
+def bound(params, count):
     return params.width * sqrt(2.0 * log(count) + params.level)
 
 
@@ -125,7 +125,7 @@ def confidence_width(params, count):
 def beaten(params, state, arm, by, wide):
     """Is an arm surely behind another."""
     lead = state.estimates[by] - state.estimates[arm]
-    return lead > wide * sqrt(max(squared_distance(state.gram, arm, by), 0.0))
+    return lead > wide * sqrt(max(apart(state.gram, arm, by), 0.0))
 
 
 @jit(inner=True)
@@ -138,7 +138,7 @@ def alone(params, state, best, wide):
                 if params.allocation == 2
                 else (state.estimates[best] - state.estimates[j])
             )
-            if wide * sqrt(max(squared_distance(state.gram, best, j), 0.0)) > lead:
+            if wide * sqrt(max(apart(state.gram, best, j), 0.0)) > lead:
                 return False
     return True
 
@@ -158,9 +158,9 @@ def likeliest(state):
 
 
 @jit(inner=True)
-def close_phase(params, state):
+def open_phase(params, state):
     """Judge who is still possible by this phase, then forget all of it but who was best."""
-    now, arms, wide = state.now[0], len(state.gram), confidence_width(params, state.now[0].cursor)
+    now, arms, wide = state.now[0], len(state.gram), bound(params, state.now[0].cursor)
     now.left = 0
     for k in range(arms):
         state.possible[k] = 1
@@ -182,12 +182,12 @@ def design_ask(params, state, rng):
     now.count = 1
     if now.cursor < arms:  # each arm once, in every phase
         return now.cursor
-    if now.cursor == arms or now.cursor % RECOMPUTE_AFTER == 0:
-        recompute_lengths(params, state)
+    if now.cursor == arms or now.cursor % AFRESH == 0:
+        afresh(params, state)
     if params.allocation == 1:
         state.levels[1] = worst(params, state, -1)
         if state.levels[1] <= SHRINK * state.levels[0]:
-            close_phase(params, state)
+            open_phase(params, state)
             if now.left == 1:
                 return stop(state, OWN_RULE)
             return 0
@@ -195,7 +195,7 @@ def design_ask(params, state, rng):
         best = params.best
         if params.allocation != 2:
             best = favourite(state.estimates, state.pulls)
-        if alone(params, state, best, confidence_width(params, now.cursor)):
+        if alone(params, state, best, bound(params, now.cursor)):
             now.second = best
             return stop(state, OWN_RULE)
     chosen, least, ties = 0, np.inf, 0
@@ -207,9 +207,9 @@ def design_ask(params, state, rng):
         return chosen
     for arm in range(arms):
         found = worst(params, state, arm)
-        if found < least * (1.0 - LENGTH_TIE):
+        if found < least * (1.0 - TIE):
             chosen, least, ties = arm, found, 1
-        elif found <= least * (1.0 + LENGTH_TIE):
+        elif found <= least * (1.0 + TIE):
             ties += 1
             if rng.random() * ties < 1.0:
                 chosen = arm

@@ -18,7 +18,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 
 SMALL_EIGENVALUE = 1e-12  # eigenvalues below this share of the largest are rounding
 SAME = 1e-14  # a smaller relative change leaves a variance as it is: equal arms stay equal
-LEAST_PRECISION = 1e-8  # share of an arm's that must be left when some of it is taken back
+LEAST = 1e-8  # share of an arm's precision that must be left when some of it is taken back
 
 
 class Prior(NamedTuple):
@@ -122,7 +122,7 @@ def weigh(state, arm, precision, surprise):
         pulled[j] = root[arm, j]
     own = along(pulled, pulled)
     grow = 1.0 + own * precision
-    if own <= 0.0 or grow < LEAST_PRECISION:
+    if own <= 0.0 or grow < LEAST:
         return own <= 0.0  # known already, or nothing would be
     step, shrink = surprise / grow, precision / (grow * (1.0 + sqrt(1.0 / grow)))
     for k in range(len(centre)):

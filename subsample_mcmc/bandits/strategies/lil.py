@@ -236,7 +236,7 @@ class LILStopping(Strategy):
 
 
 @jit(inner=True)
-def leader_is_apart(state):
+def apart(state):
     """Is an arm's lower bound above all other upper ones: then its upper bound is the highest."""
     keys, top = state.heap.keys, state.heap.order[0]
     if keys[top] == np.inf or len(keys) == 1:
@@ -259,7 +259,7 @@ def stopping(inner: Steps) -> Steps:
         inner.tell(params.inner, state.inner, arm, reward)
         radius = params.width * iterated(state.pulls[arm], params.inflate, params.level)
         put(state.heap, arm, state.means[arm] + radius)
-        if state.verdict[0] < 0 and leader_is_apart(state):
+        if state.verdict[0] < 0 and apart(state):
             state.verdict[0] = state.heap.order[0]
         if state.verdict[0] >= 0:  # no need of the rest of a block, nor of what is told of it
             state.now[0].count = 0

@@ -28,7 +28,7 @@ from subsample_mcmc.bandits.strategy import (
 )
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
-RECOMPUTE_AFTER = 1000  # updates after which the inverse is computed anew: rounding adds up
+AFRESH = 1000  # updates after which the inverse is computed anew: rounding adds up
 STEEP = 1e4  # an update that shrinks a length more leaves rounding: anew at once
 CLOSE = 1e-6  # a squared distance that is less of its two lengths is not their difference
 LINGAPE_RULES = {"greedy": 0, "ratio": 1}
@@ -61,7 +61,7 @@ class LinearState(NamedTuple):
     lengths: np.ndarray  # (K,) x' A^-1 x
     moved: np.ndarray  # (d,) A^-1 times a vector
     room: np.ndarray  # (d + 2, d)
-    size: np.ndarray  # (3,) log det A - d log lambda, updates since recomputed, sum of a block
+    size: np.ndarray  # (3,) log det A - d log lambda, updates since `afresh`, sum of a block
     pairs: np.ndarray  # (K, K) where the design of a pair is; -1: not known
     designs: np.ndarray  # (., K) shares
 
@@ -104,7 +104,7 @@ def invert(matrix, inverse):
 
 
 @jit(inner=True)
-def recompute_estimates(params, state):
+def afresh(params, state):
     """Inverse, estimates and lengths from the pulls and means themselves."""
     features, d = params.features, len(state.inverse)
     matrix, target, theta = state.room[:d], state.room[d], state.room[d + 1]
@@ -142,7 +142,7 @@ def update(params, state, arm, count, mean):
         for j in range(d):
             state.inverse[i, j] -= count * moved[i] * moved[j] / grow
     state.size[0] += log(grow)
-    state.size[1] += 1.0 if grow < STEEP else RECOMPUTE_AFTER
+    state.size[1] += 1.0 if grow < STEEP else AFRESH
 
 
 @jit(inner=True)
@@ -186,8 +186,8 @@ def greedy(params, state, leader, rival):
 def linear_ask(params, state, rng):
     now, features = state.now[0], params.features
     arms, moved, leader = len(features), state.moved, 0
-    if state.size[1] >= RECOMPUTE_AFTER:
-        recompute_estimates(params, state)
+    if state.size[1] >= AFRESH:
+        afresh(params, state)
     for k in range(arms):
         if state.estimates[k] + state.offsets[k] > state.estimates[leader] + state.offsets[leader]:
             leader = k
