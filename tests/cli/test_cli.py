@@ -257,7 +257,7 @@ def test_a_script_is_a_program_of_its_own(capfd, shipped, monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     (shipped / "examples" / "neighbour.py").write_text("number = 7\n")
     (shipped / "examples" / "arch_model_selection.py").write_text(
-        "import sys, os, neighbour, subsample_mcmc.version\n"
+        "import sys, os, neighbour, subsample_mcmc.errors\n"
         "if __name__ == '__main__':\n"
         "    print(sys.argv[1:], neighbour.number, os.getcwd())\n"
         "    sys.exit(int(sys.argv[1]))\n"
