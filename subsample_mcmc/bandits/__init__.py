@@ -1,4 +1,10 @@
-"""Best arms of bandits with any source of rewards: strategies that sm.identify plays."""
+"""Best arms of bandits with any source of rewards: strategies that sm.identify plays.
+
+Start with strategy.py, what a strategy is, then identify.py, the way in; play.py is the loop around
+a strategy, pull.py calls the user's rewards, experiment.py takes them from the world. strategies/
+has one file for each family of papers, selectors/ those that also make decisions of chains. Kernels
+and what a chain moves do not enter: a strategy knows arms by their numbers and rewards alone.
+"""
 
 from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE, hardness_of_means
 from subsample_mcmc.bandits.strategies.designs import XYAllocation

@@ -1,4 +1,10 @@
-"""PyMC models: sm.from_pymc(model), and step methods for pm.sample. PyMC is imported when used."""
+"""PyMC models: sm.from_pymc(model), and step methods for pm.sample. PyMC is imported when used.
+
+Start with bridge.py, which makes an sm.Model of a PyMC model: graph.py, shapes.py and
+expressions.py read its graph, source.py writes the likelihood of one row as plain Python,
+checking.py compares it with PyMC's. steps.py has the step methods. How a decision is made or a
+chain moves does not enter: a translated model is an sm.Model like any other.
+"""
 
 from typing import Any
 

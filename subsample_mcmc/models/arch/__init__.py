@@ -8,6 +8,9 @@ The mean of the returns is taken to be 0 and nothing is rescaled: sm.models.retu
 from a file of bars to standardised returns, to be taken where one sees them. `simulate` draws
 series of given parameters, `example_returns` a year of five-minute returns to try things on.
 
+Start with model.py; volatility.py is the likelihood and the prior, forecasts.py reads draws. How
+prices become returns does not enter.
+
 Engle, R. F. (1982). Autoregressive conditional heteroscedasticity with estimates of the variance
 of United Kingdom inflation. Econometrica 50(4), 987-1007. doi:10.2307/1912773
 """

@@ -10,6 +10,10 @@
 where co = sm.models.coreference. p(y) is proportional to exp(the sum over pairs in one cluster of
 f); a positive f speaks for one person. Clusters lie within blocks, here: initial and surname.
 
+Start with mentions.py, a table of mentions as arrays, and pair_score.py, the score and how it is
+learned; simulation.py makes tables up, agreement.py judges clusters, tables.py reads and shows. How
+clusters are moved does not enter: that is sm.GibbsPartition's.
+
 Singh, S., Wick, M. and McCallum, A. (2012). Monte Carlo MCMC: efficient inference by approximate
 sampling. EMNLP-CoNLL, 1104-1113.
 """

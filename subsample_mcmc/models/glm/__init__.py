@@ -18,6 +18,9 @@ Numbers such as sigma are fields of the data, so models that differ in them shar
 another prior_sd compiles the prior anew, which is short.
 Whether a logistic model's classes can be separated by a plane, in which case the likelihood has
 no maximum, is not checked: a proper prior keeps the posterior proper.
+
+Start with model.py, which makes the models; families.py and scores.py are their log factors, one
+datum each, and columns.py checks what is given. Kernels and chains do not enter.
 """
 
 from subsample_mcmc.models.glm.model import (
