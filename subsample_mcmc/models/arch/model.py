@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 
 from subsample_mcmc.errors import helpful, warn
-from subsample_mcmc.models.arch import forecasts
-from subsample_mcmc.models.arch import volatility as v
+from subsample_mcmc.models.arch import forecasts, volatility
 from subsample_mcmc.models.returns import checked_returns
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.model import Model
@@ -59,11 +58,12 @@ class ARCH(Model):
         if log_prior is None:
             weights = probabilities(prior, count)
             nu_prior, alpha_prior = gamma(nu_prior, "nu_prior"), gamma(alpha_prior, "alpha_prior")
-            own = v.gamma_prior(size, self.orders, weights, nu_prior, alpha_prior)
+            density = volatility.gamma_prior(size, self.orders, weights, nu_prior, alpha_prior)
         elif prior is not None:
             raise ValueError("log_prior takes the place of prior: give one of them.")
         else:
-            own = v.with_constants(size, plain(log_prior, "log_prior", "log_prior(state) -> float"))
+            theirs = plain(log_prior, "log_prior", "log_prior(state) -> float")
+            density = volatility.with_constants(size, theirs)
         squares = np.ascontiguousarray(np.square(self.returns)[::-1])
         data = {
             "r2": squares[:size],
@@ -75,8 +75,10 @@ class ARCH(Model):
         fading = 1.0 / np.arange(1, most + 1)
         start = [4.0, 0.5 * float(self.returns.var()), *(0.5 * fading / fading.sum())]
         super().__init__(
-            Predictors(v.eta, v.log_factor, v.derivatives, etas=v.etas), data,
-            {"q": 0, "theta": start}, own, support={"q": count},
+            Predictors(
+                volatility.eta, volatility.log_factor, volatility.derivatives, etas=volatility.etas
+            ),
+            data, {"q": 0, "theta": start}, density, support={"q": count},
             constraints={"theta": positive(coordinates)},
             lengths={"theta": ("q", [order + 2 for order in self.orders])},
         )  # fmt: skip

@@ -10,10 +10,18 @@ from scipy.special import expit
 
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
-from subsample_mcmc.models.coreference import mentions as m
 from subsample_mcmc.models.coreference import pair_features
 from subsample_mcmc.models.coreference.agreement import b_cubed
-from subsample_mcmc.models.coreference.mentions import Mentions
+from subsample_mcmc.models.coreference.mentions import (
+    FIELDS,
+    HAS,
+    HAS_COAUTHORS,
+    HAS_MIDDLE,
+    HAS_ORGANIZATION,
+    HAS_YEAR,
+    MIDDLE,
+    Mentions,
+)
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared, read_only, whole
@@ -38,7 +46,7 @@ class Category(NamedTuple):
     kind: str
 
 
-def token_fields(mentions: m.Mentions) -> dict[str, Tokens]:
+def token_fields(mentions: Mentions) -> dict[str, Tokens]:
     """Fields whose inner products are features of a pair.
 
     title, venue, organization: cosines; rarity: of shared coauthors, summed (10 times the feature
@@ -46,7 +54,7 @@ def token_fields(mentions: m.Mentions) -> dict[str, Tokens]:
     """
     rows, data = mentions.data["mention"], mentions.data
     found = {}
-    for k, name in enumerate(("rarity", *m.FIELDS[1:])):
+    for k, name in enumerate(("rarity", *FIELDS[1:])):
         lengths = (rows[:, k + 1] - rows[:, k]).astype(np.int64)
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         where = np.repeat(rows[:, k] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -57,20 +65,20 @@ def token_fields(mentions: m.Mentions) -> dict[str, Tokens]:
     return found | {"coauthors": count._replace(values=np.ones(len(count.values)))}
 
 
-def category_fields(mentions: m.Mentions) -> dict[str, Category]:
+def category_fields(mentions: Mentions) -> dict[str, Category]:
     """Codes whose tables of pairs are features: years, middle initials, and what is there."""
     rows, years = mentions.data["mention"], mentions.years
     known = years >= 0
     first = years[known].min() if known.any() else 0
-    has = rows[:, m.HAS]
+    has = rows[:, HAS]
     return {
         "year": Category(np.where(known, years - first, -1).astype(np.int64), "gap"),
-        "middle": Category(rows[:, m.MIDDLE].astype(np.int64), "same"),
-        "has coauthors": Category((has & m.HAS_COAUTHORS != 0).astype(np.int64), "free"),
-        "has organization": Category((has & m.HAS_ORGANIZATION != 0).astype(np.int64), "free"),
+        "middle": Category(rows[:, MIDDLE].astype(np.int64), "same"),
+        "has coauthors": Category((has & HAS_COAUTHORS != 0).astype(np.int64), "free"),
+        "has organization": Category((has & HAS_ORGANIZATION != 0).astype(np.int64), "free"),
         # A missing code has no table: that both lack an initial is told by these two.
-        "has year": Category((has & m.HAS_YEAR != 0).astype(np.int64), "free"),
-        "has middle": Category((has & m.HAS_MIDDLE != 0).astype(np.int64), "free"),
+        "has year": Category((has & HAS_YEAR != 0).astype(np.int64), "free"),
+        "has middle": Category((has & HAS_MIDDLE != 0).astype(np.int64), "free"),
     }
 
 
