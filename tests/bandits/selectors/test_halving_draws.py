@@ -118,7 +118,7 @@ def test_halving_reads_millions_of_rows(rng, allocation):
     assert np.array_equal(made.arms, (totals + offsets(population, 5, 5)).argmax(axis=1))
     assert 0.9 * budget < made.pulls.min() and made.pulls.max() <= budget
     (engine,) = population.engines.values()
-    assert engine.idle[0].touched[0] != 0.0  # or the compiler may leave the reading out
+    assert engine.idle[0].prefetched[0] != 0.0  # or the compiler may leave the reading out
 
 
 @pytest.mark.bounds
