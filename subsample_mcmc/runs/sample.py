@@ -66,7 +66,7 @@ def sample(
         raise ValueError(f"audit={audit!r}: give a share of decisions between 0 and 1.")
     cores = workers(cores, parallel)
     if store is not None:
-        files.must_be_free(store)
+        files.must_be_free(store)  # before anything reads the data or compiles
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel)
     if warmup == 0:
@@ -104,29 +104,25 @@ def resume(
         (2, 50)
     """
     cores = workers(cores, parallel)
-    found = files.peek(path)
-    meta = found.meta
-    with quietly(progress):
-        program = Program(model, kernel)
-    begun = all(saved is not None for saved in found.checkpoints)
-    today = fingerprint.of_run(model, kernel)
-    fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
+    stored = files.peek(path)
+    meta = stored.meta
     total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
-    if total < max(found.draws):
+    if total < max(stored.draws):
         raise ValueError(
-            f"draws={total}: {path} has {max(found.draws)} draws already; give a larger total, or "
+            f"draws={total}: {path} has {max(stored.draws)} draws already; give a larger total, or "
             "read it with sm.load."
         )
-    if found.finished and total == min(found.draws):
+    complete = stored.finished and total == min(stored.draws)
+    if not complete:
+        refuse_without_states(stored, path)
+        files.must_be_writable(path)
+    with quietly(progress):  # control variates read the data
+        program = Program(model, kernel)
+    begun = all(saved is not None for saved in stored.checkpoints)
+    today = fingerprint.of_run(model, kernel)
+    fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
+    if complete:
         return load(path)
-    if any(
-        drawn and not saved for drawn, saved in zip(found.draws, found.checkpoints, strict=True)
-    ):
-        raise ValueError(
-            f"{path} holds draws, but not where each chain stood after them: it was saved from a "
-            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
-            "can always be resumed."
-        )
     meta = meta | {"draws": total}
     plan = ChainPlan(
         total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
@@ -135,11 +131,11 @@ def resume(
     if meta["start"] is not None:
         plan.start = [{k: np.array(v) for k, v in one.items()} for one in meta["start"]]
     members = []
-    for i, (drawn, saved) in enumerate(zip(found.draws, found.checkpoints, strict=True)):
+    for i, (drawn, saved) in enumerate(zip(stored.draws, stored.checkpoints, strict=True)):
         steps = min(int(saved["counters"][0]), plan.warmup) + drawn if saved is not None else 0
-        members.append(Member(i, found.seconds[i], steps, drawn, checkpoint=saved))
+        members.append(Member(i, stored.seconds[i], steps, drawn, checkpoint=saved))
     journal = files.reopen(path, meta)
-    if list(journal.draws) != found.draws:
+    if list(journal.draws) != stored.draws:
         journal.close()
         raise StoreError(f"{path} was gone on with by another process: call sm.resume again.")
     return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
@@ -160,8 +156,8 @@ def load(path: str | os.PathLike) -> Trace:
         >>> sm.load(path).draws["k"].shape
         (2, 20)
     """
-    found = files.read(path)
-    return Trace(found.meta, found.chains)
+    stored = files.read(path)
+    return Trace(stored.meta, stored.chains)
 
 
 def carried_out(
@@ -217,6 +213,18 @@ def workers(cores: int | None, parallel: str | None) -> int:
     if parallel is not None:
         joblib_with(parallel)
     return whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+
+
+def refuse_without_states(stored: files.Progress, path) -> None:
+    """Refuse a stored run whose draws are there, but not the states to go on from."""
+    if any(
+        drawn and not saved for drawn, saved in zip(stored.draws, stored.checkpoints, strict=True)
+    ):
+        raise ValueError(
+            f"{path} holds draws, but not where each chain stood after them: it was saved from a "
+            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
+            "can always be resumed."
+        )
 
 
 def warn_of_cold_start(kernel: Kernel) -> None:

@@ -55,6 +55,18 @@ def kernel(first=RACING, second=None, scale=0.1):
     return sm.Gibbs("k", first) >> sm.Metropolis("theta", scale, selector=second or sm.Exact())
 
 
+class Reading(sm.Taylor):
+    """A control variate that fails as soon as it passes over the data."""
+
+    def prepare(self, model):
+        raise AssertionError("the data are read")
+
+
+def reading_kernel():
+    """A kernel that passes over the data before anything compiles."""
+    return sm.Metropolis("theta", control=Reading({"theta": model().floats})) >> sm.Gibbs("k")
+
+
 def run(draws=60, warmup=40, chains=2, seed=1, **more):
     """A run of the model, quiet unless told."""
     spec = {"model": model(), "kernel": kernel(), "progress": False} | more

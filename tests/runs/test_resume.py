@@ -1,6 +1,7 @@
 """A run that was stopped, however it was, goes on bit for bit, or is refused by name."""
 
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -349,6 +350,34 @@ def test_paths_that_hold_no_run(tmp_path):
     (tmp_path / "text").write_text("mine")
     with pytest.raises(sm.StoreError, match="not a run"):
         resumed(tmp_path / "text")
+
+
+def test_stores_are_refused_before_any_pass_over_the_data(tmp_path, monkeypatch, finished):
+    kernel = runs.reading_kernel()
+    with pytest.raises(ValueError, match="has 10 draws already"):
+        resumed(finished, 5, kernel=kernel)
+    # Its journal would be made beside it, under a name that is too long for a file.
+    long = shutil.copy(finished, tmp_path / ("r" * 250))
+    with pytest.raises(sm.StoreError, match="cannot be created"):
+        resumed(long, 20, kernel=kernel)
+    cut = tmp_path / "cut.nc"
+    trace = sm.load(finished)
+    trace._checkpoints = [None, None]
+    trace.save(cut)
+    with pytest.raises(ValueError, match="not where each chain stood"):
+        resumed(cut, 20, kernel=kernel)
+    path = tmp_path / "run.nc"
+    under_way(path, monkeypatch)
+    with (
+        store.Journal.open(path),
+        pytest.raises(sm.StoreError, match="is being written"),
+    ):
+        resumed(path, 80, kernel=kernel)
+    before = path.read_bytes()
+    with pytest.raises(AssertionError, match="the data are read"):
+        resumed(path, 80, kernel=kernel)
+    assert path.read_bytes() == before
+    assert {p.name for p in tmp_path.iterdir()} == {"r" * 250, "cut.nc", "run.nc"}
 
 
 @pytest.mark.parametrize("given", [{"cores": 0}, {"draws": 0}, {"draws": 15.5}])

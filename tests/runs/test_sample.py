@@ -215,18 +215,11 @@ def test_a_mistake_of_the_user_leaves_no_file(tmp_path):
     runs.run(draws=2, store=path)  # the path is free
 
 
-class Reading(sm.Taylor):
-    """A control variate that tells when it passes over the data."""
-
-    def prepare(self, model):
-        raise AssertionError("the data are read")
-
-
 @pytest.mark.parametrize("place", ["taken.nc", "no_such_folder/run.nc"])
 def test_paths_are_refused_before_any_pass_over_the_data(tmp_path, place):
     (tmp_path / "taken.nc").write_text("something else")
     model = runs.model()
-    kernel = sm.Metropolis("theta", control=Reading({"theta": model.floats})) >> sm.Gibbs("k")
+    kernel = runs.reading_kernel()
     with pytest.raises(sm.StoreError, match=r"exists already|cannot be created"):
         sm.sample(model, kernel, draws=10, seed=1, store=tmp_path / place, progress=False)
     assert (tmp_path / "taken.nc").read_text() == "something else"

@@ -82,8 +82,26 @@ def new_file(path: Path, over: bool = False) -> int:
 
 def must_be_free(path: str | os.PathLike) -> None:
     """Refuse a path at which no new run can be stored, before any work is done for it."""
+    netcdf.refuse_without_libraries()
     os.close(new_file(Path(path)))
     Path(path).unlink()
+
+
+def held_file(path: Path) -> int:
+    """An existing file, open for appending by this process alone; refuses what cannot be that."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be opened for writing: {error.strerror}. To go on with a run, its "
+            "file must exist and be writable."
+        ) from error
+    try:
+        hold(fd, path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 class Journal:
@@ -124,15 +142,8 @@ class Journal:
     def open(cls, path: str | os.PathLike, meta: dict[str, Any] | None = None) -> "Journal":
         """An existing journal, to append to: a torn tail is cut off, meta replaces the header."""
         path = Path(path)
+        fd = held_file(path)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_APPEND)
-        except OSError as error:
-            raise StoreError(
-                f"{path} cannot be opened for writing: {error.strerror}. To go on with a run, its "
-                "file must exist and be writable."
-            ) from error
-        try:
-            hold(fd, path)
             with os.fdopen(fd, "rb", closefd=False) as file:
                 found = UnderWay(file, path, verify=True)
             journal = cls(path, fd, found.meta)

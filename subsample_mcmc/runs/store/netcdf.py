@@ -121,6 +121,11 @@ def variables(layout: Layout) -> list[StoredVariable]:
 def refuse_if_unwritable(layout: Layout) -> None:
     """Raises now what would otherwise be raised after hours of sampling, when the file is made."""
     variables(layout)
+    refuse_without_libraries()
+
+
+def refuse_without_libraries() -> None:
+    """Raises if what writes netCDF is not installed."""
     try:
         import h5netcdf  # noqa: F401
         import h5py  # noqa: F401, h5netcdf does not require it, and cannot write without it

@@ -16,7 +16,12 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store import frames, netcdf
-from subsample_mcmc.runs.store.journal import Journal, must_be_free, refuse_other_layout
+from subsample_mcmc.runs.store.journal import (
+    Journal,
+    held_file,
+    must_be_free,
+    refuse_other_layout,
+)
 
 __all__ = [
     "ChainData",
@@ -25,6 +30,7 @@ __all__ = [
     "Stored",
     "finish",
     "must_be_free",
+    "must_be_writable",
     "peek",
     "read",
     "reopen",
@@ -110,6 +116,15 @@ def finish(path: str | os.PathLike) -> None:
                 f"{path} cannot be turned into netCDF: {error}. All draws are safe in it, as a "
                 "journal. Free some space (as much as the file has), then sm.resume finishes it."
             ) from error
+
+
+def must_be_writable(path: str | os.PathLike) -> None:
+    """Refuse a stored run that cannot be gone on with, before any work is done for it."""
+    path = Path(os.path.realpath(path))
+    if not _finished(path):
+        os.close(held_file(path))
+    elif not os.path.exists(made := _beside(path, "journal")):  # one that is there is written over
+        must_be_free(made)
 
 
 def reopen(path: str | os.PathLike, meta: dict[str, Any]) -> Journal:
