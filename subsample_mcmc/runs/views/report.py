@@ -71,6 +71,20 @@ def _each(stats) -> np.ndarray:
     return np.asarray(stats.get("regret", 0.0)) / np.maximum(stats.get("wrong", 1), 1)
 
 
+def with_later_facts(kernel: dict[str, Any]) -> dict[str, Any]:
+    """A kernel's facts, with those that its run did not store yet, as far as others tell them.
+
+    Runs that were stored before kernels said so themselves: two kinds proposed; who had a delta
+    raced; nearly all raced by sm.Racing, which takes control variates.
+    """
+    earlier = "subsamples" not in kernel
+    told = {
+        "subsamples": kernel.get("delta") is not None, "takes_control": True,
+        "proposes": earlier and kernel.get("kind") in ("Metropolis", "Langevin"),
+    }  # fmt: skip
+    return told | kernel
+
+
 def longest_rest(stats: dict) -> int:
     """The most draws in a row, of one chain, in which a kernel ran and accepted nothing."""
     if "accepted" not in stats or "steps" not in stats:
@@ -149,7 +163,8 @@ class Report:
 
     def __init__(self, trace: Any):
         meta, (chains, draws) = trace.meta, trace.shape
-        kernels, seconds = meta["kernels"], float(np.sum(trace.seconds))
+        kernels = [with_later_facts(kernel) for kernel in meta["kernels"]]
+        seconds = float(np.sum(trace.seconds))
         written = {name for kernel in kernels for name in kernel["writes"]}
         blocks = {name: trace.mixing(name) for name in trace.draws if name in written}
         self.title = f"{trace!r}, {seconds:.3g} s"
@@ -163,9 +178,7 @@ class Report:
             known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
             worst = min((ess for ess in known if ess == ess), default=np.nan)
             stats = trace.stats.get(kernel["label"], {})
-            if kernel.get(
-                "block"
-            ):  # whose prior it tilts: it moves nothing: no column of the table
+            if kernel.get("block"):  # it tilts that block's prior, moves nothing: no column
                 self.notes += tilted(kernel, stats)
                 continue
             row = measure(kernel, stats, worst, chains * draws, seconds)
@@ -267,7 +280,7 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
 
     delta, audited, wrong, read = row["delta"], row["audited"], row["wrong"], row["read"]
     exact, proved = row["guarantee"] == "exact", row["guarantee"] == "bounded"
-    racing = row["decisions"] and not exact and kernel.get("subsamples", True)
+    racing = row["decisions"] and not exact and kernel["subsamples"]
     seen = f"{wrong:,} of {audited:,} audited decisions were wrong"
     if exact and wrong:
         yield (
@@ -304,7 +317,7 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
         )
     elif racing and read > NEARLY_ALL:
         control = "Give it a control variate, control=sm.Taylor(sm.laplace(model)), or"
-        use = control if kernel.get("takes_control", True) else "Use"
+        use = control if kernel["takes_control"] else "Use"
         yield (
             f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(). "
             "(A label for every datum: sum it out, or sm.Exact().)"
@@ -327,7 +340,7 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
             "correct=True, or halve the step until the estimates stay."
         )
     low, high = ACCEPTANCE
-    if kernel.get("proposes") and (rate := row["accepted"]) == rate:
+    if kernel["proposes"] and (rate := row["accepted"]) == rate:
         # A proposal that fits the posterior may always be accepted.
         if not low <= rate <= (high if row["walks"] else 1.0):
             change = "Lower" if rate < low else "Raise"

@@ -416,3 +416,14 @@ def test_draws_that_are_few_or_not_finite(report, rng):
 def test_facts_that_warnings_and_citations_go_by(kernel, facts):
     said = kernel.facts()
     assert {name: said[name] for name in facts} == facts
+
+
+def test_runs_stored_before_kernels_told_these_facts_warn_as_they_did(report):
+    moved = counted(accepted=40)
+    for kind, warned in (("Metropolis", 1), ("Langevin", 1), ("Gibbs", 0)):
+        old = report(moved, {"kind": kind})
+        assert len(says(old, "of proposals were accepted. Lower")) == warned
+    dear = counted(pulls=90 * 4000, everything=100 * 4000)
+    assert says(report(dear), "so racing saves little. Give it a control variate")
+    summed = {"delta": None, "guarantee": "unadjusted", "selector": "Exact()"}
+    assert not says(report(dear, summed), "so racing saves little")
