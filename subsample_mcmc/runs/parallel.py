@@ -30,15 +30,18 @@ COUNTS = ("accepted", "decisions", "pulls", "everything")  # that the bars show
 
 @dataclass
 class ChainPlan:
-    """How far each chain goes, and how it is set up."""
+    """What every chain of a run is told: how far it goes, and how it is set up.
 
-    draws: int
-    warmup: int
-    thin: int
-    audit: float
-    entropy: Any
-    key: tuple[int, ...]
-    start: list[dict] | None = None
+    It is pickled with every task, so it holds neither model nor kernel: they travel once a run.
+    """
+
+    draws: int  # per chain
+    warmup: int  # steps
+    thin: int  # steps per draw
+    audit: float  # share of decisions that are made again, exactly
+    entropy: Any  # of the run's SeedSequence ...
+    key: tuple[int, ...]  # ... and its spawn key; chain c has this key and c
+    start: list[dict] | None = None  # initial states, by chain
 
     def walker(self, program: Program, chain: int, saved: dict | None = None) -> Walker:
         """A chain at its start, or at a checkpoint."""
@@ -79,17 +82,17 @@ class Member:
 
 
 def pieces(
-    walker: Walker, plan: ChainPlan, until: float | None = None
+    walker: Walker, chain_plan: ChainPlan, until: float | None = None
 ) -> Iterator[tuple[Chunk, float]]:
     """Warm up and draw, a tenth of a second at a time; stops early once `until` has passed."""
     size = 1
     room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
-    while walker.drawn < plan.draws and walker.error is None:
-        warm = walker.iteration < plan.warmup
+    while walker.drawn < chain_plan.draws and walker.error is None:
+        warm = walker.iteration < chain_plan.warmup
         # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
-        left = plan.warmup - walker.iteration if warm else plan.draws - walker.drawn
+        left = chain_plan.warmup - walker.iteration if warm else chain_plan.draws - walker.drawn
         count, then = min(size, left, room), time.monotonic()
-        chunk = walker.advance(count, 1 if warm else plan.thin, warm)
+        chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm)
         spent = time.monotonic() - then
         yield chunk, spent
         size = (
@@ -112,17 +115,17 @@ class Team:
     """All chains of a run. `run` returns when they are done, broken or interrupted."""
 
     def __init__(
-        self, program: Program, plan: ChainPlan, members: list[Member],
+        self, program: Program, chain_plan: ChainPlan, members: list[Member],
         keep: Callable[[Member], None] | None, show: bool,
     ):  # fmt: skip
-        self.program, self.plan, self.members = program, plan, members
+        self.program, self.chain_plan, self.members = program, chain_plan, members
         self.keep, self.show = keep, show
         self.stop = threading.Event()
         self.interrupted = False
 
     def bars(self) -> Bars:
         """One for each chain."""
-        total = self.plan.warmup + self.plan.draws
+        total = self.chain_plan.warmup + self.chain_plan.draws
         return Bars(self.show, len(self.members), total, [m.steps for m in self.members])
 
     def run(self, cores: int, backend: str | None, bars: Bars) -> None:
@@ -159,7 +162,7 @@ class Team:
 
     def over(self, member: Member) -> bool:
         """Has a chain all its draws."""
-        return member.drawn >= self.plan.draws
+        return member.drawn >= self.chain_plan.draws
 
     def work(self, turns: deque[Iterator[bool]]) -> None:
         """Give waiting chains a turn until none waits: the others are then in other hands."""
@@ -173,9 +176,9 @@ class Team:
 
     def walk(self, member: Member) -> Iterator[bool]:
         """One chain from where it stands to its end; yields after each turn, with all handed on."""
-        walker = self.plan.walker(self.program, member.number, member.checkpoint)
+        walker = self.chain_plan.walker(self.program, member.number, member.checkpoint)
         began, held = time.monotonic(), 0
-        for chunk, spent in pieces(walker, self.plan):
+        for chunk, spent in pieces(walker, self.chain_plan):
             self.collect(member, walker, chunk, spent)
             held += sum(part.nbytes for part in chunk)
             if self.stop.is_set():
@@ -193,7 +196,7 @@ class Team:
         member.seconds += spent
         member.chunks.append(chunk)
         member.drawn = walker.drawn
-        member.steps = min(walker.iteration, self.plan.warmup) + walker.drawn
+        member.steps = min(walker.iteration, self.chain_plan.warmup) + walker.drawn
         member.counts += counted(walker, chunk)
 
     def hand_on(self, member: Member, walker: Walker) -> None:
@@ -206,7 +209,7 @@ class Team:
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
         joblib = joblib_with(backend)
-        shared, plan, name = self.program.parts(), self.plan, os.urandom(16)
+        shared, chain_plan, name = self.program.parts(), self.chain_plan, os.urandom(16)
         try:
             with (
                 parcel(shared, backend) as (parcelled, options),
@@ -216,7 +219,7 @@ class Team:
                 while waiting := [m for m in self.members if not self.over(m)]:
                     tasks = [
                         joblib.delayed(task)(
-                            name, parcelled, plan, m.number, m.checkpoint, TASK_SECONDS
+                            name, parcelled, chain_plan, m.number, m.checkpoint, TASK_SECONDS
                         )
                         for m in waiting
                     ]
@@ -237,6 +240,8 @@ class Team:
             self.interrupted = True
 
 
+# No memo: the one live program of this process, by its run's name, so that the tasks of a run share
+# it. The next run throws it away: a program holds its data, and two might not fit.
 _programs: dict[bytes, Program] = {}
 _opening = threading.Lock()  # a worker may run several tasks in threads
 
@@ -253,16 +258,16 @@ def program_of(run: bytes, parcelled) -> Program:
         return _programs[run]
 
 
-def task(run: bytes, parcelled, plan: ChainPlan, number: int, saved, most: float) -> tuple:
+def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most: float) -> tuple:
     """Some seconds of one chain, in whatever process this is; most: how many."""
-    walker = plan.walker(program_of(run, parcelled), number, saved)
+    walker = chain_plan.walker(program_of(run, parcelled), number, saved)
     chunks, spent, held = [], 0.0, 0
-    for chunk, seconds in pieces(walker, plan, until=time.monotonic() + most):
+    for chunk, seconds in pieces(walker, chain_plan, until=time.monotonic() + most):
         chunks.append(chunk)
         spent += seconds
         held += sum(part.nbytes for part in chunk)
         if held > TASK_BYTES:
             break
-    steps = min(walker.iteration, plan.warmup) + walker.drawn
+    steps = min(walker.iteration, chain_plan.warmup) + walker.drawn
     counts = sum(counted(walker, chunk) for chunk in chunks)
     return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), walker.error

@@ -73,12 +73,12 @@ def sample(
         warn_of_cold_start(program.kernel)
     warn_of_sparse_columns(program.kernel, model)
     entropy, key = root_of(seed)
-    plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
-    plan.start = starts(model, start, chains, plan)
-    meta = described(program, plan, chains)
+    chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
+    chain_plan.start = starts(model, start, chains, chain_plan)
+    meta = described(program, chain_plan, chains)
     meta["fingerprints"] = fingerprint.of_run(model, kernel)
     members = [Member(i) for i in range(chains)]
-    return carried_out(program, plan, members, meta, store, progress, cores, parallel)
+    return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 
 
 @helpful
@@ -124,21 +124,22 @@ def resume(
     if complete:
         return load(path)
     meta = meta | {"draws": total}
-    plan = ChainPlan(
+    chain_plan = ChainPlan(
         total, meta["warmup"], meta["thin"], meta["audit"], int(meta["seed"]),
         tuple(meta["seed_key"]),
     )  # fmt: skip
     if meta["start"] is not None:
-        plan.start = [{k: np.array(v) for k, v in one.items()} for one in meta["start"]]
+        chain_plan.start = [{k: np.array(v) for k, v in one.items()} for one in meta["start"]]
     members = []
     for i, (drawn, saved) in enumerate(zip(stored.draws, stored.checkpoints, strict=True)):
-        steps = min(int(saved["counters"][0]), plan.warmup) + drawn if saved is not None else 0
+        warmed = 0 if saved is None else min(int(saved["counters"][0]), chain_plan.warmup)
+        steps = 0 if saved is None else warmed + drawn
         members.append(Member(i, stored.seconds[i], steps, drawn, checkpoint=saved))
     journal = files.reopen(path, meta)
     if list(journal.draws) != stored.draws:
         journal.close()
         raise StoreError(f"{path} was gone on with by another process: call sm.resume again.")
-    return carried_out(program, plan, members, meta, path, progress, cores, parallel, journal)
+    return carried_out(program, chain_plan, members, meta, path, progress, cores, parallel, journal)
 
 
 @helpful
@@ -161,7 +162,7 @@ def load(path: str | os.PathLike) -> Trace:
 
 
 def carried_out(
-    program, plan, members, meta, path, progress, cores, parallel, journal=None
+    program, chain_plan, members, meta, path, progress, cores, parallel, journal=None
 ) -> Trace:
     """Run the chains and hand back what they made, whatever happened on the way."""
     new = path is not None and journal is None
@@ -177,7 +178,8 @@ def carried_out(
                 member.seconds,
             )  # fmt: skip
 
-        team = Team(program, plan, members, keep if journal is not None else None, bool(progress))
+        storing = keep if journal is not None else None
+        team = Team(program, chain_plan, members, storing, bool(progress))
         with quietly(progress), team.bars() as bars:
             try:
                 program.compile()
@@ -190,7 +192,7 @@ def carried_out(
         if journal is not None:
             journal.close()
     if path is not None:
-        complete = all(m.drawn == plan.draws for m in members)
+        complete = all(m.drawn == chain_plan.draws for m in members)
         if complete:
             files.finish(path)
         trace = load(path)
@@ -250,13 +252,13 @@ def data_of(program: Program, member: Member) -> files.ChainData:
     return files.ChainData(*chunk, member.checkpoint, member.seconds)
 
 
-def starts(model: Model, start, chains: int, plan: ChainPlan) -> list[dict] | None:
+def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict] | None:
     """Initial states, one per chain, checked."""
     if start is None:
         return None
     if callable(start):
-        key = (*plan.key, 2**32 - 1)  # a stream that no chain has
-        rng = np.random.default_rng(np.random.SeedSequence(plan.entropy, spawn_key=key))
+        key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has
+        rng = np.random.default_rng(np.random.SeedSequence(chain_plan.entropy, spawn_key=key))
         start = [start(rng) for _ in range(chains)]
     if isinstance(start, dict):
         if chains > 1:
@@ -272,17 +274,20 @@ def starts(model: Model, start, chains: int, plan: ChainPlan) -> list[dict] | No
     return [{name: np.asarray(value) for name, value in one.items()} for one in start]
 
 
-def described(program: Program, plan: ChainPlan, chains: int) -> dict[str, Any]:
+def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str, Any]:
     """What a trace says about how it was made."""
     model, kernel = program.model, program.kernel
     kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
     for told in kernels:
         told.update({k: v.item() for k, v in told.items() if isinstance(v, np.generic)})
-    begin = plan.start and [{k: np.asarray(v).tolist() for k, v in s.items()} for s in plan.start]
+    begin = chain_plan.start and [
+        {k: np.asarray(v).tolist() for k, v in s.items()} for s in chain_plan.start
+    ]
     return {
-        "version": __version__, "seed": str(plan.entropy), "seed_key": list(plan.key),
-        "chains": chains, "draws": plan.draws, "warmup": plan.warmup, "thin": plan.thin,
-        "audit": plan.audit, "start": begin, "layout": program.layout.to_json(),
+        "version": __version__, "seed": str(chain_plan.entropy), "seed_key": list(chain_plan.key),
+        "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
+        "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
+        "layout": program.layout.to_json(),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
     }  # fmt: skip
