@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.runs.store import store
-from subsample_mcmc.runs.views import arviz_groups as arvizgroups
+from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.target.layout import TALLY, Layout
@@ -118,7 +118,7 @@ class Trace:
 
         values = self.draws[name]
         chains, draws = self.shape
-        tilts = arvizgroups.tilted(self)
+        tilts = arviz_groups.tilted(self)
         sites = int(np.prod(values.shape[2:], dtype=int))
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
@@ -159,7 +159,7 @@ class Trace:
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """
-        return arvizgroups.to_arviz(
+        return arviz_groups.to_arviz(
             self, self._arrays[:2], observed, log_likelihood, thin, progress
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.errors import StoreError
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.runs.store import netcdf
 from tests.helpers import runs
 
@@ -37,8 +37,8 @@ def tell(phase: str) -> None:
 
 def victim(path: Path, slow: bool) -> None:
     """Start the run, or go on with it; say where it is."""
-    team.TURN_SECONDS = 0.15  # many frames
-    hand_on, write = team.Team.hand_on, netcdf.write
+    parallel.TURN_SECONDS = 0.15  # many frames
+    hand_on, write = parallel.Team.hand_on, netcdf.write
     told = set()
 
     def telling(self, member, walker):
@@ -60,7 +60,7 @@ def victim(path: Path, slow: bool) -> None:
         write(made, run)
         time.sleep(0.3 if slow else 0.0)
 
-    team.Team.hand_on, netcdf.write = telling, converting
+    parallel.Team.hand_on, netcdf.write = telling, converting
     if slow:
         netcdf._create = slowly(netcdf._create)
     tell("begin")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import backends
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import backends, parallel
 from tests.helpers import runs
 from tests.helpers.runs import resumed
 
@@ -40,7 +39,7 @@ def cluster(request):
 def counted(monkeypatch):
     """How often the model is pickled here, how many bytes a worker gets; in many short rounds."""
     seen = {"pickles": 0, "bytes": 0, "parcels": 0, "rounds": 0}
-    reduce, dumps, look = sm.Model.__reduce__, backends.pickled, team.Team.look
+    reduce, dumps, look = sm.Model.__reduce__, backends.pickled, parallel.Team.look
 
     def reduced(self):
         seen["pickles"] += 1
@@ -57,8 +56,8 @@ def counted(monkeypatch):
 
     monkeypatch.setattr(sm.Model, "__reduce__", reduced)
     monkeypatch.setattr(backends, "pickled", measured)
-    monkeypatch.setattr(team.Team, "look", looking)
-    monkeypatch.setattr(team, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(parallel.Team, "look", looking)
+    monkeypatch.setattr(parallel, "TASK_SECONDS", 0.0)
     return seen
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import backends
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import backends, parallel
 from subsample_mcmc.runs.store import store
 from tests.helpers import runs
 from tests.helpers.runs import resumed
@@ -48,17 +47,17 @@ def test_a_backend_that_joblib_does_not_know(tmp_path):
 def short(monkeypatch):
     """Tasks of a tenth of what they are to do."""
     pytest.importorskip("joblib")
-    monkeypatch.setattr(team, "TASK_SECONDS", -1.0)
-    monkeypatch.setattr(team, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(team, "_programs", {})
+    monkeypatch.setattr(parallel, "TASK_SECONDS", -1.0)
+    monkeypatch.setattr(parallel, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "_programs", {})
     rounds = []
-    look = team.Team.look
+    look = parallel.Team.look
 
     def looking(self, bars):
         rounds.append([m.drawn for m in self.members])
         look(self, bars)
 
-    monkeypatch.setattr(team.Team, "look", looking)
+    monkeypatch.setattr(parallel.Team, "look", looking)
     return rounds
 
 
@@ -74,7 +73,7 @@ def test_many_tasks_draw_the_same(short, tmp_path):
 
 
 def test_ctrl_c_between_tasks(short, tmp_path, monkeypatch):
-    look, pressed = team.Team.look, []
+    look, pressed = parallel.Team.look, []
 
     def looking(self, bars):
         look(self, bars)
@@ -82,7 +81,7 @@ def test_ctrl_c_between_tasks(short, tmp_path, monkeypatch):
             pressed.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(team.Team, "look", looking)
+    monkeypatch.setattr(parallel.Team, "look", looking)
     path = tmp_path / "run.nc"
     trace = runs.run(10, 5, parallel="threading", store=path)
     assert trace.interrupted and 4 <= trace.shape[1] < 10
@@ -193,6 +192,6 @@ def test_processes_get_the_model_once(monkeypatch):
     pytest.importorskip("joblib")
     pickles, reduce = [], sm.Model.__reduce__
     monkeypatch.setattr(sm.Model, "__reduce__", lambda self: pickles.append(1) or reduce(self))
-    monkeypatch.setattr(team, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "TASK_SECONDS", 0.0)
     here, there = (runs.run(20, 10, 4, **more) for more in ({}, {"parallel": "loky", "cores": 2}))
     assert runs.same(here, there) and len(pickles) == 1

@@ -13,7 +13,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.rules.normal import Normal
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.store import frames, store
 from tests.helpers import runs
@@ -26,8 +26,8 @@ def under_way(path, monkeypatch, **more):
     """A run that is complete but still a journal, of many frames; its bytes, and the header's."""
     with monkeypatch.context() as patch:
         patch.setattr(store, "finish", lambda path: None)
-        patch.setattr(team, "CHUNK_SECONDS", 0.0)
-        patch.setattr(team, "TURN_SECONDS", 0.0)
+        patch.setattr(parallel, "CHUNK_SECONDS", 0.0)
+        patch.setattr(parallel, "TURN_SECONDS", 0.0)
         trace = runs.run(store=path, **more)
     return path.read_bytes(), len(frames.SIGNATURE + frames.header_frame(trace.meta))
 
@@ -297,7 +297,7 @@ def test_an_initial_state_that_is_still_needed(tmp_path, monkeypatch):
 def refused(path, stored, changed, text, monkeypatch):
     """A run by one kernel is refused to another, and not to its like; nothing is compiled."""
     monkeypatch.setattr(Program, "compile", lambda self: None)
-    monkeypatch.setattr(team.Team, "run", lambda self, *given: None)
+    monkeypatch.setattr(parallel.Team, "run", lambda self, *given: None)
     runs.run(10, kernel=stored(), store=path)
     resumed(path, kernel=stored())
     with pytest.raises(ValueError, match=text):
@@ -414,13 +414,13 @@ def test_a_bad_number_leaves_the_store_whole(tmp_path):
 FULL = """
 import resource, sys
 import subsample_mcmc as sm
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.runs.store import store
 from tests.helpers import runs
 from tests.helpers.runs import resumed
 
 path, room = sys.argv[1], int(sys.argv[2])
-team.TURN_BYTES = 10_000
+parallel.TURN_BYTES = 10_000
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
 try:

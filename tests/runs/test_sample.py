@@ -11,7 +11,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.store import store
 from tests.helpers import runs
@@ -50,8 +50,8 @@ def test_other_chains_and_cores_change_nothing(whole):
 
 
 def test_sizes_of_chunks_and_turns_change_nothing(whole, monkeypatch):
-    monkeypatch.setattr(team, "CHUNK_SECONDS", 0.0)  # a draw a chunk
-    monkeypatch.setattr(team, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "CHUNK_SECONDS", 0.0)  # a draw a chunk
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 0.0)
     assert runs.same(runs.run(chains=4, cores=2), whole)
     assert runs.same_states(runs.run(chains=4, cores=3), whole)
 
@@ -293,7 +293,7 @@ def test_a_bad_number_in_warm_up():
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_one_broken_chain_ends_the_others(cores, monkeypatch):
-    monkeypatch.setattr(team, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 0.0)
     places = [{"theta": [value, 0.0]} for value in (-3.0, -3.0, 0.44, -3.0)]
     error = broken(chains=4, cores=cores, start=places)
     assert re.search(r"chain \d, iteration", str(error))
@@ -309,7 +309,7 @@ def test_nan_of_the_prior_names_itself():
 # ---------------------------------------------------------------------------------------- Ctrl-C
 def interrupting(monkeypatch, enough):
     """Ctrl-C as soon as all chains have so many draws."""
-    look, pressed = team.Team.look, []
+    look, pressed = parallel.Team.look, []
 
     def looking(self, bars):
         look(self, bars)
@@ -317,15 +317,15 @@ def interrupting(monkeypatch, enough):
             pressed.append(True)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(team.Team, "look", looking)
-    monkeypatch.setattr(team, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(parallel.Team, "look", looking)
+    monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.001)
 
 
 @pytest.mark.parametrize("cores", [1, 4])
 def test_an_interrupt_leaves_draws_of_all_chains(cores, monkeypatch, tmp_path):
     interrupting(monkeypatch, 20)
-    monkeypatch.setattr(team, "CHUNK_SECONDS", 0.002)
-    monkeypatch.setattr(team, "TURN_SECONDS", 0.002)
+    monkeypatch.setattr(parallel, "CHUNK_SECONDS", 0.002)
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 0.002)
     trace = runs.run(10**7, chains=4, cores=cores)
     chains, draws = trace.shape
     assert trace.interrupted and chains == 4 and 20 <= draws < 10**7
@@ -334,16 +334,16 @@ def test_an_interrupt_leaves_draws_of_all_chains(cores, monkeypatch, tmp_path):
 
 CTRL_C = """
 import sys
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from tests.helpers import runs
 
-team.TURN_SECONDS = 0.05
-look, told = team.Team.look, []
+parallel.TURN_SECONDS = 0.05
+look, told = parallel.Team.look, []
 def looking(self, bars):
     look(self, bars)
     if not told and all(m.drawn for m in self.members):
         told.append(print("drawing", flush=True))
-team.Team.look = looking
+parallel.Team.look = looking
 trace = runs.run(10**7, store=sys.argv[1] if sys.argv[1:] else None)
 assert trace.interrupted and 0 < trace.shape[1] < 10**7
 assert runs.same(trace, runs.run(trace.shape[1]))
@@ -416,10 +416,10 @@ def test_statistics_of_users_are_not_mistaken_for_ours(capsys):
 
 # ---------------------------------------------------------------------------------------- memory
 def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(team, "TURN_BYTES", 20_000)
-    monkeypatch.setattr(team, "CHUNK_SECONDS", 10.0)  # so that bytes alone decide
-    monkeypatch.setattr(team, "TURN_SECONDS", 1e9)
-    collect, most, handed = team.Team.collect, [0], [0]
+    monkeypatch.setattr(parallel, "TURN_BYTES", 20_000)
+    monkeypatch.setattr(parallel, "CHUNK_SECONDS", 10.0)  # so that bytes alone decide
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 1e9)
+    collect, most, handed = parallel.Team.collect, [0], [0]
 
     def collecting(self, member, *given):
         collect(self, member, *given)
@@ -432,7 +432,7 @@ def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
         handed[0] += 1
         append(self, *given)
 
-    monkeypatch.setattr(team.Team, "collect", collecting)
+    monkeypatch.setattr(parallel.Team, "collect", collecting)
     monkeypatch.setattr(store.Journal, "append", appending)
     trace = runs.run(2000, store=tmp_path / "run.nc")
     size = sum(part.nbytes for part in trace._arrays)

@@ -8,7 +8,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups as arvizgroups
+from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.target.layout import TALLY, Layout
 
 N = 120
@@ -131,14 +131,14 @@ def test_thin_keeps_evenly_spaced_draws_of_all_groups(traces, models):
 
 def test_too_much_is_refused_with_what_would_do(traces, models, monkeypatch):
     trace, model = traces["student"], models["student"]
-    monkeypatch.setattr(arvizgroups, "LIMIT", 8 * 2 * N * 100)  # a hundred draws of both chains
+    monkeypatch.setattr(arviz_groups, "LIMIT", 8 * 2 * N * 100)  # a hundred draws of both chains
     told = r"2 x 400 draws x 120 data are 0.000768 GB; at most 0.000192 GB .* thin=4\)"
     with pytest.raises(ValueError, match=told):
         trace.to_arviz(log_likelihood=model)
     assert trace.to_arviz(log_likelihood=model, thin=4)["log_likelihood"].sizes["draw"] == 100
     with pytest.raises(ValueError, match=r"thin=4\)"):
         trace.to_arviz(log_likelihood=model, thin=3)
-    monkeypatch.setattr(arvizgroups, "LIMIT", 8 * 2 * N - 1)
+    monkeypatch.setattr(arviz_groups, "LIMIT", 8 * 2 * N - 1)
     with pytest.raises(ValueError, match=r"even one draw of each chain is too many"):
         trace.to_arviz(log_likelihood=model, thin=400)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from subsample_mcmc import style as drawing
+from subsample_mcmc import style
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.runs.plan import Plan
 from subsample_mcmc.runs.views.figures import ENDS, PANELS
@@ -92,7 +92,7 @@ def test_bars_are_as_long_as_the_reports_numbers(trace):
         known = [row[key] if row[key] == row[key] else 0.0 for row in rows]
         assert widths == known and min(known[:3]) > 0.0
         texts = [text.get_text() for text in axes.texts]
-        assert texts == [drawing.shown(row[key]) for row in rows]
+        assert texts == [style.shown(row[key]) for row in rows]
     assert texts[-1] == "not known"  # "d" reads no rewards
 
 
@@ -141,9 +141,9 @@ def test_it_is_a_moving_share_with_gaps():
 
 
 def test_long_runs_are_thinned():
-    at = drawing.thinned(1_000_000)
-    assert len(at) <= drawing.MOST_POINTS and at[0] == 0 and at[-1] == 999_999
-    assert drawing.thinned(5).tolist() == list(range(5)) and len(drawing.thinned(0)) == 0
+    at = style.thinned(1_000_000)
+    assert len(at) <= style.MOST_POINTS and at[0] == 0 and at[-1] == 999_999
+    assert style.thinned(5).tolist() == list(range(5)) and len(style.thinned(0)) == 0
 
 
 def test_only_some_lines_can_be_told_apart(rng):
@@ -397,9 +397,9 @@ def test_without_matplotlib_all_say_what_to_install(trace, rng, monkeypatch):
 
 
 def test_styles_differ_without_colour():
-    lines = [drawing.line_style(i) for i in range(drawing.MOST_LINES)]
-    assert len({(str(one["linestyle"]), one["marker"]) for one in lines}) == drawing.MOST_LINES
-    clouds = [drawing.point_style(i) for i in range(drawing.MOST_LINES)]
-    assert len({(c["marker"], c["markerfacecolor"]) for c in clouds}) == drawing.MOST_LINES
-    bars = [drawing.bar_style(i)["hatch"] for i in range(len(ENDS))]
+    lines = [style.line_style(i) for i in range(style.MOST_LINES)]
+    assert len({(str(one["linestyle"]), one["marker"]) for one in lines}) == style.MOST_LINES
+    clouds = [style.point_style(i) for i in range(style.MOST_LINES)]
+    assert len({(c["marker"], c["markerfacecolor"]) for c in clouds}) == style.MOST_LINES
+    bars = [style.bar_style(i)["hatch"] for i in range(len(ENDS))]
     assert len(set(bars)) == len(ENDS)

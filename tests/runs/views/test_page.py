@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from subsample_mcmc.runs.views import html_page as pages
+from subsample_mcmc.runs.views import html_page
 from subsample_mcmc.runs.views.html_page import page
 from tests.runs.test_trace import made
 
@@ -145,7 +145,7 @@ def test_wide_blocks_are_cut(rng):
     draws = {"wide": rng.normal(size=(2, 100, 1000)), "last": rng.normal(size=(2, 100))}
     text = page(made(draws, {"g": {}}))
     found = Read(text)
-    assert len(found.tables[2]) == 1 + pages.MOST_ROWS
+    assert len(found.tables[2]) == 1 + html_page.MOST_ROWS
     assert found.tables[2][-1][0] == "wide[49]"
     shown = [picture["alt"] for picture in found.pictures][1:]  # after ESS per second
     assert shown == ["wide[0]", "wide[1]", "wide[2]", "wide[3]", "last"]
@@ -193,7 +193,7 @@ def test_bins_of_whole_numbers_are_even(rng):
     figure = pytest.importorskip("matplotlib.figure").Figure
     for high in (1, 5, 39, 40, 95, 1000):
         values = np.arange(2 * (high + 1)).reshape(2, high + 1) % (high + 1)
-        beside = pages.pictured(figure, "k", values).axes[1]
+        beside = html_page.pictured(figure, "k", values).axes[1]
         whole = [bar for bar in beside.patches if bar.get_y() + bar.get_height() < high]
         assert len({round(bar.get_width(), 12) for bar in whole}) <= 1
         assert sum(bar.get_width() for bar in beside.patches) == pytest.approx(1.0)
