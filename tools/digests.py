@@ -179,6 +179,55 @@ def gibbs(kernel):
     return chains(located(), kernel >> sm.Metropolis("mu") >> sm.Metropolis("sigma"))
 
 
+# With few rows a race that may retreat reads everything at once: these never do.
+ALWAYS = sm.Racing(batch=32, retreat=False)
+
+
+@several(
+    gibbs=sm.Gibbs("k", ALWAYS) >> sm.Metropolis("mu"), walk=sm.Metropolis("mu", selector=ALWAYS),
+    slice=sm.Slice("mu", selector=ALWAYS), frozen=sm.Slice("mu", selector=ALWAYS, frozen=True),
+    sgld=sm.Langevin("mu", selector=ALWAYS),
+    ttest=sm.Metropolis("mu", selector=sm.Racing(sm.TTest(), batch=64, growth=1.0, retreat=False)),
+    unguarded=sm.Metropolis("mu", selector=sm.Racing(sm.Normal(guard=False), retreat=False)),
+    late=sm.Metropolis("mu", selector=sm.Racing(batch=512, retreat=3.0)),
+)  # fmt: skip
+def raced(kernel):
+    rest = sm.Metropolis("sigma") if "Gibbs" in kernel.text() else (
+        sm.Metropolis("sigma") >> sm.Gibbs("k", sm.Exact())
+    )  # fmt: skip
+    return chains(located(), kernel >> rest)
+
+
+@several(
+    taylor=lambda fit: (sm.Taylor(fit, order=2, predict=False), sm.Normal()),
+    floored=lambda fit: (sm.Taylor(fit, order=2, outliers=0.0), sm.Normal()),
+    betting=lambda fit: (sm.Taylor(fit, order=2, predict=False), sm.Betting()),
+    bins=lambda fit: (sm.Bins(bins=60, fit=fit), sm.Normal()),
+)
+def raced_residuals(made):
+    model = regression(20_000)
+    fit = sm.laplace(model, progress=False)
+    control, rule = made(fit)
+    race = sm.Racing(rule, batch=32, retreat=False)
+    wide = sm.pcn(fit.mean, 25.0 * fit.covariance, beta=0.7)
+    return chains(model, sm.Metropolis("beta", proposal=wide, control=control, selector=race))
+
+
+@several(**{k: v for k, v in {
+    "normal": sm.Racing(batch=32, retreat=False), "betting": sm.Racing(sm.Betting(spread=2.0),
+    retreat=False), "serfling": sm.Racing(sm.BernsteinSerfling(spread=2.0), retreat=False),
+    "eq27": sm.Racing(sm.Normal(side="eq27"), retreat=False), "patient": sm.Racing(retreat=2.0),
+}.items()})  # fmt: skip
+def raced_draws(selector):
+    def log_factor(data, arm, n):
+        z = data.y[n] - 0.01 * arm
+        return max(-2.0, -0.5 * z * z)
+
+    y = np.random.default_rng(5).standard_normal(100_000) + 0.4
+    found = sm.draw(sm.Population(log_factor, {"y": y}, arms=5), 200, selector, seed=3)
+    return digest(found.arms, found.pulls, found.rounds)
+
+
 def propose(rng, state, data, out):
     out[0] = state.mu[0] + 0.05 * rng.standard_normal()
     return 0.0

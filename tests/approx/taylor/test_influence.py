@@ -15,7 +15,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.bins import predictor_cut as predictorcut
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import influence
-from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST, loud
+from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST_ROWS, loud
 from tests.benchmarks.rarecases import Case, kernel_of, model_of
 from tests.helpers.claims import above, at_most
 
@@ -147,9 +147,9 @@ def test_rows_that_all_are_alike_are_not_loud(rng, alone):
 
 def test_where_many_cannot_be_scored_none_is_an_exception(alone):
     scores = np.full(SIZE, 1e-9)
-    scores[: int(MOST * SIZE)] = np.inf
-    assert len(loud(scores)) == int(MOST * SIZE)
-    scores[: int(MOST * SIZE) + 1] = np.inf
+    scores[: int(MOST_ROWS * SIZE)] = np.inf
+    assert len(loud(scores)) == int(MOST_ROWS * SIZE)
+    scores[: int(MOST_ROWS * SIZE) + 1] = np.inf
     assert len(loud(scores)) == 0
 
 
