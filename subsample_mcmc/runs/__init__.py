@@ -1,5 +1,7 @@
 """From sm.sample to trace.report(): chains, what is kept of them, and how it is shown.
 
-sample.py is the way in; chain.py runs one chain, parallel.py several, store/ keeps them, trace.py
-is what users get, views/ how it is looked at. Nothing here changes a draw.
+Read sample.py first: it checks what it is given, makes a Program (chain.py), runs its chains
+(parallel.py), keeps what they draw (store/) and returns a Trace (trace.py), which views/ show.
+How a chain moves and how a decision is made have no place here: nothing in this room changes a
+draw.
 """

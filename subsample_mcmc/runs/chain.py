@@ -20,7 +20,7 @@ from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
 
-READS = ("pulls", "gradients")
+READS = ("pulls", "gradients")  # what a kernel counts of the data it read
 
 
 class Chunk(NamedTuple):
@@ -33,7 +33,10 @@ class Chunk(NamedTuple):
 
 @memoised
 def loop_over(step, compiled: bool) -> Any:
-    """The loop over draws; plain Python if a step is."""
+    """loop(chain, tools, ...): makes draws first .. last - 1, and returns where it stopped.
+
+    compiled: else it is plain Python, because a step is.
+    """
 
     def loop(chain, tools, ints, floats, words, reads, before, out, first, last, thin, keep):
         now = chain.now[0]
@@ -111,7 +114,7 @@ class Program:
 
 
 class Walker:
-    """One chain of a program."""
+    """One chain of a program: its state, its random streams, and the tools of its kernels."""
 
     def __init__(
         self, program: Program, seed: np.random.SeedSequence, audit: float = 0.0, number: int = 0
@@ -131,10 +134,11 @@ class Walker:
         )  # fmt: skip
         self.take_tools()
         self.drawn = 0  # draws kept
-        self.turns = 0  # of advance
+        # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
+        self.turns = 0
 
     def take_tools(self) -> None:
-        """The kernels' arrays, as new."""
+        """Make the kernels' tools anew: a step that broke may have left anything in others."""
         self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
         self.tools = self.program.kernel.bind(self.program.model, self.run)
 
@@ -168,7 +172,7 @@ class Walker:
                 raise
             error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
             reached, self.error = (self.iteration - begun) // thin, error
-            self.take_tools()  # a race that was left in the middle may have left anything
+            self.take_tools()
             self.restore(before)
             return self.advance(reached, thin, warm)
         if int(now[0].code) != 0:

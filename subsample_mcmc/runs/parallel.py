@@ -137,6 +137,7 @@ class Team:
         self.look(bars)
 
     def look(self, bars: Bars) -> None:
+        """Show on the bars how far the chains are."""
         bars.update([m.steps for m in self.members], [m.told for m in self.members])
 
     # ------------------------------------------------------------------------------- threads
@@ -193,6 +194,7 @@ class Team:
         self.hand_on(member, walker)
 
     def collect(self, member: Member, walker: Walker, chunk: Chunk, spent: float) -> None:
+        """Take over a chunk: its draws, its time, and what was counted."""
         member.seconds += spent
         member.chunks.append(chunk)
         member.drawn = walker.drawn

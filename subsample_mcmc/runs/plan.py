@@ -20,6 +20,7 @@ from subsample_mcmc.kernels.base import Kernel, check, labelled
 from subsample_mcmc.kernels.compose import changed
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model, must_be_model
 
@@ -219,8 +220,7 @@ def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kerne
     found = {"as given": kernel} | ({"no control": changed(kernel, without)} if own else {})
     for name, control in controls.items():
         found[name] = changed(kernel, lambda leaf, c=control: controlled(leaf, c))
-    exactly = changed(found.get("no control", kernel), lambda leaf: decides_by(leaf, Exact()))
-    return found | {"exact": exactly}
+    return found | {"exact": with_selector(found.get("no control", kernel), Exact())}
 
 
 def controlled(leaf: Any, control: Control | None) -> Any:
@@ -233,11 +233,6 @@ def controlled(leaf: Any, control: Control | None) -> Any:
         known = type(control).gradient is not Control.gradient
         return replace(leaf, control=control, gradient="control" if known else "minibatch")
     return replace(leaf, control=control)
-
-
-def decides_by(leaf: Any, selector: Any) -> Any:
-    """A kernel with another selector, if it has one."""
-    return replace(leaf, selector=selector) if getattr(leaf, "selector", None) else leaf
 
 
 def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, Any]:

@@ -164,10 +164,14 @@ def load(path: str | os.PathLike) -> Trace:
 def carried_out(
     program, chain_plan, members, meta, path, progress, cores, parallel, journal=None
 ) -> Trace:
-    """Run the chains and hand back what they made, whatever happened on the way."""
+    """The trace of chains that are run here; what they draw goes to a store, if path names one.
+
+    journal: of a run that goes on; else a new one is made at path. After Ctrl-C the trace has what
+    there is; an error of a chain is raised, with the trace attached.
+    """
     new = path is not None and journal is None
     if new:
-        journal = files.Journal.create(path, meta)  # before compiling: a bad path shows at once
+        journal = files.Journal.create(path, meta)
     try:
 
         def keep(member: Member) -> None:

@@ -1,4 +1,6 @@
-"""How a run is looked at: reports, figures, a page, arviz, probabilities of models.
+"""How a run is looked at: report, figures, a page, ArviZ's groups, probabilities of models.
 
-Each reads a trace, and nothing else: what it says of a kernel, it takes from the kernel's facts.
+Read report.py first: figures and page show its numbers. A view reads a finished trace (figures.py
+also a plan, arviz_groups.py also the model that was sampled) and changes nothing. What it says of a
+kernel it takes from the facts that the kernel gave when it ran, never from its text.
 """

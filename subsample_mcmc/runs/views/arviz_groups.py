@@ -22,7 +22,8 @@ from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
-PATIENT, SLOW = 0.1, 2.0  # seconds between looks at the keyboard; ... until a bar appears
+# Seconds of compiled work between two looks at Ctrl-C; seconds after which a bar appears.
+PATIENT, SLOW = 0.1, 2.0
 
 # Fields of TALLY that belong with any sampler's statistics; the others are about decisions.
 SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
@@ -206,7 +207,7 @@ def check(trace: Any, model: Any) -> None:
 
 
 def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
-    """Nan and +inf are mistakes that a race need not have met: it may not have read that datum."""
+    """Refuse nan and +inf: mistakes that a race did not meet if it did not read that datum."""
     bad = ~(values < np.inf)
     if bad.any():
         d, n = (int(i) for i in np.argwhere(bad)[0])

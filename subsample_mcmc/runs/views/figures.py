@@ -247,15 +247,18 @@ PANELS: dict[str, Callable] = {
 # ------------------------------------------------------------------------------- figures of plans
 def plot_plan(plan: Any, axes: Any = None, panels: Any = None) -> np.ndarray:
     """Panels of a plan, by name; None: all."""
-    wanted = tuple(PLANNED) if panels is None else chosen(panels, tuple(PLANNED))
+    wanted = tuple(PLAN_PANELS) if panels is None else chosen(panels, tuple(PLAN_PANELS))
     found = axes_of("plan.plot", axes, len(wanted), (4.8, 2.6 + 0.22 * len(plan.rows)))
     for name, panel in zip(wanted, found, strict=True):
-        PLANNED[name](panel, plan)
+        PLAN_PANELS[name](panel, plan)
     return found
 
 
-def down(axes: Any, plan: Any) -> tuple[list[float], list[bool]]:
-    """A line per kernel and variant: where, and whether it was its kernel's fastest."""
+def name_rows(axes: Any, plan: Any) -> tuple[list[float], list[bool]]:
+    """Name a plan's rows along the y-axis: (place of each, was it its kernel's fastest).
+
+    Names of the fastest, which the plan advises, are bold.
+    """
     kernels = list(dict.fromkeys(row["kernel"] for row in plan.rows))
     places = [i + 0.6 * kernels.index(row["kernel"]) for i, row in enumerate(plan.rows)]
     times = {k: [r["us a decision"] for r in plan.rows if r["kernel"] == k] for k in kernels}
@@ -270,7 +273,7 @@ def down(axes: Any, plan: Any) -> tuple[list[float], list[bool]]:
 
 def draw_times(axes: Any, plan: Any) -> None:
     """Time per decision; a star is the advice."""
-    places, fastest = down(axes, plan)
+    places, fastest = name_rows(axes, plan)
     for i, (y, best, row) in enumerate(zip(places, fastest, plan.rows, strict=True)):
         value = row["us a decision"]
         told = "fastest" if best and True not in fastest[:i] else None
@@ -288,7 +291,7 @@ def draw_times(axes: Any, plan: Any) -> None:
 
 def draw_shares(axes: Any, plan: Any) -> None:
     """Shares of all rewards: read by the pilot, and expected of its gaps and spreads."""
-    places, _ = down(axes, plan)
+    places, _ = name_rows(axes, plan)
     kinds = (("read", "read in the pilot", "o", COLOURS[0], 6), ("expected", "expected of its G "
              "and N v", "D", "none", 9))  # fmt: skip
     known = [r[key] for r in plan.rows for key, *_ in kinds if r[key] > 0.0]
@@ -316,7 +319,7 @@ def draw_planned_gaps(axes: Any, plan: Any) -> None:
     ])  # fmt: skip
 
 
-PLANNED: dict[str, Callable] = {
+PLAN_PANELS: dict[str, Callable] = {
     "times": draw_times,
     "shares": draw_shares,
     "gaps": draw_planned_gaps,

@@ -18,6 +18,7 @@ import numpy as np
 
 from subsample_mcmc.target.layout import TALLY
 
+CONFIDENCE = 0.95  # of each side of the interval of an error rate
 # What the table shows, in order: title, key of the row, format.
 _LINES = (
     ("guarantee", "guarantee", "text"),
@@ -63,6 +64,7 @@ def clopper_pearson(wrong: int, audited: int) -> tuple[float, float]:
 
 
 def _ratio(part: float, whole: float) -> float:
+    """A share; nan of nothing."""
     return part / whole if whole else np.nan
 
 
@@ -212,6 +214,7 @@ class Report:
         return pandas.DataFrame(self.rows).set_index("kernel") if self.rows else pandas.DataFrame()
 
     def _cells(self) -> list[list[str]]:
+        """The table line by line, a column per kernel; lines without any number are left out."""
         table = [["", *(row["kernel"] for row in self.rows)]]
         for title, key, kind in _LINES:
             cells = [_show(row[key], kind) for row in self.rows]
@@ -243,6 +246,7 @@ class Report:
 
 
 def _show(value: Any, kind: str) -> str:
+    """A cell of the table; a dash where nothing is known."""
     if value is None or (kind != "text" and np.isnan(value)):
         return "-"
     if kind == "share":
@@ -253,7 +257,6 @@ def _show(value: Any, kind: str) -> str:
 
 
 # ------------------------------------------------------------------ what is wrong, and what to do
-CONFIDENCE = 0.95  # of each side of the interval of an error rate
 ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
 SKEWED = 3.0  # |skewness| of a difference beyond which the normal tail is far off (lognormal: 6)
 RACE_FAILED = 0.9  # share of races that ended with all rows read: racing saves nothing ...
@@ -264,8 +267,8 @@ CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice
 VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
 FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
 FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
-DEAR = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
-STILL = 50  # draws without a move, from which on one asks whether that can be chance
+LARGE_LOSS = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
+LONG_REST = 50  # draws without a move, from which on one asks whether that can be chance
 FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
 
 
@@ -295,7 +298,7 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
             f"{seen} ({row['error']:.2g}, {bounds}), more than delta={delta:g} allows. {use}, "
             "or sm.Exact()."
         )
-    if wrong and row["regret_worst"] > DEAR:
+    if wrong and row["regret_worst"] > LARGE_LOSS:
         yield (
             f"wrong decisions lost as much as {row['regret_worst']:.3g} nats each: however rare, "
             "what they chose is no draw of the posterior. Give it a control variate, "
@@ -349,7 +352,8 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
                 "longer warmup."
             )
     rate, still = row["accepted"], row["still"]
-    if still >= STILL and rate > 0.0 and row["steps"] * (1.0 - min(rate, 1.0)) ** still < ALARM:
+    chance = row["steps"] * (1.0 - min(rate, 1.0)) ** still  # of such a rest anywhere in the run
+    if still >= LONG_REST and rate > 0.0 and chance < ALARM:
         yield (
             f"a chain stood still for {still:,} draws in a row, where {rate:.0%} of proposals are "
             "accepted on average: there, in a tail that it seldom proposes, nearly all proposals "
