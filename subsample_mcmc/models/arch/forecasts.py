@@ -18,7 +18,7 @@ def draws_of(model, trace, weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]
             f"the trace has theta of shape {theta.shape[2:]}: this model has ({length},)."
         )
     kernels = getattr(trace, "meta", {}).get("kernels", ())
-    if weights is None and any(told["kind"] == "WangLandau" for told in kernels):
+    if weights is None and any(told.get("block") for told in kernels):
         weights = trace.model_probabilities("q").weights
     w = np.ones(q.shape) if weights is None else np.asarray(weights, dtype=float)
     if w.shape != q.shape or not np.all((w >= 0.0) & (w < np.inf)) or not w.sum() > 0.0:
