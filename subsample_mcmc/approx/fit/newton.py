@@ -35,7 +35,7 @@ def spectrum(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def deviations(curvature: np.ndarray) -> np.ndarray:
-    """Steps of one standard deviation in uncorrelated directions, one a column."""
+    """Steps of one standard deviation in uncorrelated directions, one per column."""
     scale, values, vectors = spectrum(curvature)
     size = np.abs(values)
     return scale[:, None] * vectors / np.sqrt(np.maximum(size, FLOOR * size.max()))

@@ -41,7 +41,7 @@ class Arrays(NamedTuple):
 
 
 def stencil(d: int) -> np.ndarray:
-    """The points z, one a line: 0, +e_i, -e_i, then +(e_i + e_j), -(e_i + e_j) for i < j."""
+    """The points z, one per row: 0, +e_i, -e_i, then +(e_i + e_j), -(e_i + e_j) for i < j."""
     unit = np.eye(d)
     pairs = [unit[i] + unit[j] for i in range(d) for j in range(i + 1, d)]
     points = [np.zeros(d)]
@@ -114,7 +114,7 @@ class Stencil:
         self.references, self.factors = kept
 
     def candidates(self) -> np.ndarray:
-        """All points of all configurations, one a line."""
+        """All points of all configurations, one per row."""
         parts = zip(self.references, self.factors, strict=True)
         return np.concatenate([point + self.points @ f.T for point, f in parts])
 

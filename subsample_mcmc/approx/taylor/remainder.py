@@ -72,7 +72,7 @@ def guess(learnt, table, steps, used, size, cubic):
 
 
 def features(steps: np.ndarray, scales, sizes, cubics, powers: int) -> np.ndarray:
-    """The same as a matrix, a line for each point."""
+    """Design matrix of the remainder regression: one row for each point."""
     q, s = 0.5 * sizes**2, steps * scales
     common = [np.ones_like(q), q, q * q, cubics, cubics**2 / (q + 1.0), cubics * q]
     return np.column_stack(common + [s**p for p in range(1, powers + 1)])
