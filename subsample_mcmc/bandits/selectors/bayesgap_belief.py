@@ -1,10 +1,10 @@
 """What BayesGap as a selector believes of the arms of one decision, and how it learns.
 
 The belief is about differences of totals from that of one reference arm: their common level does
-not matter to the choice, and no prior knows it. Without mini-batches a pull is the exact total of an arm,
-first of all of the reference. With them it is a few more rows of an arm and the reference; all rows
-of an arm so far are one observation, their mean distance. With n of N rows, and a distance of
-variance s^2, the precision of the distance of totals is
+not matter to the choice, and no prior knows it. Without mini-batches a pull is the exact total of
+an arm, first of all of the reference. With them it is a few more rows of an arm and the reference;
+all rows of an arm so far are one observation, their mean distance. With n of N rows, and a
+distance of variance s^2, the precision of the distance of totals is
 
     P(n) = n / (N^2 s^2 (1 - n / N)),
 
