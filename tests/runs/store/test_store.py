@@ -696,7 +696,7 @@ def test_kill_in_the_middle_of_finish(twin, after):
     code = """
 from subsample_mcmc.runs.store import netcdf
 frames.MANY = 300
-netcdf.Variable.take = dying(netcdf.Variable.take)
+netcdf.StoredVariable.take = dying(netcdf.StoredVariable.take)
 store.finish(sys.argv[1])
 """
     assert child(DIE + code, twin.path, after).returncode == -signal.SIGKILL
