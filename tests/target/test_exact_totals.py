@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import parallel as team
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.target import exact_sums as totals
 from subsample_mcmc.target.rewards import exact_sum_of, probe
 from tests.helpers import runs
@@ -307,6 +307,6 @@ def test_a_resumed_run_reads_the_same(tmp_path, monkeypatch):
     chain(kernel, draws=17, store=path)
     found = sm.resume(path, model(3), kernel, draws=60, progress=False)
     assert runs.same(found, whole) and runs.same_states(found, whole)
-    monkeypatch.setattr(team, "CHUNK_SECONDS", 0.0)  # a draw at a time
+    monkeypatch.setattr(parallel, "CHUNK_SECONDS", 0.0)  # a draw at a time
     found = chain(kernel, thin=1)
     assert runs.same(found, whole) and runs.same_states(found, whole)
