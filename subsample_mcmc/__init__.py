@@ -23,6 +23,8 @@ sm.models, sm.bandits, sm.pymc and sm.extend (sm.kernels, sm.selectors and sm.ru
 by room); the other modules are the package's own.
 """
 
+import typing as _typing
+
 __version__ = "0.1.0"  # before all imports: modules take it from here
 
 from subsample_mcmc import bandits as bandits
@@ -42,7 +44,6 @@ from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
 from subsample_mcmc.bandits.selectors.halving import SequentialHalving
 from subsample_mcmc.bandits.selectors.lilucb import LilUCB
 from subsample_mcmc.bandits.selectors.lingape import LinGapE
-from subsample_mcmc.cli.cite import cite
 from subsample_mcmc.decisions import rules as rules
 from subsample_mcmc.decisions.choose import Choice, Draws, choose, draw
 from subsample_mcmc.decisions.exact import Exact
@@ -82,6 +83,9 @@ from subsample_mcmc.target.constraints import interval, positive, simplex
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
+
+if _typing.TYPE_CHECKING:
+    from subsample_mcmc.cli.cite import cite
 
 __all__ = [
     "BayesGap",
@@ -152,9 +156,19 @@ __all__ = [
     "when",
 ]
 
-for _made in [globals()[name] for name in __all__] + [vars(bandits)[n] for n in bandits.__all__]:
-    if isinstance(_made, type):
+for _made in [*globals().values(), *(vars(bandits)[n] for n in bandits.__all__)]:
+    if isinstance(_made, type) and _made.__name__ in (*__all__, *bandits.__all__):
         _helpful(_made)  # a call that does not fit says what to write
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import `cite` when it is asked for: it knows all models, and some of them need pandas."""
+    if name == "cite":
+        from subsample_mcmc.cli.cite import cite
+
+        globals()[name] = cite
+        return cite
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

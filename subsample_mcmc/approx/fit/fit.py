@@ -6,9 +6,7 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import log_ndtr
-from scipy.stats import multivariate_normal, norm
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at, label
 from subsample_mcmc.approx.fit.importance import moments
@@ -104,6 +102,8 @@ class Fit:
         at = np.flatnonzero(np.isin(kinds, ROOTS) & (far < 8.0))  # others are negative once in 1e15
         if len(at) < 2:
             return float(log_ndtr(far[at]).sum())
+        from scipy.stats import multivariate_normal  # .3 s at import, seldom needed
+
         part = self.covariance[np.ix_(at, at)]
         return log(float(multivariate_normal.cdf(self.mean[at], np.zeros(len(at)), part)))
 
@@ -122,6 +122,8 @@ class Fit:
 
     def log_prob(self, state: dict[str, Any]) -> float:
         """Log density of draw() at values of the fitted blocks; others are not read."""
+        from scipy.linalg import solve_triangular  # .1 s at import
+
         floats = self.point.copy()
         for name, (kind, low, high, _, _, c, d) in self.coordinates.parts.items():
             length = self.model.variables[name].block.length
@@ -220,8 +222,9 @@ class Fit:
             else:
                 sd = np.sqrt(np.diag(self.covariance)) * np.eye(co.size)[a + j]
                 x = co.lift(self.mean + z[:, None] * sd)[0][:, c + j]
+                normal = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
                 with np.errstate(all="ignore"):
-                    panel.plot(x, norm.pdf(z) / np.abs(np.gradient(x, z)), label="fit")
+                    panel.plot(x, normal / np.abs(np.gradient(x, z)), label="fit")
             panel.set(title=label(block, j), yticks=[])
         for panel in axes.flat[len(rows) :]:
             panel.remove()

@@ -3,8 +3,6 @@
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.spatial import cKDTree
 
 # ------------------------------------------------------------------------ features of linear arms
 # Arms that are nearer, in units of the spread of all, are equal by rounding: distances in the
@@ -39,6 +37,8 @@ def checked_features(features, arms: int) -> np.ndarray:
     left, values, basis = np.linalg.svd(features, full_matrices=False)
     keep = values > 1e-10 * values[0]
     if arms > 1:  # in units of their spread, which is what designs and bounds see of features
+        from scipy.spatial import cKDTree  # .1 s at import, seldom needed
+
         scaled = left[:, keep] * sqrt(arms)
         apart, near = (np.asarray(found) for found in cKDTree(scaled).query(scaled, k=2))
         arm = int(apart[:, 1].argmin())
@@ -78,6 +78,8 @@ def best_shares(features: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 def sparsest(features: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Shares |w| / sum |w| of the sparsest w with sum w_k x_k = direction."""
+    from scipy.optimize import linprog  # .2 s at import, seldom needed
+
     arms = len(features)
     found = linprog(
         np.ones(2 * arms), A_eq=np.hstack([features.T, -features.T]), b_eq=direction, method="highs"

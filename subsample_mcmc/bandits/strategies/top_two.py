@@ -14,7 +14,6 @@ from math import log, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
 from subsample_mcmc.bandits.strategies.ucb import Each, each
@@ -175,6 +174,8 @@ def base_of(strategy, arms: int) -> float:
     """2 C(log((K - 1) / delta) / 2) of the proved threshold, C(x) = min (g(l) + x) / l over l."""
     if strategy.threshold != "proved" or arms < 2:
         return 0.0
+    from scipy.optimize import minimize_scalar  # .2 s at import, seldom needed
+
     x = 0.5 * (log(arms - 1) - log(strategy.delta))
 
     def value(at):
