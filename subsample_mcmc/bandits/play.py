@@ -17,6 +17,7 @@ from subsample_mcmc.bandits.strategy import (
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
 
 RATIO = 1.1  # between the times at which a run is looked at
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
@@ -161,6 +162,8 @@ class Player:
         first, second = seed.spawn(2)
         self.rewards, self.choices = (np.random.default_rng(s) for s in (first, second))
         self.log = make_log(arms, most, whole)
+        # The same for compiled code.
+        self.pointers = pointer_to((self.params, self.state, self.log))
         if arms == 1:  # no strategy need think of it
             self.state.now[0].ended = ALONE
 
@@ -176,7 +179,7 @@ class Player:
             return int(now.arm)
         if now.count <= 0:  # at `most` pulls, too: it may have enough
             while not now.ended:
-                arm = asked(self.steps)[0](self.params, self.state, self.choices)
+                arm = asked(self.steps)[0](*self.pointers[:2], self.choices)
                 if arm == HELP:
                     self.strategy.help(self.params, self.state)
                 elif arm >= 0:
@@ -192,13 +195,13 @@ class Player:
             raise RewardError(
                 f"the reward of arm {self.state.now[0].arm} is {reward}: give a number."
             )
-        asked(self.steps)[1](self.params, self.state, self.log, float(reward))
+        asked(self.steps)[1](*self.pointers, float(reward))
 
     def answer(self) -> int:
         """The arm that is believed best."""
         if self.arms == 1:
             return 0
-        return int(asked(self.steps)[2](self.params, self.state))
+        return int(asked(self.steps)[2](*self.pointers[:2]))
 
     # ------------------------------------------------------------------------- a whole run
     def run(self, pull: Pull, data: Any, until: int) -> bool:
@@ -211,10 +214,10 @@ class Player:
     def run_compiled(self, pull: Pull, data: Any, until: int) -> None:
         """`until` = 0 compiles, and pulls nothing."""
         now, loop = self.state.now[0], loop_over(self.steps, pull.source(), pull.batched)
-        how = ASKS_HELP
+        how, (params, state, log) = ASKS_HELP, self.pointers
         while how == ASKS_HELP:
             how = loop(
-                self.params, self.state, data, self.rewards, self.choices, self.log,
+                params, state, data, self.rewards, self.choices, log,
                 min(until, self.most), self.most,
             )  # fmt: skip
             if how == ASKS_HELP:

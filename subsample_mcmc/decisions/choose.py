@@ -25,6 +25,7 @@ from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_population
 from subsample_mcmc.target.data import datum_of
@@ -202,7 +203,8 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
     # Drawn whether or not the selector reads rows, so that all selectors see the same Gumbels.
     stream = generator.integers(2**64, size=1, dtype=np.uint64)
     engine = engine_of(population, selector)
-    scratch = engine.idle.pop() if engine.idle else selector.scratch(population.shape)
+    fresh = not engine.idle
+    scratch = pointer_to(selector.scratch(population.shape)) if fresh else engine.idle.pop()
     results = np.zeros((size, len(Outcome._fields)), dtype=np.int64)
     bar, started, step = None, time.monotonic(), 1
     try:
@@ -246,7 +248,8 @@ def engine_of(population, selector) -> Engine:
             check_population(population)
         sources = sources_of(population.reward, population.large)
         loop = loop_over(selector.build(sources))
-        engine = Engine(loop, params, [selector.scratch(population.shape)])
+        scratch = pointer_to(selector.scratch(population.shape))
+        engine = Engine(loop, pointer_to(params), [scratch])
         compile_engine(engine, population, selector)
         population.engines[key] = engine
     return population.engines[key]

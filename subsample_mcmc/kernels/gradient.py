@@ -21,6 +21,7 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
 from subsample_mcmc.target.rewards import MASK, Trial, make_trial, model_sources, nothing, place
@@ -349,7 +350,7 @@ def anchor(slope, tools, full, to, point: np.ndarray, floats: np.ndarray) -> Non
 
     kept = floats.copy()  # slope() tries points in the state itself
     with np.errstate(all="ignore"):
-        code = once(full, to, tools.anchor, tools.known)
+        code = once(pointer_to(full), pointer_to(to), tools.anchor, tools.known)
     floats[:] = kept
     if code != 0:
         raise RewardError(

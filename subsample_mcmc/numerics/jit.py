@@ -1,4 +1,4 @@
-"""Compile: with compilers.py and cache.py, all that knows numba from inside.
+"""Compile: with compilers.py, cache.py and pointer_types.py, all that knows numba from inside.
 
 `jit` compiles a function once per content (see digest.py) and keeps the machine code on disk
 under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
@@ -41,7 +41,7 @@ VERSIONS: tuple = (
     llvmlite.__version__, np.__version__, *(getattr(numba.config, name, None) for name in CONFIG),
 )  # fmt: skip
 with suppress(OSError):  # these files decide how everything is compiled
-    for file in (__file__, compilers.__file__):
+    for file in (__file__, compilers.__file__, Path(__file__).with_name("pointer_types.py")):
         VERSIONS += (hashlib.sha256(Path(file).read_bytes()).hexdigest(),)
 
 

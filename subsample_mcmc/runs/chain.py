@@ -15,6 +15,7 @@ from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -132,6 +133,7 @@ class Walker:
             np.random.Generator(self.bits), rows.generate_state(1, np.uint64),
             audits.generate_state(1, np.uint64), now,
         )  # fmt: skip
+        self.shared = pointer_to(self.chain)
         self.take_tools()
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
@@ -140,7 +142,7 @@ class Walker:
     def take_tools(self) -> None:
         """Make the kernels' tools anew: a step that broke may have left anything in others."""
         self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
-        self.tools = self.program.kernel.bind(self.program.model, self.run)
+        self.tools = pointer_to(self.program.kernel.bind(self.program.model, self.run))
 
     @property
     def iteration(self) -> int:
@@ -164,7 +166,7 @@ class Walker:
         try:
             with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
                 reached = self.program.loop(
-                    self.chain, self.tools, self.ints, self.floats, self.words, self.run.reads,
+                    self.shared, self.tools, self.ints, self.floats, self.words, self.run.reads,
                     self.run.before, out, 0, draws, thin, not warm,
                 )  # fmt: skip
         except Exception as error:  # raised by a user's function

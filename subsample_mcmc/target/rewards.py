@@ -11,6 +11,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.target.exact_sums import (
     MASK,
     by_chunks,
@@ -158,7 +159,8 @@ def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None) -
     every = Block("all", False, (length,), 0)
     rows = model.size if rows is None else rows
     rows -= len(controls.outliers) if controls else 0
-    return context(model, ints, floats, new_memory(model), every, rows, candidates, controls)
+    trial = context(model, ints, floats, new_memory(model), every, rows, candidates, controls)
+    return pointer_to(trial)
 
 
 def context(

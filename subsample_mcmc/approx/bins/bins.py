@@ -177,9 +177,10 @@ def make_binned(model, made: Cut, arms: int) -> Binned:
     points = count * (q * q + q + 1)
     values = np.zeros((points // count, count))
     trial = probe(model, model.ints.copy(), model.floats.copy(), rows=points)
+    trial = trial._replace(data=made.pseudo)
     kind = np.int32 if model.size < 2**31 else np.int64
     return Binned(
-        trial._replace(data=made.pseudo), np.arange(points, dtype=kind), values,
+        trial, np.arange(points, dtype=kind), values,
         values.reshape(-1), made.bins, made.reference, made.moments, made.inverse,
         np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
         np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),
@@ -230,12 +231,11 @@ def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
             copy_table(own.coefficients[other], mine)
             own.sums[arm] = own.sums[other]
         else:
-            here = Trial(
-                trial.state, probe.data, trial.ints, trial.floats, probe.target,
-                probe.candidates, probe.indices, probe.control, probe.room,
-                probe.known, probe.pulls,
-            )  # fmt: skip
-            rewards(here, 0, own.rows, own.flat)
+            for i in range(len(trial.ints)):
+                probe.ints[i] = trial.ints[i]
+            for i in range(len(trial.floats)):
+                probe.floats[i] = trial.floats[i]
+            rewards(probe, 0, own.rows, own.flat)
             interpolate(own.values, own.inverse, mine)
             own.sums[arm] = product(mine, own.moments)
         note(own, trial, arm)

@@ -17,6 +17,7 @@ from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives,
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
@@ -368,7 +369,8 @@ class Linear:
 
         keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
         """
-        where, used = places(self.count, self.order), used_of(self.model, ints)
+        where = pointer_to(places(self.count, self.order))
+        used = used_of(self.model, ints)
 
         def room(d):
             return np.zeros(d), np.zeros((d, d)), np.zeros((d, d * (d + 1) // 2 * (self.order > 2)))

@@ -1,0 +1,151 @@
+"""Records by reference: compiled code gets one address instead of hundreds of numbers.
+
+A NamedTuple that is passed by value reaches machine code as all its numbers, and those of each
+array in it, one by one; every call hands all of them on, and most of the time that compiling takes
+goes there. `pointer_to` writes them once into a table of words and passes the table's address: a
+field is a load, marked as one that never changes, so that LLVM keeps it in a register.
+
+    a number             one word (a complex one two)
+    an array             its address, its shape, its strides
+    a Generator          where its state and its functions are
+    a record in it       its words, in their place
+
+Records of this package are pointed to. A user's own, and plain tuples, stay what they are: their
+functions may do with them whatever tuples allow, and where they stand in a record of this package
+they are put together again from its words.
+"""
+
+import ctypes
+from typing import Any
+
+import numba
+import numpy as np
+
+from subsample_mcmc.numerics.digest import PACKAGE
+from subsample_mcmc.numerics.jit import DISABLED
+
+try:
+    from subsample_mcmc.numerics.pointer_types import (
+        INTERFACE,
+        NEITHER,
+        PointerType,
+        items_of,
+        words_of,
+    )
+
+    ABLE = not DISABLED
+except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
+    ABLE = False
+
+RECORDS = f"{PACKAGE}.numerics.records"  # the module in which users' records are made
+
+
+class Pointer:
+    """A record, and the address of its words; its fields are read as the record's own."""
+
+    # Names that no field can have: fields do not start with an underscore.
+    __slots__ = ("_address", "_kind", "_record", "_words")
+
+    def __init__(self, record: Any, kind: Any, words: np.ndarray):
+        self._record, self._kind, self._words = record, kind, words
+        self._address: int = words.ctypes.data
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Pointer.__slots__:  # asked before it is made, by copy or pickle
+            raise AttributeError(name)
+        value = getattr(self._record, name)
+        if name not in self._kind.fields:
+            return value
+        place = self._kind.fields.index(name)
+        return pointed(value, self._kind.kinds[place], self._words[self._kind.offsets[place] :])
+
+    def __reduce__(self):
+        raise TypeError("addresses mean nothing in another process: send the record itself.")
+
+
+def pointer_to(value: Any) -> Any:
+    """`value` with each record of this package in it replaced by a pointer; plain Python: as is."""
+    if not ABLE or not isinstance(value, tuple):
+        return value
+    if is_ours(value):
+        kind = type_of(value)
+        words = np.zeros(max(kind.size, 1), dtype=np.int64)
+        write(words, 0, kind, value)
+        words.flags.writeable = False  # machine code may hold a word in a register
+        return Pointer(value, kind, words)
+    parts = [pointer_to(part) for part in value]
+    if all(new is old for new, old in zip(parts, value, strict=True)):
+        return value
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+
+
+def pointed(value: Any, kind: Any, words: np.ndarray) -> Any:
+    """A field of a record: where it is a record itself, a pointer into the same words."""
+    if isinstance(kind, PointerType):
+        return Pointer(getattr(value, "_record", value), kind, words)
+    if not isinstance(kind, numba.types.BaseTuple):
+        return value
+    parts = []
+    for part, item in zip(items_of(kind), value, strict=True):
+        parts.append(pointed(item, part, words))
+        words = words[words_of(part) :]
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+
+
+def is_ours(value: Any) -> bool:
+    """Is it a record that this package defines: one that no user's function takes apart."""
+    module = type(value).__module__
+    return hasattr(value, "_fields") and module.partition(".")[0] == PACKAGE and module != RECORDS
+
+
+def type_of(value: Any) -> Any:
+    """The numba type of a value inside a record."""
+    if isinstance(value, Pointer):
+        return value._kind
+    if is_ours(value):
+        return PointerType(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
+    if isinstance(value, tuple):
+        kinds = tuple(map(type_of, value))
+        if hasattr(value, "_fields"):
+            return numba.types.BaseTuple.from_types(kinds, type(value))
+        return numba.types.BaseTuple.from_types(kinds)
+    try:
+        return numba.typeof(value)
+    except ValueError:
+        raise TypeError(NEITHER.format(type(value).__name__)) from None
+
+
+def write(words: np.ndarray, at: int, kind: Any, value: Any) -> None:
+    """Write one value where it stands."""
+    if isinstance(value, Pointer):
+        words[at : at + kind.size] = value._words[: kind.size]
+    elif isinstance(kind, PointerType | numba.types.BaseTuple):
+        for part, item in zip(items_of(kind), value, strict=True):
+            write(words, at, part, item)
+            at += words_of(part)
+    elif isinstance(kind, numba.types.Array):
+        words[at] = value.ctypes.data
+        words[at + 1 : at + 1 + kind.ndim] = value.shape
+        words[at + 1 + kind.ndim : at + 1 + 2 * kind.ndim] = value.strides
+    elif isinstance(kind, numba.types.NumPyRandomGeneratorType):
+        words[at : at + len(INTERFACE)] = interface_of(value)
+        words[at + len(INTERFACE)] = id(value)
+    elif not isinstance(kind, numba.types.NoneType):
+        number = np.array([value], dtype=numba.np.numpy_support.as_dtype(kind))
+        words[at : at + words_of(kind)].view(np.uint8)[: number.nbytes] = number.view(np.uint8)
+
+
+def interface_of(generator: np.random.Generator) -> list[int]:
+    """Where a generator's state and functions are."""
+    interface: Any = generator.bit_generator.ctypes
+    functions = [
+        ctypes.cast(getattr(interface, name), ctypes.c_void_p).value for name in INTERFACE[2:]
+    ]
+    return [interface.state_address, interface.state.value, *functions]  # type: ignore[list-item]
+
+
+if ABLE:
+
+    @numba.extending.typeof_impl.register(Pointer)
+    def typeof_pointer(value, _):
+        return value._kind
