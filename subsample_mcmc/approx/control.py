@@ -13,7 +13,9 @@ import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import FLOATS, NUMBER, About, Entry, array, call_residuals
 from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.rewards import example_context, row_kind
 
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
@@ -42,6 +44,13 @@ def always_trusted(trial, arm):
     return True
 
 
+@jit(inner="always")
+def read_residuals(trial, arm, rows, out):
+    """What the model's own part of residuals makes of out: trial.control.reader, by its address."""
+    own, calls = trial.control, trial.calls
+    call_residuals(own.reader, calls.context, own.source, calls.row, arm, rows, out)
+
+
 class ControlFunctions(NamedTuple):
     """The compiled half of a control variate; trial.control.arrays holds its arrays."""
 
@@ -57,6 +66,10 @@ class ControlFunctions(NamedTuple):
     estimate: Any = no_estimate  # (trial, i, j, everything) -> what a pilot says of the sum's reach
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
     whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
+    # What knows the model, called by its address as trial.control.reader: for `residuals`,
+    # (context, source, arm, rows, out), and as trial.control.adder, for `sum`, (source, number).
+    reader: Any = None
+    adder: Any = None
 
 
 class Controls(NamedTuple):
@@ -71,6 +84,16 @@ class Controls(NamedTuple):
     likely: int  # 1, 2: and by the estimate, as the rule is asymptotic anyway; 2: at some risk
     off: np.ndarray  # (1,) 1: this decision goes without, an arm lies too far from the reference
     arrays: Any  # what bind() of the control variate made
+    source: Any = 0  # what `reader` and `adder` read besides; 0: there are none
+    reader: Any = 0  # see ControlFunctions
+    adder: Any = 0
+
+
+class Bound(NamedTuple):
+    """What bind() of a control variate makes for one chain."""
+
+    arrays: Any  # read by the package's functions
+    source: Any = None  # read by `reader` and `adder`, which know its type
 
 
 class Prepared:
@@ -93,7 +116,7 @@ class Prepared:
         """Compile."""
         raise TypeError(f"{type(self).__name__} must define functions.")
 
-    def bind(self, arms: int) -> Any:
+    def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
         raise TypeError(f"{type(self).__name__} must define bind().")
 
@@ -142,10 +165,29 @@ def make_controls(control: Control | None, model, selector: Selector, arms: int)
         return ()
     prepared, delta = prepared_for(model, control), getattr(selector, "delta", 0.0)
     likely = (2 if delta >= BOLD else 1) if selector.guarantee == "asymptotic" else 0
+    certain = int(prepared.known and prepared.proved)
+    return controls_of(
+        model, prepared.functions, prepared.bind(arms), arms, prepared.outliers, certain,
+        int(prepared.known) * likely,
+    )  # fmt: skip
+
+
+def controls_of(
+    model, functions: ControlFunctions, bound: Bound, arms: int, outliers, certain=0, likely=0
+) -> Controls:
+    """The arrays of one chain, and the addresses of what knows the model."""
+    outliers = np.asarray(outliers).astype(row_kind(model.size))
+    source: Any = 0 if bound.source is None else About(bound.source)
+    reader: Any = 0
+    adder: Any = 0
+    if functions.reader is not None:
+        context, rows = example_context(model), array(row_kind(model.size))
+        reader = Entry(functions.reader, context, source, NUMBER, rows, FLOATS)
+    if functions.adder is not None:
+        adder = Entry(functions.adder, source, NUMBER)
     return Controls(
-        model.size, np.zeros(arms), np.zeros(arms), prepared.outliers, np.zeros(CHUNK),
-        int(prepared.known and prepared.proved), int(prepared.known) * likely,
-        np.zeros(1, dtype=np.int64), prepared.bind(arms),
+        model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), certain, likely,
+        np.zeros(1, dtype=np.int64), bound.arrays, source, reader, adder,
     )  # fmt: skip
 
 

@@ -30,7 +30,12 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.bounds import check_population
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
-from subsample_mcmc.target.rewards import sources_of
+from subsample_mcmc.target.rewards import (
+    POPULATION,
+    calls_of_population,
+    population_rewards_of,
+    row_kind,
+)
 
 BLOCK = 4096  # draws whose Gumbels are made at once
 PATIENT = 0.1  # seconds of compiled work between two looks at the keyboard
@@ -111,6 +116,7 @@ class Engine(NamedTuple):
     """A selector bound to a population: compiled loop, numbers, and a pool of scratch arrays."""
 
     loop: Any
+    calls: Any
     params: Any
     idle: list
 
@@ -217,7 +223,7 @@ def many(population, selector, generator, offsets, size, progress) -> np.ndarray
                 then = time.monotonic()
                 with np.errstate(all="ignore"):  # plain Python warns where machine code wraps
                     reached = engine.loop(
-                        stream, population.context, noise, engine.params, scratch,
+                        stream, engine.calls, noise, engine.params, scratch,
                         results, block, done, until,
                     )  # fmt: skip
                 if reached < until:
@@ -246,10 +252,9 @@ def engine_of(population, selector) -> Engine:
         params = selector.params(population.shape)
         if isinstance(population, Population):
             check_population(population)
-        sources = sources_of(population.reward, population.large)
-        loop = loop_over(selector.build(sources))
+        loop = loop_over(selector.build(POPULATION))
         scratch = pointer_to(selector.scratch(population.shape))
-        engine = Engine(loop, pointer_to(params), [scratch])
+        engine = Engine(loop, calls_of(population), pointer_to(params), [scratch])
         compile_engine(engine, population, selector)
         population.engines[key] = engine
     return population.engines[key]
@@ -262,7 +267,7 @@ def compile_engine(engine, population, selector) -> None:
     stream = np.zeros(1, dtype=np.uint64)
     try:
         engine.loop(
-            stream, population.context, np.zeros((1, arms)), engine.params, engine.idle[0],
+            stream, engine.calls, np.zeros((1, arms)), engine.params, engine.idle[0],
             empty, 0, 0, 0,
         )  # fmt: skip
     except NUMBA_ERRORS as error:
@@ -335,10 +340,16 @@ def explanation(population, selector, record) -> Exception:
 
 def rewards_at(population, arm, lo, hi) -> np.ndarray:
     """Rewards lo:hi of an arm, through the compiled function."""
-    kind = np.int32 if max(population.shape.sizes) < 2**31 else np.int64
-    rows, out = np.arange(lo, hi, dtype=kind), np.zeros(hi - lo)
-    sources_of(population.reward, population.large).rewards(population.context, arm, rows, out)
+    rows, out = np.arange(lo, hi, dtype=row_kind(max(population.shape.sizes))), np.zeros(hi - lo)
+    population_rewards_of(calls_of(population), arm, rows, out)
     return out
+
+
+def calls_of(population) -> Any:
+    """The population's functions, compiled once."""
+    if population.calls is None:
+        population.calls = pointer_to(calls_of_population(population))
+    return population.calls
 
 
 def first_bad(population, arm, code) -> int:

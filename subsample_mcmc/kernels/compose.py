@@ -6,12 +6,14 @@ chain, so that warm-up, errors and random streams reach all of them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.kernels.base import BAD_PREDICATE, Kernel, Leaf, worst
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import About, Entry, call
+from subsample_mcmc.target.rewards import of_state
 from subsample_mcmc.target.user_functions import plain
 
 
@@ -159,6 +161,26 @@ class Repeat(Single):
         return self.part.bind(model, run), self.times
 
 
+class WhenContext(NamedTuple):
+    """What a predicate reads."""
+
+    state: Any
+
+
+class WhenTools(NamedTuple):
+    """The predicate of a chain."""
+
+    predicate: Any  # called by its address
+    context: Any  # a WhenContext
+    leaf: int
+
+
+@jit
+def holds(own):
+    """Is the predicate true of the state as it is; from Python, too."""
+    return call(own.predicate, own.context) != 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class When(Single):
     """A kernel that runs only where a predicate of the state holds."""
@@ -175,21 +197,22 @@ class When(Single):
 
     def build(self, model, inner: Any) -> Any:
         once, wrap = self.part.build(model, inner), compiled_or_not(inner)
-        predicate = jit(self.predicate, flags=FLAGS, user=True, inner=inner)
 
         # A kernel that can leave the set it runs on would never come back to it.
         @wrap
         def step(chain, tools):
-            if predicate(tools[1]):
+            if holds(tools[1]):
                 once(chain, tools[0])
-                if chain.now[0].code == 0 and not predicate(tools[1]):
-                    chain.now[0].code, chain.now[0].kernel = BAD_PREDICATE, tools[2]
+                if chain.now[0].code == 0 and not holds(tools[1]):
+                    chain.now[0].code, chain.now[0].kernel = BAD_PREDICATE, tools[1].leaf
 
         return step
 
     def bind(self, model, run) -> tuple:
-        leaf = run.leaf
-        return self.part.bind(model, run), model.state(run.ints, run.floats), leaf
+        about = About(WhenContext(model.state(run.ints, run.floats)))
+        predicate = of_state(jit(self.predicate, flags=FLAGS, user=True, inner=True))
+        own = WhenTools(Entry(predicate, about), about, run.leaf)
+        return self.part.bind(model, run), own
 
 
 def changed(kernel: Any, change: Any) -> Any:

@@ -13,9 +13,10 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import Entry, call
 from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.model import Model
-from subsample_mcmc.target.rewards import place
+from subsample_mcmc.target.rewards import of_state, place, prior_of
 
 
 class BlockCoordinates(NamedTuple):
@@ -68,7 +69,11 @@ class ContinuousBlock(OneBlock):
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""
         variable = model.variables[self.block]
         ends = ends_of(model, variable)
-        return self.decision.bind(model, run, variable.block, model.size, ends)
+        judge = self.decision.bind(model, run, variable.block, model.size, ends)
+        if (surrogate := getattr(self, "surrogate", None)) is None:
+            return judge
+        function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
+        return judge._replace(surrogate=Entry(function, judge.trial.calls.context))
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""
@@ -100,20 +105,21 @@ def start_from_current(trial):
         y[j] = x[j]
 
 
-def stay_or_go(decide, prior, surrogate):
+def stay_or_go(decide, in_two: bool):
     """settle(chain, judge, ratio) -> 1.0 if the proposal, candidate 1, was accepted, else 0.0.
 
-    ratio: log of everything but prior and likelihood; -inf rejects at once.
+    ratio: log of everything but prior and likelihood; -inf rejects at once. in_two: is there a
+    surrogate, which decides first.
     """
 
     @jit(inner="always")
     def priors(chain, judge, ratio):
         """Offsets without the threshold; False if one is not a number."""
         trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
-        offsets[0], offsets[1] = prior(trial.state), -np.inf
+        offsets[0], offsets[1] = prior_of(trial), -np.inf
         if ratio > -np.inf:
             place(trial, 1)
-            offsets[1] = prior(trial.state) + ratio
+            offsets[1] = prior_of(trial) + ratio
             place(trial, 0)
         if ratio != ratio or ratio == np.inf:
             fail(now, trial, BAD_PROPOSAL, 1, -1)
@@ -131,9 +137,8 @@ def stay_or_go(decide, prior, surrogate):
         judge.offsets[0] += threshold
         return 1.0 if decide(chain, judge, 0) == 1 else 0.0
 
-    if surrogate is None:
+    if not in_two:
         return settle
-    surrogate = jit(surrogate, flags=FLAGS, user=True, inner=True)
 
     @jit(inner="always")
     def settle_in_two(chain, judge, ratio):
@@ -148,9 +153,9 @@ def stay_or_go(decide, prior, surrogate):
             return 0.0
         if offsets[1] == -np.inf:  # outside: no place for a surrogate
             return 0.0
-        gain = -surrogate(trial.state)
+        gain = -call(judge.surrogate, trial.calls.context)
         place(trial, 1)
-        gain += surrogate(trial.state)
+        gain += call(judge.surrogate, trial.calls.context)
         place(trial, 0)
         if not_a_sum(gain):
             fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)

@@ -28,7 +28,15 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
-from subsample_mcmc.target.rewards import Sources, Trial, make_trial, model_sources, place
+from subsample_mcmc.target.rewards import (
+    ALL,
+    TOUCHED,
+    Sources,
+    Trial,
+    make_trial,
+    place,
+    row_kind,
+)
 
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
 
@@ -79,7 +87,7 @@ def evenly_raced(judge):
 
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
     """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources = model_sources(model, touched)
+    sources = TOUCHED if touched else ALL
     if control is None:
         return make_decider(sources, selector.build(sources), touched, None)
     functions = prepared_for(model, control).functions
@@ -201,6 +209,7 @@ class Judge(NamedTuple):
     tally: np.recarray
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
+    surrogate: Any = 0  # a function of the state that decides first (see sm.delayed)
 
 
 def make_judge(model, trial, selector: Selector, arms: int, tally) -> Judge:
@@ -208,12 +217,12 @@ def make_judge(model, trial, selector: Selector, arms: int, tally) -> Judge:
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
     shape = Shape(sizes, shared=True, barred=barred, residual_rewards=bool(trial.control))
-    kind = np.int32 if model.size < 2**31 else np.int64
     offsets = np.zeros(arms)
     trial = trial._replace(pulls=tally["pulls"])
     return Judge(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
-        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=kind), np.zeros((2, SAMPLED)),
+        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
+        np.zeros((2, SAMPLED)),
     )  # fmt: skip
 
 

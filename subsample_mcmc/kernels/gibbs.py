@@ -20,8 +20,10 @@ from subsample_mcmc.kernels.decision import (
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import NUMBER, Entry, call_numbers
 from subsample_mcmc.numerics.random import gumbel
-from subsample_mcmc.target.rewards import model_sources, place
+from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
 
 MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
@@ -37,6 +39,7 @@ class GibbsTools(NamedTuple):
     temperatures: np.ndarray  # by iteration; the last one holds
     tilt: np.ndarray  # (arms,) added to the log prior
     inactive: Any  # what a pseudo-prior needs, or ()
+    prior: Any = 0  # a prior of one site's value, called by its address
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,19 +203,17 @@ class Gibbs(OneBlock):
     def build(self, model, inner: Any) -> Any:
         """The compiled sweep."""
         touched = model.variables[self.block].touches is not None
-        prior = model.compiled[2]
-        if self.log_prior is not None:
-            prior = jit(self.log_prior, flags=FLAGS, user=True, inner=True)
+        local = self.log_prior is not None
         if self.cumulative:
-            return sweep(cumulative_site(model, prior, self.log_prior is not None), inner)
+            return sweep(cumulative_site(local), inner)
         if self.pseudo is not None:
-            return choice_step(self.asks(model).build(model), prior, inner)
+            return choice_step(self.asks(model).build(model), inner)
         if self.local(model):
-            decide, resize = local_decider(model, touched), nothing_to_resize
+            decide, resize = local_decider(touched), nothing_to_resize
         else:
             decide = self.asks(model).build(model)
             resize = self.selector.resize() if touched else nothing_to_resize
-        return sweep(one_site(decide, resize, prior, self.log_prior is not None, touched), inner)
+        return sweep(one_site(decide, resize, local, touched), inner)
 
     def bind(self, model, run) -> GibbsTools:
         """Tools of one chain."""
@@ -238,7 +239,11 @@ class Gibbs(OneBlock):
             kind = RANDOM
         heat = np.atleast_1d(np.asarray(self.temperature, dtype=float)).copy()
         tilt = run.tilt(self.block, variable.support)
-        return GibbsTools(judge, indptr, kind, weights, heat, tilt, inactive)
+        prior: Any = 0
+        if self.log_prior is not None:
+            function = of_site(jit(self.log_prior, flags=FLAGS, user=True, inner=True))
+            prior = Entry(function, judge.trial.calls.context, NUMBER, NUMBER)
+        return GibbsTools(judge, indptr, kind, weights, heat, tilt, inactive, prior)
 
 
 def tried(model, state, ints, place: int, values, n: int) -> list[float]:
@@ -307,19 +312,30 @@ def nothing_to_resize(params, scratch, rows):
     """For decisions about all data, whose number stays."""
 
 
-def fill_offsets(prior, local_prior):
+@memoised
+def of_site(prior) -> Any:
+    """A prior of one site's value, to be called by its address."""
+
+    @jit(inner="entry", user=True)
+    def value(context, site, arm):
+        return 1.0 * prior(context.state, context.data, site, arm)
+
+    return value
+
+
+def fill_offsets(local_prior: bool):
     """fill(chain, tools, site) -> bool: log prior plus Gumbel of every arm, all numbers."""
     if local_prior:
 
         @jit(inner=True)
-        def of_arm(trial, site, arm):
-            return prior(trial.state, trial.data, site, arm)
+        def of_arm(tools, site, arm):
+            return call_numbers(tools.prior, tools.judge.trial.calls.context, site, arm)
     else:
 
         @jit(inner=True)
-        def of_arm(trial, site, arm):
-            place(trial, arm)
-            return prior(trial.state)
+        def of_arm(tools, site, arm):
+            place(tools.judge.trial, arm)
+            return prior_of(tools.judge.trial)
 
     @jit(inner="always")
     def fill(chain, tools, site):
@@ -327,7 +343,7 @@ def fill_offsets(prior, local_prior):
         # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
         heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
         for arm in range(len(offsets)):
-            value = of_arm(trial, site, arm)
+            value = of_arm(tools, site, arm)
             if not_a_sum(value):
                 fail(now, trial, BAD_PRIOR, arm, -1)
                 return False
@@ -337,9 +353,9 @@ def fill_offsets(prior, local_prior):
     return fill
 
 
-def one_site(decide, resize, prior, local_prior: bool, touched: bool):
+def one_site(decide, resize, local_prior: bool, touched: bool):
     """at_site(chain, tools, site): one draw of one site."""
-    fill = fill_offsets(prior, local_prior)
+    fill = fill_offsets(local_prior)
 
     @jit(inner="always")
     def at_site(chain, tools, site):
@@ -359,9 +375,9 @@ def one_site(decide, resize, prior, local_prior: bool, touched: bool):
     return at_site
 
 
-def local_decider(model, touched: bool):
+def local_decider(touched: bool):
     """decide() for few data: sums and an argmax, without a selector between."""
-    total = model_sources(model, touched).total
+    total = (TOUCHED if touched else ALL).total
 
     @jit(inner=True)
     def decide(chain, judge, current):
@@ -393,10 +409,9 @@ def local_decider(model, touched: bool):
     return decide
 
 
-def cumulative_site(model, prior, local_prior: bool):
+def cumulative_site(local_prior: bool):
     """at_site() for an ordered support: arm a + 1 differs from arm a in datum a alone."""
-    fill = fill_offsets(prior, local_prior)
-    rewards = model_sources(model, False).rewards
+    fill = fill_offsets(local_prior)
 
     @jit(inner="always")
     def at_site(chain, tools, site):

@@ -21,14 +21,33 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import About, Entry, call_about, pointer_to
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
-from subsample_mcmc.target.rewards import MASK, Trial, make_trial, model_sources, nothing, place
+from subsample_mcmc.target.rewards import (
+    MASK,
+    Trial,
+    make_trial,
+    nothing,
+    place,
+    prior_of,
+    rewards,
+    row_kind,
+)
 from subsample_mcmc.target.user_functions import plain, try_once
 
 STEP = 6e-6  # of a central difference: the cube root of the rounding error balances both errors
 CHECKED = 50  # coordinates in which a user's gradient is checked
+
+
+class GradientRoom(NamedTuple):
+    """What sums of a user's gradient are made with."""
+
+    batch: np.ndarray  # S
+    one: np.ndarray  # the gradient of one datum
+    shaped: np.ndarray  # the same memory, in the block's shape
+    sums: np.ndarray
 
 
 class Slope(NamedTuple):
@@ -44,28 +63,32 @@ class Slope(NamedTuple):
     down: np.ndarray
     point: np.ndarray  # free coordinates of an end
     sums: np.ndarray  # of the user's gradients, by component of the block
-    one: np.ndarray  # the gradient of one datum
-    shaped: np.ndarray  # the same memory, in the block's shape
+    gradient: Any  # the user's, called by its address with ...
+    room: Any  # ... a GradientRoom; 0 without one
     bad: np.ndarray  # (1,) the datum to blame, or -1
     anchor: np.ndarray  # a reference point in free coordinates (reference_of), if there is one
     known: np.ndarray  # the gradient there, over all data
     spare: np.ndarray
 
 
-def make_slope(model, run, variable, batch: int, own: bool, controls: Any = ()) -> Slope:
-    """Arrays for one block; own: the user gives the gradient; controls: their sums do."""
+def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -> Slope:
+    """Arrays for one block; own: the gradient that the user gives; controls: their sums do."""
     block = variable.block
     free = variable.constraint.free_length(block.length)
     ends = np.tile(model.floats[block.start : block.start + block.length], (2, 1))
     probe = make_trial(model, run, block, model.size, ends, None, controls)
     rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
     batch = 0 if controls else batch
+    some, sums = np.arange(batch, dtype=row_kind(model.size)), np.zeros(block.length)
+    gradient, room = 0, 0
+    if own is not None:
+        room = About(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
+        of_datum = jit(own, flags=FLAGS, user=True, inner=True)
+        gradient = Entry(summing(model.compiled[1], of_datum), probe.calls.context, room)
     return Slope(
-        probe, rows, np.arange(batch, dtype=rows.kept.dtype), model.size / max(batch, 1),
-        batch if own else 0, 0 if own else 2 * batch,
-        np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), np.zeros(block.length), one,
-        one.reshape(block.shape or (1,)), np.full(1, -1), np.zeros(free), np.zeros(free),
-        np.zeros(free),
+        probe, rows, some, model.size / max(batch, 1), 0 if own is None else batch,
+        2 * batch if own is None else 0, np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), sums,
+        gradient, room, np.full(1, -1), np.zeros(free), np.zeros(free), np.zeros(free),
     )  # fmt: skip
 
 
@@ -84,17 +107,16 @@ def draw_batch(tools, stream):
     put_back(rows)
 
 
-def slope_of(model, gradient, control=None):
+def slope_of(own: bool, control=None):
     """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
 
-    gradient: the user's, or None for differences; control: whose gradient it is instead.
+    own: the user gives the gradient, else it is made of differences; control: whose it is instead.
     Leaves one of its own points in the state: the caller places what belongs there.
     """
-    prior = model.compiled[2]
     if control is not None:
         begin, along = known_gradient(control)
     else:
-        begin, along = differences(model) if gradient is None else given_gradient(model, gradient)
+        begin, along = given_gradient() if own else differences()
 
     @jit(inner=True)
     def slope(tools, to, u, g):
@@ -118,9 +140,9 @@ def slope_of(model, gradient, control=None):
             if not abs(change) < np.inf:
                 continue  # neither prior nor data are asked off the support
             place(probe, 0)
-            above = prior(probe.state)
+            above = prior_of(probe)
             place(probe, 1)
-            below = prior(probe.state)
+            below = prior_of(probe)
             if not_a_sum(above) or not_a_sum(below):
                 code = BAD_PRIOR
                 continue
@@ -137,12 +159,11 @@ def slope_of(model, gradient, control=None):
     return slope
 
 
-def differences(model):
+def differences():
     """(begin, along) from rewards at both ends: along() is sum over S of l_n(up) - l_n(down).
 
     nan says that a reward is none; -inf, that one is impossible.
     """
-    rewards = model_sources(model, touched=False).rewards
 
     @jit(inner=True)
     def begin(tools, to, u):
@@ -177,13 +198,35 @@ def differences(model):
     return begin, along
 
 
-def given_gradient(model, gradient):
+def given_gradient():
     """(begin, along) from the user's gradient with respect to the block: the chain rule.
 
     begin() sums it over S; along() multiplies by x(up) - x(down), which is dx/du for any
     constraint.
     """
-    prepare, of_datum = model.compiled[1], jit(gradient, flags=FLAGS, user=True, inner=True)
+
+    @jit(inner=True)
+    def begin(tools, to, u):
+        probe, sums = tools.probe, tools.sums
+        for k in range(len(sums)):
+            sums[k] = 0.0
+        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
+        place(probe, 0)
+        call_about(tools.gradient, probe.calls.context, tools.room)
+        code = 0
+        for k in range(len(sums)):
+            if not abs(sums[k]) < np.inf:
+                sums[k], code = 0.0, BAD_PROPOSAL
+            sums[k] *= tools.weight
+        return code
+
+    return begin, along_sums
+
+
+@memoised
+def summing(prepare, of_datum) -> Any:
+    """add(context, room): add up the gradients of the rows of a batch; called by its address."""
+    counts = prepare is not None  # what prepare allocates
     if prepare is None:
         prepare, one = nothing, of_datum
 
@@ -200,23 +243,13 @@ def given_gradient(model, gradient):
             for k in range(len(out)):
                 sums[k] += out[k]
 
-    @jit(inner=True, user=prepare is not nothing)  # counts what prepare allocates
-    def begin(tools, to, u):
-        probe, sums = tools.probe, tools.sums
-        for k in range(len(sums)):
-            sums[k] = 0.0
-        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
-        place(probe, 0)
-        made = prepare(probe.state, probe.data)
-        add_up(probe.state, probe.data, made, tools.batch, tools.one, tools.shaped, sums)
-        code = 0
-        for k in range(len(sums)):
-            if not abs(sums[k]) < np.inf:
-                sums[k], code = 0.0, BAD_PROPOSAL
-            sums[k] *= tools.weight
-        return code
+    @jit(inner="entry", user=counts)
+    def add(context, room):
+        made = prepare(context.state, context.data)
+        add_up(context.state, context.data, made, room.batch, room.one, room.shaped, room.sums)
+        return 0.0
 
-    return begin, along_sums
+    return add
 
 
 @jit(inner="always")

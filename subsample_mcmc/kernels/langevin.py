@@ -40,7 +40,7 @@ from subsample_mcmc.kernels.gradient import (
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import to_block, to_free
-from subsample_mcmc.target.rewards import place
+from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
@@ -203,13 +203,13 @@ class Langevin(ContinuousBlock):
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
         source = self.variate if self.surrogate_gradient else None
-        slope, prior = slope_of(model, self.own, source), model.compiled[2]
+        slope = slope_of(self.own is not None, source)
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
-            return langevin_step(slope, no_ratio, prior, go_there, inner)
-        settle = stay_or_go(self.decision.build(model), prior, self.surrogate)
+            return langevin_step(slope, no_ratio, go_there, inner)
+        settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
         ratio = ratio_of(slope, self.backward == "fresh")
-        return langevin_step(slope, ratio, prior, settle, inner)
+        return langevin_step(slope, ratio, settle, inner)
 
     def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""
@@ -218,11 +218,11 @@ class Langevin(ContinuousBlock):
         free, given = len(to.u), self.precondition
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, self.decision.selector, 2)
-        slope = make_slope(model, run, variable, int(self.batch), self.own is not None, surrogate)
+        slope = make_slope(model, run, variable, int(self.batch), self.own, surrogate)
         if self.anchored:
             point = reference_of(self.control, variable)
-            full = make_slope(model, run, variable, model.size, self.own is not None)
-            anchor(slope_of(model, self.own), slope, full, to, point, run.floats)
+            full = make_slope(model, run, variable, model.size, self.own)
+            anchor(slope_of(self.own is not None), slope, full, to, point, run.floats)
             slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
         matrix, scales, factors = scales_of(given, variable)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size
@@ -434,7 +434,7 @@ def go_there(chain, judge, ratio):
     return 0.0
 
 
-def langevin_step(slope, ratio, prior, settle, inner: Any):
+def langevin_step(slope, ratio, settle, inner: Any):
     """step(chain, tools): a proposal, its ratio, and what settles it."""
     launch = launcher(slope)
 
@@ -444,7 +444,7 @@ def langevin_step(slope, ratio, prior, settle, inner: Any):
         change = launch(chain, tools)
         if change > -np.inf:
             place(trial, 1)
-            value = prior(trial.state)
+            value = prior_of(trial)
             if not_a_sum(value):
                 fail(now, trial, BAD_PRIOR, 1, -1)
             # Where the prior is zero all is said, and data must not be asked.

@@ -119,7 +119,7 @@ class Metropolis(ContinuousBlock):
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
-        settle = stay_or_go(self.decision.build(model), model.compiled[2], self.surrogate)
+        settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
         return metropolis_step(settle, self.proposal.build(), not self.proposal.free, inner)
 
     def bind(self, model, run) -> MetropolisTools:

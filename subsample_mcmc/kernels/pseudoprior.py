@@ -23,7 +23,7 @@ from subsample_mcmc.kernels.proposals import distance, gaussians
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel
 from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free
-from subsample_mcmc.target.rewards import place
+from subsample_mcmc.target.rewards import place, prior_of
 
 free_at, block_at = (getattr(f, "py_func", f) for f in (to_free, to_block))
 
@@ -170,7 +170,7 @@ class Inactive(NamedTuple):
     spare: np.ndarray
 
 
-def choice_step(decide, prior, inner: Any):
+def choice_step(decide, inner: Any):
     """step(chain, tools): parameters for all other models, and a draw of the model."""
 
     @jit(inner="always")
@@ -201,7 +201,7 @@ def choice_step(decide, prior, inner: Any):
             noise_of_arm = gumbel(chain.rng)
             if slope > -np.inf:
                 place(trial, k)
-                value = prior(trial.state)
+                value = prior_of(trial)
                 if not_a_sum(value):
                     fail(now, trial, BAD_PRIOR, k, -1)
                     return False

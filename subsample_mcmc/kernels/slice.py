@@ -31,7 +31,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import place
+from subsample_mcmc.target.rewards import place, prior_of
 
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
@@ -120,7 +120,7 @@ class Slice(ContinuousBlock):
 
     def build(self, model, inner: Any) -> Any:
         """The compiled step."""
-        return slice_step(self.decision.build(model), model.compiled[2], inner)
+        return slice_step(self.decision.build(model), inner)
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
@@ -143,7 +143,7 @@ def learn(tools, j, bracket):
         tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
 
 
-def slice_step(decide, prior, inner: Any):
+def slice_step(decide, inner: Any):
     """step(chain, tools) for one way to decide."""
 
     @jit(inner=True)
@@ -159,7 +159,7 @@ def slice_step(decide, prior, inner: Any):
         offsets[0], offsets[1] = level, -np.inf
         if there > -np.inf:
             place(trial, 1)
-            offsets[1] = prior(trial.state) + there
+            offsets[1] = prior_of(trial) + there
             place(trial, 0)
         if not_a_sum(offsets[1]):
             fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
@@ -211,7 +211,7 @@ def slice_step(decide, prior, inner: Any):
         start_from_current(trial)
         now_u, now_v, _ = in_use(to, trial.ints)
         to_free(to.kind, to.low, to.high, x, now_u)
-        height = prior(trial.state) + to_block(to.kind, to.low, to.high, now_u, y)
+        height = prior_of(trial) + to_block(to.kind, to.low, to.high, now_u, y)
         if not_a_sum(height):
             fail(now, trial, BAD_PRIOR, 0, -1)
             return

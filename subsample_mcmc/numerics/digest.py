@@ -86,6 +86,8 @@ class Digest:
             self.put(name, made.digest)
             self.unknown += getattr(made, "uncached", [])
             return made
+        elif isinstance(getattr(value, "digest", None), str):  # a call of what is at an address
+            self.put(name, value.digest)
         elif isinstance(value, types.ModuleType):
             value = self.module(name, value)
         elif isinstance(value, np.ndarray) and not value.dtype.hasobject:

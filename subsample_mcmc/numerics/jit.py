@@ -31,6 +31,7 @@ CONTRACT = frozenset({"contract"})
 # Reductions and user functions: free to reorder, never to assume that nan and inf do not occur.
 FLAGS = frozenset({"reassoc", "contract", "nsz"})
 NUMBA = numba.__version__
+NOT_FOR_PYTHON = (True, "always", "entry")
 DISABLED = bool(numba.config.DISABLE_JIT)
 NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
@@ -54,7 +55,7 @@ def jit(
     `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
     `inner` functions are only called by compiled ones (no Python wrapper: a third less to compile);
     "always" ones are inlined whatever their size, which loops need to vectorise, and "public"
-    ones too, though Python may call them.
+    ones too, though Python may call them; "entry" ones are called by address.
     `user` leaves the function free to allocate (package functions are compiled without
     reference counting). Two functions of equal content share one compiled object.
     `checked` functions, and those of a user's that they reach, raise IndexError for every look-up
@@ -96,7 +97,8 @@ def _compiled(function, options, callers):
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
-        value, own = opened(value, (flags, False, inner or True, user, checked))
+        inside = inner if inner in ("always", "public") else True
+        value, own = opened(value, (flags, False, inside, user, checked))
         if isinstance(value, python.FunctionType) and value in callers:
             raise CompileError(
                 f"{function.__name__} and {value.__name__} call each other: a compiled function "
@@ -114,7 +116,7 @@ def _compiled(function, options, callers):
     made = numba.njit(**numba_options(*options))(frozen)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
-    if inner in (True, "always"):
+    if inner in NOT_FOR_PYTHON:
         forbid_python(made)
     for name in digest.recursive:  # a function that calls itself meets its compiled self
         if name in digest.cells:
@@ -135,7 +137,7 @@ def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]
     """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
     undocumented = {
         "_nrt": bool(user),
-        "no_cpython_wrapper": inner in (True, "always"),
+        "no_cpython_wrapper": inner in NOT_FOR_PYTHON,
         "no_cfunc_wrapper": True,
         "forceinline": inner in ("always", "public"),
     }
@@ -158,6 +160,15 @@ def compiles(function, arguments, flags=frozenset(), checked=False) -> str:
     except (*NUMBA_ERRORS, TypeError) as error:  # CompileError is one
         return compile_message(error, function)
     return ""
+
+
+def address_of(made, kinds: tuple) -> int:
+    """Where the machine code of a compiled function is, for arguments of these types."""
+    made.compile(kinds)
+    result = made.overloads[kinds]
+    if result.signature.return_type != numba.types.float64:
+        raise TypeError(f"{made.__name__} returns {result.signature.return_type}, not a float.")
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
 
 
 def forbid_python(made):

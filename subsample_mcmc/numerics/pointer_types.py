@@ -9,7 +9,8 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core.cgutils import create_struct_proxy
+from numba.core.cgutils import create_struct_proxy, if_unlikely
+from numba.core.errors import TypingError
 from numba.core.typing.templates import AttributeTemplate
 
 from subsample_mcmc.numerics.cache import spelled
@@ -165,3 +166,99 @@ def loaded_generator(context, builder, kind, pointer, at: int):
     outer.bit_generator = inner._getvalue()
     outer.parent = builder.inttoptr(words[-1], outer.parent.type)
     return outer._getvalue()
+
+
+# ------------------------------------------------------------------- functions behind addresses
+FLOAT, INT, ABOUT = numba.types.float64, numba.types.int64, numba.types.voidptr
+
+
+def calling(*kinds: Any) -> tuple:
+    """(signature, code) of a call: where the function is, and the types of what it is given.
+
+    ABOUT: the address of a record.
+
+    In numba's own calling convention: what the function raises arrives as that exception.
+    """
+
+    def code(target, builder, signature, values):
+        opaque = ir.IntType(8).as_pointer()
+        function = target.call_conv.get_function_type(FLOAT, kinds)
+        given = [
+            builder.inttoptr(value, opaque) if kind is ABOUT else value
+            for kind, value in zip(kinds, values[1:], strict=True)
+        ]
+        place = builder.inttoptr(values[0], function.as_pointer())
+        status, result = target.call_conv.call_function(builder, place, FLOAT, kinds, given)
+        with if_unlikely(builder, status.is_error):
+            target.call_conv.return_status_propagate(builder, status)
+        return result
+
+    return FLOAT(INT, *(INT if kind is ABOUT else kind for kind in kinds)), code
+
+
+def must_be_array(kind: Any, dtype: Any) -> None:
+    """Refuse what is no row of such numbers, one after the other: it would be read as one."""
+    fits = isinstance(kind, numba.types.Array) and kind.dtype == dtype
+    if not (fits and kind.ndim == 1 and kind.layout == "C" and kind.aligned):
+        raise TypingError(f"given {kind}, where an array of {dtype} without gaps is read")
+
+
+@numba.extending.intrinsic
+def call(typing, function, about):
+    """function(about)."""
+    return calling(ABOUT)
+
+
+@numba.extending.intrinsic
+def call_number(typing, function, about, number):
+    """function(about, number)."""
+    return calling(ABOUT, INT)
+
+
+@numba.extending.intrinsic
+def call_numbers(typing, function, about, first, second):
+    """function(about, first, second)."""
+    return calling(ABOUT, INT, INT)
+
+
+@numba.extending.intrinsic
+def call_about(typing, function, about, other):
+    """function(about, other), of two records."""
+    return calling(ABOUT, ABOUT)
+
+
+@numba.extending.intrinsic
+def call_rows(typing, function, about, row, arm, rows, out):
+    """function(about, arm, rows, out); row: a number of the type that the function's rows have."""
+    return with_rows(row, rows, out, calling(ABOUT, INT, rows, out))
+
+
+@numba.extending.intrinsic
+def call_residuals(typing, function, about, other, row, arm, rows, out):
+    """function(about, other, arm, rows, out), of two records."""
+    return with_rows(row, rows, out, calling(ABOUT, ABOUT, INT, rows, out))
+
+
+@numba.extending.intrinsic
+def call_touch(typing, function, about, row, rows):
+    """function(about, rows)."""
+    return with_rows(row, rows, None, calling(ABOUT, rows))
+
+
+def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
+    """A call with one more argument, that only tells the type of rows, before its last three."""
+    must_be_array(rows, numba.types.unliteral(row))
+    if out is not None:
+        must_be_array(out, FLOAT)
+    signature, code = made
+    place = len(signature.args) - (1 if out is None else 3)
+
+    def without_row(target, builder, signature, values):
+        return code(target, builder, signature, [*values[:place], *values[place + 1 :]])
+
+    kinds = (*signature.args[:place], numba.types.unliteral(row), *signature.args[place:])
+    return FLOAT(*kinds), without_row
+
+
+for known in (call, call_number, call_numbers, call_about, call_rows, call_residuals, call_touch):
+    known.digest = known._name  # this file is part of every key

@@ -16,19 +16,27 @@ they are put together again from its words.
 """
 
 import ctypes
+from functools import cached_property
 from typing import Any
 
 import numba
 import numpy as np
 
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.numerics.jit import DISABLED, address_of
 
 try:
     from subsample_mcmc.numerics.pointer_types import (
         INTERFACE,
         NEITHER,
         PointerType,
+        call,
+        call_about,
+        call_number,
+        call_numbers,
+        call_residuals,
+        call_rows,
+        call_touch,
         items_of,
         words_of,
     )
@@ -37,7 +45,70 @@ try:
 except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
     ABLE = False
 
+if not ABLE:  # the same calls in plain Python
+
+    def call(function, about):
+        return function.function(about.record)
+
+    def call_number(function, about, number):
+        return function.function(about.record, number)
+
+    def call_numbers(function, about, first, second):
+        return function.function(about.record, first, second)
+
+    def call_rows(function, about, row, arm, rows, out):
+        return function.function(about.record, arm, rows, out)
+
+    def call_touch(function, about, row, rows):
+        return function.function(about.record, rows)
+
+    def call_about(function, about, other):
+        return function.function(about.record, other.record)
+
+    def call_residuals(function, about, other, row, arm, rows, out):
+        return function.function(about.record, other.record, arm, rows, out)
+
+
 RECORDS = f"{PACKAGE}.numerics.records"  # the module in which users' records are made
+
+
+class About:
+    """A record that is passed without its type: who reads it knows that."""
+
+    def __init__(self, record: Any):
+        self.record = record
+
+    @cached_property
+    def pointer(self) -> Any:
+        """Where it is; made when it is wanted, as functions in it are then compiled."""
+        return pointer_to(self.record)
+
+
+class Entry:
+    """A function that is called by its address: function(about, ...) -> float.
+
+    It is compiled when its address is wanted. What calls it knows neither the function nor the
+    type of what it is about, and so is compiled once for all of them.
+    """
+
+    def __init__(self, function: Any, *arguments: Any):
+        """arguments: what it is about, records, and the types of what follows (see `array`)."""
+        self.function, self.arguments = function, arguments
+
+    @cached_property
+    def address(self) -> int:
+        """Where its machine code is."""
+        records = [getattr(one, "record", one) for one in self.arguments]
+        kinds = (type_of(r) if isinstance(r, tuple | Pointer) else r for r in records)
+        return address_of(self.function, tuple(kinds))
+
+
+def array(number: Any) -> Any:
+    """The type of an array of such numbers, one after the other, as arguments are declared."""
+    return numba.types.Array(numba.from_dtype(np.dtype(number)), 1, "C")
+
+
+NUMBER, FLOATS = numba.types.int64, array(float)  # whole numbers are passed as this, too
 
 
 class Pointer:
@@ -102,6 +173,8 @@ def type_of(value: Any) -> Any:
     """The numba type of a value inside a record."""
     if isinstance(value, Pointer):
         return value._kind
+    if isinstance(value, About | Entry):
+        return numba.types.int64
     if is_ours(value):
         return PointerType(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
     if isinstance(value, tuple):
@@ -119,6 +192,10 @@ def write(words: np.ndarray, at: int, kind: Any, value: Any) -> None:
     """Write one value where it stands."""
     if isinstance(value, Pointer):
         words[at : at + kind.size] = value._words[: kind.size]
+    elif isinstance(value, Entry):
+        words[at] = value.address
+    elif isinstance(value, About):
+        words[at] = value.pointer._address
     elif isinstance(kind, PointerType | numba.types.BaseTuple):
         for part, item in zip(items_of(kind), value, strict=True):
             write(words, at, part, item)

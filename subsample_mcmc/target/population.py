@@ -107,6 +107,7 @@ class Population:
             if np.ndim(array) in (1, 2) and len(array) == self.size and array.nbytes > BIG
         )
         self.engines: dict[Any, Any] = {}
+        self.calls: Any = None  # its functions, compiled when they are first called
 
     def __repr__(self) -> str:
         name = getattr(self.log_factor, "__name__", "log_factor")
@@ -145,6 +146,7 @@ class Table:
         self.shape = Shape(sizes, shared)
         self.large: tuple = ()
         self.engines: dict[Any, Any] = {}
+        self.calls: Any = None  # its functions, compiled when they are first called
 
 
 @jit(flags=FLAGS, inner=True)

@@ -11,7 +11,19 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.pointers import (
+    FLOATS,
+    NUMBER,
+    About,
+    Entry,
+    array,
+    call,
+    call_number,
+    call_numbers,
+    call_rows,
+    call_touch,
+    pointer_to,
+)
 from subsample_mcmc.target.exact_sums import (
     MASK,
     by_chunks,
@@ -37,61 +49,141 @@ class Sources(NamedTuple):
     prefetch: Any
 
 
+def row_kind(rows: int) -> Any:
+    """The type of row numbers."""
+    return np.int32 if rows < 2**31 else np.int64
+
+
 @jit(inner=True)
-def prefetch_nothing(context, rows):
+def prefetch_nothing(data, rows):
     """Small data are in the cache, or will be."""
     return 0.0
 
 
 def prefetching_also(before, field, columns):
-    """A prefetch that also reads one more array of the context."""
+    """A prefetch that also reads one more array of the data."""
 
     @jit(flags=FLAGS, inner=True)
-    def prefetch_vector(context, rows):
-        value, array = before(context, rows), context[field]
+    def prefetch_vector(data, rows):
+        value, column = before(data, rows), data[field]
         for i in range(np.uint64(len(rows))):
-            value += array[np.uint64(rows[i])]
+            value += column[np.uint64(rows[i])]
         return value
 
     @jit(flags=FLAGS, inner=True)
-    def prefetch_matrix(context, rows):
-        value, array = before(context, rows), context[field]
+    def prefetch_matrix(data, rows):
+        value, column = before(data, rows), data[field]
         for i in range(np.uint64(len(rows))):
-            value += array[np.uint64(rows[i]), 0]
+            value += column[np.uint64(rows[i]), 0]
         return value
 
     return prefetch_matrix if columns else prefetch_vector
 
 
 @memoised
-def sources_of(reward, large=()) -> Sources:
-    """The batch functions of a compiled one-datum function reward(context, arm, n) -> float.
+def prefetching(large: tuple) -> Any:
+    """prefetch(data, rows) of the arrays too big for the cache: (field, has columns) of each.
 
-    large: (field, has columns) of the arrays too big for the cache. A loop of bare loads has many
-    misses under way at once; the same misses inside the reward's arithmetic wait for each other
-    (N = 1e7: 14.5 against 9.8 us a draw; 1e6: 11.4 against 7.5).
+    A loop of bare loads has many misses under way at once; the same misses inside the reward's
+    arithmetic wait for each other (N = 1e7: 14.5 against 9.8 us a draw; 1e6: 11.4 against 7.5).
     """
     prefetch = prefetch_nothing
     for field, columns in large:
         prefetch = prefetching_also(prefetch, field, columns)
+    return prefetch
+
+
+# --------------------------------------------------------------------------------- populations
+class PopulationContext(NamedTuple):
+    """What the log factor of a population reads."""
+
+    data: Any
+
+
+class PopulationCalls(NamedTuple):
+    """A population's functions by their addresses: no type of its data."""
+
+    context: Any  # a PopulationContext
+    row: Any  # a number of the type that rows have
+    rewards: Any  # (context, arm, rows, out)
+    total: Any  # (context, arm, size)
+    touch: Any  # (context, rows)
+
+
+@jit(inner=True)
+def population_rewards(calls, arm, rows, out):
+    """Fill out with an arm's rewards."""
+    call_rows(calls.rewards, calls.context, calls.row, arm, rows, out)
+
+
+@jit(inner=True)
+def population_total(calls, arm, size):
+    """An arm's exact sum."""
+    return call_numbers(calls.total, calls.context, arm, size)
+
+
+@jit(inner=True)
+def population_touch(calls, rows):
+    """Read the data of a mini-batch before the first arm does."""
+    return call_touch(calls.touch, calls.context, calls.row, rows)
+
+
+POPULATION = Sources(population_rewards, population_total, population_touch)
+
+
+def calls_of_population(population) -> PopulationCalls:
+    """The functions of a population, about its data."""
+    read, add, look = reading_of(population.reward, population.large)
+    about, row = About(PopulationContext(population.context)), row_kind(max(population.shape.sizes))
+    rows = array(row)
+    return PopulationCalls(
+        about, row(0), Entry(read, about, NUMBER, rows, FLOATS),
+        Entry(add, about, NUMBER, NUMBER), Entry(look, about, rows),
+    )  # fmt: skip
+
+
+@memoised
+def reading_of(reward, large=()) -> tuple[Any, Any, Any]:
+    """(rewards, total, touch) of a compiled one-datum function reward(data, arm, n) -> float."""
+    prefetch = prefetching(large)
 
     # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
     # the reward reads, 4x slower.
-    @jit(flags=FLAGS, disjoint=True)
-    def rewards(context, arm, rows, out):
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def batch(data, arm, rows, out):
         for i in range(np.uint64(len(rows))):
-            out[i] = reward(context, arm, np.uint64(rows[i]))
+            out[i] = reward(data, arm, np.uint64(rows[i]))
+
+    @jit(inner="entry")
+    def read(context, arm, rows, out):
+        batch(context.data, arm, rows, out)
+        return 0.0
 
     @jit(flags=FLAGS, inner=True)
-    def total(context, arm, size):
+    def streamed(data, arm, size):
         value = 0.0
         for n in range(np.uint64(size)):
-            value += reward(context, arm, n)
+            value += reward(data, arm, n)
         return value
 
-    return Sources(rewards, total, prefetch)
+    @jit(inner="entry")
+    def add(context, arm, size):
+        return streamed(context.data, arm, size)
+
+    @jit(inner="entry")
+    def look(context, rows):
+        return prefetch(context.data, rows)
+
+    return read, add, look
 
 
+@jit
+def population_rewards_of(calls, arm, rows, out):
+    """An arm's rewards, callable from Python."""
+    population_rewards(calls, arm, rows, out)
+
+
+# -------------------------------------------------------------------------------------- models
 TARGET = np.dtype(
     [
         ("start", np.int64),  # of the block in its flat array
@@ -108,18 +200,37 @@ TARGET = np.dtype(
 )
 
 
-class Trial(NamedTuple):
-    """The context of every reward of a model."""
+class Context(NamedTuple):
+    """What a model's functions read."""
 
     state: Any  # record of read-only views
     data: Any
+    indices: np.ndarray  # data touched, all sites in a row
+    target: np.recarray  # (1,) of TARGET
+    room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
+
+
+class Calls(NamedTuple):
+    """A model's functions by their addresses, and what they are about: no type of the model."""
+
+    context: Any  # a Context
+    row: Any  # a number of the type that rows have
+    rewards: Any  # (context, arm, rows, out): of the arm that stands in the state
+    total: Any  # (context, size): their sum over all rows
+    prior: Any  # (context): the log prior of the state
+    touch: Any  # (context, rows): read the data of a mini-batch once
+
+
+class Trial(NamedTuple):
+    """Where arms are tried: the context of every reward of a model."""
+
+    calls: Calls
     ints: np.ndarray
     floats: np.ndarray
     target: np.recarray  # (1,) of TARGET
     candidates: np.ndarray  # (arms, length) values of a continuous block
     indices: np.ndarray  # data touched, all sites in a row
     control: Any  # Controls, or () without a control variate
-    room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
     known: np.ndarray  # exact sums, by the state that they are of
     pulls: np.ndarray  # (1,) where the kernel counts the rewards that it reads
 
@@ -137,66 +248,140 @@ def place(trial, arm):
             trial.floats[target.start + j] = trial.candidates[arm, j]
 
 
+EVERY_ROW = np.zeros(1, dtype=np.int64)  # of decisions about all data, which list none
+EVERY_ROW.flags.writeable = False
+
+
 def make_trial(
-    model, run, block, rows: int, candidates=None, indices=None, controls: Any = (), beside=None
+    model, run, block, rows: int, candidates=None, touched=None, controls: Any = (), beside=None
 ) -> Trial:
-    """The context of one kernel on one block; beside: a continuous one that joins a site."""
+    """The context of one kernel on one block; beside: a continuous one that joins a site.
+
+    touched: the data that each site touches, all in a row; None: all data.
+    """
     rows -= len(controls.outliers) if controls else 0
     memory = memory_of(model, run)
-    trial = context(model, run.ints, run.floats, memory, block, rows, candidates, controls)
+    trial = trial_of(
+        model, run.ints, run.floats, memory, block, rows, candidates, controls, touched
+    )
     trial.target["leaf"] = run.leaf
     if beside is not None:
         trial.target["beside"], trial.target["joint"] = beside.start, beside.length
-    return trial if indices is None else trial._replace(indices=indices)
+    return trial
 
 
-def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None) -> Trial:
+def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None, data=None) -> Trial:
     """The context without a chain: arms are rows of candidates, values of all continuous blocks.
 
-    ints, floats: where arms are tried; they are written into. rows: of data that are read.
+    ints, floats: where arms are tried; they are written into. rows: of data that are read. data:
+    in the place of the model's.
     """
     length = len(floats) if candidates is not None else 0
     every = Block("all", False, (length,), 0)
     rows = model.size if rows is None else rows
     rows -= len(controls.outliers) if controls else 0
-    trial = context(model, ints, floats, new_memory(model), every, rows, candidates, controls)
+    memory = new_memory(model)
+    trial = trial_of(model, ints, floats, memory, every, rows, candidates, controls, data=data)
     return pointer_to(trial)
 
 
-def context(
-    model, ints, floats, memory, block, rows: int, candidates: Any, controls: Any
-) -> Trial:  # fmt: skip
+def trial_of(
+    model, ints, floats, memory, block, rows: int, candidates, controls, touched=None, data=None
+) -> Trial:
     """Where arms of a block are tried; memory: of exact sums."""
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
     target["start"], target["length"], target["rows"] = block.start, block.length, rows
     target["site"] = 0 if block.discrete else -1
     target["asleep"] = int(len(memory) == 1)
-    every_row = np.zeros(1, dtype=np.int64)
-    every_row.flags.writeable = False
+    indices = EVERY_ROW if touched is None else touched
+    data = model.data if data is None else data
+    context = Context(model.state(ints, floats), data, indices, target, room_of(model))
     return Trial(
-        model.state(ints, floats), model.data, ints, floats, target,
-        np.zeros((1, 1)) if candidates is None else candidates, every_row, controls,
-        room_of(model), memory, np.zeros(1, dtype=np.int64),
+        calls_of(model, context, touched is not None), ints, floats, target,
+        np.zeros((1, 1)) if candidates is None else candidates, indices, controls, memory,
+        np.zeros(1, dtype=np.int64),
     )  # fmt: skip
 
 
+def example_context(model) -> Context:
+    """A context like that of every decision about all data of a model: of the same types."""
+    state = model.state(model.ints, model.floats)
+    target = np.zeros(1, dtype=TARGET).view(np.recarray)
+    return Context(state, model.data, EVERY_ROW, target, room_of(model))
+
+
 # ---------------------------------------------------------------------------------- rewards
+@jit(inner="always")
+def prior_of(trial):
+    """The log prior of the state as it is."""
+    return call(trial.calls.prior, trial.calls.context)
+
+
+@jit(inner=True)
+def rewards(trial, arm, rows, out):
+    """Fill out with an arm's rewards; it is left in the state."""
+    place(trial, arm)
+    calls = trial.calls
+    call_rows(calls.rewards, calls.context, calls.row, arm, rows, out)
+
+
+@jit(inner=True)
+def add_up(trial, size):
+    """The sum of the rewards of the arm in the state, over all rows."""
+    return call_number(trial.calls.total, trial.calls.context, size)
+
+
+@jit(inner=True)
+def total(trial, arm, size):
+    """An arm's exact sum; it is left in the state."""
+    place(trial, arm)
+    return add_up(trial, size)
+
+
+@jit(inner=True)
+def touch(trial, rows):
+    """Read the data of a mini-batch before the first arm does."""
+    return call_touch(trial.calls.touch, trial.calls.context, trial.calls.row, rows)
+
+
+# Of data that a site touches, and of all data, whose sums are remembered: of any model.
+TOUCHED = Sources(rewards, total, touch)
+ALL = Sources(rewards, remembered(place, add_up), touch)
+
+
+def calls_of(model, context: Context, touched: bool) -> Calls:
+    """The functions of a model, about this context."""
+    likelihood, prepare, prior = model.compiled
+    chunks = by_chunks(model) if has_etas(model) and not touched else None
+    read, add, look = reading(likelihood, prepare, touched, chunks, () if touched else model.large)
+    about, row = About(context), row_kind(model.size)
+    rows = array(row)
+    return Calls(
+        about, row(0), Entry(read, about, NUMBER, rows, FLOATS), Entry(add, about, NUMBER),
+        Entry(of_state(prior), about), Entry(look, about, rows),
+    )  # fmt: skip
+
+
 @jit(inner=True)
 def nothing(state, data):
     """For models without prepare."""
     return 0
 
 
-def model_sources(model, touched: bool) -> Sources:
-    """The batch functions of a model, over all data or over those that a site touches."""
-    likelihood, prepare, _ = model.compiled
-    chunks = by_chunks(model) if has_etas(model) and not touched else None
-    return make_sources(likelihood, prepare, () if touched else model.large, touched, chunks)
+@memoised
+def of_state(function) -> Any:
+    """A function of the state, a log prior say, to be called by its address."""
+
+    @jit(inner="entry", user=True)
+    def value(context):
+        return 1.0 * function(context.state)
+
+    return value
 
 
 @memoised
-def make_sources(likelihood, prepare, large: tuple, touched: bool, chunks) -> Sources:
-    """model_sources() of compiled functions; chunks: a faster exact sum, if there is one."""
+def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[Any, Any, Any]:
+    """(rewards, total, touch) of compiled functions; chunks: a faster exact sum, or None."""
     if prepare is None:
         prepare = nothing
 
@@ -240,70 +425,40 @@ def make_sources(likelihood, prepare, large: tuple, touched: bool, chunks) -> So
     # What prepare allocates must be counted, or it is never released.
     counts = prepare is not nothing
 
-    @jit(inner=True, user=counts)
-    def rewards(trial, arm, rows, out):
-        place(trial, arm)
-        prepared, first = prepare(trial.state, trial.data), trial.target[0].first
-        batch(trial.state, trial.data, trial.indices, first, prepared, rows, out)
+    @jit(inner="entry", user=counts)
+    def read(context, arm, rows, out):
+        prepared, first = prepare(context.state, context.data), context.target[0].first
+        batch(context.state, context.data, context.indices, first, prepared, rows, out)
+        return 0.0
 
-    @jit(inner=True, user=counts)
-    def summed(trial, size):
-        prepared, first = prepare(trial.state, trial.data), trial.target[0].first
-        return streamed(trial.state, trial.data, trial.indices, first, prepared, size)
+    @jit(inner="entry", user=counts)
+    def add(context, size):
+        prepared, first = prepare(context.state, context.data), context.target[0].first
+        return streamed(context.state, context.data, context.indices, first, prepared, size)
 
-    add_up = chunks or summed
+    if chunks is not None:
 
-    @jit(inner=True)
-    def total(trial, arm, size):
-        place(trial, arm)
-        return add_up(trial, size)
+        @jit(inner="entry")
+        def add(context, size):
+            return chunks(context, size)
 
-    if not touched:
-        total = remembered(place, add_up)
-    return Sources(rewards, total, prefetching_data(large))
+    prefetch = prefetching(large)
 
+    @jit(inner="entry")
+    def look(context, rows):
+        return prefetch(context.data, rows)
 
-def prefetching_data(large):
-    """The selectors' prefetch, reading the data of a model's context."""
-    inside = sources_of(nothing, large).prefetch
-    if inside is prefetch_nothing:
-        return inside
-
-    @jit(inner=True)
-    def prefetch(trial, rows):
-        return inside(trial.data, rows)
-
-    return prefetch
+    return read, add, look
 
 
 # ----------------------------------------------------------------------------- read from Python
-def exact_sum_of(model) -> Any:
-    """total(trial, arm, size) of a model, callable from Python."""
-    return callable_total(model_sources(model, touched=False).total)
+@jit
+def sum_of(trial, arm, size):
+    """The exact sum of an arm, callable from Python."""
+    return ALL.total(trial, arm, size)
 
 
-def rewards_of(model) -> Any:
-    """rewards(trial, arm, rows, out) of a model, callable from Python."""
-    return callable_rewards(model_sources(model, touched=False).rewards)
-
-
-@memoised
-def callable_total(total) -> Any:
-    """The same function with a Python wrapper."""
-
-    @jit
-    def add_up(trial, arm, size):
-        return total(trial, arm, size)
-
-    return add_up
-
-
-@memoised
-def callable_rewards(rewards) -> Any:
-    """The same function with a Python wrapper."""
-
-    @jit
-    def read(trial, arm, rows, out):
-        rewards(trial, arm, rows, out)
-
-    return read
+@jit
+def rewards_of(trial, arm, rows, out):
+    """An arm's rewards, callable from Python."""
+    rewards(trial, arm, rows, out)

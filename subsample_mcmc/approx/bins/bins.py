@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.bins.cut import Cut, check_alone, cut, fields_of, fields_read
-from subsample_mcmc.approx.bins.predictor_bins import Near, make_near, predictor_functions
+from subsample_mcmc.approx.bins.predictor_bins import make_near, predictor_functions
 from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, predictor_cut, references
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
@@ -27,12 +27,19 @@ from subsample_mcmc.approx.bins.quadratics import (
     stands,
     subtractor,
 )
-from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
+from subsample_mcmc.approx.control import (
+    Bound,
+    Control,
+    ControlFunctions,
+    Prepared,
+    read_residuals,
+)
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import Trial, model_sources, probe
+from subsample_mcmc.target.rewards import Trial, probe, rewards, row_kind
 from subsample_mcmc.target.user_functions import plain
 
 
@@ -145,11 +152,12 @@ class ColumnBins(Prepared):
     def functions(self) -> ControlFunctions:
         """The compiled half."""
         fields = tuple(self.model.data._fields.index(name) for name in self.cut.columns)
-        return bin_functions(model_sources(self.model, touched=False).rewards, fields)
+        return bin_functions(fields)
 
-    def bind(self, arms: int) -> "Binned":
+    def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
-        return make_binned(self.model, self.cut, arms)
+        arrays = make_binned(self.model, self.cut, arms)
+        return Bound(arrays, arrays)
 
 
 class PredictorBins(Prepared):
@@ -165,7 +173,7 @@ class PredictorBins(Prepared):
         """The compiled half."""
         return predictor_functions(self.model.predictors, self.cut)
 
-    def bind(self, arms: int) -> Near:
+    def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
         return make_near(self.model, self.cut, arms)
 
@@ -176,11 +184,9 @@ def make_binned(model, made: Cut, arms: int) -> Binned:
     count, q = made.inverse.shape
     points = count * (q * q + q + 1)
     values = np.zeros((points // count, count))
-    trial = probe(model, model.ints.copy(), model.floats.copy(), rows=points)
-    trial = trial._replace(data=made.pseudo)
-    kind = np.int32 if model.size < 2**31 else np.int64
+    trial = probe(model, model.ints.copy(), model.floats.copy(), rows=points, data=made.pseudo)
     return Binned(
-        trial, np.arange(points, dtype=kind), values,
+        trial, np.arange(points, dtype=row_kind(model.size)), values,
         values.reshape(-1), made.bins, made.reference, made.moments, made.inverse,
         np.zeros((arms, *made.moments.shape)), np.zeros(arms), np.zeros(arms, dtype=np.int64),
         np.zeros((arms, len(model.ints)), dtype=np.int64), np.zeros((arms, len(model.floats))),
@@ -208,37 +214,46 @@ def with_column(before, field: int, k: int):
     return read
 
 
-def bin_functions(rewards, fields: tuple[int, ...]) -> ControlFunctions:
-    """The compiled half for one likelihood and the places of its columns among the data."""
+@jit(inner=True)
+def bin_residuals(trial, arm, rows, out):
+    """l - h of a mini-batch."""
+    rewards(trial, arm, rows, out)
+    read_residuals(trial, arm, rows, out)
+
+
+@jit(inner=True)
+def bin_sum(trial, arm):
+    """The sum of h over all rows, at the arm that stands in the state."""
+    own, probe = trial.control.arrays, trial.control.arrays.probe
+    if stands(own, trial, arm):  # it was rejected, or did not move
+        return own.sums[arm]
+    mine, other = own.coefficients[arm], 1 - arm
+    if len(own.sums) == 2 and stands(own, trial, other):  # it was accepted
+        copy_table(own.coefficients[other], mine)
+        own.sums[arm] = own.sums[other]
+    else:
+        for i in range(len(trial.ints)):
+            probe.ints[i] = trial.ints[i]
+        for i in range(len(trial.floats)):
+            probe.floats[i] = trial.floats[i]
+        rewards(probe, 0, own.rows, own.flat)
+        interpolate(own.values, own.inverse, mine)
+        own.sums[arm] = product(mine, own.moments)
+    note(own, trial, arm)
+    return own.sums[arm]
+
+
+@memoised
+def bin_functions(fields: tuple[int, ...]) -> ControlFunctions:
+    """The compiled half for the places of columns among the data."""
     read, subtract = find_bins, subtractor(len(fields))
     for k, place in enumerate(fields):
         read = with_column(read, place, k)
 
-    @jit(inner=True)
-    def residuals(trial, arm, rows, out):
-        own = trial.control.arrays
-        rewards(trial, arm, rows, out)
-        read(trial.data, own, rows)
+    @jit(inner="entry")
+    def reader(context, own, arm, rows, out):
+        read(context.data, own, rows)
         subtract(own, own.coefficients[arm], out)
+        return 0.0
 
-    @jit(inner=True)
-    def known_sum(trial, arm):
-        own, probe = trial.control.arrays, trial.control.arrays.probe
-        if stands(own, trial, arm):  # it was rejected, or did not move
-            return own.sums[arm]
-        mine, other = own.coefficients[arm], 1 - arm
-        if len(own.sums) == 2 and stands(own, trial, other):  # it was accepted
-            copy_table(own.coefficients[other], mine)
-            own.sums[arm] = own.sums[other]
-        else:
-            for i in range(len(trial.ints)):
-                probe.ints[i] = trial.ints[i]
-            for i in range(len(trial.floats)):
-                probe.floats[i] = trial.floats[i]
-            rewards(probe, 0, own.rows, own.flat)
-            interpolate(own.values, own.inverse, mine)
-            own.sums[arm] = product(mine, own.moments)
-        note(own, trial, arm)
-        return own.sums[arm]
-
-    return ControlFunctions(known_sum, residuals)
+    return ControlFunctions(bin_sum, bin_residuals, reader=reader)

@@ -13,10 +13,11 @@ from subsample_mcmc.approx.bins.quadratics import (
     stands,
     subtractor,
 )
-from subsample_mcmc.approx.control import ControlFunctions
+from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
 from subsample_mcmc.approx.taylor.derivatives_predictors import reader_of
 from subsample_mcmc.approx.taylor.polynomial import table_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import call_number
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
@@ -26,7 +27,6 @@ class Near(NamedTuple):
     """The arrays of one chain."""
 
     cut: PredictorCut
-    data: Any  # the points of all bins
     coefficients: np.ndarray  # (arms, B, m) of h
     reference: np.ndarray  # (arms, B, q) the bins' means, predictors at the arm's parameters
     sums: np.ndarray  # (arms,) the sum of h
@@ -45,20 +45,28 @@ class Near(NamedTuple):
     steps: np.ndarray  # (q, CHUNK) how far it lies from their means
 
 
-def make_near(model, made: PredictorBinning, arms: int) -> Near:
+class NearSource(NamedTuple):
+    """What log likelihoods at the points of all bins are computed with."""
+
+    data: Any  # those points
+    near: Near
+
+
+def make_near(model, made: PredictorBinning, arms: int) -> Bound:
     """Arrays of one chain over what all share."""
     cut = made.cut
     _, count, m = cut.moments.shape
     points, q = cut.points.shape
     p, values = cut.fixed.shape[1], np.zeros((points, count))
-    return Near(
-        cut, made.pseudo, np.zeros((arms, count, m)), np.zeros((arms, count, q)), np.zeros(arms),
+    near = Near(
+        cut, np.zeros((arms, count, m)), np.zeros((arms, count, q)), np.zeros(arms),
         np.zeros(arms, dtype=np.int64), np.zeros((arms, len(model.ints)), dtype=np.int64),
         np.zeros((arms, len(model.floats))), np.zeros(arms, dtype=np.int64), np.zeros((count, m)),
         np.zeros(cut.centres.shape[2]), np.zeros(cut.second.shape[2]),
         np.zeros((p, values.size)), values, values.reshape(-1), np.zeros((p, CHUNK)),
         np.zeros(CHUNK, dtype=np.int64), np.zeros((q, CHUNK)),
     )  # fmt: skip
+    return Bound(near, NearSource(made.pseudo, near))
 
 
 # ------------------------------------------------------------------------------- parameters
@@ -203,6 +211,36 @@ def with_predictors(before):
     return read
 
 
+@jit(inner=True)
+def near_residuals(trial, arm, rows, out):
+    """l - h of a mini-batch."""
+    place(trial, arm)
+    read_residuals(trial, arm, rows, out)
+
+
+@jit(inner=True)
+def near_sum(trial, arm):
+    """The sum of h over all rows, at the arm that stands in the state."""
+    own, other = trial.control.arrays, 1 - arm
+    if stands(own, trial, arm):  # it was rejected, or did not move
+        return own.sums[arm]
+    mine, reference = own.coefficients[arm], own.reference[arm]
+    if len(own.sums) == 2 and stands(own, trial, other):  # it was accepted
+        copy_table(own.coefficients[other], mine)
+        copy_table(own.reference[other], reference)
+        own.tables[arm], own.sums[arm] = own.tables[other], own.sums[other]
+    else:
+        cut, table = own.cut, table_of(own.cut, trial.ints)
+        fill_weights(cut, table, trial.floats, own.weights, own.pairs)
+        predict(own, table, trial.floats, reference)
+        call_number(trial.control.adder, trial.control.source, table * len(own.flat))
+        interpolate(own.values, cut.inverse[table], mine)
+        fill_moments(own, table)
+        own.tables[arm], own.sums[arm] = table, product(mine, own.moments)
+    note(own, trial, arm)
+    return own.sums[arm]
+
+
 def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
     """The compiled half for one model's predictors."""
     p, q = made.cut.fixed.shape[1], made.cut.points.shape[1]
@@ -223,34 +261,18 @@ def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
         for i in range(np.uint64(len(out))):
             out[i] = log_factor(of(etas, i), data, np.int64(np.uint64(first) + i) & MASK)
 
-    @jit(inner=True)
-    def residuals(trial, arm, rows, out):
-        own = trial.control.arrays
-        place(trial, arm)
-        look(trial.state, trial.data, rows, own.here)
-        gather(trial.data, own.here, rows, out)
-        read(trial.data, own, own.tables[arm], own.reference[arm], rows)
+    @jit(inner="entry")
+    def reader(context, source, arm, rows, out):
+        own = source.near
+        look(context.state, context.data, rows, own.here)
+        gather(context.data, own.here, rows, out)
+        read(context.data, own, own.tables[arm], own.reference[arm], rows)
         subtract(own, own.coefficients[arm], out)
+        return 0.0
 
-    @jit(inner=True)
-    def known_sum(trial, arm):
-        own, other = trial.control.arrays, 1 - arm
-        if stands(own, trial, arm):  # it was rejected, or did not move
-            return own.sums[arm]
-        mine, reference = own.coefficients[arm], own.reference[arm]
-        if len(own.sums) == 2 and stands(own, trial, other):  # it was accepted
-            copy_table(own.coefficients[other], mine)
-            copy_table(own.reference[other], reference)
-            own.tables[arm], own.sums[arm] = own.tables[other], own.sums[other]
-        else:
-            cut, table = own.cut, table_of(own.cut, trial.ints)
-            fill_weights(cut, table, trial.floats, own.weights, own.pairs)
-            predict(own, table, trial.floats, reference)
-            stream(own.data, own.etas, table * len(own.flat), own.flat)
-            interpolate(own.values, cut.inverse[table], mine)
-            fill_moments(own, table)
-            own.tables[arm], own.sums[arm] = table, product(mine, own.moments)
-        note(own, trial, arm)
-        return own.sums[arm]
+    @jit(inner="entry")
+    def adder(source, first):
+        stream(source.data, source.near.etas, first, source.near.flat)
+        return 0.0
 
-    return ControlFunctions(known_sum, residuals)
+    return ControlFunctions(near_sum, near_residuals, reader=reader, adder=adder)

@@ -93,7 +93,7 @@ class Coordinates:
 
         Spans are read at all points while in the cache; totals of rows would cancel, rows do not.
         """
-        model, rewards = self.model, rewards_of(self.model)
+        model, rewards = self.model, rewards_of
 
         def part(span):
             trial = probe(model, self.ints.copy(), values[0].copy(), values)

@@ -15,7 +15,7 @@ from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.target.rewards import exact_sum_of, place, probe
+from subsample_mcmc.target.rewards import place, probe, sum_of
 
 DEGREES = 10.0  # of the t distribution that is drawn from
 ROUNDS = 8  # at most
@@ -86,7 +86,7 @@ def heights(coordinates, control) -> Any:
     where a polynomial may lead anywhere, exact again.
     """
     model = coordinates.model
-    exact, here = exact_sum_of(model), coordinates.floats.copy()
+    exact, here = sum_of, coordinates.floats.copy()
     functions, controls, known, constant = None, (), None, 0.0
     if control is not None:
         control.check(model, coordinates.blocks[0])

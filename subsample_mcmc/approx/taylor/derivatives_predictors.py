@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.control import read_residuals
 from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives, check_eta, typical
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import used_of
@@ -244,6 +245,24 @@ def cubic(model) -> bool:
     return len(called(eta, model.data, 0)) >= places(count, 3).used
 
 
+class LinearSource(NamedTuple):
+    """What residuals of predictors are computed with."""
+
+    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
+    widths: np.ndarray
+    here: np.ndarray  # (p, CHUNK) predictors of a mini-batch, at the arm ...
+    there: np.ndarray  # ... and at the reference
+
+
+@jit(inner=True)
+def linear_residuals(trial, arm, rows, out):
+    """l - h of a mini-batch."""
+    own = trial.control.arrays
+    place(trial, arm)
+    locate(own, trial.ints, own.tables[arm])
+    read_residuals(trial, arm, rows, out)
+
+
 class Linear:
     """A source of derivatives: the predictors of a model."""
 
@@ -281,9 +300,10 @@ class Linear:
         """The inverse of kept()."""
         (self.widths,) = kept
 
-    def bind(self, ints, floats) -> Any:
+    def bind(self, ints, floats, steps) -> tuple[Any, Any]:
         """What the residuals of one chain need."""
-        return self.widths, np.zeros((self.count, CHUNK)), np.zeros((self.count, CHUNK))
+        here, there = np.zeros((2, self.count, CHUNK))
+        return (), LinearSource(self.model.state(ints, floats), self.widths, here, there)
 
     @cached_property
     def leave(self) -> Any:
@@ -314,25 +334,28 @@ class Linear:
 
         return read
 
-    @cached_property
+    @property
     def residuals(self) -> Any:
+        """All of it is `reading`."""
+        return linear_residuals
+
+    @cached_property
+    def reading(self) -> Any:
         """The hot loop: fills out with l - h of a mini-batch.
 
         First all predictors, then all log factors: the second loop vectorises.
         """
         look, leave = reader_of(self.eta, self.count), self.leave
 
-        @jit(inner=True)
-        def residuals(trial, arm, rows, out):
-            own = trial.control.arrays
-            place(trial, arm)
-            locate(own, trial.ints, own.tables[arm])
-            widths, here, there = own.source
-            look(trial.state, trial.data, rows, here)
-            look(own.reference, trial.data, rows, there)
-            leave(trial.data, widths, here, there, rows, out)
+        @jit(inner="entry")
+        def read(context, source, arm, rows, out):
+            widths, here, there = source.widths, source.here, source.there
+            look(context.state, context.data, rows, here)
+            look(source.reference, context.data, rows, there)
+            leave(context.data, widths, here, there, rows, out)
+            return 0.0
 
-        return residuals
+        return read
 
     # ----------------------------------------------------------------------------------- sums
     @cached_property

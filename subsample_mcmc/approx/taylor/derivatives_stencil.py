@@ -6,7 +6,6 @@ weights depending on z alone. So its sum over n is the same weighted sum of tota
 rounding or the smoothness of l_n, sum_n h is what it is said to be.
 """
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +16,12 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.rewards import (
     Trial,
-    exact_sum_of,
-    model_sources,
     place,
     probe,
+    rewards,
     rewards_of,
+    row_kind,
+    sum_of,
 )
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible
@@ -81,6 +81,55 @@ def fill_weights(z, w):
             at += 2
 
 
+@jit(inner=True)
+def same(source, table, rows):
+    """Are these the rows whose values stand in the source."""
+    if source.now[0] != len(rows) or source.now[1] != table:
+        return False
+    for i in range(len(rows)):
+        if source.rows[i] != rows[i]:
+            return False
+    return True
+
+
+@jit(inner=True)
+def look_up(source, table, rows):
+    """Values at the stencil: the arms of a decision ask for the same rows in turn."""
+    m, count = len(rows), len(source.weights)
+    for p in range(count):
+        rewards(source.probe, table * count + p, rows, source.values[p, :m])
+    for i in range(m):
+        source.rows[i] = rows[i]
+    source.now[0], source.now[1] = m, table
+
+
+@jit(flags=FLAGS, inner=True)
+def subtract(values, weights, out):
+    """Take an interpolation from out."""
+    for p in range(np.uint64(len(weights))):
+        weight = weights[p]
+        for i in range(np.uint64(len(out))):
+            out[i] -= weight * values[p, i]
+
+
+@jit(inner=True)
+def stencil_residuals(trial, arm, rows, out):
+    """The hot loop: fills out with l - h of a mini-batch."""
+    own = trial.control.arrays
+    source, table, steps = own.source, own.tables[arm], own.steps[arm]
+    place(trial, arm)  # the stencil wants the arm's discrete values
+    locate(own, trial.ints, table)
+    if not same(source, table, rows):
+        look_up(source, table, rows)
+    for i in range(len(steps)):
+        source.z[i] = 0.0
+        for j in range(len(steps)):
+            source.z[i] += source.inverse[table, i, j] * steps[j]
+    fill_weights(source.z, source.weights)
+    rewards(trial, arm, rows, out)
+    subtract(source.values, source.weights, out)
+
+
 class Stencil:
     """A source of derivatives: log_likelihood itself, at a few points around the reference."""
 
@@ -91,7 +140,6 @@ class Stencil:
         """count: configurations of the discrete blocks."""
         self.model, self.order = model, 2
         self.factors = np.zeros((count, len(model.floats), len(model.floats)))
-        self.sources = model_sources(model, touched=False)
         d = len(model.floats)
         if d > MOST_PARAMETERS:
             raise ValueError(
@@ -118,66 +166,24 @@ class Stencil:
         parts = zip(self.references, self.factors, strict=True)
         return np.concatenate([point + self.points @ f.T for point, f in parts])
 
-    def bind(self, ints, floats) -> Arrays:
+    def bind(self, ints, floats, steps) -> tuple[Any, Any]:
         """Arrays of one chain, over those of its reference state."""
         model, d = self.model, len(floats)
         trial = probe(model, ints, floats, self.candidates())
         inverse = np.array([np.linalg.inv(f) for f in self.factors])
-        kind = np.int32 if model.size < 2**31 else np.int64
         count = len(self.points)
-        return Arrays(
-            trial, inverse, np.zeros(d), np.zeros(count), np.zeros(CHUNK, dtype=kind),
-            np.zeros((count, CHUNK)), np.full(2, -1),
+        arrays = Arrays(
+            trial, inverse, np.zeros(d), np.zeros(count),
+            np.zeros(CHUNK, dtype=row_kind(model.size)), np.zeros((count, CHUNK)), np.full(2, -1),
         )  # fmt: skip
+        return arrays, None
 
-    @cached_property
+    reading = None  # residuals are made of rewards alone
+
+    @property
     def residuals(self) -> Any:
-        """The hot loop: fills out with l - h of a mini-batch."""
-        rewards, count = self.sources.rewards, len(self.points)
-
-        @jit(inner=True)
-        def same(source, table, rows):
-            if source.now[0] != len(rows) or source.now[1] != table:
-                return False
-            for i in range(len(rows)):
-                if source.rows[i] != rows[i]:
-                    return False
-            return True
-
-        @jit(inner=True)
-        def look_up(source, table, rows):
-            """Values at the stencil: the arms of a decision ask for the same rows in turn."""
-            m = len(rows)
-            for p in range(count):
-                rewards(source.probe, table * count + p, rows, source.values[p, :m])
-            for i in range(m):
-                source.rows[i] = rows[i]
-            source.now[0], source.now[1] = m, table
-
-        @jit(flags=FLAGS, inner=True)
-        def subtract(values, weights, out):
-            for p in range(np.uint64(len(weights))):
-                weight = weights[p]
-                for i in range(np.uint64(len(out))):
-                    out[i] -= weight * values[p, i]
-
-        @jit(inner=True)
-        def residuals(trial, arm, rows, out):
-            own = trial.control.arrays
-            source, table, steps = own.source, own.tables[arm], own.steps[arm]
-            place(trial, arm)  # the stencil wants the arm's discrete values
-            locate(own, trial.ints, table)
-            if not same(source, table, rows):
-                look_up(source, table, rows)
-            for i in range(len(steps)):
-                source.z[i] = 0.0
-                for j in range(len(steps)):
-                    source.z[i] += source.inverse[table, i, j] * steps[j]
-            fill_weights(source.z, source.weights)
-            rewards(trial, arm, rows, out)
-            subtract(source.values, source.weights, out)
-
-        return residuals
+        """Rewards, less their interpolation."""
+        return stencil_residuals
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: totals at the stencil, its steps shortened if needed."""
@@ -202,14 +208,13 @@ class Stencil:
         model = self.model
         floats = points[0].copy()
         trial = probe(model, np.array(ints), floats, points)
-        total, rewards = exact_sum_of(model), rewards_of(model)
         found = np.zeros(len(points))
-        few, values = keep.outliers.astype(np.int64), np.zeros(CHUNK)
+        few, values = keep.outliers.astype(row_kind(model.size)), np.zeros(CHUNK)
         for p in range(len(points)):
-            found[p] = total(trial, p, model.size)
+            found[p] = sum_of(trial, p, model.size)
             for first in range(0, len(few), CHUNK):
                 part = few[first : first + CHUNK]
-                rewards(trial, p, part, values[: len(part)])
+                rewards_of(trial, p, part, values[: len(part)])
                 found[p] -= values[: len(part)].sum()
             bar.update(model.size / len(points))
         return found

@@ -1,17 +1,36 @@
 """Second-order residuals from derivatives that the user writes, datum by datum."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.control import read_residuals
 from subsample_mcmc.approx.taylor.polynomial import locate, value_at
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.bounds import look_at_part
-from subsample_mcmc.target.rewards import MASK, model_sources
+from subsample_mcmc.target.rewards import MASK, rewards
 from subsample_mcmc.target.user_functions import plain
 
 CHECKED = 4  # data at which derivatives are compared with differences
+
+
+class GivenSource(NamedTuple):
+    """What a user's derivatives are computed with."""
+
+    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
+    steps: np.ndarray  # (arms, d) from there
+    gradient: np.ndarray
+    hessian: np.ndarray
+
+
+@jit(inner=True)
+def given_residuals(trial, arm, rows, out):
+    """l - h of a mini-batch."""
+    own = trial.control.arrays
+    rewards(trial, arm, rows, out)
+    locate(own, trial.ints, own.tables[arm])
+    read_residuals(trial, arm, rows, out)
 
 
 class Given:
@@ -28,7 +47,6 @@ class Given:
         check_derivatives(model, derivatives)
         look_at_derivatives(model, derivatives)
         self.derivatives = jit(derivatives, flags=FLAGS, user=True, inner=True)
-        self.sources = model_sources(model, touched=False)
 
     def known(self) -> bool:
         """No bound is known."""
@@ -41,16 +59,21 @@ class Given:
     def restore(self, kept: tuple) -> None:
         """Nothing to restore."""
 
-    def bind(self, ints, floats) -> Any:
-        """A gradient, a Hessian, and the values at the reference."""
+    def bind(self, ints, floats, steps) -> tuple[Any, Any]:
+        """A gradient, a Hessian, and the state that the reference is."""
         d = len(floats)
-        return np.zeros(d), np.zeros((d, d))
+        reference = self.model.state(ints, floats)
+        return (), GivenSource(reference, steps, np.zeros(d), np.zeros((d, d)))
+
+    @property
+    def residuals(self) -> Any:
+        """Rewards, from which `reading` subtracts."""
+        return given_residuals
 
     @cached_property
-    def residuals(self) -> Any:
-        """The hot loop: fills out with l - h of a mini-batch."""
-        rewards, derivatives, constant = self.sources.rewards, self.derivatives, self.constant
-        likelihood = self.model.compiled[0]
+    def reading(self) -> Any:
+        """The hot loop: takes h of a mini-batch from rewards."""
+        derivatives, constant, likelihood = self.derivatives, self.constant, self.model.compiled[0]
 
         @jit(flags=FLAGS, inner=True)
         def subtract(reference, data, g, h, steps, rows, out):
@@ -62,16 +85,13 @@ class Given:
                 if constant:
                     out[i] -= likelihood(reference, data, n)
 
-        @jit(inner=True)
-        def residuals(trial, arm, rows, out):
-            own = trial.control.arrays
-            rewards(trial, arm, rows, out)
-            locate(own, trial.ints, own.tables[arm])
-            subtract(
-                own.reference, trial.data, own.source[0], own.source[1], own.steps[arm], rows, out
-            )
+        @jit(inner="entry")
+        def read(context, source, arm, rows, out):
+            g, h, steps = source.gradient, source.hessian, source.steps[arm]
+            subtract(source.reference, context.data, g, h, steps, rows, out)
+            return 0.0
 
-        return residuals
+        return read
 
     @cached_property
     def reader(self) -> Any:

@@ -118,7 +118,7 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
     ints = configuration(probes.strides, table)
     centre, ways, place = lines(probes, sums, table, ints)
     trial = probe(model, ints, centre[0].copy(), np.tile(centre, (5, 1)))
-    read = rewards_of(model)
+    read = rewards_of
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
     blind = 0
     with np.errstate(all="ignore"):

@@ -5,15 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Controls
-from subsample_mcmc.approx.taylor.polynomial import Terms, make_polynomial, raced_sum, whole_sum
+from subsample_mcmc.approx.control import controls_of
+from subsample_mcmc.approx.taylor.polynomial import (
+    Terms,
+    make_polynomial,
+    polynomial_functions,
+    raced_sum,
+    whole_sum,
+)
 from subsample_mcmc.approx.taylor.references import configuration
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.constraints import ROOTS
-from subsample_mcmc.target.rewards import callable_total, exact_sum_of, place, probe
+from subsample_mcmc.target.rewards import place, probe, sum_of
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
@@ -40,16 +46,13 @@ class Probe:
         if points is None:
             points = around(model, sums, table, fits[table], ints, strides)
         points = np.concatenate([sums.points[table][None], points])
-        own = make_polynomial(model, sums, strides, len(points), source)
-        controls = Controls(
-            model.size, np.zeros(len(points)), np.zeros(len(points)), outliers, np.zeros(CHUNK),
-            0, 0, np.zeros(1, dtype=np.int64), own,
-        )  # fmt: skip
+        bound = make_polynomial(model, sums, strides, len(points), source)
+        own, functions = bound.arrays, polynomial_functions(source.residuals, source.reading)
+        controls = controls_of(model, functions, bound, len(points), outliers)
         self.model, self.outliers = model, outliers
         self.trial = probe(model, ints, sums.points[table].copy(), points, controls)
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
-        self.total = exact_sum_of(model)
 
     def size(self, arm: int) -> float:
         """Distance of a point from the reference."""
@@ -67,9 +70,9 @@ class Probe:
 
     def whole(self, arm: int) -> float:
         """The sum of the residuals of all rows, by the exact total."""
-        trial, size, known = self.trial, self.model.size, callable_total(known_sum)
+        trial, size, known = self.trial, self.model.size, known_sum
         with np.errstate(all="ignore"):
-            one, none = (self.total(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
+            one, none = (sum_of(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
         return float(one - none)
 
 
@@ -109,7 +112,7 @@ def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
     return sums.points[table] + away
 
 
-@jit(inner=True)
+@jit
 def known_sum(trial, arm, unused):
     """The sum of h over all rows."""
     place(trial, arm)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import ControlFunctions
+from subsample_mcmc.approx.control import Bound, ControlFunctions
 from subsample_mcmc.approx.taylor.remainder import Learnt, guess
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
@@ -84,8 +84,7 @@ class Polynomial(NamedTuple):
 
     sums: Sums
     strides: np.ndarray  # which configuration a discrete state is: sum of strides times values
-    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
-    ints: np.ndarray  # behind it
+    ints: np.ndarray  # of the reference point, with the discrete values of the arm in hand
     floats: np.ndarray
     steps: np.ndarray  # (arms, d) x - x*
     scaled: np.ndarray  # (arms, d) B (x - x*)
@@ -94,19 +93,20 @@ class Polynomial(NamedTuple):
     values: np.ndarray  # (arms,) the sum of h there, over all rows
     guesses: np.ndarray  # (arms, 2) what it leaves over, as learnt, and how much that may be off
     pairs: np.ndarray  # scratch: products of two steps
-    source: Any  # what the residuals need
+    source: Any  # what the residuals need of arrays, or ()
 
 
-def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Polynomial:
+def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Bound:
     """Arrays of one chain over sums that all share; source.bind gives those of the residuals."""
     ints, floats = model.ints.copy(), sums.points[0].copy()
     d = len(floats)
-    return Polynomial(
-        sums, strides, model.state(ints, floats), ints, floats, np.zeros((arms, d)),
-        np.zeros((arms, d)), np.zeros(arms), np.full(arms, -1), np.zeros(arms),
-        np.zeros((arms, 2)),
-        np.zeros(d * (d + 1) // 2), source.bind(ints, floats),
+    steps = np.zeros((arms, d))
+    arrays, about = source.bind(ints, floats, steps)
+    own = Polynomial(
+        sums, strides, ints, floats, steps, np.zeros((arms, d)), np.zeros(arms),
+        np.full(arms, -1), np.zeros(arms), np.zeros((arms, 2)), np.zeros(d * (d + 1) // 2), arrays,
     )  # fmt: skip
+    return Bound(own, about)
 
 
 @jit(inner="always")
@@ -350,8 +350,8 @@ def add_gradient(own, trial, start, out):
         out[i] = value
 
 
-def polynomial_functions(residuals) -> ControlFunctions:
+def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum
+        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, reader
     )

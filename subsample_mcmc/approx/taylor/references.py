@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.bytecode import fields_read
-from subsample_mcmc.target.rewards import exact_sum_of, probe
+from subsample_mcmc.target.rewards import probe, sum_of
 
 
 # ----------------------------------------------------------------- values of the discrete blocks
@@ -97,7 +97,7 @@ def point_of(given: Any, model) -> np.ndarray:
 def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     """Steps by the curvature of the log likelihood: about one conditional standard deviation."""
     d = len(point)
-    total, points = exact_sum_of(model), np.tile(point, (3, 1))
+    total, points = sum_of, np.tile(point, (3, 1))
     trial = probe(model, np.array(ints), point.copy(), points)
     steps, middle = np.zeros(d), total(trial, 0, model.size)
     for j in range(d):

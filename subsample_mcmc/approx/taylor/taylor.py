@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
+from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
 from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
-    Polynomial,
     Sums,
     add_gradient,
     inverse_of,
@@ -259,8 +258,8 @@ class Expansion(Prepared):
     @cached_property
     def functions(self) -> ControlFunctions:
         """The compiled half."""
-        return polynomial_functions(self.source.residuals)
+        return polynomial_functions(self.source.residuals, self.source.reading)
 
-    def bind(self, arms: int) -> Polynomial:
+    def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
         return make_polynomial(self.model, self.sums, self.strides, arms, self.source)

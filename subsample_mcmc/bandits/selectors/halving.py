@@ -49,7 +49,7 @@ from subsample_mcmc.bandits.strategy import Steps, Strategy, check_delta
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.rows import CHUNK, make_rows
 from subsample_mcmc.target.population import Shape, whole
-from subsample_mcmc.target.rewards import Sources
+from subsample_mcmc.target.rewards import Sources, row_kind
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,7 +148,7 @@ class SequentialHalving(Selector, Strategy):
         """Room for the sums of all batches that an arm may read."""
         longest = min(shape.sizes[0], self.budget)
         return HalvingScratch(
-            make_rows(shape.sizes[:1]), np.zeros(longest, dtype=np.int64),
+            make_rows(shape.sizes[:1]), np.zeros(longest, dtype=row_kind(max(shape.sizes))),
             np.zeros((shape.arms, columns_of(longest))), np.zeros(shape.arms, dtype=np.int64),
             np.zeros(shape.arms, dtype=np.int64), np.zeros(shape.arms), make_heap(shape.arms),
             np.zeros(shape.arms, dtype=APART).view(np.recarray), np.zeros(1, dtype=np.int64),

@@ -43,7 +43,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed
 from subsample_mcmc.target.population import Shape
-from subsample_mcmc.target.rewards import Sources
+from subsample_mcmc.target.rewards import Sources, row_kind
 
 
 class LinGapEParams(NamedTuple):
@@ -166,7 +166,8 @@ class LinGapE(Selector, Strategy):
         """Nothing read."""
         state = linear_state(linear_numbers(self, shape.arms))
         within = np.ones(shape.arms, dtype=np.int64)
-        return LinGapEScratch(state, np.zeros(CHUNK, dtype=np.int64), np.zeros(CHUNK), within)
+        rows = np.zeros(CHUNK, dtype=row_kind(max(shape.sizes)))
+        return LinGapEScratch(state, rows, np.zeros(CHUNK), within)
 
 
 @jit(inner=True)
