@@ -52,32 +52,27 @@ class RoundedData(sm.extend.Prepared):
 
     @property
     def functions(self):
-        return sm.extend.ControlFunctions(known_sum, residuals)
-
-    def bind(self, arms):
-        return self.arrays
+        return sm.extend.functions_of_state(known_sum, residuals)
 
 
 density = sm.extend.jit(log_density, flags=sm.extend.FLAGS, inner="always")
 
 
 @sm.extend.jit(flags=sm.extend.FLAGS)
-def known_sum(trial, arm):
-    """The sum of h over all rows, at the arm that stands in the state."""
-    known, total = trial.control.arrays, 0.0
-    for c in range(len(known.centres)):
-        total += known.counts[c] * density(trial.state, known.centres[c])
+def known_sum(state, arrays):
+    """The sum of h over all rows."""
+    total = 0.0
+    for c in range(len(arrays.centres)):
+        total += arrays.counts[c] * density(state, arrays.centres[c])
     return total
 
 
 @sm.extend.jit(flags=sm.extend.FLAGS)
-def residuals(trial, arm, rows, out):
-    """l - h of a mini-batch, at an arm that is put into the state first."""
-    sm.extend.place(trial, arm)
-    known = trial.control.arrays
+def residuals(state, data, arrays, rows, out):
+    """l - h of a mini-batch."""
     for i in range(len(rows)):
-        rounded = known.centres[known.cell[rows[i]]]
-        out[i] = density(trial.state, trial.data.y[rows[i]]) - density(trial.state, rounded)
+        rounded = arrays.centres[arrays.cell[rows[i]]]
+        out[i] = density(state, data.y[rows[i]]) - density(state, rounded)
 
 
 # --------------------------------------------------------------------------------- trying it

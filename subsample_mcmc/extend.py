@@ -12,7 +12,7 @@ what these read, made with `record`: functions are compile-time, numbers are run
 keeps what was built for one set of functions, so that it is compiled once.
 """
 
-from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared
+from subsample_mcmc.approx.control import Control, ControlFunctions, Prepared, functions_of_state
 from subsample_mcmc.bandits.strategies.ucb import each
 from subsample_mcmc.bandits.strategy import (
     OWN_RULE,
@@ -57,8 +57,8 @@ __all__ = [
     "NOT_FINITE", "OUT_OF_SPREAD", "OWN_RULE", "RACED", "RETREATED", "Control",
     "ControlFunctions", "Decision", "Kernel", "Leaf", "Outcome", "Prepared", "Rule",
     "RuleFunctions", "Selector", "Shape", "Sources", "Steps", "Strategy", "answer_mean", "begin",
-    "each", "failed", "gap", "jit", "leading", "make_rows", "memoised", "not_a_sum", "place",
-    "pull_each_once", "put_back", "record", "skewness", "standard_error", "stop", "take",
+    "each", "failed", "functions_of_state", "gap", "jit", "leading", "make_rows", "memoised",
+    "not_a_sum", "place", "pull_each_once", "put_back", "record", "skewness", "standard_error", "stop", "take",
     "tell_all", "variance",
 ]  # fmt: skip
 

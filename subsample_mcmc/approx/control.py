@@ -13,9 +13,18 @@ import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.pointers import FLOATS, NUMBER, About, Entry, array, call_residuals
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    FLOATS,
+    NUMBER,
+    About,
+    Entry,
+    array,
+    call_both,
+    call_residuals,
+)
 from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.rewards import example_context, row_kind
+from subsample_mcmc.target.rewards import example_context, place, row_kind
 
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
@@ -67,7 +76,8 @@ class ControlFunctions(NamedTuple):
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
     whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
     # What knows the model, called by its address as trial.control.reader: for `residuals`,
-    # (context, source, arm, rows, out), and as trial.control.adder, for `sum`, (source, number).
+    # (context, source, arm, rows, out), and as trial.control.adder, for `sum`: (context, source,
+    # number).
     reader: Any = None
     adder: Any = None
 
@@ -87,6 +97,46 @@ class Controls(NamedTuple):
     source: Any = 0  # what `reader` and `adder` read besides; 0: there are none
     reader: Any = 0  # see ControlFunctions
     adder: Any = 0
+
+
+class OwnArrays(NamedTuple):
+    """What the functions of a user's control variate read besides state and data."""
+
+    arrays: Any
+
+
+@jit(inner=True)
+def sum_of_state(trial, arm):
+    """The sum of h, by a user's function."""
+    return call_both(trial.control.adder, trial.calls.context, trial.control.source, 0)
+
+
+@jit(inner=True)
+def residuals_of_state(trial, arm, rows, out):
+    """l - h of a mini-batch, by a user's function."""
+    place(trial, arm)
+    read_residuals(trial, arm, rows, out)
+
+
+@memoised
+def functions_of_state(total: Any, residuals: Any) -> ControlFunctions:
+    """The compiled half of a control variate that is written as functions of state and data.
+
+    total(state, arrays) -> float: the sum of h over all rows.
+    residuals(state, data, arrays, rows, out): writes l - h of the data whose numbers are in rows.
+    arrays: the attribute of that name of what prepare() returns, made with `record`.
+    """
+
+    @jit(inner="entry", user=True)
+    def reader(context, source, arm, rows, out):
+        residuals(context.state, context.data, source.arrays, rows, out)
+        return 0.0
+
+    @jit(inner="entry", user=True)
+    def adder(context, source, unused):
+        return 1.0 * total(context.state, source.arrays)
+
+    return ControlFunctions(sum_of_state, residuals_of_state, reader=reader, adder=adder)
 
 
 class Bound(NamedTuple):
@@ -117,8 +167,10 @@ class Prepared:
         raise TypeError(f"{type(self).__name__} must define functions.")
 
     def bind(self, arms: int) -> Bound:
-        """Arrays of one chain."""
-        raise TypeError(f"{type(self).__name__} must define bind().")
+        """Arrays of one chain; those of `functions_of_state` are its attribute `arrays`."""
+        if not hasattr(self, "arrays"):
+            raise TypeError(f"{type(self).__name__} must have an attribute `arrays`, a record.")
+        return Bound((), OwnArrays(self.arrays))
 
 
 class Control:
@@ -180,11 +232,11 @@ def controls_of(
     source: Any = 0 if bound.source is None else About(bound.source)
     reader: Any = 0
     adder: Any = 0
+    context, rows = example_context(model), array(row_kind(model.size))
     if functions.reader is not None:
-        context, rows = example_context(model), array(row_kind(model.size))
         reader = Entry(functions.reader, context, source, NUMBER, rows, FLOATS)
     if functions.adder is not None:
-        adder = Entry(functions.adder, source, NUMBER)
+        adder = Entry(functions.adder, context, source, NUMBER)
     return Controls(
         model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), certain, likely,
         np.zeros(1, dtype=np.int64), bound.arrays, source, reader, adder,

@@ -22,7 +22,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import About, Entry, call_about, pointer_to
+from subsample_mcmc.numerics.pointers import NUMBER, About, Entry, call_both, pointer_to
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
 from subsample_mcmc.target.rewards import (
@@ -84,7 +84,7 @@ def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -
     if own is not None:
         room = About(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
         of_datum = jit(own, flags=FLAGS, user=True, inner=True)
-        gradient = Entry(summing(model.compiled[1], of_datum), probe.calls.context, room)
+        gradient = Entry(summing(model.compiled[1], of_datum), probe.calls.context, room, NUMBER)
     return Slope(
         probe, rows, some, model.size / max(batch, 1), 0 if own is None else batch,
         2 * batch if own is None else 0, np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), sums,
@@ -212,7 +212,7 @@ def given_gradient():
             sums[k] = 0.0
         to_block(to.kind, to.low, to.high, u, probe.candidates[0])
         place(probe, 0)
-        call_about(tools.gradient, probe.calls.context, tools.room)
+        call_both(tools.gradient, probe.calls.context, tools.room, 0)
         code = 0
         for k in range(len(sums)):
             if not abs(sums[k]) < np.inf:
@@ -225,7 +225,7 @@ def given_gradient():
 
 @memoised
 def summing(prepare, of_datum) -> Any:
-    """add(context, room): add up the gradients of the rows of a batch; called by its address."""
+    """add(context, room, unused), called by its address: add up the gradients of a batch."""
     counts = prepare is not None  # what prepare allocates
     if prepare is None:
         prepare, one = nothing, of_datum
@@ -244,7 +244,7 @@ def summing(prepare, of_datum) -> Any:
                 sums[k] += out[k]
 
     @jit(inner="entry", user=counts)
-    def add(context, room):
+    def add(context, room, unused):
         made = prepare(context.state, context.data)
         add_up(context.state, context.data, made, room.batch, room.one, room.shaped, room.sums)
         return 0.0

@@ -222,9 +222,9 @@ def call_numbers(typing, function, about, first, second):
 
 
 @numba.extending.intrinsic
-def call_about(typing, function, about, other):
-    """function(about, other), of two records."""
-    return calling(ABOUT, ABOUT)
+def call_both(typing, function, about, other, number):
+    """function(about, other, number), of two records."""
+    return calling(ABOUT, ABOUT, INT)
 
 
 @numba.extending.intrinsic
@@ -260,5 +260,5 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
     return FLOAT(*kinds), without_row
 
 
-for known in (call, call_number, call_numbers, call_about, call_rows, call_residuals, call_touch):
+for known in (call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch):
     known.digest = known._name  # this file is part of every key

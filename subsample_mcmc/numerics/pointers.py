@@ -31,7 +31,7 @@ try:
         NEITHER,
         PointerType,
         call,
-        call_about,
+        call_both,
         call_number,
         call_numbers,
         call_residuals,
@@ -62,8 +62,8 @@ if not ABLE:  # the same calls in plain Python
     def call_touch(function, about, row, rows):
         return function.function(about.record, rows)
 
-    def call_about(function, about, other):
-        return function.function(about.record, other.record)
+    def call_both(function, about, other, number):
+        return function.function(about.record, other.record, number)
 
     def call_residuals(function, about, other, row, arm, rows, out):
         return function.function(about.record, other.record, arm, rows, out)

@@ -17,7 +17,7 @@ from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residual
 from subsample_mcmc.approx.taylor.derivatives_predictors import reader_of
 from subsample_mcmc.approx.taylor.polynomial import table_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import call_number
+from subsample_mcmc.numerics.pointers import call_both
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
@@ -233,7 +233,8 @@ def near_sum(trial, arm):
         cut, table = own.cut, table_of(own.cut, trial.ints)
         fill_weights(cut, table, trial.floats, own.weights, own.pairs)
         predict(own, table, trial.floats, reference)
-        call_number(trial.control.adder, trial.control.source, table * len(own.flat))
+        control, first = trial.control, table * len(own.flat)
+        call_both(control.adder, trial.calls.context, control.source, first)
         interpolate(own.values, cut.inverse[table], mine)
         fill_moments(own, table)
         own.tables[arm], own.sums[arm] = table, product(mine, own.moments)
@@ -271,7 +272,7 @@ def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
         return 0.0
 
     @jit(inner="entry")
-    def adder(source, first):
+    def adder(context, source, first):
         stream(source.data, source.near.etas, first, source.near.flat)
         return 0.0
 
