@@ -58,8 +58,8 @@ __all__ = [
     "ControlFunctions", "Decision", "Kernel", "Leaf", "Outcome", "Prepared", "Rule",
     "RuleFunctions", "Selector", "Shape", "Sources", "Steps", "Strategy", "answer_mean", "begin",
     "each", "failed", "functions_of_state", "gap", "jit", "leading", "make_rows", "memoised",
-    "not_a_sum", "place", "pull_each_once", "put_back", "record", "skewness", "standard_error", "stop", "take",
-    "tell_all", "variance",
+    "not_a_sum", "place", "pull_each_once", "put_back", "record", "skewness", "standard_error",
+    "stop", "take", "tell_all", "variance",
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """What a kernel is: a frozen spec, a compiled step, and the arrays a chain gives it.
 
-    build(model, inner)   the compiled step(chain, tools); functions are compile-time
-    bind(model, run)      the tools: numbers and arrays of one chain, nested as the kernels are
-    writes                names of the blocks it may change
+    build(model)      the compiled step(chain, tools); functions are compile-time
+    bind(model, run)  the tools: numbers and arrays of one chain
+    writes            names of the blocks it may change
 
 A step changes its blocks in place, counts what it did in its tally, and reports an error by a
 code in chain.now, which Python turns into an exception.
@@ -16,6 +16,9 @@ import numpy as np
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import ABLE, About, Entry, call_step, is_ours
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.layout import TALLY, Column, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -56,6 +59,61 @@ DECIDES_EXACTLY = {
 }  # fmt: skip
 
 
+class Part(NamedTuple):
+    """A kernel at work in one chain: its step, and what that works with, by their addresses."""
+
+    step: Any  # (chain, tools)
+    tools: Any
+
+
+class Step(Entry):
+    """The step of a kernel in one chain; plain: the same in Python, where it is not compiled."""
+
+    def __init__(self, function: Any, chain: Any, tools: Any, plain: Any = None):
+        super().__init__(function, chain, tools)
+        self.plain = plain
+
+
+@jit
+def call_compiled(chain, step, tools):
+    """Make a compiled step, from Python."""
+    call_step(step, chain, tools)
+
+
+def run_step(step: Step, chain: Any, tools: About) -> None:
+    """Make a step from Python, where a part of a composition is plain Python."""
+    if step.plain is not None:
+        step.plain(chain, tools.pointer)
+    else:
+        call_compiled(chain, step.address, tools.pointer._address)
+
+
+class OtherTools(NamedTuple):
+    """Tools that are no record of the package: those of a user's own leaf."""
+
+    own: Any
+
+
+@memoised
+def step_entry(step: Any, own: bool) -> Any:
+    """A leaf's step, to be called by its address; own: of OtherTools."""
+    if own:
+
+        @jit(inner="entry", user=True)
+        def run_own(chain, tools):
+            step(chain, tools.own)
+            return 0.0
+
+        return run_own
+
+    @jit(inner="entry", user=True)
+    def run(chain, tools):
+        step(chain, tools)
+        return 0.0
+
+    return run
+
+
 class Kernel:
     """A move that leaves the posterior fixed, exactly or as its guarantee says."""
 
@@ -65,13 +123,9 @@ class Kernel:
         """The kernels that move something, in the order in which they are bound."""
         raise TypeError(f"{type(self).__name__} must define leaves().")
 
-    def build(self, model: Model, inner: Any) -> Any:
-        """step(chain, tools), compiled; inner=False: callable from Python."""
-        raise TypeError(f"{type(self).__name__} must define build(): see kernels/base.py.")
-
-    def bind(self, model: Model, run: Run) -> tuple:
-        """The tools of one chain."""
-        raise TypeError(f"{type(self).__name__} must define bind(): see kernels/base.py.")
+    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> "Part":
+        """It at work in one chain; steps: what the leaves' build() returned."""
+        raise TypeError(f"{type(self).__name__} must define at_work(): see kernels/base.py.")
 
     def suspects(self, model: Model, state) -> Iterator[tuple[Any, tuple]]:
         """The user's functions in it, with arguments: who is to blame if it does not compile."""
@@ -122,6 +176,24 @@ class Leaf(Kernel):
 
     def leaves(self) -> "Iterator[Leaf]":
         yield self
+
+    def build(self, model: Model) -> Any:
+        """step(chain, tools), compiled."""
+        raise TypeError(f"{type(self).__name__} must define build(): see kernels/base.py.")
+
+    def bind(self, model: Model, run: Run) -> tuple:
+        """The tools of one chain."""
+        raise TypeError(f"{type(self).__name__} must define bind(): see kernels/base.py.")
+
+    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> Part:
+        """It at work in one chain."""
+        tools, step = self.bind(model, run), steps[self]
+        if ABLE and not hasattr(step, "py_func"):
+            about = About(tools if is_ours(tools) else OtherTools(tools))
+            return Part(Step(step, chain, about.record, plain=step), about)
+        own = not is_ours(tools)
+        about = About(OtherTools(tools) if own else tools)
+        return Part(Step(step_entry(step, own), chain, about.record), about)
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""
@@ -280,7 +352,9 @@ def check_and_bind(kernel: Kernel, model: Model) -> None:
     must_be_model(model, "kernel.describe(model)")
     check(kernel, model, part=True)
     words = np.zeros(len(columns_of(kernel)), dtype=np.int64)
-    kernel.bind(model, Run.over(model.ints.copy(), model.floats.copy(), words))
+    run = Run.over(model.ints.copy(), model.floats.copy(), words)
+    for leaf in kernel.leaves():
+        leaf.bind(model, run)
 
 
 def description(kernel: Kernel, model: Model | None = None) -> str:

@@ -10,16 +10,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.base import BAD_PREDICATE, Kernel, Leaf, worst
+from subsample_mcmc.kernels.base import (
+    BAD_PREDICATE,
+    Kernel,
+    Leaf,
+    Part,
+    Step,
+    run_step,
+    worst,
+)
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import About, Entry, call
+from subsample_mcmc.numerics.pointers import ABLE, About, Addresses, Entry, call, call_step
 from subsample_mcmc.target.rewards import of_state
 from subsample_mcmc.target.user_functions import plain
 
 
-def compiled_or_not(inner: Any):
-    """The decorator of compositions: compiled ones of compiled parts, else plain Python."""
-    return jit(inner=True) if inner else lambda function: function
+class Moves:
+    """The step of a composition: compiled, or in Python, where a part of it is plain Python."""
+
+    def __init__(self, over: Any):
+        """over(run): the step, where run(step, chain, tools) makes one of a part."""
+        self.compiled = jit(over(call_step), inner="entry")
+        self.plain = over(run_step)
+
+    def at_work(self, chain: Any, tools: Any, parts: list[Part]) -> Part:
+        """The composition at work; it is compiled if all its parts are."""
+        python = ABLE and any(part.step.plain is not None for part in parts)
+        step = Step(self.compiled, chain, tools, plain=self.plain if python else None)
+        return Part(step, About(tools))
 
 
 class Composite(Kernel):
@@ -40,8 +58,9 @@ class Composite(Kernel):
         for part in self.parts:
             yield from part.suspects(model, state)
 
-    def bind(self, model, run) -> tuple:
-        return tuple(part.bind(model, run) for part in self.parts)
+    def bound(self, *given: Any) -> list[Part]:
+        """Its parts at work; given: see Kernel.at_work."""
+        return [part.at_work(*given) for part in self.parts]
 
 
 class Single(Composite):
@@ -63,29 +82,37 @@ class Cycle(Composite):
     def text(self) -> str:
         return " >> ".join(part.text() for part in self.parts)
 
-    def build(self, model, inner: Any) -> Any:
-        return in_turn([part.build(model, inner) for part in self.parts], 0, inner)
+    def at_work(self, model, run, chain, steps) -> Part:
+        parts = self.bound(model, run, chain, steps)
+        return CYCLE.at_work(chain, CycleTools(*listed(parts)), parts)
 
 
-def in_turn(steps, at: int, inner: Any):
-    """step() that runs steps[at:] on tools[at:], folded so that each part meets its tools only."""
-    first, wrap = steps[at], compiled_or_not(inner)
-    if at == len(steps) - 1:
+class CycleTools(NamedTuple):
+    """Its parts."""
 
-        @wrap
-        def last(chain, tools):
-            first(chain, tools[at])
+    steps: Any
+    tools: Any
 
-        return last
-    rest = in_turn(steps, at + 1, inner)
 
-    @wrap
+def listed(parts: list[Part]) -> tuple[Addresses, Addresses]:
+    """(steps, tools) of some parts."""
+    return Addresses(part.step for part in parts), Addresses(part.tools for part in parts)
+
+
+def in_turn(run):
+    """Each part once."""
+
     def step(chain, tools):
-        first(chain, tools[at])
-        if chain.now[0].code == 0:
-            rest(chain, tools)
+        for k in range(len(tools.steps)):
+            run(tools.steps[k], chain, tools.tools[k])
+            if chain.now[0].code != 0:
+                break
+        return 0.0
 
     return step
+
+
+CYCLE = Moves(in_turn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,40 +126,34 @@ class Mixture(Composite):
         pairs = zip(self.parts, self.weights, strict=True)
         return "mixture(" + ", ".join(f"({p.text()}, {w:g})" for p, w in pairs) + ")"
 
-    def build(self, model, inner: Any) -> Any:
-        steps = [part.build(model, inner) for part in self.parts]
-        choose, wrap = one_of(steps, 0, inner), compiled_or_not(inner)
-
-        @wrap
-        def step(chain, tools):
-            choose(chain, tools[0], tools[1], chain.rng.random())
-
-        return step
-
-    def bind(self, model, run) -> tuple:
-        return super().bind(model, run), np.cumsum(self.weights) / sum(self.weights)
+    def at_work(self, model, run, chain, steps) -> Part:
+        parts = self.bound(model, run, chain, steps)
+        weights = np.cumsum(self.weights) / sum(self.weights)
+        return MIXTURE.at_work(chain, MixtureTools(*listed(parts), weights), parts)
 
 
-def one_of(steps, at: int, inner: Any):
-    """step() that runs the first part from `at` whose cumulative weight exceeds u."""
-    first, wrap = steps[at], compiled_or_not(inner)
-    if at == len(steps) - 1:
+class MixtureTools(NamedTuple):
+    """Its parts, and their cumulative weights."""
 
-        @wrap
-        def last(chain, tools, weights, u):
-            first(chain, tools[at])
+    steps: Any
+    tools: Any
+    weights: np.ndarray
 
-        return last
-    rest = one_of(steps, at + 1, inner)
 
-    @wrap
-    def step(chain, tools, weights, u):
-        if u < weights[at]:
-            first(chain, tools[at])
-        else:
-            rest(chain, tools, weights, u)
+def one_of(run):
+    """The first part whose cumulative weight exceeds a uniform."""
+
+    def step(chain, tools):
+        u, k, last = chain.rng.random(), 0, len(tools.steps) - 1
+        while k < last and not u < tools.weights[k]:
+            k += 1
+        run(tools.steps[k], chain, tools.tools[k])
+        return 0.0
 
     return step
+
+
+MIXTURE = Moves(one_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,20 +166,33 @@ class Repeat(Single):
     def text(self) -> str:
         return f"repeat({self.part.text()}, {self.times})"
 
-    def build(self, model, inner: Any) -> Any:
-        once, wrap = self.part.build(model, inner), compiled_or_not(inner)
+    def at_work(self, model, run, chain, steps) -> Part:
+        parts = self.bound(model, run, chain, steps)
+        return REPEAT.at_work(chain, RepeatTools(*parts[0], self.times), parts)
 
-        @wrap
-        def step(chain, tools):
-            for _ in range(tools[1]):
-                once(chain, tools[0])
-                if chain.now[0].code != 0:
-                    return
 
-        return step
+class RepeatTools(NamedTuple):
+    """Its part, and how often that runs."""
 
-    def bind(self, model, run) -> tuple:
-        return self.part.bind(model, run), self.times
+    step: Any
+    tools: Any
+    times: int
+
+
+def several_times(run):
+    """The part so many times."""
+
+    def step(chain, tools):
+        for _ in range(tools.times):
+            run(tools.step, chain, tools.tools)
+            if chain.now[0].code != 0:
+                break
+        return 0.0
+
+    return step
+
+
+REPEAT = Moves(several_times)
 
 
 class WhenContext(NamedTuple):
@@ -173,6 +207,8 @@ class WhenTools(NamedTuple):
     predicate: Any  # called by its address
     context: Any  # a WhenContext
     leaf: int
+    step: Any
+    tools: Any
 
 
 @jit
@@ -195,24 +231,31 @@ class When(Single):
         yield self.predicate, (state,)
         yield from super().suspects(model, state)
 
-    def build(self, model, inner: Any) -> Any:
-        once, wrap = self.part.build(model, inner), compiled_or_not(inner)
-
-        # A kernel that can leave the set it runs on would never come back to it.
-        @wrap
-        def step(chain, tools):
-            if holds(tools[1]):
-                once(chain, tools[0])
-                if chain.now[0].code == 0 and not holds(tools[1]):
-                    chain.now[0].code, chain.now[0].kernel = BAD_PREDICATE, tools[1].leaf
-
-        return step
-
-    def bind(self, model, run) -> tuple:
+    def at_work(self, model, run, chain, steps) -> Part:
+        leaf, parts = run.leaf, self.bound(model, run, chain, steps)
         about = About(WhenContext(model.state(run.ints, run.floats)))
         predicate = of_state(jit(self.predicate, flags=FLAGS, user=True, inner=True))
-        own = WhenTools(Entry(predicate, about), about, run.leaf)
-        return self.part.bind(model, run), own
+        own = WhenTools(Entry(predicate, about), about, leaf, *parts[0])
+        return WHEN.at_work(chain, own, parts)
+
+
+def where_it_holds(run):
+    """The part, where the predicate is true of the state.
+
+    A kernel that can leave the set it runs on would never come back to it.
+    """
+
+    def step(chain, tools):
+        if holds(tools):
+            run(tools.step, chain, tools.tools)
+            if chain.now[0].code == 0 and not holds(tools):
+                chain.now[0].code, chain.now[0].kernel = BAD_PREDICATE, tools.leaf
+        return 0.0
+
+    return step
+
+
+WHEN = Moves(where_it_holds)
 
 
 def changed(kernel: Any, change: Any) -> Any:

@@ -72,15 +72,13 @@ class Custom(Leaf):
             )
         return reason
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled step, or the plain one."""
-        function = (
-            jit(self.function, flags=FLAGS, user=True, inner=inner)
-            if not self.obstacle(model)
-            else self.function
-        )
+        compiled = not self.obstacle(model)
+        function = jit(self.function, flags=FLAGS, user=True, inner=True)
+        function = function if compiled else self.function
         # user=True: what the function allocates and returns is counted, and released.
-        wrap = jit(inner=True, user=True) if inner else lambda f: f
+        wrap = jit(inner=True, user=True) if compiled else lambda f: f
         if not self.stats:
 
             @wrap
@@ -88,7 +86,7 @@ class Custom(Leaf):
                 tools.words[0] += 1
                 function(chain.rng, tools.state, tools.data)
 
-            return checked(silent, inner, wrap)
+            return checked(silent, compiled, wrap)
 
         note = single(wrap) if self.told(model) == () else several(len(self.stats) - 1, wrap)
 
@@ -97,7 +95,7 @@ class Custom(Leaf):
             tools.words[0] += 1
             note(function(chain.rng, tools.state, tools.data), tools.told)
 
-        return checked(telling, inner, wrap)
+        return checked(telling, compiled, wrap)
 
     def check(self, model) -> None:
         """Refuse a function that does not return its statistics."""
@@ -165,9 +163,9 @@ def several(at: int, wrap):
     return note
 
 
-def checked(step, inner: Any, wrap):
+def checked(step, compiled: bool, wrap):
     """A step that stops the chain when it leaves a block outside its support or constraint."""
-    within = inside if inner else getattr(inside, "py_func", inside)
+    within = inside if compiled else getattr(inside, "py_func", inside)
 
     @wrap
     def careful(chain, tools):

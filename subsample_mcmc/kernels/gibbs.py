@@ -200,20 +200,20 @@ class Gibbs(OneBlock):
         if variable.touches is not None:
             check_touches(self.block, model)
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled sweep."""
         touched = model.variables[self.block].touches is not None
         local = self.log_prior is not None
         if self.cumulative:
-            return sweep(cumulative_site(local), inner)
+            return sweep(cumulative_site(local))
         if self.pseudo is not None:
-            return choice_step(self.asks(model).build(model), inner)
+            return choice_step(self.asks(model).build(model))
         if self.local(model):
             decide, resize = local_decider(touched), nothing_to_resize
         else:
             decide = self.asks(model).build(model)
             resize = self.selector.resize() if touched else nothing_to_resize
-        return sweep(one_site(decide, resize, local, touched), inner)
+        return sweep(one_site(decide, resize, local, touched))
 
     def bind(self, model, run) -> GibbsTools:
         """Tools of one chain."""
@@ -461,10 +461,10 @@ def cumulative_site(local_prior: bool):
     return at_site
 
 
-def sweep(at_site, inner: Any):
+def sweep(at_site):
     """step(chain, tools): every site once, or as many sites drawn at random."""
 
-    @jit(inner=inner)
+    @jit(inner="always")
     def step(chain, tools):
         trial = tools.judge.trial
         tools.judge.tally[0].steps += 1

@@ -200,16 +200,16 @@ class Langevin(ContinuousBlock):
         if self.own is not None:
             check_gradient(model, self.block, self.own)
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled step."""
         source = self.variate if self.surrogate_gradient else None
         slope = slope_of(self.own is not None, source)
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
-            return langevin_step(slope, no_ratio, go_there, inner)
+            return langevin_step(slope, no_ratio, go_there)
         settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
         ratio = ratio_of(slope, self.backward == "fresh")
-        return langevin_step(slope, ratio, settle, inner)
+        return langevin_step(slope, ratio, settle)
 
     def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""
@@ -434,11 +434,11 @@ def go_there(chain, judge, ratio):
     return 0.0
 
 
-def langevin_step(slope, ratio, settle, inner: Any):
+def langevin_step(slope, ratio, settle):
     """step(chain, tools): a proposal, its ratio, and what settles it."""
     launch = launcher(slope)
 
-    @jit(inner=inner)
+    @jit(inner="always")
     def step(chain, tools):
         trial, now = tools.judge.trial, chain.now[0]
         change = launch(chain, tools)

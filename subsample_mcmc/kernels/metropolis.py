@@ -117,10 +117,10 @@ class Metropolis(ContinuousBlock):
             )
         self.proposal.numbers(variable)
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled step."""
         settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
-        return metropolis_step(settle, self.proposal.build(), not self.proposal.free, inner)
+        return metropolis_step(settle, self.proposal.build(), not self.proposal.free)
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
@@ -137,10 +137,10 @@ class Metropolis(ContinuousBlock):
         return MetropolisTools(judge, to, tuning, self.proposal.numbers(variable), current)
 
 
-def metropolis_step(settle, propose, own_coordinates: bool, inner: Any):
+def metropolis_step(settle, propose, own_coordinates: bool):
     """step(chain, tools) for one proposal and one way to decide."""
 
-    @jit(inner=inner)
+    @jit(inner="always")
     def step(chain, tools):
         judge, to, tuning, now = tools.judge, tools.coordinates, tools.tuning, chain.now[0]
         trial, tally = judge.trial, judge.tally[0]

@@ -170,7 +170,7 @@ class Inactive(NamedTuple):
     spare: np.ndarray
 
 
-def choice_step(decide, inner: Any):
+def choice_step(decide):
     """step(chain, tools): parameters for all other models, and a draw of the model."""
 
     @jit(inner="always")
@@ -209,7 +209,7 @@ def choice_step(decide, inner: Any):
                 offsets[k] += noise_of_arm
         return True
 
-    @jit(inner=inner)
+    @jit(inner="always")
     def step(chain, tools):
         trial = tools.judge.trial
         target = trial.target[0]

@@ -118,9 +118,9 @@ class Slice(ContinuousBlock):
             told["note"] = "frozen rows: the tests of one slice err together"
         return told
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled step."""
-        return slice_step(self.decision.build(model), inner)
+        return slice_step(self.decision.build(model))
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
@@ -143,7 +143,7 @@ def learn(tools, j, bracket):
         tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
 
 
-def slice_step(decide, inner: Any):
+def slice_step(decide):
     """step(chain, tools) for one way to decide."""
 
     @jit(inner=True)
@@ -202,7 +202,7 @@ def slice_step(decide, inner: Any):
         tally.capped += 1
         return high - low
 
-    @jit(inner=inner)
+    @jit(inner="always")
     def step(chain, tools):
         judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
         trial, tally = judge.trial, judge.tally[0]

@@ -140,10 +140,10 @@ class WangLandau(Leaf):
                     f"where {self.text()} cannot be undone; let it end at 1."
                 )
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The compiled step."""
 
-        @jit(inner=inner)
+        @jit(inner="always")
         def step(chain, tools):
             now, value = chain.now[0], tools.ints[tools.place]
             if now.warm == 1:

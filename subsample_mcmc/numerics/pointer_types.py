@@ -245,6 +245,12 @@ def call_touch(typing, function, about, row, rows):
     return with_rows(row, rows, None, calling(ABOUT, rows))
 
 
+@numba.extending.intrinsic
+def call_step(typing, function, chain, tools):
+    """function(chain, tools): a step of a kernel."""
+    return calling(chain, ABOUT)
+
+
 def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
     """A call with one more argument, that only tells the type of rows, before its last three."""
     must_be_array(rows, numba.types.unliteral(row))
@@ -260,5 +266,8 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
     return FLOAT(*kinds), without_row
 
 
-for known in (call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch):
+CALLS = (
+    call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch, call_step,
+)  # fmt: skip
+for known in CALLS:
     known.digest = known._name  # this file is part of every key

@@ -36,6 +36,7 @@ try:
         call_numbers,
         call_residuals,
         call_rows,
+        call_step,
         call_touch,
         items_of,
         words_of,
@@ -64,6 +65,9 @@ if not ABLE:  # the same calls in plain Python
 
     def call_both(function, about, other, number):
         return function.function(about.record, other.record, number)
+
+    def call_step(function, chain, tools):
+        return function.function(chain, tools.record)
 
     def call_residuals(function, about, other, row, arm, rows, out):
         return function.function(about.record, other.record, arm, rows, out)
@@ -95,12 +99,33 @@ class Entry:
         """arguments: what it is about, records, and the types of what follows (see `array`)."""
         self.function, self.arguments = function, arguments
 
+    @property
+    def compiled(self) -> bool:
+        """Else it is plain Python, and has no address."""
+        return hasattr(self.function, "py_func")
+
     @cached_property
     def address(self) -> int:
         """Where its machine code is."""
+        if not self.compiled:
+            return 0
         records = [getattr(one, "record", one) for one in self.arguments]
         kinds = (type_of(r) if isinstance(r, tuple | Pointer) else r for r in records)
         return address_of(self.function, tuple(kinds))
+
+
+class Addresses(list):
+    """Several of these, in an array of their addresses."""
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The addresses."""
+        return np.array([word_of(one) for one in self], dtype=np.int64)
+
+
+def word_of(value: "Entry | About") -> int:
+    """The address that stands for it."""
+    return value.address if isinstance(value, Entry) else value.pointer._address
 
 
 def array(number: Any) -> Any:
@@ -175,6 +200,8 @@ def type_of(value: Any) -> Any:
         return value._kind
     if isinstance(value, About | Entry):
         return numba.types.int64
+    if isinstance(value, Addresses):
+        return array(np.int64)
     if is_ours(value):
         return PointerType(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
     if isinstance(value, tuple):
@@ -192,10 +219,10 @@ def write(words: np.ndarray, at: int, kind: Any, value: Any) -> None:
     """Write one value where it stands."""
     if isinstance(value, Pointer):
         words[at : at + kind.size] = value._words[: kind.size]
-    elif isinstance(value, Entry):
-        words[at] = value.address
-    elif isinstance(value, About):
-        words[at] = value.pointer._address
+    elif isinstance(value, Entry | About):
+        words[at] = word_of(value)
+    elif isinstance(value, Addresses):
+        write(words, at, kind, value.array)
     elif isinstance(kind, PointerType | numba.types.BaseTuple):
         for part, item in zip(items_of(kind), value, strict=True):
             write(words, at, part, item)

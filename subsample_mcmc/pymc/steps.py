@@ -35,10 +35,10 @@ class Elsewhere(Leaf):
     def text(self) -> str:
         return f"other steps for {', '.join(self.blocks)}"
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """A step that leaves everything as it is."""
 
-        @jit(inner=inner)
+        @jit(inner="always")
         def step(chain, tools):
             return
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import CompileError
-from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of
+from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
 from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
-from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.pointers import call_step, pointer_to
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -32,20 +31,19 @@ class Chunk(NamedTuple):
     words: np.ndarray
 
 
-@memoised
-def loop_over(step, compiled: bool) -> Any:
-    """loop(chain, tools, ...): makes draws first .. last - 1, and returns where it stopped.
+def loop_over(run) -> Any:
+    """loop(chain, main, ...): makes draws first .. last - 1, and returns where it stopped.
 
-    compiled: else it is plain Python, because a step is.
+    run(step, chain, tools): makes a step.
     """
 
-    def loop(chain, tools, ints, floats, words, reads, before, out, first, last, thin, keep):
+    def loop(chain, main, ints, floats, words, reads, before, out, first, last, thin, keep):
         now = chain.now[0]
         for d in range(first, last):
             for w in range(len(words)):
                 words[w] = 0
             for _ in range(thin):
-                step(chain, tools)
+                run(main.step, chain, main.tools)
                 if now.code != 0:
                     return d
                 now.iteration += 1
@@ -60,7 +58,11 @@ def loop_over(step, compiled: bool) -> Any:
                     out.words[d, i] = words[i]
         return last
 
-    return jit(loop) if compiled else loop
+    return loop
+
+
+LOOP = jit(loop_over(call_step))
+PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python
 
 
 class Program:
@@ -81,10 +83,8 @@ class Program:
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
-        # A call passes its arguments as some hundred pointers: inlined, a step that reads no
-        # data takes half the time.
-        inner = "always" if self.compiled else False
-        self.loop = loop_over(kernel.build(model, inner), self.compiled)
+        self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
+        self.loop = LOOP if self.compiled else PLAIN_LOOP
 
     def parts(self) -> tuple:
         """What makes the same program elsewhere, without another pass over the data."""
@@ -142,7 +142,9 @@ class Walker:
     def take_tools(self) -> None:
         """Make the kernels' tools anew: a step that broke may have left anything in others."""
         self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
-        self.tools = pointer_to(self.program.kernel.bind(self.program.model, self.run))
+        program = self.program
+        part = program.kernel.at_work(program.model, self.run, self.chain, program.steps)
+        self.main = pointer_to(part)
 
     @property
     def iteration(self) -> int:
@@ -166,7 +168,7 @@ class Walker:
         try:
             with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
                 reached = self.program.loop(
-                    self.shared, self.tools, self.ints, self.floats, self.words, self.run.reads,
+                    self.shared, self.main, self.ints, self.floats, self.words, self.run.reads,
                     self.run.before, out, 0, draws, thin, not warm,
                 )  # fmt: skip
         except Exception as error:  # raised by a user's function

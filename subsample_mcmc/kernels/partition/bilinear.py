@@ -11,6 +11,7 @@ from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.members import Blocks, blocks_of, keys_of
 from subsample_mcmc.kernels.partition.pair_scores import random_pairs, scores_of
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.target.layout import Run
 from subsample_mcmc.target.model import Model
 
@@ -237,8 +238,8 @@ def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generato
     heat = np.geomspace(8.0, 0.3, 8)
     kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
     ints, words = model.ints.copy(), np.zeros(len(kernel.columns), dtype=np.int64)
-    tools = kernel.bind(model, Run.over(ints, model.floats.copy(), words))
-    step, now = kernel.build(model, False), np.zeros(1, dtype=NOW).view(np.recarray)
+    tools = pointer_to(kernel.bind(model, Run.over(ints, model.floats.copy(), words)))
+    step, now = kernel.build(model), np.zeros(1, dtype=NOW).view(np.recarray)
     chain = Chain(rng, np.zeros(1, np.uint64), np.zeros(1, np.uint64), now)
     for sweep in range(len(heat)):
         now["iteration"] = sweep

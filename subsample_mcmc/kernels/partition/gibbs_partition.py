@@ -233,7 +233,7 @@ class GibbsPartition(Leaf):
             return (model.data, one, np.zeros(1, np.int64), np.zeros(1))
         return (model.data, one, one)
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """The sweep, called from Python, which shares blocks out among cores."""
         fill = None if self.similarity is None else compiled_scores(self.similarity)
         sweep = sweep_over(chooser(fill, self.control is not None, self.races), self.controlled)

@@ -102,7 +102,7 @@ class MergeSplit(Leaf):
         """Refuse what the partition refuses."""
         self.partition.check(model)
 
-    def build(self, model, inner: Any) -> Any:
+    def build(self, model) -> Any:
         """Moves in all blocks, called from Python, which shares blocks out among cores."""
         own = self.partition
         fill = None if own.similarity is None else compiled_scores(own.similarity)
