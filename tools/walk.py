@@ -47,16 +47,18 @@ def one_step(model, kernel, made: bool):
     """A chain's second step; the first has passed over the data."""
     walker = Walker(Program(model, kernel), np.random.SeedSequence(1))
     walker.advance(1)
-    step = kernel.build(model, False)
+    step, tools = walker.main.step.function, walker.main.tools.record
 
     def make_and_step():
         kernel.check(model)
         run = Run.over(walker.ints, walker.floats, walker.words)
-        kernel.build(model, False)(walker.chain, kernel.bind(model, run))
+        leaves = {leaf: leaf.build(model) for leaf in kernel.leaves()}
+        part = kernel.at_work(model, run, walker.chain, leaves)
+        part.step.function(walker.chain, part.tools.record)
 
     def steps():
         for _ in range(STEPS):
-            step(walker.chain, walker.tools)
+            step(walker.chain, tools)
 
     return make_and_step if made else steps
 
@@ -95,7 +97,7 @@ def draw(made: bool):
         return lambda: sm.draw(population, size=1, seed=1)
     engine = engine_of(population, sm.Racing())
     results = np.zeros((1, 7), dtype=np.int64)
-    where = np.ones(1, dtype=np.uint64), population.context, np.zeros((1, 3)), engine.params
+    where = np.ones(1, dtype=np.uint64), engine.calls, np.zeros((1, 3)), engine.params
     return lambda: engine.loop(*where, engine.idle[0], results, 0, 0, 1)
 
 

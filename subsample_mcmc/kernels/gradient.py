@@ -80,7 +80,8 @@ def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -
     rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
     batch = 0 if controls else batch
     some, sums = np.arange(batch, dtype=row_kind(model.size)), np.zeros(block.length)
-    gradient, room = 0, 0
+    gradient: Any = 0
+    room: Any = 0
     if own is not None:
         room = About(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
         of_datum = jit(own, flags=FLAGS, user=True, inner=True)

@@ -11,6 +11,7 @@ import hashlib
 import sys
 import sysconfig
 import types as python
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,15 @@ FLAGS = frozenset({"reassoc", "contract", "nsz"})
 NUMBA = numba.__version__
 NOT_FOR_PYTHON = (True, "always", "entry")
 DISABLED = bool(numba.config.DISABLE_JIT)
+try:
+    from subsample_mcmc.numerics import pointer_types  # noqa: F401
+except (ImportError, AttributeError) as moved:
+    DISABLED = True
+    warnings.warn(
+        f"this version of subsample_mcmc does not know numba {numba.__version__} ({moved}): all "
+        "runs as plain Python, right but some hundred times slower. Install another numba.",
+        stacklevel=2,
+    )
 NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
 # What machine code depends on besides its source and the types of its arguments.

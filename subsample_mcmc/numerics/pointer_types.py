@@ -1,7 +1,7 @@
 """How machine code reads a record from an address: where its fields stand, and their loads.
 
 With jit.py, compilers.py and cache.py all that knows numba from inside. Where numba has moved the
-names used here, records are passed by value (pointers.py).
+names used here, all runs as plain Python (jit.py).
 """
 
 import hashlib
@@ -266,7 +266,7 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
     return FLOAT(*kinds), without_row
 
 
-CALLS = (
+CALLS: Any = (
     call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch, call_step,
 )  # fmt: skip
 for known in CALLS:

@@ -25,52 +25,16 @@ import numpy as np
 from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import DISABLED, address_of
 
-try:
+ABLE = not DISABLED
+if ABLE:
+    from subsample_mcmc.numerics import pointer_types
     from subsample_mcmc.numerics.pointer_types import (
         INTERFACE,
         NEITHER,
         PointerType,
-        call,
-        call_both,
-        call_number,
-        call_numbers,
-        call_residuals,
-        call_rows,
-        call_step,
-        call_touch,
         items_of,
         words_of,
     )
-
-    ABLE = not DISABLED
-except (ImportError, AttributeError):  # pragma: no cover  (a numba that moved its private names)
-    ABLE = False
-
-if not ABLE:  # the same calls in plain Python
-
-    def call(function, about):
-        return function.function(about.record)
-
-    def call_number(function, about, number):
-        return function.function(about.record, number)
-
-    def call_numbers(function, about, first, second):
-        return function.function(about.record, first, second)
-
-    def call_rows(function, about, row, arm, rows, out):
-        return function.function(about.record, arm, rows, out)
-
-    def call_touch(function, about, row, rows):
-        return function.function(about.record, rows)
-
-    def call_both(function, about, other, number):
-        return function.function(about.record, other.record, number)
-
-    def call_step(function, chain, tools):
-        return function.function(chain, tools.record)
-
-    def call_residuals(function, about, other, row, arm, rows, out):
-        return function.function(about.record, other.record, arm, rows, out)
 
 
 RECORDS = f"{PACKAGE}.numerics.records"  # the module in which users' records are made
@@ -253,3 +217,44 @@ if ABLE:
     @numba.extending.typeof_impl.register(Pointer)
     def typeof_pointer(value, _):
         return value._kind
+
+
+# --------------------------------------------------------------------------- calls by address
+def plain_call(function, about, *given):
+    """Plain Python: what stands for an address is the function, or the record, itself."""
+    return function.function(about.record, *given)
+
+
+def plain_call_both(function, about, other, *given):
+    """The same of two records."""
+    return function.function(about.record, other.record, *given)
+
+
+def plain_call_rows(function, about, row, *given):
+    """The same of rows, whose type is of no matter."""
+    return function.function(about.record, *given)
+
+
+def plain_call_residuals(function, about, other, row, *given):
+    """The same of two records and rows."""
+    return function.function(about.record, other.record, *given)
+
+
+def plain_call_step(function, chain, tools):
+    """A step of a kernel."""
+    return function.function(chain, tools.record)
+
+
+def by_address(name: str, plain: Any) -> Any:
+    """The call that machine code makes, or that of plain Python."""
+    return getattr(pointer_types, name) if ABLE else plain
+
+
+call = by_address("call", plain_call)
+call_number = by_address("call_number", plain_call)
+call_numbers = by_address("call_numbers", plain_call)
+call_both = by_address("call_both", plain_call_both)
+call_rows = by_address("call_rows", plain_call_rows)
+call_touch = by_address("call_touch", plain_call_rows)
+call_residuals = by_address("call_residuals", plain_call_residuals)
+call_step = by_address("call_step", plain_call_step)

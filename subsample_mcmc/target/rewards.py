@@ -436,11 +436,9 @@ def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[A
         prepared, first = prepare(context.state, context.data), context.target[0].first
         return streamed(context.state, context.data, context.indices, first, prepared, size)
 
-    if chunks is not None:
-
-        @jit(inner="entry")
-        def add(context, size):
-            return chunks(context, size)
+    @jit(inner="entry")
+    def add_chunks(context, size):
+        return chunks(context, size)
 
     prefetch = prefetching(large)
 
@@ -448,7 +446,7 @@ def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[A
     def look(context, rows):
         return prefetch(context.data, rows)
 
-    return read, add, look
+    return read, add if chunks is None else add_chunks, look
 
 
 # ----------------------------------------------------------------------------- read from Python

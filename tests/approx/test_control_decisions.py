@@ -24,6 +24,7 @@ from tests.helpers import runs, tall
 from tests.helpers.claims import at_most, interval
 from tests.helpers.laws import ALARM, not_uniform, rows_within, uniform
 from tests.helpers.models import tally, walker
+from tests.helpers.runs import tools_of
 from tests.helpers.tall import Bench, idle, regression
 
 SIZE = 20_000
@@ -405,7 +406,7 @@ def test_rows_of_a_race_are_never_outliers(tall_model):
     control = sm.Taylor(reference, order=2, outliers=0.02, predict=False)
     one = walker(model, walk(racing(delta=0.1), control))
     one.advance(5)
-    judge = found_judge(one.tools)
+    judge = found_judge(tools_of(one))
     kept = judge.scratch.rows.kept
     assert kept.any() and not np.isin(kept[kept > 0], control.always_read(model)).any()
     assert np.array_equal(judge.scratch.rows.bits, judge.scratch.rows.bars)

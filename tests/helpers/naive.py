@@ -13,8 +13,9 @@ from subsample_mcmc.decisions.race import race_choice
 from subsample_mcmc.decisions.rules.betting import BETS
 from subsample_mcmc.decisions.rules.rule import RuleFunctions
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.population import Shape, cell
-from subsample_mcmc.target.rewards import sources_of
+from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.target.population import Shape, Table
+from subsample_mcmc.target.rewards import POPULATION, calls_of_population
 
 
 class Orders(NamedTuple):
@@ -35,11 +36,22 @@ def driver(functions):
     """The race of the package, once for each order of the rows."""
     if functions in _drivers:
         return _drivers[functions]
-    choose = race_choice(sources_of(cell), functions)
+    choose = race_choice(POPULATION, functions)
 
     @jit
     def decide(
-        stream, table, rewards, orders, offsets, params, scratch, made, survived, lost, wealth
+        stream,
+        calls,
+        table,
+        rewards,
+        orders,
+        offsets,
+        params,
+        scratch,
+        made,
+        survived,
+        lost,
+        wealth,
     ):
         for p in range(len(orders)):
             for arm in range(len(rewards)):
@@ -48,7 +60,7 @@ def driver(functions):
             # With one seed the race reads the places of the table in one order: the same rows
             # of `rewards` come in a different order for every p, and in every order once.
             stream[0] = 0
-            choice = choose(stream, (table,), offsets, params, scratch)
+            choice = choose(stream, calls, offsets, params, scratch)
             made[p, 0], made[p, 1] = choice.ended, choice.arm
             for k in range(scratch.race.now[0].alive):
                 survived[p, scratch.race.alive[k]] = 1.0
@@ -79,10 +91,12 @@ def every_order(
     scratch = scratch._replace(memory=scratch.memory._replace(theta=np.zeros(BETS + extra)))
     made = np.zeros((len(orders), 2), dtype=np.int64)
     survived, lost, wealth = (np.zeros((len(orders), arms)) for _ in range(3))
+    shuffled = np.zeros((arms, size))
+    calls = pointer_to(calls_of_population(Table(shuffled)))
     with np.errstate(all="ignore"):
         driver(functions or rule.functions())(
-            np.zeros(1, dtype=np.uint64), np.zeros((arms, size)), rewards, orders, offsets,
-            selector.params(shape), scratch, made, survived, lost, wealth,
+            np.zeros(1, dtype=np.uint64), calls, shuffled, rewards, orders, offsets,
+            *pointer_to((selector.params(shape), scratch)), made, survived, lost, wealth,
         )  # fmt: skip
         totals = rewards.sum(axis=1) + offsets
     best = totals >= totals.max() - 1e-9

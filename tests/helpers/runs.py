@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels.compose import CycleTools
 
 N = 300
 STEP = 0.3  # a global that the likelihood reads
@@ -123,3 +124,13 @@ def run_script(folder, text):
         [sys.executable, "-W", "error", "script.py"], cwd=folder, env=environment(),
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
+
+
+def tools_of(walker):
+    """What the kernel of a chain works with; of a cycle, a list of what its parts do."""
+
+    def opened(about):
+        parts = about.record
+        return [opened(one) for one in parts.tools] if isinstance(parts, CycleTools) else parts
+
+    return opened(walker.main.tools)

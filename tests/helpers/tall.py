@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.control import Controls, prepared_for
+from subsample_mcmc.approx.control import controls_of, prepared_for
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.exact_sums import new_memory
-from subsample_mcmc.target.rewards import context, place, probe
+from subsample_mcmc.target.rewards import place, probe, trial_of
 
 GAUSSIAN, LOGISTIC, POISSON = range(3)
 FAMILIES = {"gaussian": GAUSSIAN, "logistic": LOGISTIC, "poisson": POISSON}
@@ -290,14 +291,13 @@ class Bench:
         self.arms = arms
         self.prepared = prepared_for(model, control)
         outliers = self.prepared.outliers
-        controls = Controls(
-            model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), 0, 0,
-            np.zeros(1, dtype=np.int64), self.prepared.bind(arms),
-        )  # fmt: skip
+        bound, functions = self.prepared.bind(arms), self.prepared.functions
+        controls = controls_of(model, functions, bound, arms, outliers)
         at = model, self.ints, self.floats
         if block:
             where, rows = model.variables[block].block, model.size - len(outliers)
-            self.trial = context(*at, new_memory(model), where, rows, points, controls)
+            trial = trial_of(*at, new_memory(model), where, rows, points, controls)
+            self.trial = pointer_to(trial)
         else:
             self.trial = probe(*at, points, controls)
         self.mean_of, self.residuals_of, pair = opened(self.prepared.functions)

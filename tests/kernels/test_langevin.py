@@ -8,8 +8,11 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import langevin
+from subsample_mcmc.kernels.base import Part
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.runs.chain import Chunk, Program, Walker, loop_over
+from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.runs.chain import LOOP, Chunk, Program, Walker
+from tests.helpers.runs import tools_of
 
 
 def walker(model, kernel, seed=0, **options):
@@ -125,16 +128,16 @@ def test_gradients_proposals_and_their_densities():
     ]
     made, moved = walker(model, sm.cycle(*parts), seed=3), np.zeros(len(parts))
     out = Chunk(np.zeros((0, 0), dtype=int), np.zeros((0, 0)), np.zeros((0, 0), dtype=int))
-    # Each step in a loop of its own: they share machine code, as a cycle's copies would not.
-    loops = [loop_over(part.build(model, True), True) for part in parts]
+    listed = made.main.tools.record  # of the cycle
+    steps = [
+        (p, pointer_to(Part(*own)), own[1].record) for p, *own in zip(parts, *listed, strict=True)
+    ]
     for _ in range(40):
-        for i, (part, tools) in enumerate(zip(parts, made.tools, strict=True)):
+        for i, (part, alone, tools) in enumerate(steps):
             block, push, tally = part.block, tools.push, tools.judge.tally[0]
             state = values_of(model, made)
             own = made.run.reads, made.run.before
-            loops[i](
-                made.chain, tools, made.ints, made.floats, made.words, *own, out, 0, 1, 1, False
-            )
+            LOOP(made.shared, alone, made.ints, made.floats, made.words, *own, out, 0, 1, 1, False)
             assert made.chain.now[0].code == 0
             x, y = tools.judge.trial.candidates
             np.testing.assert_array_equal(x, state[block])
@@ -366,7 +369,7 @@ def test_sgld_refuses_what_is_off_the_support():
     assert not tally["decisions"].any() and not tally["pulls"].any()
     assert np.all(tally["gradients"] == 2)
     np.testing.assert_allclose(tally["scale"], 0.5 * (1.0 + np.arange(300)) ** -0.3)
-    assert np.isclose(made.tools.tuning.step[0], 0.5 * np.log(0.5))  # nothing was learnt
+    assert np.isclose(tools_of(made).tuning.step[0], 0.5 * np.log(0.5))  # nothing was learnt
 
 
 @pytest.mark.slow
@@ -426,7 +429,7 @@ def test_the_edge_of_the_support_is_no_error():
         sm.Langevin("theta", step=1e-3, batch=10, adapt=False, selector=sm.Exact()),
     )
     chunk = made.advance(1)
-    assert made.error is None and made.tools.push.here[0] == 0.0
+    assert made.error is None and tools_of(made).push.here[0] == 0.0
     chunk = made.advance(500)
     assert made.error is None and np.all(chunk.floats >= 0.0) and len(np.unique(chunk.floats)) > 50
 
@@ -545,7 +548,7 @@ def test_restored_bit_for_bit_and_the_same_with_audit():
     saved = one.checkpoint()
     one.advance(20, warm=True)
     after = one.advance(30)
-    assert np.ptp(one.tools.tuning.scales) > 0.0
+    assert np.ptp(tools_of(one).tuning.scales) > 0.0
     other = walker(model, kernel, seed=2, audit=1.0)
     other.restore(saved)
     other.advance(20, warm=True)
@@ -564,9 +567,9 @@ def test_warm_up_finds_the_step(step, batch):
     """From 1/N and from far off, to an acceptance of 0.574; batches longer than `take` draws."""
     made = walker(lines(1500), sm.Langevin("theta", step, batch=batch, selector=RACING))
     first = 1.0 / 1500 if step == "auto" else step
-    np.testing.assert_allclose(made.tools.tuning.step[0], 0.5 * np.log(first))
+    np.testing.assert_allclose(tools_of(made).tuning.step[0], 0.5 * np.log(first))
     made.advance(600, warm=True)
-    assert len(np.unique(made.tools.slope.batch)) == batch
+    assert len(np.unique(tools_of(made).slope.batch)) == batch
     chunk = made.advance(600)
     tally = made.program.layout.stats(chunk.words)["theta"]
     assert 0.4 < tally["accepted"].mean() < 0.75

@@ -192,7 +192,7 @@ MUTANTS = {
         0.4,
         2,
     ),
-    "no Jacobian": ("prior(trial.state) + there", "prior(trial.state)", 2.0, 50),
+    "no Jacobian": ("prior_of(trial) + there", "prior_of(trial)", 2.0, 50),
     "the old height for the next coordinate": (
         "height, to.u[j] = tools.height[0], ",
         "to.u[j] = ",

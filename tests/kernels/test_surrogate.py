@@ -15,6 +15,7 @@ from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.target.rewards import place
 from tests.helpers.laws import ALARM, uniform_chance
 from tests.helpers.models import tally, walker
+from tests.helpers.runs import tools_of
 from tests.helpers.tall import Bench, idle, regression
 
 STEPS = 3  # of a kernel, between two ends
@@ -368,19 +369,19 @@ def test_the_chain_rule_and_the_prior(conjugate):
     for _ in range(5):
         k, (mu, sigma) = int(one.ints[0]), one.floats.copy()
         one.advance(1)
-        there = float(one.tools[0].judge.trial.candidates[0][0])
+        there = float(tools_of(one)[0].judge.trial.candidates[0][0])
         assert there == mu  # where the first kernel began
         ends = [height(k, np.array([mu + e, sigma])) for e in (wide, -wide)]
         slope = (ends[0] - ends[1]) / (2.0 * wide)
-        np.testing.assert_allclose(one.tools[0].push.here, slope, rtol=1e-4, atol=1e-3)
-        now = one.tools[1].judge.trial
+        np.testing.assert_allclose(tools_of(one)[0].push.here, slope, rtol=1e-4, atol=1e-3)
+        now = tools_of(one)[1].judge.trial
         assert float(now.candidates[0][0]) == sigma
         mu = float(one.floats[0])  # already moved
         ends = [
             height(k, np.array([mu, sigma * np.exp(e)])) + e for e in (wide, -wide)
         ]  # fmt: skip
         slope = (ends[0] - ends[1]) / (2.0 * wide)
-        np.testing.assert_allclose(one.tools[1].push.here, slope, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(tools_of(one)[1].push.here, slope, rtol=1e-4, atol=1e-3)
 
 
 # ------------------------------------------------------------------------ where numbers come from
@@ -402,8 +403,8 @@ def test_the_preconditioner_is_the_fits(logistic, conjugate):
     for control in (sm.Taylor(conjugate.fit.state), conjugate.control):  # a dict, and a list
         assert sm.Langevin("mu", control=control).precondition is None
     one = walker(logistic.model, made)  # from there the step is of the order of 1, not of 1/N
-    assert one.tools.tuning.step[0] == 0.0 and one.tools.push.full == 1
-    np.testing.assert_allclose(one.tools.push.factor[0], logistic.fit.factor, rtol=1e-12)
+    assert tools_of(one).tuning.step[0] == 0.0 and tools_of(one).push.full == 1
+    np.testing.assert_allclose(tools_of(one).push.factor[0], logistic.fit.factor, rtol=1e-12)
 
 
 def sgld(control, **options):
@@ -423,7 +424,7 @@ def test_a_fit_is_a_point_for_sgld_cv(logistic):
         assert "SGLD-CV" in kernel.describe(logistic.model)
         assert kernel.guarantee == "unadjusted"
         one = walker(logistic.model, kernel, seed=6)
-        np.testing.assert_array_equal(one.tools.slope.anchor, fit.state["beta"])
+        np.testing.assert_array_equal(tools_of(one).slope.anchor, fit.state["beta"])
         made = one.advance(50)
         assert one.error is None
         drawn.append(made.floats)

@@ -25,7 +25,7 @@ from subsample_mcmc.numerics import jit as layer
 from subsample_mcmc.numerics.digest import Digest, content
 from subsample_mcmc.numerics.jit import CONTRACT, DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import as_record, record
-from subsample_mcmc.target.rewards import sources_of
+from subsample_mcmc.target.rewards import POPULATION
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,7 +99,7 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
-from subsample_mcmc.target.rewards import sources_of
+from subsample_mcmc.decisions.choose import rewards_at
 
 SCALE = 4.0
 TABLE = np.array([1.0, 2.0])
@@ -123,8 +123,7 @@ def report(name):
     population, selector = sm.Population(factory(0.5), data, arms=3), getattr(sm, name)()
     arms = sm.draw(population, 20, selector, seed=1).arms.tolist()
     stats = engine_of(population, selector).loop.stats
-    out = np.zeros(3)
-    sources_of(population.reward).rewards(population.context, 0, np.arange(3, dtype=np.int32), out)
+    out = rewards_at(population, 0, 0, 3)
     plain = [float(population.log_factor(population.data, 0, n)) for n in range(3)]
     hits, misses = (sum(c.values()) for c in (stats.cache_hits, stats.cache_misses))
     print(json.dumps([arms, hits, misses, bool(np.allclose(out, plain, rtol=1e-12)), plain]))
@@ -746,7 +745,7 @@ def flat_population(size, seed=0, scale=1.0, **more):
 
 def compiled_by_the_package():
     """Every compiled function of the package, those made by its factories included."""
-    sources = sources_of(flat_population(100).reward)
+    sources = POPULATION
     for selector in SELECTORS:
         selector.build(sources)
     names = [name for name in sys.modules if name.startswith("subsample_mcmc")]

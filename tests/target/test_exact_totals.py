@@ -8,7 +8,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.runs import parallel
 from subsample_mcmc.target import exact_sums as totals
-from subsample_mcmc.target.rewards import exact_sum_of, probe
+from subsample_mcmc.target.rewards import probe, sum_of
 from tests.helpers import runs
 
 N = 1200  # three chunks of 400
@@ -83,8 +83,8 @@ def model(count=1, size=N, etas=None, **changes):
 def asked(model, points):
     """The model's exact sums at several values of its floats, as a chain asks for them; the run."""
     points = np.atleast_2d(np.asarray(points, dtype=float))
-    trial, total = probe(model, model.ints.copy(), model.floats.copy(), points), exact_sum_of(model)
-    found = [total(trial, p, model.size) for p in range(len(points))]
+    trial = probe(model, model.ints.copy(), model.floats.copy(), points)
+    found = [sum_of(trial, p, model.size) for p in range(len(points))]
     return np.array(found), trial
 
 
@@ -105,8 +105,9 @@ def test_sums_by_chunks_are_the_sums(count, size):
     found, trial = asked(made, points)
     wanted = [one_by_one(made, point) for point in points]
     assert np.allclose(found, wanted, rtol=1e-10, atol=1e-10)
-    rows = trial.room.shape[1]
-    assert trial.room.shape[0] == count and rows <= min(totals.CHUNK, size)
+    room = trial.calls.context.record.room
+    rows = room.shape[1]
+    assert room.shape[0] == count and rows <= min(totals.CHUNK, size)
     assert -(-size // rows) * rows - size < -(-size // rows)  # the last chunk hardly overlaps
 
 

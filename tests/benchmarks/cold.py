@@ -1,0 +1,76 @@
+"""How long a new model takes to its first draws, in processes of their own.
+
+    python -m tests.benchmarks.cold [--runs 3] [--before FOLDER]
+
+For each scenario of cold_program.py, in this order: with an empty cache; the same model in the next
+process; an edited likelihood; a composition that was not made before. --before: a checkout to
+compare with, by ratios in the same run. Medians of CPU seconds; the import is not in them.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("cold_program.py")
+NAMES = ("readme", "draw", "predictors", "plain", "three")
+
+
+def seconds(root: Path, cache: Path, name: str, constant: float) -> dict[str, float]:
+    """What one process says of itself."""
+    given = os.environ | {"PYTHONPATH": str(root), "SUBSAMPLE_MCMC_CACHE": str(cache)}
+    command = [sys.executable, str(PROGRAM), name, str(constant)]
+    told = subprocess.run(command, env=given, check=True, capture_output=True, text=True)
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def measured(root: Path, runs: int) -> dict[str, list[dict[str, float]]]:
+    """Times by case."""
+    found: dict[str, list[dict[str, float]]] = {}
+
+    def note(case, *given):
+        found.setdefault(case, []).append(seconds(root, cache, *given))
+
+    for k in range(runs):
+        for name in NAMES:
+            cache = Path(tempfile.mkdtemp())
+            note(f"{name}: empty cache", name, 4.0)
+            note(f"{name}: the same in the next process", name, 4.0)
+            note(f"{name}: edited likelihood", name, 5.0 + k)
+            if name == "three":
+                note(f"{name}: another composition", "more", 4.0)
+            shutil.rmtree(cache)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--before", type=Path)
+    given = parser.parse_args()
+    now = measured(ROOT, given.runs)
+    then = measured(given.before, given.runs) if given.before else {}
+    print(
+        f"{'CPU seconds':45}{'now':>8}{'wall':>8}" + (f"{'before':>9}{'ratio':>8}" if then else "")
+    )
+    for case, times in now.items():
+        cpu, wall = (statistics.median(t[f"first {c}"] for t in times) for c in ("cpu", "wall"))
+        line = f"{case:45}{cpu:8.2f}{wall:8.2f}"
+        if then:
+            old = statistics.median(t["first cpu"] for t in then[case])
+            line += f"{old:9.2f}{cpu / old:8.3f}"
+        print(line)
+    for side, times in (("now", now), ("before", then)):
+        every = [t["import cpu"] for case in times.values() for t in case]
+        if every:
+            print(f"import, {side}: {statistics.median(every):.2f} s CPU")
+
+
+if __name__ == "__main__":
+    main()
