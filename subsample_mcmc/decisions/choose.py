@@ -254,24 +254,20 @@ def engine_of(population, selector) -> Engine:
             check_population(population)
         loop = loop_over(selector.build(POPULATION))
         scratch = pointer_to(selector.scratch(population.shape))
-        engine = Engine(loop, calls_of(population), pointer_to(params), [scratch])
-        compile_engine(engine, population, selector)
+        try:
+            engine = Engine(loop, calls_of(population), pointer_to(params), [scratch])
+            compile_engine(engine)
+        except NUMBA_ERRORS as error:
+            raise CompileError(blamed(error, population, selector)) from error
         population.engines[key] = engine
     return population.engines[key]
 
 
-def compile_engine(engine, population, selector) -> None:
+def compile_engine(engine) -> None:
     """Compile before any work starts, so that a mistake in a user function shows by itself."""
-    arms = population.arms
-    empty = np.zeros((1, len(Outcome._fields)), dtype=np.int64)
+    empty, none = np.zeros((1, len(Outcome._fields)), dtype=np.int64), np.zeros((1, 1))
     stream = np.zeros(1, dtype=np.uint64)
-    try:
-        engine.loop(
-            stream, engine.calls, np.zeros((1, arms)), engine.params, engine.idle[0],
-            empty, 0, 0, 0,
-        )  # fmt: skip
-    except NUMBA_ERRORS as error:
-        raise CompileError(blamed(error, population, selector)) from error
+    engine.loop(stream, engine.calls, none, engine.params, engine.idle[0], empty, 0, 0, 0)
 
 
 def blamed(error, population, selector) -> str:

@@ -9,6 +9,7 @@ from subsample_mcmc.errors import RewardError, SpreadError
 from subsample_mcmc.kernels.base import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import About, Addresses
 from subsample_mcmc.target.data import datum_of
 
 MOST_SHOWN = 4  # components of a block in a message
@@ -106,10 +107,11 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
     None if no such datum is found by a scan: a gradient's point is not known here.
     """
     model = walker.program.model
-    judge = next((j for j in judges(walker.tools) if j.trial.target[0].leaf == leaf), None)
+    judge = next((j for j in judges(walker.main.tools) if j.trial.target[0].leaf == leaf), None)
     if judge is None:
         return None
     trial, target = judge.trial, judge.trial.target[0]
+    state = trial.calls.context.record.state
     where, value = (trial.ints, arm) if target.site >= 0 else (trial.floats, trial.candidates[arm])
     first = int(target.start + max(target.site, 0))
     last = first + (1 if target.site >= 0 else int(target.length))
@@ -120,9 +122,9 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
     shown = f" = {shown}" if last == first + 1 else f" = [{shown}{more}]"
     try:
         with np.errstate(all="ignore"):
-            made = model.extra(trial.state)
+            made = model.extra(state)
             for n in range(model.size) if row < 0 else (row,):
-                found = at_datum(model, trial.state, n, made)
+                found = at_datum(model, state, n, made)
                 if not found < np.inf if code == NOT_FINITE else found == -np.inf:
                     return n, found, "" if target.site >= 0 else shown
     except Exception:  # of a user's function: a message must not fail
@@ -134,9 +136,10 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
 
 def judges(tools):
     """The decisions' tools among nested tools, in the order of the leaves."""
+    tools = tools.record if isinstance(tools, About) else tools
     if isinstance(tools, Judge):
         yield tools
-    elif isinstance(tools, tuple):
+    elif isinstance(tools, tuple | Addresses):
         for part in tools:
             yield from judges(part)
 

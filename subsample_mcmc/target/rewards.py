@@ -345,8 +345,9 @@ def touch(trial, rows):
 
 
 # Of data that a site touches, and of all data, whose sums are remembered: of any model.
+remembered_total = remembered(place, add_up)
 TOUCHED = Sources(rewards, total, touch)
-ALL = Sources(rewards, remembered(place, add_up), touch)
+ALL = Sources(rewards, remembered_total, touch)
 
 
 def calls_of(model, context: Context, touched: bool) -> Calls:
@@ -453,7 +454,7 @@ def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[A
 @jit
 def sum_of(trial, arm, size):
     """The exact sum of an arm, callable from Python."""
-    return ALL.total(trial, arm, size)
+    return remembered_total(trial, arm, size)
 
 
 @jit
