@@ -60,7 +60,7 @@ density = sm.extend.jit(log_density, flags=sm.extend.FLAGS, inner="always")
 
 @sm.extend.jit(flags=sm.extend.FLAGS)
 def known_sum(state, arrays):
-    """The sum of h over all rows."""
+    """The sum of h over all rows that are raced: all, as there are no `outliers`."""
     total = 0.0
     for c in range(len(arrays.centres)):
         total += arrays.counts[c] * density(state, arrays.centres[c])

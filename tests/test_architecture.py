@@ -158,6 +158,13 @@ def test_the_picture_shows_all_rooms_and_arrows_go_down():
     rooms = [r for r in ROOMS if not file(r)]
     assert {name for arrow in PICTURED for name in arrow} == set(rooms)
     assert all(rooms.index(one) > rooms.index(other) for one, other in PICTURED)
+    below = {}
+    for one in rooms:  # from the bottom
+        below[one] = {one}.union(*(below[other] for start, other in PICTURED if start == one))
+    for path in MODULES:
+        if room(path) in rooms:
+            reached = {d.split(".")[1] for d in imported(path) if d.startswith("subsample_mcmc.")}
+            assert reached & set(rooms) <= below[room(path)], name(path)
     for path in re.findall(r"`((?:[\w]+/)+[\w]*(?:\.py)?)`", ARCHITECTURE):
         assert (PACKAGE / path).exists() or (ROOT / path).exists(), path
 
@@ -199,7 +206,9 @@ def test_nobody_asks_for_the_type_of_a_selector_a_rule_or_a_control_variate(path
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_there_is_one_memo(path):
     """What was compiled is kept by numerics/memo.py, which knows what may be forgotten."""
-    kept = re.findall(r"^_\w+(?:: .+)? = (?:\{\}|dict\(\)|OrderedDict\(\))", path.read_text(), re.M)
+    holders = r"\{\}|dict\(\)|(?:\w+\.)?(?:OrderedDict|defaultdict|Weak\w+Dictionary)\(.*\)"
+    kept = re.findall(rf"^_\w+(?:: .+)? = (?:{holders})$", path.read_text(), re.MULTILINE)
+    kept += re.findall(r"^@(?:functools\.)?cache\b", path.read_text(), re.MULTILINE)
     allowed = {"memo.py": 1, "parallel.py": 1}  # parallel: the one program of a worker
     assert len(kept) <= allowed.get(path.name, 0), f"{name(path)}: {kept}"
 

@@ -17,8 +17,8 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
     FLOATS,
     NUMBER,
-    About,
-    Entry,
+    FunctionAddress,
+    RecordAddress,
     array,
     call_both,
     call_residuals,
@@ -229,14 +229,14 @@ def controls_of(
 ) -> Controls:
     """The arrays of one chain, and the addresses of what knows the model."""
     outliers = np.asarray(outliers).astype(row_kind(model.size))
-    source: Any = 0 if bound.source is None else About(bound.source)
+    source: Any = 0 if bound.source is None else RecordAddress(bound.source)
     reader: Any = 0
     adder: Any = 0
     context, rows = example_context(model), array(row_kind(model.size))
     if functions.reader is not None:
-        reader = Entry(functions.reader, context, source, NUMBER, rows, FLOATS)
+        reader = FunctionAddress(functions.reader, context, source, NUMBER, rows, FLOATS)
     if functions.adder is not None:
-        adder = Entry(functions.adder, context, source, NUMBER)
+        adder = FunctionAddress(functions.adder, context, source, NUMBER)
     return Controls(
         model.size, np.zeros(arms), np.zeros(arms), outliers, np.zeros(CHUNK), certain, likely,
         np.zeros(1, dtype=np.int64), bound.arrays, source, reader, adder,

@@ -252,7 +252,12 @@ def of_object(thing: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def of_words(told: dict[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """A kernel as a trace describes it: its kind, and what it is made of."""
-    for word in (told["kind"], *told.get("parts", ())):
+    parts = told.get("parts")
+    if parts is None:  # of a run stored before kernels said what they are made of
+        parts = re.findall(r"\w+", told.get("selector", ""))
+        parts = [word for word in parts if word in NAMED]
+        parts += ["PseudoPrior"] * ("pseudo-prior" in told.get("note", ""))
+    for word in (told["kind"], *parts):
         yield word, any_of(NAMED[word]) if word in NAMED else ()
 
 

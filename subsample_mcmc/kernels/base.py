@@ -18,7 +18,13 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import ABLE, About, Entry, call_step, is_ours
+from subsample_mcmc.numerics.pointers import (
+    ABLE,
+    FunctionAddress,
+    RecordAddress,
+    call_step,
+    is_ours,
+)
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.layout import TALLY, Column, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -59,14 +65,14 @@ DECIDES_EXACTLY = {
 }  # fmt: skip
 
 
-class Part(NamedTuple):
+class BoundStep(NamedTuple):
     """A kernel at work in one chain: its step, and what that works with, by their addresses."""
 
     step: Any  # (chain, tools)
     tools: Any
 
 
-class Step(Entry):
+class Step(FunctionAddress):
     """The step of a kernel in one chain; plain: the same in Python, where it is not compiled."""
 
     def __init__(self, function: Any, chain: Any, tools: Any, plain: Any = None):
@@ -80,7 +86,7 @@ def call_compiled(chain, step, tools):
     call_step(step, chain, tools)
 
 
-def run_step(step: Step, chain: Any, tools: About) -> None:
+def run_step(step: Step, chain: Any, tools: RecordAddress) -> None:
     """Make a step from Python, where a part of a composition is plain Python."""
     if step.plain is not None:
         step.plain(chain, tools.pointer)
@@ -123,7 +129,7 @@ class Kernel:
         """The kernels that move something, in the order in which they are bound."""
         raise TypeError(f"{type(self).__name__} must define leaves().")
 
-    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> "Part":
+    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> "BoundStep":
         """It at work in one chain; steps: what the leaves' build() returned."""
         raise TypeError(f"{type(self).__name__} must define at_work(): see kernels/base.py.")
 
@@ -185,15 +191,15 @@ class Leaf(Kernel):
         """The tools of one chain."""
         raise TypeError(f"{type(self).__name__} must define bind(): see kernels/base.py.")
 
-    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> Part:
+    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> BoundStep:
         """It at work in one chain."""
         tools, step = self.bind(model, run), steps[self]
         if ABLE and not hasattr(step, "py_func"):
-            about = About(tools if is_ours(tools) else OtherTools(tools))
-            return Part(Step(step, chain, about.record, plain=step), about)
+            about = RecordAddress(tools if is_ours(tools) else OtherTools(tools))
+            return BoundStep(Step(step, chain, about.record, plain=step), about)
         own = not is_ours(tools)
-        about = About(OtherTools(tools) if own else tools)
-        return Part(Step(step_entry(step, own), chain, about.record), about)
+        about = RecordAddress(OtherTools(tools) if own else tools)
+        return BoundStep(Step(step_entry(step, own), chain, about.record), about)
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""

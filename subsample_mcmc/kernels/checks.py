@@ -224,12 +224,13 @@ def warn_of_sparse_columns(kernel: Kernel, model) -> None:
         if not found:
             continue
         name, value, count = min(found, key=lambda column: column.others)
+        promised = "it promises" if selector.risk is None else f"delta={selector.risk:g}"
         more = f" ({len(found) - 1} more columns are alike)" if len(found) > 1 else ""
         warn(
             f"kernel {label}: {name} is {value:g} in all but {count:,} of {model.size:,} rows"
             f"{more}. A first batch of {batch} rows holds none of them with probability "
             f"{(1.0 - count / model.size) ** batch:.2g}, and a race that sees no variance may "
-            f"decide wrongly more often than delta={selector.delta:g}. {remedy(model)}"
+            f"decide wrongly more often than {promised}. {remedy(model)}"
         )
 
 

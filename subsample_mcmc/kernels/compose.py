@@ -12,20 +12,27 @@ import numpy as np
 
 from subsample_mcmc.kernels.base import (
     BAD_PREDICATE,
+    BoundStep,
     Kernel,
     Leaf,
-    Part,
     Step,
     run_step,
     worst,
 )
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import ABLE, About, Addresses, Entry, call, call_step
+from subsample_mcmc.numerics.pointers import (
+    ABLE,
+    Addresses,
+    FunctionAddress,
+    RecordAddress,
+    call,
+    call_step,
+)
 from subsample_mcmc.target.rewards import of_state
 from subsample_mcmc.target.user_functions import plain
 
 
-class Moves:
+class CompositionStep:
     """The step of a composition: compiled, or in Python, where a part of it is plain Python."""
 
     def __init__(self, over: Any):
@@ -33,11 +40,11 @@ class Moves:
         self.compiled = jit(over(call_step), inner="entry")
         self.plain = over(run_step)
 
-    def at_work(self, chain: Any, tools: Any, parts: list[Part]) -> Part:
+    def at_work(self, chain: Any, tools: Any, parts: list[BoundStep]) -> BoundStep:
         """The composition at work; it is compiled if all its parts are."""
         python = ABLE and any(part.step.plain is not None for part in parts)
         step = Step(self.compiled, chain, tools, plain=self.plain if python else None)
-        return Part(step, About(tools))
+        return BoundStep(step, RecordAddress(tools))
 
 
 class Composite(Kernel):
@@ -58,7 +65,7 @@ class Composite(Kernel):
         for part in self.parts:
             yield from part.suspects(model, state)
 
-    def bound(self, *given: Any) -> list[Part]:
+    def bound(self, *given: Any) -> list[BoundStep]:
         """Its parts at work; given: see Kernel.at_work."""
         return [part.at_work(*given) for part in self.parts]
 
@@ -82,7 +89,7 @@ class Cycle(Composite):
     def text(self) -> str:
         return " >> ".join(part.text() for part in self.parts)
 
-    def at_work(self, model, run, chain, steps) -> Part:
+    def at_work(self, model, run, chain, steps) -> BoundStep:
         parts = self.bound(model, run, chain, steps)
         return CYCLE.at_work(chain, CycleTools(*listed(parts)), parts)
 
@@ -94,7 +101,7 @@ class CycleTools(NamedTuple):
     tools: Any
 
 
-def listed(parts: list[Part]) -> tuple[Addresses, Addresses]:
+def listed(parts: list[BoundStep]) -> tuple[Addresses, Addresses]:
     """(steps, tools) of some parts."""
     return Addresses(part.step for part in parts), Addresses(part.tools for part in parts)
 
@@ -112,7 +119,7 @@ def in_turn(run):
     return step
 
 
-CYCLE = Moves(in_turn)
+CYCLE = CompositionStep(in_turn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +133,7 @@ class Mixture(Composite):
         pairs = zip(self.parts, self.weights, strict=True)
         return "mixture(" + ", ".join(f"({p.text()}, {w:g})" for p, w in pairs) + ")"
 
-    def at_work(self, model, run, chain, steps) -> Part:
+    def at_work(self, model, run, chain, steps) -> BoundStep:
         parts = self.bound(model, run, chain, steps)
         weights = np.cumsum(self.weights) / sum(self.weights)
         return MIXTURE.at_work(chain, MixtureTools(*listed(parts), weights), parts)
@@ -153,7 +160,7 @@ def one_of(run):
     return step
 
 
-MIXTURE = Moves(one_of)
+MIXTURE = CompositionStep(one_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +173,7 @@ class Repeat(Single):
     def text(self) -> str:
         return f"repeat({self.part.text()}, {self.times})"
 
-    def at_work(self, model, run, chain, steps) -> Part:
+    def at_work(self, model, run, chain, steps) -> BoundStep:
         parts = self.bound(model, run, chain, steps)
         return REPEAT.at_work(chain, RepeatTools(*parts[0], self.times), parts)
 
@@ -192,7 +199,7 @@ def several_times(run):
     return step
 
 
-REPEAT = Moves(several_times)
+REPEAT = CompositionStep(several_times)
 
 
 class WhenContext(NamedTuple):
@@ -231,11 +238,11 @@ class When(Single):
         yield self.predicate, (state,)
         yield from super().suspects(model, state)
 
-    def at_work(self, model, run, chain, steps) -> Part:
+    def at_work(self, model, run, chain, steps) -> BoundStep:
         leaf, parts = run.leaf, self.bound(model, run, chain, steps)
-        about = About(WhenContext(model.state(run.ints, run.floats)))
+        about = RecordAddress(WhenContext(model.state(run.ints, run.floats)))
         predicate = of_state(jit(self.predicate, flags=FLAGS, user=True, inner=True))
-        own = WhenTools(Entry(predicate, about), about, leaf, *parts[0])
+        own = WhenTools(FunctionAddress(predicate, about), about, leaf, *parts[0])
         return WHEN.at_work(chain, own, parts)
 
 
@@ -255,7 +262,7 @@ def where_it_holds(run):
     return step
 
 
-WHEN = Moves(where_it_holds)
+WHEN = CompositionStep(where_it_holds)
 
 
 def changed(kernel: Any, change: Any) -> Any:

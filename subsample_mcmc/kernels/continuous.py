@@ -13,7 +13,7 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import Entry, call
+from subsample_mcmc.numerics.pointers import FunctionAddress, call
 from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.rewards import of_state, place, prior_of
@@ -73,7 +73,7 @@ class ContinuousBlock(OneBlock):
         if (surrogate := getattr(self, "surrogate", None)) is None:
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
-        return judge._replace(surrogate=Entry(function, judge.trial.calls.context))
+        return judge._replace(surrogate=FunctionAddress(function, judge.trial.calls.context))
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""

@@ -21,7 +21,7 @@ from subsample_mcmc.kernels.decision import (
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import NUMBER, Entry, call_numbers
+from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
 from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
@@ -242,7 +242,7 @@ class Gibbs(OneBlock):
         prior: Any = 0
         if self.log_prior is not None:
             function = of_site(jit(self.log_prior, flags=FLAGS, user=True, inner=True))
-            prior = Entry(function, judge.trial.calls.context, NUMBER, NUMBER)
+            prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
         return GibbsTools(judge, indptr, kind, weights, heat, tilt, inactive, prior)
 
 

@@ -22,7 +22,13 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import NUMBER, About, Entry, call_both, pointer_to
+from subsample_mcmc.numerics.pointers import (
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    call_both,
+    pointer_to,
+)
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
 from subsample_mcmc.target.rewards import (
@@ -83,9 +89,11 @@ def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -
     gradient: Any = 0
     room: Any = 0
     if own is not None:
-        room = About(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
+        room = RecordAddress(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
         of_datum = jit(own, flags=FLAGS, user=True, inner=True)
-        gradient = Entry(summing(model.compiled[1], of_datum), probe.calls.context, room, NUMBER)
+        gradient = FunctionAddress(
+            summing(model.compiled[1], of_datum), probe.calls.context, room, NUMBER
+        )
     return Slope(
         probe, rows, some, model.size / max(batch, 1), 0 if own is None else batch,
         2 * batch if own is None else 0, np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), sums,

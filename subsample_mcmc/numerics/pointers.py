@@ -40,7 +40,7 @@ if ABLE:
 RECORDS = f"{PACKAGE}.numerics.records"  # the module in which users' records are made
 
 
-class About:
+class RecordAddress:
     """A record that is passed without its type: who reads it knows that."""
 
     def __init__(self, record: Any):
@@ -52,7 +52,7 @@ class About:
         return pointer_to(self.record)
 
 
-class Entry:
+class FunctionAddress:
     """A function that is called by its address: function(about, ...) -> float.
 
     It is compiled when its address is wanted. What calls it knows neither the function nor the
@@ -87,9 +87,9 @@ class Addresses(list):
         return np.array([word_of(one) for one in self], dtype=np.int64)
 
 
-def word_of(value: "Entry | About") -> int:
+def word_of(value: "FunctionAddress | RecordAddress") -> int:
     """The address that stands for it."""
-    return value.address if isinstance(value, Entry) else value.pointer._address
+    return value.address if isinstance(value, FunctionAddress) else value.pointer._address
 
 
 def array(number: Any) -> Any:
@@ -162,7 +162,7 @@ def type_of(value: Any) -> Any:
     """The numba type of a value inside a record."""
     if isinstance(value, Pointer):
         return value._kind
-    if isinstance(value, About | Entry):
+    if isinstance(value, RecordAddress | FunctionAddress):
         return numba.types.int64
     if isinstance(value, Addresses):
         return array(np.int64)
@@ -183,7 +183,7 @@ def write(words: np.ndarray, at: int, kind: Any, value: Any) -> None:
     """Write one value where it stands."""
     if isinstance(value, Pointer):
         words[at : at + kind.size] = value._words[: kind.size]
-    elif isinstance(value, Entry | About):
+    elif isinstance(value, FunctionAddress | RecordAddress):
         words[at] = word_of(value)
     elif isinstance(value, Addresses):
         write(words, at, kind, value.array)

@@ -9,7 +9,7 @@ from subsample_mcmc.errors import RewardError, SpreadError
 from subsample_mcmc.kernels.base import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.pointers import About, Addresses
+from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
 from subsample_mcmc.target.data import datum_of
 
 MOST_SHOWN = 4  # components of a block in a message
@@ -136,7 +136,7 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
 
 def judges(tools):
     """The decisions' tools among nested tools, in the order of the leaves."""
-    tools = tools.record if isinstance(tools, About) else tools
+    tools = tools.record if isinstance(tools, RecordAddress) else tools
     if isinstance(tools, Judge):
         yield tools
     elif isinstance(tools, tuple | Addresses):

@@ -4,12 +4,14 @@ import hashlib
 import sys
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc import __version__
+from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
 from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
@@ -32,7 +34,11 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
     joints = spelled(kernel, inside=False)  # to the last digit, and to the code of predicates
     found["weights or predicates of kernels"] = hashlib.sha256(joints.encode()).hexdigest()
     for label, leaf in labelled(kernel):
-        found[f"kernel {label}"] = hashlib.sha256(spelled(leaf).encode()).hexdigest()
+        text = spelled(leaf)
+        if isinstance(control := getattr(leaf, "control", None), Control):
+            # What a user's own knows of the model is of a class of its own.
+            text += "".join(own_code(type(prepared_for(model, control))))
+        found[f"kernel {label}"] = hashlib.sha256(text.encode()).hexdigest()
     return found
 
 
@@ -74,6 +80,7 @@ def own_code(kind: type) -> list[str]:
             continue
         for name, value in sorted(vars(base).items()):
             function = getattr(value, "fget", getattr(value, "__func__", value))
+            function = value.func if isinstance(value, cached_property) else function
             if name.startswith("__"):
                 continue
             if isinstance(function, FunctionType):

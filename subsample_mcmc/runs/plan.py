@@ -248,7 +248,7 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
         if len(gaps):
             decisions[label, name] = gaps, spreads
             gap, spread = float(np.median(gaps)), float(np.median(spreads))
-            races = leaf.selector.dropping_rule is not None
+            races = leaf.selector.dropping_rule is not None and leaf.selector.risk is not None
             selector = leaf.selector if races else Racing()
             always = 0
             if isinstance(getattr(leaf, "control", None), Control):

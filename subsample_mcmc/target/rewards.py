@@ -14,8 +14,8 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
     FLOATS,
     NUMBER,
-    About,
-    Entry,
+    FunctionAddress,
+    RecordAddress,
     array,
     call,
     call_number,
@@ -134,11 +134,14 @@ POPULATION = Sources(population_rewards, population_total, population_touch)
 def calls_of_population(population) -> PopulationCalls:
     """The functions of a population, about its data."""
     read, add, look = reading_of(population.reward, population.large)
-    about, row = About(PopulationContext(population.context)), row_kind(max(population.shape.sizes))
+    about, row = (
+        RecordAddress(PopulationContext(population.context)),
+        row_kind(max(population.shape.sizes)),
+    )
     rows = array(row)
     return PopulationCalls(
-        about, row(0), Entry(read, about, NUMBER, rows, FLOATS),
-        Entry(add, about, NUMBER, NUMBER), Entry(look, about, rows),
+        about, row(0), FunctionAddress(read, about, NUMBER, rows, FLOATS),
+        FunctionAddress(add, about, NUMBER, NUMBER), FunctionAddress(look, about, rows),
     )  # fmt: skip
 
 
@@ -355,11 +358,14 @@ def calls_of(model, context: Context, touched: bool) -> Calls:
     likelihood, prepare, prior = model.compiled
     chunks = by_chunks(model) if has_etas(model) and not touched else None
     read, add, look = reading(likelihood, prepare, touched, chunks, () if touched else model.large)
-    about, row = About(context), row_kind(model.size)
+    about, row = RecordAddress(context), row_kind(model.size)
     rows = array(row)
     return Calls(
-        about, row(0), Entry(read, about, NUMBER, rows, FLOATS), Entry(add, about, NUMBER),
-        Entry(of_state(prior), about), Entry(look, about, rows),
+        about, row(0),
+        FunctionAddress(read, about, NUMBER, rows, FLOATS),
+        FunctionAddress(add, about, NUMBER),
+        FunctionAddress(of_state(prior), about),
+        FunctionAddress(look, about, rows),
     )  # fmt: skip
 
 

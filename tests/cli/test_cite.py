@@ -222,6 +222,21 @@ def test_a_trace_cites_its_kernels():
     ]
 
 
+def test_a_trace_stored_before_kernels_said_what_they_are_made_of():
+    y = np.random.default_rng(0).standard_normal(50)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.x[0]) ** 2, {"y": y}, {"x": 0.0}
+    )
+    kernel = sm.Metropolis("x", selector=sm.Racing(sm.Betting(spread=1.0)))
+    trace = trace_of(model, kernel)
+    now = keys(trace)
+    for told in trace.meta["kernels"]:
+        del told["parts"]
+    assert keys(trace) == now == ["chen2016", "waudbysmith2024"]
+    trace.meta["kernels"][0]["note"] = "pseudo-prior"
+    assert "carlin1995" in keys(trace)
+
+
 def test_a_prompt_shows_it_and_what_is_unknown_is_refused():
     assert repr(sm.cite()) == str(sm.cite())
     with pytest.raises(TypeError, match=r"cite\(3\): give kernels, selectors"):

@@ -8,7 +8,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import langevin
-from subsample_mcmc.kernels.base import Part
+from subsample_mcmc.kernels.base import BoundStep
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.runs.chain import LOOP, Chunk, Program, Walker
@@ -130,7 +130,8 @@ def test_gradients_proposals_and_their_densities():
     out = Chunk(np.zeros((0, 0), dtype=int), np.zeros((0, 0)), np.zeros((0, 0), dtype=int))
     listed = made.main.tools.record  # of the cycle
     steps = [
-        (p, pointer_to(Part(*own)), own[1].record) for p, *own in zip(parts, *listed, strict=True)
+        (p, pointer_to(BoundStep(*own)), own[1].record)
+        for p, *own in zip(parts, *listed, strict=True)
     ]
     for _ in range(40):
         for i, (part, alone, tools) in enumerate(steps):

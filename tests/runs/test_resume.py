@@ -344,6 +344,38 @@ def test_the_code_of_a_users_rule_counts(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
+def own_control(factor):
+    """A user's own control variate: what it knows of a model is of another class."""
+
+    def total(state, arrays):
+        return factor * arrays.zero[0]
+
+    def residuals(state, data, arrays, rows, out):
+        for i in range(len(rows)):
+            out[i] = 0.0
+
+    class Known(sm.extend.Prepared):
+        arrays = sm.extend.record("zero")(np.zeros(1))
+
+        @property
+        def functions(self):
+            return sm.extend.functions_of_state(sm.extend.jit(total), sm.extend.jit(residuals))
+
+    @dataclass(frozen=True, eq=False)
+    class Mine(sm.extend.Control):
+        def prepare(self, model):
+            return Known()
+
+    return runs.kernel() >> sm.Metropolis("theta", control=Mine(), adapt=False)
+
+
+def test_the_code_of_a_users_control_variate_counts(tmp_path, monkeypatch):
+    refused(
+        tmp_path / "run.nc", lambda: own_control(1), lambda: own_control(2), "kernel theta_2",
+        monkeypatch,
+    )  # fmt: skip
+
+
 def test_paths_that_hold_no_run(tmp_path):
     with pytest.raises(sm.StoreError, match="cannot be read"):
         resumed(tmp_path / "none.nc")

@@ -12,7 +12,7 @@ from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError
-from subsample_mcmc.kernels.base import DECIDES_EXACTLY, Leaf
+from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDES_EXACTLY, Leaf
 from subsample_mcmc.kernels.decision import tally_of
 from subsample_mcmc.kernels.partition.cluster_race import ARM, Contest, ContestNumbers, chooser
 from subsample_mcmc.kernels.partition.cluster_sums import (
@@ -284,7 +284,13 @@ class GibbsPartition(Leaf):
         bounds = rule.boundaries_of_own_rows(self.selector.delta)
         growth = float(self.selector.growth)
         return ContestNumbers(
-            batch, second, growth, float(rule.prior), float(spread), float(self.new), bounds
+            batch,
+            second,
+            growth,
+            float(getattr(rule, "prior", 0.0)),
+            float(spread),
+            float(self.new),
+            bounds,
         )
 
 
@@ -293,7 +299,7 @@ def check_selector(selector: Any) -> None:
     if not isinstance(selector, Selector):
         raise TypeError(f"selector={selector!r}: give sm.Exact() or sm.Racing(...).")
     rule = selector.dropping_rule
-    if rule is None and selector.guarantee == "exact":
+    if rule is None and selector.reads_everything(ANY_NUMBER):
         return
     if rule is None or rule.boundaries_of_own_rows(0.05) is None:
         raise ValueError(

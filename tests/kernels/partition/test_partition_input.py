@@ -142,6 +142,15 @@ def test_values_that_cannot_be(more, words):
     refused(ValueError, words, **more)
 
 
+class Abandoning(sm.extend.Selector):
+    """An exact selector of a user's own that does not read everything."""
+
+
+@pytest.mark.plain
+def test_a_selector_that_would_not_be_asked_is_refused():
+    refused(ValueError, r"give sm.Racing\(sm.Normal\(paired=False\)\)", selector=Abandoning())
+
+
 @pytest.mark.plain
 def test_types_that_cannot_be():
     refused(TypeError, "selector='exact': give sm.Exact", selector="exact")
