@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -14,8 +15,19 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.numerics import memo, pointers
 from subsample_mcmc.numerics.jit import DISABLED, jit
-from subsample_mcmc.numerics.pointers import Pointer, pointer_to
+from subsample_mcmc.numerics.pointers import (
+    FLOATS,
+    NUMBER,
+    FunctionAddress,
+    Pointer,
+    RecordAddress,
+    array,
+    call_number,
+    call_rows,
+    pointer_to,
+)
 from subsample_mcmc.numerics.records import record
+from tests.helpers.models import walker
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="plain Python reads records themselves")
 
@@ -323,3 +335,110 @@ def test_no_record_of_the_package_is_passed_by_value():
             if found - {"Chunk", "Outcome", "Push", "StagePlan"}:
                 wrong[made.__name__] = found
     assert not wrong
+
+
+# ------------------------------------------------------------------------------ calls by address
+class Holder(NamedTuple):
+    """What a compiled caller gets: functions, and what they are about."""
+
+    about: Any
+    row: Any
+    function: Any
+
+
+Holder.__module__ = f"{sm.__name__}.made_in_a_test"
+
+
+def add_rows(given, arm, rows, out):
+    for i in range(len(rows)):
+        out[i] = given.x[rows[i]] + arm
+    return 0.0
+
+
+def caller_of(x, row=np.int32):
+    """A Holder of a function of rows of x, where a compiled caller reads it."""
+    about = RecordAddress(ours("x")(x))
+    function = FunctionAddress(jit(add_rows, inner="entry"), about, NUMBER, array(row), FLOATS)
+    return pointer_to(Holder(about, row(0), function))
+
+
+@jit
+def read_rows(holder, arm, rows, out):
+    call_rows(holder.function, holder.about, holder.row, arm, rows, out)
+
+
+def test_one_caller_serves_functions_of_records_of_all_types():
+    out = np.zeros(3)
+    for dtype in ("f8", "f4", "i8", "u1"):
+        holder = caller_of(np.arange(10, 20).astype(dtype))
+        read_rows(holder, 5, np.array([0, 9, 3], dtype=np.int32), out)
+        assert out.tolist() == [15.0, 24.0, 18.0]
+    assert len(read_rows.overloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "out"),
+    [
+        (np.arange(3), np.zeros(3)),  # int64, where the function reads int32
+        (np.arange(3, dtype=np.uint32), np.zeros(3)),
+        (np.arange(6, dtype=np.int32)[::2], np.zeros(3)),
+        (np.zeros((1, 3), dtype=np.int32), np.zeros(3)),
+        (np.arange(3, dtype=np.int32), np.zeros(3, dtype=np.float32)),
+        (np.arange(3, dtype=np.int32), np.zeros(6)[::2]),
+        (np.arange(3, dtype=np.int32), 3.0),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_refused(rows, out):
+    with pytest.raises(numba.TypingError, match="where an array of"):
+        read_rows(caller_of(np.arange(10.0)), 0, rows, out)
+
+
+def test_what_a_function_raises_arrives_as_that():
+    def refuse(given, number):
+        if number > 2:
+            raise KeyError("three")
+        return given.x[0] * number
+
+    about = RecordAddress(ours("x")(np.array([2.0])))
+    holder = pointer_to(
+        Holder(about, 0, FunctionAddress(jit(refuse, inner="entry"), about, NUMBER))
+    )
+
+    @jit
+    def ask(holder, number):
+        return call_number(holder.function, holder.about, number) + 1.0
+
+    assert ask(holder, 2) == 5.0
+    with pytest.raises(KeyError, match="three"):
+        ask(holder, 3)
+    assert ask(holder, 1) == 3.0
+
+
+def test_a_function_that_returns_no_float_is_refused():
+    about = RecordAddress(ours("n")(3))
+    function = FunctionAddress(jit(lambda given: given.n, inner="entry"), about)
+    with pytest.raises(TypeError, match="returns int64, not a float"):
+        pointer_to(Holder(about, 0, function))
+
+
+def test_a_function_behind_an_address_is_not_for_python():
+    with pytest.raises(TypeError, match="only compiled functions can call it"):
+        jit(lambda given: 1.0, inner="entry")(3)
+
+
+@pytest.mark.parametrize("rounds", [3])
+def test_a_chain_outlives_the_model_that_it_is_of(rounds):
+    """What it needs is its own: models, kernels and traces may go in any order."""
+    wanted = None
+    for _ in range(rounds):
+        y = np.random.default_rng(0).standard_normal(2_000)
+        model = sm.Model(
+            lambda state, data, n: -0.5 * (data.y[n] - state.x[0]) ** 2, {"y": y}, {"x": 0.0}
+        )
+        one = walker(model, sm.Metropolis("x") >> sm.Slice("x"))
+        del model, y
+        gc.collect()
+        _ = [np.full(2_000, np.nan) for _ in range(20)]
+        drawn = one.advance(50).floats
+        wanted = drawn if wanted is None else wanted
+        assert np.array_equal(drawn, wanted)
