@@ -16,6 +16,7 @@ they are put together again from its words.
 """
 
 import ctypes
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +77,16 @@ class FunctionAddress:
         records = [getattr(one, "record", one) for one in self.arguments]
         kinds = (type_of(r) if isinstance(r, tuple | Pointer) else r for r in records)
         return address_of(self.function, tuple(kinds))
+
+
+def functions_in(value: Any) -> Iterator[FunctionAddress]:
+    """The functions that are called by address from a record, at any depth."""
+    if isinstance(value, FunctionAddress):
+        yield value
+    value = value.record if isinstance(value, RecordAddress) else value
+    if isinstance(value, tuple | Addresses):
+        for part in value:
+            yield from functions_in(part)
 
 
 class Addresses(list):

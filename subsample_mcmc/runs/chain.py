@@ -13,8 +13,9 @@ from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
 from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
-from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
-from subsample_mcmc.numerics.pointers import call_step, pointer_to
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
+from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -99,7 +100,7 @@ class Program:
         if not self.compiled and (reason := self.blamed()):
             raise CompileError(reason)  # in a Python loop, steps compile when they are first run
         try:
-            Walker(self, np.random.SeedSequence(0)).advance(0)
+            Walker(self, np.random.SeedSequence(0), watched=True).advance(0)
         except NUMBA_ERRORS as error:
             told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
             raise CompileError(self.blamed() or told) from error
@@ -114,12 +115,27 @@ class Program:
         return next((reason for reason in reasons if reason), "")
 
 
+def compile_watched(functions: list) -> None:
+    """Compile one after the other; where the engine is new to a machine, a bar says so."""
+    if DISABLED:
+        return
+    told = "compiling the engine, once per machine"
+    with Bar(total=len(functions) + 1, desc=told, unit="part", postfix="", delay=PATIENT) as bar:
+        for function in functions:
+            function.address  # noqa: B018
+            bar.update(1)
+
+
+PATIENT = 2.0  # seconds after which that bar appears
+
+
 class Walker:
     """One chain of a program: its state, its random streams, and the tools of its kernels."""
 
     def __init__(
-        self, program: Program, seed: np.random.SeedSequence, audit: float = 0.0, number: int = 0
-    ):
+        self, program: Program, seed: np.random.SeedSequence, audit: float = 0.0, number: int = 0,
+        watched: bool = False,
+    ):  # fmt: skip
         self.program, self.number = program, number
         self.error: Exception | None = None
         model, layout = program.model, program.layout
@@ -134,16 +150,21 @@ class Walker:
             audits.generate_state(1, np.uint64), now,
         )  # fmt: skip
         self.shared = pointer_to(self.chain)
-        self.take_tools()
+        self.take_tools(watched)
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
         self.turns = 0
 
-    def take_tools(self) -> None:
-        """Make the kernels' tools anew: a step that broke may have left anything in others."""
+    def take_tools(self, watched: bool = False) -> None:
+        """Make the kernels' tools anew: a step that broke may have left anything in others.
+
+        watched: a bar shows what compiles, if that takes long.
+        """
         self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
         program = self.program
         part = program.kernel.at_work(program.model, self.run, self.chain, program.steps)
+        if watched:
+            compile_watched(list(functions_in(part)))
         self.main = pointer_to(part)
 
     @property

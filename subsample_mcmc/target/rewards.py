@@ -93,6 +93,23 @@ def prefetching(large: tuple) -> Any:
     return prefetch
 
 
+def touching(large: tuple, about: RecordAddress, row: Any) -> Any:
+    """What reads a mini-batch of these arrays ahead, called by its address; 0: nothing need."""
+    return FunctionAddress(looking(large), about, array(row)) if large else 0
+
+
+@memoised
+def looking(large: tuple) -> Any:
+    """prefetch() of what is called by its address."""
+    prefetch = prefetching(large)
+
+    @jit(inner="entry")
+    def look(context, rows):
+        return prefetch(context.data, rows)
+
+    return look
+
+
 # --------------------------------------------------------------------------------- populations
 class PopulationContext(NamedTuple):
     """What the log factor of a population reads."""
@@ -107,7 +124,7 @@ class PopulationCalls(NamedTuple):
     row: Any  # a number of the type that rows have
     rewards: Any  # (context, arm, rows, out)
     total: Any  # (context, arm, size)
-    touch: Any  # (context, rows)
+    touch: Any  # (context, rows); 0 where all data stay in the cache
 
 
 @jit(inner=True)
@@ -125,7 +142,7 @@ def population_total(calls, arm, size):
 @jit(inner=True)
 def population_touch(calls, rows):
     """Read the data of a mini-batch before the first arm does."""
-    return call_touch(calls.touch, calls.context, calls.row, rows)
+    return call_touch(calls.touch, calls.context, calls.row, rows) if calls.touch != 0 else 0.0
 
 
 POPULATION = Sources(population_rewards, population_total, population_touch)
@@ -133,22 +150,18 @@ POPULATION = Sources(population_rewards, population_total, population_touch)
 
 def calls_of_population(population) -> PopulationCalls:
     """The functions of a population, about its data."""
-    read, add, look = reading_of(population.reward, population.large)
-    about, row = (
-        RecordAddress(PopulationContext(population.context)),
-        row_kind(max(population.shape.sizes)),
-    )
-    rows = array(row)
+    read, add = reading_of(population.reward)
+    about = RecordAddress(PopulationContext(population.context))
+    row = row_kind(max(population.shape.sizes))
     return PopulationCalls(
-        about, row(0), FunctionAddress(read, about, NUMBER, rows, FLOATS),
-        FunctionAddress(add, about, NUMBER, NUMBER), FunctionAddress(look, about, rows),
+        about, row(0), FunctionAddress(read, about, NUMBER, array(row), FLOATS),
+        FunctionAddress(add, about, NUMBER, NUMBER), touching(population.large, about, row),
     )  # fmt: skip
 
 
 @memoised
-def reading_of(reward, large=()) -> tuple[Any, Any, Any]:
-    """(rewards, total, touch) of a compiled one-datum function reward(data, arm, n) -> float."""
-    prefetch = prefetching(large)
+def reading_of(reward) -> tuple[Any, Any]:
+    """(rewards, total) of a compiled one-datum function reward(data, arm, n) -> float."""
 
     # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
     # the reward reads, 4x slower.
@@ -173,11 +186,7 @@ def reading_of(reward, large=()) -> tuple[Any, Any, Any]:
     def add(context, arm, size):
         return streamed(context.data, arm, size)
 
-    @jit(inner="entry")
-    def look(context, rows):
-        return prefetch(context.data, rows)
-
-    return read, add, look
+    return read, add
 
 
 @jit
@@ -221,7 +230,7 @@ class Calls(NamedTuple):
     rewards: Any  # (context, arm, rows, out): of the arm that stands in the state
     total: Any  # (context, size): their sum over all rows
     prior: Any  # (context): the log prior of the state
-    touch: Any  # (context, rows): read the data of a mini-batch once
+    touch: Any  # (context, rows): read a mini-batch's data once; 0: they stay in the cache
 
 
 class Trial(NamedTuple):
@@ -344,7 +353,8 @@ def total(trial, arm, size):
 @jit(inner=True)
 def touch(trial, rows):
     """Read the data of a mini-batch before the first arm does."""
-    return call_touch(trial.calls.touch, trial.calls.context, trial.calls.row, rows)
+    calls = trial.calls
+    return call_touch(calls.touch, calls.context, calls.row, rows) if calls.touch != 0 else 0.0
 
 
 # Of data that a site touches, and of all data, whose sums are remembered: of any model.
@@ -357,15 +367,14 @@ def calls_of(model, context: Context, touched: bool) -> Calls:
     """The functions of a model, about this context."""
     likelihood, prepare, prior = model.compiled
     chunks = by_chunks(model) if has_etas(model) and not touched else None
-    read, add, look = reading(likelihood, prepare, touched, chunks, () if touched else model.large)
+    read, add = reading(likelihood, prepare, touched, chunks)
     about, row = RecordAddress(context), row_kind(model.size)
-    rows = array(row)
     return Calls(
         about, row(0),
-        FunctionAddress(read, about, NUMBER, rows, FLOATS),
+        FunctionAddress(read, about, NUMBER, array(row), FLOATS),
         FunctionAddress(add, about, NUMBER),
         FunctionAddress(of_state(prior), about),
-        FunctionAddress(look, about, rows),
+        touching(() if touched else model.large, about, row),
     )  # fmt: skip
 
 
@@ -387,8 +396,8 @@ def of_state(function) -> Any:
 
 
 @memoised
-def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[Any, Any, Any]:
-    """(rewards, total, touch) of compiled functions; chunks: a faster exact sum, or None."""
+def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
+    """(rewards, total) of compiled functions; chunks: a faster exact sum, or None."""
     if prepare is None:
         prepare = nothing
 
@@ -447,13 +456,7 @@ def reading(likelihood, prepare, touched: bool, chunks, large: tuple) -> tuple[A
     def add_chunks(context, size):
         return chunks(context, size)
 
-    prefetch = prefetching(large)
-
-    @jit(inner="entry")
-    def look(context, rows):
-        return prefetch(context.data, rows)
-
-    return read, add if chunks is None else add_chunks, look
+    return read, add if chunks is None else add_chunks
 
 
 # ----------------------------------------------------------------------------- read from Python

@@ -417,7 +417,7 @@ def found_judge(tools):
     """The judge among nested tools."""
     if hasattr(tools, "judge"):
         return tools.judge
-    parts = tools if isinstance(tools, tuple) else ()
+    parts = tools if isinstance(tools, tuple | list) else ()
     return next((j for j in map(found_judge, parts) if j is not None), None)
 
 

@@ -1,0 +1,80 @@
+"""subsample-mcmc compile: after it a new model compiles its own functions, and nothing else."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from subsample_mcmc.cli import engine
+from subsample_mcmc.cli.main import main
+from subsample_mcmc.numerics.jit import DISABLED
+
+compiled_only = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+
+NEW_MODEL = """
+import sys
+import numpy as np
+from numba.core.event import install_recorder
+import subsample_mcmc as sm
+
+def likelihood(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) / state.sigma[0] - sm.log(state.sigma[0])
+
+y = np.random.default_rng(0).standard_normal(4_000)
+model = sm.Model(
+    likelihood, {"y": y}, {"mu": 0.0, "sigma": 1.0}, lambda state: -state.sigma[0],
+    constraints={"sigma": sm.positive},
+)
+kernel = sm.repeat(sm.Metropolis("mu"), 3) >> sm.Slice("sigma")
+with install_recorder("numba:compile") as recorder:
+    sm.sample(model, kernel, draws=5, warmup=5, chains=1, seed=1, progress=False)
+print(sorted({event.data["dispatcher"].__name__ for _, event in recorder.buffer}))
+"""
+
+
+def process(command, cache):
+    """What a process prints, with a cache of its own."""
+    given = os.environ | {"SUBSAMPLE_MCMC_CACHE": str(cache)}
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False)
+
+
+@compiled_only
+@pytest.mark.slow
+def test_a_new_model_compiles_its_own_functions_only(tmp_path):
+    done = process([sys.executable, "-m", "subsample_mcmc", "compile"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    count = len(engine.UNITS)
+    assert done.stdout.startswith(f"{count} of {count} parts in ")
+    assert "compiling the engine, once per machine" in done.stderr
+    before = sorted(tmp_path.iterdir())
+    told = process([sys.executable, "-W", "ignore", "-c", NEW_MODEL], tmp_path)
+    assert told.stdout.strip() == str(
+        ["<lambda>", "add", "batch", "likelihood", "nothing", "one", "read", "streamed", "value"]
+    ), told.stderr
+    assert set(before) < set(tmp_path.iterdir())
+
+
+def test_a_unit_that_fails_is_named(monkeypatch, capfd, tmp_path):
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "UNITS", {"none such": None})
+    monkeypatch.setattr(engine, "DISABLED", False)
+    assert main(["compile"]) == 1
+    out, error = capfd.readouterr()
+    assert out.startswith("0 of 1 parts in ")
+    assert "subsample-mcmc: none such: " in error
+
+
+@pytest.mark.parametrize("where", ["off", "/dev/null/none"])
+def test_nowhere_to_keep_it(monkeypatch, capfd, where):
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", where)
+    assert main(["compile"]) == 1
+    assert "let SUBSAMPLE_MCMC_CACHE be a folder" in capfd.readouterr().err
+
+
+@compiled_only
+def test_units_run(tmp_path):
+    """The shortest one, in a process as the command starts it."""
+    done = process([sys.executable, "-m", "subsample_mcmc", "compile", "--unit", "draws"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*.bin"))) > 20
