@@ -15,10 +15,31 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-import subsample_mcmc as sm
+from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.decisions.choose import choose, draw
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.betting import Betting
+from subsample_mcmc.decisions.rules.normal import Normal
+from subsample_mcmc.kernels.base import Kernel
+from subsample_mcmc.kernels.compose import mixture, repeat, when
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.langevin import Langevin
+from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.kernels.proposals import pcn
+from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory
+from subsample_mcmc.numerics.fastmath import log
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.target.constraints import positive
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.population import Population
 
 SIZE = 3_000  # data: enough that no kernel sums them all because they are few
 UNITS: dict[str, Callable[[], None]] = {}
@@ -32,123 +53,123 @@ def unit(make: Callable[[], None]) -> Callable[[], None]:
 
 def log_likelihood(state, data, n):
     z = (data.y[n] - 0.1 * state.k[0] - state.mu[0]) / state.sigma[0]
-    return -0.5 * z * z - sm.log(state.sigma[0])
+    return -0.5 * z * z - log(state.sigma[0])
 
 
 def log_prior(state):
     return -0.5 * state.mu[0] ** 2 - state.sigma[0]
 
 
-def mixed() -> sm.Model:
+def mixed() -> Model:
     """A model with a discrete, a free and a positive block."""
-    return sm.Model(
+    return Model(
         log_likelihood, {"y": np.random.default_rng(0).standard_normal(SIZE)},
         {"k": 1, "mu": 0.0, "sigma": 1.0}, log_prior, support={"k": 12},
-        constraints={"sigma": sm.positive},
+        constraints={"sigma": positive},
     )  # fmt: skip
 
 
-def tall() -> tuple[sm.Model, sm.Fit]:
+def tall() -> tuple[Model, Fit]:
     """A regression, and its fit."""
     rng = np.random.default_rng(0)
     x = np.column_stack([np.ones(SIZE), rng.standard_normal((SIZE, 2))])
-    model = sm.models.glm.logistic(x, (rng.random(SIZE) < 0.5).astype(float))
-    return model, sm.laplace(model)
+    model = glm.logistic(x, (rng.random(SIZE) < 0.5).astype(float))
+    return model, laplace(model)
 
 
-def run(model: sm.Model, kernel: sm.extend.Kernel) -> None:
+def run(model: Model, kernel: Kernel) -> None:
     """A draw or two."""
-    sm.sample(model, kernel, draws=2, warmup=2, chains=1, seed=1, audit=0.5)
+    sample(model, kernel, draws=2, warmup=2, chains=1, seed=1, audit=0.5)
 
 
 @unit
 def draws() -> None:
     data = {"y": np.random.default_rng(0).standard_normal(SIZE)}
-    population = sm.Population(lambda data, arm, n: -abs(data.y[n] - arm), data, arms=3)
-    for selector in (sm.Racing(), sm.Exact(), sm.Racing(sm.Betting(spread=5.0))):
-        sm.draw(population, selector=selector, seed=1)
-    sm.choose([np.zeros(9), np.ones(7)], selector=sm.Racing(sm.Normal(paired=False)), seed=1)
+    population = Population(lambda data, arm, n: -abs(data.y[n] - arm), data, arms=3)
+    for selector in (Racing(), Exact(), Racing(Betting(spread=5.0))):
+        draw(population, selector=selector, seed=1)
+    choose([np.zeros(9), np.ones(7)], selector=Racing(Normal(paired=False)), seed=1)
 
 
 @unit
 def Gibbs_and_Metropolis() -> None:
-    run(mixed(), sm.Gibbs("k") >> sm.Metropolis("mu") >> sm.Metropolis("sigma"))
+    run(mixed(), Gibbs("k") >> Metropolis("mu") >> Metropolis("sigma"))
 
 
 @unit
 def exact_Gibbs_and_Metropolis() -> None:
-    mu, sigma = (sm.Metropolis(name, selector=sm.Exact()) for name in ("mu", "sigma"))
-    run(mixed(), sm.Gibbs("k", sm.Exact()) >> mu >> sigma)
+    mu, sigma = (Metropolis(name, selector=Exact()) for name in ("mu", "sigma"))
+    run(mixed(), Gibbs("k", Exact()) >> mu >> sigma)
 
 
 @unit
 def slices() -> None:
-    run(mixed(), sm.Gibbs("k") >> sm.Slice("mu") >> sm.Slice("sigma", selector=sm.Exact()))
+    run(mixed(), Gibbs("k") >> Slice("mu") >> Slice("sigma", selector=Exact()))
 
 
 @unit
 def compositions() -> None:
-    walks = sm.mixture((sm.Metropolis("mu"), 0.5), (sm.Metropolis("sigma"), 0.5))
-    some = sm.when(lambda state: state.k[0] >= 0, sm.repeat(walks, 2))
-    run(mixed(), sm.Gibbs("k") >> some)
+    walks = mixture((Metropolis("mu"), 0.5), (Metropolis("sigma"), 0.5))
+    some = when(lambda state: state.k[0] >= 0, repeat(walks, 2))
+    run(mixed(), Gibbs("k") >> some)
 
 
 @unit
 def Gibbs_with_Taylor() -> None:
     model = mixed()
-    control = sm.Taylor(sm.laplace(model))
-    run(model, sm.Gibbs("k", control=control) >> sm.Metropolis("mu") >> sm.Metropolis("sigma"))
+    control = Taylor(laplace(model))
+    run(model, Gibbs("k", control=control) >> Metropolis("mu") >> Metropolis("sigma"))
 
 
 @unit
 def Gibbs_with_Bins() -> None:
-    walks = sm.Metropolis("mu", control=sm.Bins()) >> sm.Metropolis("sigma")
-    run(mixed(), sm.Gibbs("k", control=sm.Bins()) >> walks)
+    walks = Metropolis("mu", control=Bins()) >> Metropolis("sigma")
+    run(mixed(), Gibbs("k", control=Bins()) >> walks)
 
 
 @unit
 def Metropolis_with_Taylor() -> None:
     model, fit = tall()
-    run(model, sm.Metropolis("beta", control=sm.Taylor(fit)))
+    run(model, Metropolis("beta", control=Taylor(fit)))
 
 
 @unit
 def pCN_with_Taylor() -> None:
     model, fit = tall()
-    run(model, sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit)))
+    run(model, Metropolis("beta", proposal=pcn(fit), control=Taylor(fit)))
 
 
 @unit
 def interpolated_Taylor() -> None:
     model = mixed()
-    control = sm.Taylor(sm.laplace(model))
-    mu, sigma = (sm.Metropolis(name, control=control) for name in ("mu", "sigma"))
-    run(model, sm.Gibbs("k") >> mu >> sigma)
+    control = Taylor(laplace(model))
+    mu, sigma = (Metropolis(name, control=control) for name in ("mu", "sigma"))
+    run(model, Gibbs("k") >> mu >> sigma)
 
 
 @unit
 def betting_with_Taylor() -> None:
     model, fit = tall()
-    sure = sm.Racing(sm.Betting(), delta=0.01)
-    run(model, sm.Metropolis("beta", selector=sure, control=sm.Taylor(fit)))
+    sure = Racing(Betting(), delta=0.01)
+    run(model, Metropolis("beta", selector=sure, control=Taylor(fit)))
 
 
 @unit
-def Langevin() -> None:
+def Langevin_steps() -> None:
     model, _ = tall()
-    run(model, sm.Langevin("beta", batch=32))
+    run(model, Langevin("beta", batch=32))
 
 
 @unit
 def Langevin_with_Taylor() -> None:
     model, fit = tall()
-    run(model, sm.Langevin("beta", gradient="control", control=sm.Taylor(fit)))
+    run(model, Langevin("beta", gradient="control", control=Taylor(fit)))
 
 
 @unit
 def slices_with_Taylor() -> None:
     model, fit = tall()
-    run(model, sm.Slice("beta", control=sm.Taylor(fit)))
+    run(model, Slice("beta", control=Taylor(fit)))
 
 
 def compile_engine(options: Namespace) -> int:
