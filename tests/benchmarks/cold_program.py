@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.cold_program SCENARIO CONSTANT
 
-Prints wall and CPU seconds of the import and of the rest, as JSON. CONSTANT, a number, is written
+Prints wall and CPU seconds of the import, of the rest, and of the rest once more, as JSON. CONSTANT, a number, is written
 into the likelihood: another one is another model.
 """
 
@@ -79,7 +79,7 @@ def draw(constant):
 
 
 def logistic(eta, data, n):
-    return data.y[n] * eta - sm.log1p(sm.exp(eta)) * (4.0 / 4.0)
+    return data.y[n] * eta - sm.log1p(sm.exp(eta)) + 4.0 - 4.0
 
 
 def predictor(state, data, n):
@@ -108,7 +108,7 @@ def predictors(constant):
 def plain_logistic(state, data, n):
     eta = data.x[n, 0] * state.beta[0] + data.x[n, 1] * state.beta[1]
     eta += data.x[n, 2] * state.beta[2] + data.x[n, 3] * state.beta[3]
-    return data.y[n] * eta - sm.log1p(sm.exp(eta)) * (4.0 / 4.0)
+    return data.y[n] * eta - sm.log1p(sm.exp(eta)) + 4.0 - 4.0
 
 
 @scenario
@@ -151,7 +151,9 @@ def main():
     start = clocks()
     SCENARIOS[name](constant)
     end = clocks()
-    spans = {"import": (begun, imported), "first": (start, end)}
+    SCENARIOS[name](constant)
+    again = clocks()
+    spans = {"import": (begun, imported), "first": (start, end), "again": (end, again)}
     print(json.dumps({
         f"{what} {clock}": to[i] - at[i]
         for what, (at, to) in spans.items() for i, clock in enumerate(("wall", "cpu"))
