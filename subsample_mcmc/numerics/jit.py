@@ -174,7 +174,8 @@ def compiles(function, arguments, flags=frozenset(), checked=False) -> str:
 
 def address_of(made, kinds: tuple) -> int:
     """Where the machine code of a compiled function is, for arguments of these types."""
-    made.compile(kinds)
+    if kinds not in made.overloads:
+        made.compile(kinds)
     result = made.overloads[kinds]
     if result.signature.return_type != numba.types.float64:
         raise TypeError(f"{made.__name__} returns {result.signature.return_type}, not a float.")

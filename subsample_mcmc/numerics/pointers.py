@@ -25,6 +25,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import DISABLED, address_of
+from subsample_mcmc.numerics.memo import keep, memoised, recall
 
 ABLE = not DISABLED
 if ABLE:
@@ -46,6 +47,11 @@ class RecordAddress:
 
     def __init__(self, record: Any):
         self.record = record
+
+    @cached_property
+    def kind(self) -> Any:
+        """The type that whoever reads it takes it to have."""
+        return type_of(self.record)
 
     @cached_property
     def pointer(self) -> Any:
@@ -74,8 +80,11 @@ class FunctionAddress:
         """Where its machine code is."""
         if not self.compiled:
             return 0
-        records = [getattr(one, "record", one) for one in self.arguments]
-        kinds = (type_of(r) if isinstance(r, tuple | Pointer) else r for r in records)
+        kinds = (
+            one.kind if isinstance(one, RecordAddress)
+            else type_of(one) if isinstance(one, tuple | Pointer) else one
+            for one in self.arguments
+        )  # fmt: skip
         return address_of(self.function, tuple(kinds))
 
 
@@ -169,6 +178,21 @@ def is_ours(value: Any) -> bool:
     return hasattr(value, "_fields") and module.partition(".")[0] == PACKAGE and module != RECORDS
 
 
+def array_type(value: np.ndarray) -> Any:
+    """The numba type of an array, which numba takes a while to find."""
+    flags = value.flags
+    shape = value.ndim, flags.c_contiguous, flags.f_contiguous
+    key = ("array", type(value), value.dtype, *shape, flags.writeable, flags.aligned)
+    kind = recall(key)
+    return keep(key, numba.typeof(value)) if kind is None else kind
+
+
+@memoised
+def pointer_type(record: str, fields: tuple[str, ...], kinds: tuple) -> Any:
+    """The type of a pointer to a record; naming it takes a while."""
+    return PointerType(record, fields, kinds)
+
+
 def type_of(value: Any) -> Any:
     """The numba type of a value inside a record."""
     if isinstance(value, Pointer):
@@ -178,14 +202,18 @@ def type_of(value: Any) -> Any:
     if isinstance(value, Addresses):
         return array(np.int64)
     if is_ours(value):
-        return PointerType(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
+        return pointer_type(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
     if isinstance(value, tuple):
         kinds = tuple(map(type_of, value))
         if hasattr(value, "_fields"):
             return numba.types.BaseTuple.from_types(kinds, type(value))
         return numba.types.BaseTuple.from_types(kinds)
+    if type(value) is float:
+        return numba.types.float64
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return numba.types.int64
     try:
-        return numba.typeof(value)
+        return array_type(value) if isinstance(value, np.ndarray) else numba.typeof(value)
     except ValueError:
         raise TypeError(NEITHER.format(type(value).__name__)) from None
 

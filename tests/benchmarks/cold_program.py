@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.cold_program SCENARIO CONSTANT
 
-Prints wall and CPU seconds of the import, of the rest, and of the rest once more, as JSON. CONSTANT, a number, is written
+Prints wall and CPU seconds of the import, of the rest, and of the rest once more, as JSON.
+CONSTANT, a number, is written
 into the likelihood: another one is another model.
 """
 
