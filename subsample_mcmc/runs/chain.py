@@ -63,7 +63,7 @@ def loop_over(run) -> Any:
 
 
 LOOP = jit(loop_over(call_step))
-PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python
+PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python, and others are compiled
 
 
 class Program:
@@ -85,7 +85,7 @@ class Program:
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
         self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
-        self.loop = LOOP if self.compiled else PLAIN_LOOP
+        self.loop = LOOP if self.compiled or DISABLED else PLAIN_LOOP
 
     def parts(self) -> tuple:
         """What makes the same program elsewhere, without another pass over the data."""
