@@ -156,7 +156,7 @@ def cell(context, arm, n):
 
 @jit(flags=FLAGS, inner=True)
 def entry(context, arm, n):
-    return context[0][np.uint64(context[1][arm]) + n]
+    return context[0][np.uint64(context[1][arm]) + np.uint64(n)]
 
 
 # ----------------------------------------------------------------------------------- checking
