@@ -23,8 +23,8 @@ from subsample_mcmc.numerics.pointers import (
     call_both,
     call_residuals,
 )
-from subsample_mcmc.numerics.rows import CHUNK
-from subsample_mcmc.target.rewards import example_context, place, row_kind
+from subsample_mcmc.numerics.rows import CHUNK, row_kind
+from subsample_mcmc.target.rewards import example_context, place
 
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
@@ -232,7 +232,8 @@ def controls_of(
     source: Any = 0 if bound.source is None else RecordAddress(bound.source)
     reader: Any = 0
     adder: Any = 0
-    context, rows = example_context(model), array(row_kind(model.size))
+    if functions.reader is not None or functions.adder is not None:
+        context, rows = RecordAddress(example_context(model)), array(row_kind(model.size))
     if functions.reader is not None:
         reader = FunctionAddress(functions.reader, context, source, NUMBER, rows, FLOATS)
     if functions.adder is not None:

@@ -213,7 +213,7 @@ class Player:
 
     def run_compiled(self, pull: Pull, data: Any, until: int) -> None:
         """`until` = 0 compiles, and pulls nothing."""
-        now, loop = self.state.now[0], loop_over(self.steps, pull.source(), pull.batched)
+        now, loop = self.state.now[0], loop_over(self.steps, pull.source, pull.batched)
         how, (params, state, log) = ASKS_HELP, self.pointers
         while how == ASKS_HELP:
             how = loop(

@@ -1,6 +1,7 @@
 """Where rewards come from: a user's function of an arm, compiled if it can be."""
 
 import inspect
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,7 @@ class Pull:
             return values
         return [float(self.function(*given)) for _ in range(count)]
 
+    @cached_property
     def source(self) -> Any:
         """pull(data, arm, rng, count), compiled: one reward, or an array."""
         return reading(jit(self.function, flags=FLAGS, user=True), self.has_data, self.batched)

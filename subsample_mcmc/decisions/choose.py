@@ -27,6 +27,7 @@ from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.bounds import check_population
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
@@ -34,7 +35,6 @@ from subsample_mcmc.target.rewards import (
     POPULATION,
     calls_of_population,
     population_rewards_of,
-    row_kind,
 )
 
 BLOCK = 4096  # draws whose Gumbels are made at once

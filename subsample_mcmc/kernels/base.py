@@ -101,16 +101,19 @@ class OtherTools(NamedTuple):
 
 
 @memoised
-def step_entry(step: Any, own: bool) -> Any:
-    """A leaf's step, to be called by its address; own: of OtherTools."""
-    if own:
+def of_others(step: Any) -> Any:
+    """The step of a user's own leaf, given OtherTools."""
 
-        @jit(inner="entry", user=True)
-        def run_own(chain, tools):
-            step(chain, tools.own)
-            return 0.0
+    @jit(inner=True, user=True)
+    def run(chain, tools):
+        step(chain, tools.own)
 
-        return run_own
+    return run
+
+
+@memoised
+def step_entry(step: Any) -> Any:
+    """A leaf's step, to be called by its address."""
 
     @jit(inner="entry", user=True)
     def run(chain, tools):
@@ -195,11 +198,10 @@ class Leaf(Kernel):
         """It at work in one chain."""
         tools, step = self.bind(model, run), steps[self]
         if ABLE and not hasattr(step, "py_func"):
-            about = RecordAddress(tools if is_ours(tools) else OtherTools(tools))
-            return BoundStep(Step(step, chain, about.record, plain=step), about)
-        own = not is_ours(tools)
-        about = RecordAddress(OtherTools(tools) if own else tools)
-        return BoundStep(Step(step_entry(step, own), chain, about.record), about)
+            return BoundStep(Step(step, chain, tools, plain=step), RecordAddress(tools))
+        if not is_ours(tools):
+            step, tools = of_others(step), OtherTools(tools)
+        return BoundStep(Step(step_entry(step), chain, tools), RecordAddress(tools))
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""

@@ -25,7 +25,7 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.numerics.rows import WEYL, hashed, row_kind
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import (
@@ -35,7 +35,6 @@ from subsample_mcmc.target.rewards import (
     Trial,
     make_trial,
     place,
-    row_kind,
 )
 
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on

@@ -29,7 +29,7 @@ from subsample_mcmc.numerics.pointers import (
     call_both,
     pointer_to,
 )
-from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, take
+from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, row_kind, take
 from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
 from subsample_mcmc.target.rewards import (
     MASK,
@@ -39,7 +39,6 @@ from subsample_mcmc.target.rewards import (
     place,
     prior_of,
     rewards,
-    row_kind,
 )
 from subsample_mcmc.target.user_functions import plain, try_once
 

@@ -174,12 +174,16 @@ def compiles(function, arguments, flags=frozenset(), checked=False) -> str:
 
 def address_of(made, kinds: tuple) -> int:
     """Where the machine code of a compiled function is, for arguments of these types."""
+    known = vars(made).setdefault("addresses", {})
+    if kinds in known:
+        return known[kinds]
     if kinds not in made.overloads:
         made.compile(kinds)
     result = made.overloads[kinds]
     if result.signature.return_type != numba.types.float64:
         raise TypeError(f"{made.__name__} returns {result.signature.return_type}, not a float.")
-    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    known[kinds] = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    return known[kinds]
 
 
 def forbid_python(made):

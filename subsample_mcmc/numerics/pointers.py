@@ -16,6 +16,7 @@ they are put together again from its words.
 """
 
 import ctypes
+import struct
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -25,7 +26,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import DISABLED, address_of
-from subsample_mcmc.numerics.memo import keep, memoised, recall
+from subsample_mcmc.numerics.memo import keep, recall
 
 ABLE = not DISABLED
 if ABLE:
@@ -40,6 +41,9 @@ if ABLE:
 
 
 RECORDS = f"{PACKAGE}.numerics.records"  # the module in which users' records are made
+
+
+DOUBLE, WORD = struct.Struct("=d"), struct.Struct("=q")
 
 
 class RecordAddress:
@@ -108,8 +112,10 @@ class Addresses(list):
 
 
 def word_of(value: "FunctionAddress | RecordAddress") -> int:
-    """The address that stands for it."""
-    return value.address if isinstance(value, FunctionAddress) else value.pointer._address
+    """The address that stands for it; 0 for what only Python reads."""
+    if isinstance(value, FunctionAddress):
+        return value.address
+    return getattr(value.pointer, "_address", 0)
 
 
 def array(number: Any) -> Any:
@@ -128,6 +134,7 @@ class Pointer:
 
     def __init__(self, record: Any, kind: Any, words: np.ndarray):
         self._record, self._kind, self._words = record, kind, words
+        words.flags.writeable = False  # machine code may hold a word in a register
         self._address: int = words.ctypes.data
 
     def __getattr__(self, name: str) -> Any:
@@ -149,10 +156,9 @@ def pointer_to(value: Any) -> Any:
         return value
     if is_ours(value):
         kind = type_of(value)
-        words = np.zeros(max(kind.size, 1), dtype=np.int64)
-        write(words, 0, kind, value)
-        words.flags.writeable = False  # machine code may hold a word in a register
-        return Pointer(value, kind, words)
+        words: list[int] = []
+        write(words, kind, value)
+        return Pointer(value, kind, np.array(words or [0], dtype=np.int64))
     parts = [pointer_to(part) for part in value]
     if all(new is old for new, old in zip(parts, value, strict=True)):
         return value
@@ -187,59 +193,85 @@ def array_type(value: np.ndarray) -> Any:
     return keep(key, numba.typeof(value)) if kind is None else kind
 
 
-@memoised
-def pointer_type(record: str, fields: tuple[str, ...], kinds: tuple) -> Any:
+def pointer_type(record: Any, kinds: list) -> Any:
     """The type of a pointer to a record; naming it takes a while."""
-    return PointerType(record, fields, kinds)
+    key = ("pointer", record, *[kind._code for kind in kinds])  # numba's number of each type
+    kind = recall(key)
+    if kind is None:
+        kind = keep(key, PointerType(record.__qualname__, record._fields, tuple(kinds)))
+    return kind
+
+
+def tuple_type(given: Any, kinds: list) -> Any:
+    """The type of a tuple that is not pointed to."""
+    key = ("tuple", given, *[kind._code for kind in kinds])
+    kind = recall(key)
+    if kind is None:
+        names = (given,) if hasattr(given, "_fields") else ()
+        kind = keep(key, numba.types.BaseTuple.from_types(tuple(kinds), *names))
+    return kind
 
 
 def type_of(value: Any) -> Any:
     """The numba type of a value inside a record."""
+    given = type(value)
+    if given is float:
+        return numba.types.float64
+    if given is int and -(2**63) <= value < 2**63:
+        return numba.types.int64
+    if isinstance(value, np.ndarray):
+        try:
+            return array_type(value)
+        except ValueError:
+            raise TypeError(NEITHER.format(f"{given.__name__} of {value.dtype}")) from None
     if isinstance(value, Pointer):
         return value._kind
     if isinstance(value, RecordAddress | FunctionAddress):
         return numba.types.int64
     if isinstance(value, Addresses):
         return array(np.int64)
-    if is_ours(value):
-        return pointer_type(type(value).__qualname__, value._fields, tuple(map(type_of, value)))
     if isinstance(value, tuple):
-        kinds = tuple(map(type_of, value))
-        if hasattr(value, "_fields"):
-            return numba.types.BaseTuple.from_types(kinds, type(value))
-        return numba.types.BaseTuple.from_types(kinds)
-    if type(value) is float:
-        return numba.types.float64
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return numba.types.int64
+        kinds = [type_of(part) for part in value]
+        return pointer_type(given, kinds) if is_ours(value) else tuple_type(given, kinds)
     try:
-        return array_type(value) if isinstance(value, np.ndarray) else numba.typeof(value)
+        return numba.typeof(value)
     except ValueError:
-        raise TypeError(NEITHER.format(type(value).__name__)) from None
+        raise TypeError(NEITHER.format(given.__name__)) from None
 
 
-def write(words: np.ndarray, at: int, kind: Any, value: Any) -> None:
-    """Write one value where it stands."""
-    if isinstance(value, Pointer):
-        words[at : at + kind.size] = value._words[: kind.size]
+def write(words: list[int], kind: Any, value: Any) -> None:
+    """Append the words of one value."""
+    given = type(value)
+    if given is int and value < 2**63:
+        words.append(value)
+    elif given is float:
+        words.append(WORD.unpack(DOUBLE.pack(value))[0])
+    elif isinstance(value, np.ndarray):
+        words.append(value.ctypes.data)
+        words.extend(value.shape)
+        words.extend(value.strides)
+    elif isinstance(value, Pointer):
+        words.extend(value._words[: kind.size].tolist())
     elif isinstance(value, FunctionAddress | RecordAddress):
-        words[at] = word_of(value)
+        words.append(word_of(value))
     elif isinstance(value, Addresses):
-        write(words, at, kind, value.array)
-    elif isinstance(kind, PointerType | numba.types.BaseTuple):
+        write(words, kind, value.array)
+    elif isinstance(value, tuple):
         for part, item in zip(items_of(kind), value, strict=True):
-            write(words, at, part, item)
-            at += words_of(part)
-    elif isinstance(kind, numba.types.Array):
-        words[at] = value.ctypes.data
-        words[at + 1 : at + 1 + kind.ndim] = value.shape
-        words[at + 1 + kind.ndim : at + 1 + 2 * kind.ndim] = value.strides
-    elif isinstance(kind, numba.types.NumPyRandomGeneratorType):
-        words[at : at + len(INTERFACE)] = interface_of(value)
-        words[at + len(INTERFACE)] = id(value)
-    elif not isinstance(kind, numba.types.NoneType):
-        number = np.array([value], dtype=numba.np.numpy_support.as_dtype(kind))
-        words[at : at + words_of(kind)].view(np.uint8)[: number.nbytes] = number.view(np.uint8)
+            write(words, part, item)
+    elif isinstance(value, np.random.Generator):
+        words.extend(interface_of(value))
+        words.append(id(value))
+    elif value is not None:
+        words.extend(words_of_number(kind, value))
+
+
+def words_of_number(kind: Any, value: Any) -> list[int]:
+    """A number of another type: its bytes, in whole words."""
+    number = np.array([value], dtype=numba.np.numpy_support.as_dtype(kind))
+    words = np.zeros(words_of(kind), dtype=np.int64)
+    words.view(np.uint8)[: number.nbytes] = number.view(np.uint8)
+    return words.tolist()
 
 
 def interface_of(generator: np.random.Generator) -> list[int]:

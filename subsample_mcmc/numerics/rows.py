@@ -11,7 +11,7 @@ state, seeded from the caller's generator, never reused within a run. A row's pr
 differs from 1/N by less than 2^-32 of it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class Rows(NamedTuple):
     part: np.recarray  # one PART per population
 
 
+def row_kind(rows: int) -> Any:
+    """The type of row numbers."""
+    return np.int32 if rows < 2**31 else np.int64
+
+
 def make_rows(sizes, barred=()) -> Rows:
     """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows).
 
@@ -64,7 +69,7 @@ def make_rows(sizes, barred=()) -> Rows:
     part["room"] = np.minimum(part["rows"], np.maximum(4 * CHUNK, part["rows"] >> 4))
     part["first_word"] = np.cumsum(part["words"]) - part["words"]
     part["first_kept"] = np.cumsum(part["room"]) - part["room"]
-    kind = np.int32 if part["rows"].max() < 2**31 else np.int64
+    kind = row_kind(part["rows"].max())
     bits = np.zeros(part["words"].sum(), dtype=np.uint64)
     where = np.asarray(barred, dtype=np.int64)
     np.bitwise_or.at(bits, where >> 6, _U1 << (where & 63).astype(np.uint64))

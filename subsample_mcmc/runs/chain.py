@@ -24,6 +24,9 @@ from subsample_mcmc.target.user_functions import uncompiled
 READS = ("pulls", "gradients")  # what a kernel counts of the data it read
 
 
+PATIENT = 2.0  # seconds after which a bar shows what compiles
+
+
 class Chunk(NamedTuple):
     """Consecutive draws of one chain."""
 
@@ -124,9 +127,6 @@ def compile_watched(functions: list) -> None:
         for function in functions:
             function.address  # noqa: B018
             bar.update(1)
-
-
-PATIENT = 2.0  # seconds after which that bar appears
 
 
 class Walker:

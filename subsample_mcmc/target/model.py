@@ -13,6 +13,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.target.blocks import add_lengths, variables
 from subsample_mcmc.target.data import is_frame, refuse_elsewhere
+from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import BIG, common_length, first_length, prepared, read_only
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import (
@@ -227,6 +228,11 @@ class Model:
         user = {"flags": FLAGS, "user": True, "inner": "always"}
         made = None if self.prepare is None else jit(self.prepare, **user)
         return jit(self.log_likelihood, **user), made, jit(self.log_prior or flat, **user)
+
+    @cached_property
+    def chunks(self) -> Any:
+        """The exact sum, chunk by chunk of the data, where the model can; else None."""
+        return by_chunks(self) if has_etas(self) else None
 
     @cached_property
     def large(self) -> tuple:

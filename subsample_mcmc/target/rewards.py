@@ -24,10 +24,9 @@ from subsample_mcmc.numerics.pointers import (
     call_touch,
     pointer_to,
 )
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.exact_sums import (
     MASK,
-    by_chunks,
-    has_etas,
     memory_of,
     new_memory,
     remembered,
@@ -47,11 +46,6 @@ class Sources(NamedTuple):
     rewards: Any
     total: Any
     prefetch: Any
-
-
-def row_kind(rows: int) -> Any:
-    """The type of row numbers."""
-    return np.int32 if rows < 2**31 else np.int64
 
 
 @jit(inner=True)
@@ -366,8 +360,7 @@ ALL = Sources(rewards, remembered_total, touch)
 def calls_of(model, context: Context, touched: bool) -> Calls:
     """The functions of a model, about this context."""
     likelihood, prepare, prior = model.compiled
-    chunks = by_chunks(model) if has_etas(model) and not touched else None
-    read, add = reading(likelihood, prepare, touched, chunks)
+    read, add = reading(likelihood, prepare, touched, None if touched else model.chunks)
     about, row = RecordAddress(context), row_kind(model.size)
     return Calls(
         about, row(0),

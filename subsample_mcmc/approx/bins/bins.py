@@ -37,9 +37,9 @@ from subsample_mcmc.approx.control import (
 from subsample_mcmc.approx.taylor.checks import check_affine, check_eta
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import Trial, probe, rewards, row_kind
+from subsample_mcmc.target.rewards import Trial, probe, rewards
 from subsample_mcmc.target.user_functions import plain
 
 

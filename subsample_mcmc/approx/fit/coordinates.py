@@ -8,6 +8,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.rewards import probe, rewards_of
 
@@ -97,7 +98,7 @@ class Coordinates:
 
         def part(span):
             trial = probe(model, self.ints.copy(), values[0].copy(), values)
-            rows = np.arange(*span, dtype=np.int32 if model.size < 2**31 else np.int64)
+            rows = np.arange(*span, dtype=row_kind(model.size))
             first, each, found = np.zeros(len(rows)), np.empty(len(rows)), np.empty(len(values))
             with np.errstate(all="ignore"):
                 for p in range(len(values)):

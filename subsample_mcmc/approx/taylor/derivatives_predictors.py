@@ -19,7 +19,7 @@ from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
-from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
@@ -444,7 +444,7 @@ class Linear:
         """
         first, count = 0, self.count
         ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
-        kind = np.int32 if self.model.size < 2**31 else np.int64
+        kind = row_kind(self.model.size)
         turned, read = np.ascontiguousarray(inverse.T), self.outer_leave
         for weight, x, e, _, _, _ in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
             rows = np.arange(first, first + len(weight), dtype=kind)

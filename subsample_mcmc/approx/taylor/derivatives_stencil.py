@@ -13,14 +13,13 @@ import numpy as np
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.references import scales_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.rewards import (
     Trial,
     place,
     probe,
     rewards,
     rewards_of,
-    row_kind,
     sum_of,
 )
 

@@ -15,6 +15,7 @@ from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_
 from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.rewards import probe, rewards_of
 
 LOOKED = 500_000  # residuals, at least four a datum, by which a share of the rows is chosen
@@ -101,7 +102,7 @@ def cheapest(scores: np.ndarray) -> float:
 
 def pieces(size: int) -> Any:
     """Consecutive rows, in the type that compiled code takes them in."""
-    kind = np.int32 if size < 2**31 else np.int64
+    kind = row_kind(size)
     for first in range(0, size, PIECE):
         yield np.arange(first, min(first + PIECE, size), dtype=kind)
 

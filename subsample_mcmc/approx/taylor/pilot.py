@@ -17,7 +17,7 @@ from subsample_mcmc.approx.taylor.references import configuration
 from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.constraints import ROOTS
 from subsample_mcmc.target.rewards import place, probe, sum_of
 
@@ -137,8 +137,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     model, source = probes.model, probes.source
     rng = np.random.default_rng(1)
     rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
-    kind = np.int32 if model.size < 2**31 else np.int64
-    rows = np.setdiff1d(rows, outliers).astype(kind)
+    rows = np.setdiff1d(rows, outliers).astype(row_kind(model.size))
     order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
@@ -156,7 +155,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             if model.size <= MOST_DATA:
                 left = both = probe.whole(arm)
             if len(outliers):
-                out = float(probe.residuals(arm, outliers.astype(kind)).sum())
+                out = float(probe.residuals(arm, outliers.astype(row_kind(model.size))).sum())
                 left, both = (
                     (left - out, both) if model.size <= MOST_DATA else (left, both + abs(out))
                 )

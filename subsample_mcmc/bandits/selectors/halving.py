@@ -47,9 +47,9 @@ from subsample_mcmc.bandits.strategies.halving import (
 )
 from subsample_mcmc.bandits.strategy import Steps, Strategy, check_delta
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.numerics.rows import CHUNK, make_rows
+from subsample_mcmc.numerics.rows import CHUNK, make_rows, row_kind
 from subsample_mcmc.target.population import Shape, whole
-from subsample_mcmc.target.rewards import Sources, row_kind
+from subsample_mcmc.target.rewards import Sources
 
 
 @dataclass(frozen=True, repr=False)

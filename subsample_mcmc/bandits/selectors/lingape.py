@@ -41,9 +41,9 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed
+from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed, row_kind
 from subsample_mcmc.target.population import Shape
-from subsample_mcmc.target.rewards import Sources, row_kind
+from subsample_mcmc.target.rewards import Sources
 
 
 class LinGapEParams(NamedTuple):
