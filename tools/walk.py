@@ -53,7 +53,7 @@ def one_step(model, kernel, made: bool):
         kernel.check(model)
         run = Run.over(walker.ints, walker.floats, walker.words)
         leaves = {leaf: leaf.build(model) for leaf in kernel.leaves()}
-        part = kernel.at_work(model, run, walker.chain, leaves)
+        part = kernel.at_work(model, run, leaves)
         part.step.function(walker.chain, part.tools.record)
 
     def steps():

@@ -58,7 +58,7 @@ def residual_sources(sources: Sources, functions: ControlFunctions) -> Sources:
 def prediction(
     sources: Sources, functions: ControlFunctions, place: Any, questions: Questions
 ) -> Any:  # fmt: skip
-    """predict(judge, current): moves what is known into the offsets, and rules arms out."""
+    """predict(case, current): moves what is known into the offsets, and rules arms out."""
     needs_range, asks_range, takes_floor = questions
     known_sum, _, reach, distance, trusted, estimate, spread, whole, _, _ = functions
     rewards, early = sources.rewards, whole is not None
@@ -76,12 +76,12 @@ def prediction(
         return value
 
     @jit(inner=True)
-    def rule_out(judge, everything):
+    def rule_out(case, everything):
         """Drop arms that the residuals, of the raced or of all data, will not bring back.
 
         Return how many are left, the best, and whether an unproved risk was taken.
         """
-        trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
+        trial, offsets, own = case.trial, case.offsets, case.trial.control
         leader, left, risk = -1, 0, 0
         for arm in range(len(offsets)):
             if own.left[arm] > -np.inf and (leader < 0 or offsets[arm] > offsets[leader]):
@@ -101,9 +101,9 @@ def prediction(
         return left, leader, risk
 
     @jit(inner=True)
-    def be_exact(judge):
+    def be_exact(case):
         """Known sums, and rewards of outliers, in the place of beliefs; return a bad arm, or -1."""
-        trial, offsets, own = judge.trial, judge.offsets, judge.trial.control
+        trial, offsets, own = case.trial, case.offsets, case.trial.control
         for arm in range(len(offsets)):
             if own.left[arm] == -np.inf:
                 continue
@@ -112,7 +112,7 @@ def prediction(
                 place(trial, arm)
                 own.sums[arm] = known_sum(trial, arm)
             value = read_outliers(trial, arm)
-            judge.tally[0].pulls += len(own.outliers)
+            case.tally[0].pulls += len(own.outliers)
             if not_a_sum(value):
                 return arm
             own.sums[arm] += value
@@ -121,30 +121,30 @@ def prediction(
         return -1
 
     @jit(inner=True)
-    def declare(judge):
+    def declare(case):
         """Tell the rule how far the residuals of two arms can lie apart, at these values."""
-        low, own = judge.params.rule.low, judge.trial.control
+        low, own = case.params.rule.low, case.trial.control
         for i in range(len(own.left)):
             for j in range(len(own.left)):
                 both = own.left[i] > -np.inf and own.left[j] > -np.inf and i != j
-                far = np.inf if own.off[0] == 1 else reach(judge.trial, i, j, True, False)
+                far = np.inf if own.off[0] == 1 else reach(case.trial, i, j, True, False)
                 low[i, j] = -far if both else 0.0
 
     @jit(inner=True)
-    def say_spread(judge):
+    def say_spread(case):
         """Tell the rule how widely residuals of two arms vary, whatever a small batch shows."""
-        floor, own = judge.params.rule.floor, judge.trial.control
+        floor, own = case.params.rule.floor, case.trial.control
         for i in range(len(floor)):  # nobody, if there are very many arms
             for j in range(len(floor)):
                 floor[i, j] = 0.0
                 if own.off[0] == 0 and own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
-                    one = spread(judge.trial, i, j)
+                    one = spread(case.trial, i, j)
                     floor[i, j] = one * one
 
     @jit(inner="always")
-    def predict(judge, current):
+    def predict(case, current):
         """Return (an arm whose outliers are no number, or -1; the only arm left, or -1; risk)."""
-        trial, offsets, own, tally = judge.trial, judge.offsets, judge.trial.control, judge.tally[0]
+        trial, offsets, own, tally = case.trial, case.offsets, case.trial.control, case.tally[0]
         possible = 0
         own.off[0] = 0
         for arm in range(len(offsets)):
@@ -174,19 +174,19 @@ def prediction(
             own.left[arm] = offsets[arm]
         left, leader, risk = possible, -1, 0
         if early and own.off[0] == 0:
-            left, leader, risk = rule_out(judge, True)
+            left, leader, risk = rule_out(case, True)
         if left > 1:
-            bad = be_exact(judge)
+            bad = be_exact(case)
             if bad >= 0:
                 return bad, -1, 0
-            left, leader, more = rule_out(judge, False)
+            left, leader, more = rule_out(case, False)
             risk = max(risk, more)
         if left == 1:
             return -1, leader, risk
         if asks_range:
-            declare(judge)
+            declare(case)
         if takes_floor:
-            say_spread(judge)
+            say_spread(case)
         return -1, -1, risk
 
     return predict

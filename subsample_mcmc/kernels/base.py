@@ -57,6 +57,11 @@ class Chain(NamedTuple):
     now: np.recarray  # (1,) of NOW
 
 
+# One of the same types as all: what is called by its address is compiled for them.
+ANY_CHAIN = Chain(
+    np.random.Generator(np.random.PCG64(0)), np.zeros(1, dtype=np.uint64),
+    np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=NOW).view(np.recarray),
+)  # fmt: skip
 ANY_NUMBER = 2**62  # of rows: more than there can be
 # What a kernel's facts say where its decisions are summed directly.
 DECIDES_EXACTLY = {
@@ -75,8 +80,8 @@ class BoundStep(NamedTuple):
 class Step(FunctionAddress):
     """The step of a kernel in one chain; plain: the same in Python, where it is not compiled."""
 
-    def __init__(self, function: Any, chain: Any, tools: Any, plain: Any = None):
-        super().__init__(function, chain, tools)
+    def __init__(self, function: Any, tools: Any, plain: Any = None):
+        super().__init__(function, ANY_CHAIN, tools)
         self.plain = plain
 
 
@@ -132,7 +137,7 @@ class Kernel:
         """The kernels that move something, in the order in which they are bound."""
         raise TypeError(f"{type(self).__name__} must define leaves().")
 
-    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> "BoundStep":
+    def at_work(self, model: Model, run: Run, steps: dict) -> "BoundStep":
         """It at work in one chain; steps: what the leaves' build() returned."""
         raise TypeError(f"{type(self).__name__} must define at_work(): see kernels/base.py.")
 
@@ -194,14 +199,14 @@ class Leaf(Kernel):
         """The tools of one chain."""
         raise TypeError(f"{type(self).__name__} must define bind(): see kernels/base.py.")
 
-    def at_work(self, model: Model, run: Run, chain: "Chain", steps: dict) -> BoundStep:
+    def at_work(self, model: Model, run: Run, steps: dict) -> BoundStep:
         """It at work in one chain."""
         tools, step = self.bind(model, run), steps[self]
         if ABLE and not hasattr(step, "py_func"):
-            return BoundStep(Step(step, chain, tools, plain=step), RecordAddress(tools))
+            return BoundStep(Step(step, tools, plain=step), RecordAddress(tools))
         if not is_ours(tools):
             step, tools = of_others(step), OtherTools(tools)
-        return BoundStep(Step(step_entry(step), chain, tools), RecordAddress(tools))
+        return BoundStep(Step(step_entry(step), tools), RecordAddress(tools))
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""

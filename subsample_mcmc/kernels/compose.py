@@ -40,10 +40,10 @@ class CompositionStep:
         self.compiled = jit(over(call_step), inner="entry")
         self.plain = over(run_step)
 
-    def at_work(self, chain: Any, tools: Any, parts: list[BoundStep]) -> BoundStep:
+    def at_work(self, tools: Any, parts: list[BoundStep]) -> BoundStep:
         """The composition at work; it is compiled if all its parts are."""
         python = ABLE and any(part.step.plain is not None for part in parts)
-        step = Step(self.compiled, chain, tools, plain=self.plain if python else None)
+        step = Step(self.compiled, tools, plain=self.plain if python else None)
         return BoundStep(step, RecordAddress(tools))
 
 
@@ -89,9 +89,9 @@ class Cycle(Composite):
     def text(self) -> str:
         return " >> ".join(part.text() for part in self.parts)
 
-    def at_work(self, model, run, chain, steps) -> BoundStep:
-        parts = self.bound(model, run, chain, steps)
-        return CYCLE.at_work(chain, CycleTools(*listed(parts)), parts)
+    def at_work(self, model, run, steps) -> BoundStep:
+        parts = self.bound(model, run, steps)
+        return CYCLE.at_work(CycleTools(*listed(parts)), parts)
 
 
 class CycleTools(NamedTuple):
@@ -133,10 +133,10 @@ class Mixture(Composite):
         pairs = zip(self.parts, self.weights, strict=True)
         return "mixture(" + ", ".join(f"({p.text()}, {w:g})" for p, w in pairs) + ")"
 
-    def at_work(self, model, run, chain, steps) -> BoundStep:
-        parts = self.bound(model, run, chain, steps)
+    def at_work(self, model, run, steps) -> BoundStep:
+        parts = self.bound(model, run, steps)
         weights = np.cumsum(self.weights) / sum(self.weights)
-        return MIXTURE.at_work(chain, MixtureTools(*listed(parts), weights), parts)
+        return MIXTURE.at_work(MixtureTools(*listed(parts), weights), parts)
 
 
 class MixtureTools(NamedTuple):
@@ -173,9 +173,9 @@ class Repeat(Single):
     def text(self) -> str:
         return f"repeat({self.part.text()}, {self.times})"
 
-    def at_work(self, model, run, chain, steps) -> BoundStep:
-        parts = self.bound(model, run, chain, steps)
-        return REPEAT.at_work(chain, RepeatTools(*parts[0], self.times), parts)
+    def at_work(self, model, run, steps) -> BoundStep:
+        parts = self.bound(model, run, steps)
+        return REPEAT.at_work(RepeatTools(*parts[0], self.times), parts)
 
 
 class RepeatTools(NamedTuple):
@@ -238,12 +238,12 @@ class When(Single):
         yield self.predicate, (state,)
         yield from super().suspects(model, state)
 
-    def at_work(self, model, run, chain, steps) -> BoundStep:
-        leaf, parts = run.leaf, self.bound(model, run, chain, steps)
+    def at_work(self, model, run, steps) -> BoundStep:
+        leaf, parts = run.leaf, self.bound(model, run, steps)
         about = RecordAddress(WhenContext(model.state(run.ints, run.floats)))
         predicate = of_state(jit(self.predicate, flags=FLAGS, user=True, inner=True))
         own = WhenTools(FunctionAddress(predicate, about), about, leaf, *parts[0])
-        return WHEN.at_work(chain, own, parts)
+        return WHEN.at_work(own, parts)
 
 
 def where_it_holds(run):

@@ -11,7 +11,7 @@ import numpy as np
 
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
-from subsample_mcmc.kernels.decision import Decision, Judge, fail
+from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
 from subsample_mcmc.target.blocks import Variable
@@ -69,7 +69,8 @@ class ContinuousBlock(OneBlock):
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""
         variable = model.variables[self.block]
         ends = ends_of(model, variable)
-        judge = self.decision.bind(model, run, variable.block, model.size, ends)
+        decider = self.decision.decider(model) if self.selector is not None else None
+        judge = self.decision.bind(model, run, variable.block, model.size, decider, ends)
         if (surrogate := getattr(self, "surrogate", None)) is None:
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
@@ -105,64 +106,60 @@ def start_from_current(trial):
         y[j] = x[j]
 
 
-def stay_or_go(decide, in_two: bool):
-    """settle(chain, judge, ratio) -> 1.0 if the proposal, candidate 1, was accepted, else 0.0.
-
-    ratio: log of everything but prior and likelihood; -inf rejects at once. in_two: is there a
-    surrogate, which decides first.
-    """
-
-    @jit(inner="always")
-    def priors(chain, judge, ratio):
-        """Offsets without the threshold; False if one is not a number."""
-        trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
-        offsets[0], offsets[1] = prior_of(trial), -np.inf
-        if ratio > -np.inf:
-            place(trial, 1)
-            offsets[1] = prior_of(trial) + ratio
-            place(trial, 0)
-        if ratio != ratio or ratio == np.inf:
-            fail(now, trial, BAD_PROPOSAL, 1, -1)
-            return False
-        if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
-            fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
-            return False
-        return True
-
-    @jit(inner="always")
-    def settle(chain, judge, ratio):
-        threshold = log(1.0 - chain.rng.random())
-        if not priors(chain, judge, ratio):
-            return 0.0
-        judge.offsets[0] += threshold
-        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
-
-    if not in_two:
-        return settle
-
-    @jit(inner="always")
-    def settle_in_two(chain, judge, ratio):
-        """Delayed acceptance (Christen & Fox 2005): two reversible tests, two uniforms.
-
-        The first takes a deterministic stand-in for the log likelihood and reads no data; what
-        passes is decided on the rest.
-        """
-        trial, offsets = judge.trial, judge.offsets
-        threshold, second = log(1.0 - chain.rng.random()), log(1.0 - chain.rng.random())
-        if not priors(chain, judge, ratio):
-            return 0.0
-        if offsets[1] == -np.inf:  # outside: no place for a surrogate
-            return 0.0
-        gain = -call(judge.surrogate, trial.calls.context)
+@jit(inner="always")
+def priors(chain, judge, ratio):
+    """Offsets without the threshold; False if one is not a number."""
+    trial, offsets, now = judge.trial, judge.offsets, chain.now[0]
+    offsets[0], offsets[1] = prior_of(trial), -np.inf
+    if ratio > -np.inf:
         place(trial, 1)
-        gain += call(judge.surrogate, trial.calls.context)
+        offsets[1] = prior_of(trial) + ratio
         place(trial, 0)
-        if not_a_sum(gain):
-            fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
-            return 0.0
-        if not threshold < offsets[1] - offsets[0] + gain:
-            return 0.0
-        offsets[0], offsets[1] = second, -gain
-        return 1.0 if decide(chain, judge, 0) == 1 else 0.0
+    if ratio != ratio or ratio == np.inf:
+        fail(now, trial, BAD_PROPOSAL, 1, -1)
+        return False
+    if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
+        fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
+        return False
+    return True
 
-    return settle_in_two
+
+@jit(inner=True)
+def passes(chain, judge, threshold, second):
+    """Delayed acceptance (Christen & Fox 2005): two reversible tests, two uniforms.
+
+    The first takes a deterministic stand-in for the log likelihood and reads no data; what passes
+    is decided on the rest.
+    """
+    trial, offsets = judge.trial, judge.offsets
+    if offsets[1] == -np.inf:  # outside: no place for a surrogate
+        return False
+    gain = -call(judge.surrogate, trial.calls.context)
+    place(trial, 1)
+    gain += call(judge.surrogate, trial.calls.context)
+    place(trial, 0)
+    if not_a_sum(gain):
+        fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
+        return False
+    if not threshold < offsets[1] - offsets[0] + gain:
+        return False
+    offsets[0], offsets[1] = second, -gain
+    return True
+
+
+@jit(inner="always")
+def stay_or_go(chain, judge, ratio):
+    """1.0 if the proposal, candidate 1, was accepted, else 0.0.
+
+    ratio: log of everything but prior and likelihood; -inf rejects at once.
+    """
+    threshold, second = log(1.0 - chain.rng.random()), 0.0
+    if judge.surrogate != 0:
+        second = log(1.0 - chain.rng.random())
+    if not priors(chain, judge, ratio):
+        return 0.0
+    if judge.surrogate == 0:
+        judge.offsets[0] += threshold
+    elif not passes(chain, judge, threshold, second):
+        return 0.0
+    return 1.0 if decide(chain, judge, 0) == 1 else 0.0

@@ -23,8 +23,15 @@ from subsample_mcmc.decisions.rules.rule import (
     Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    call_decision,
+)
 from subsample_mcmc.numerics.rows import WEYL, hashed, row_kind
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
@@ -44,7 +51,7 @@ U11 = np.uint64(11)
 
 
 @jit(inner=True)
-def nothing_known(judge, current):
+def nothing_known(case, current):
     """Without a control variate nothing precedes the race."""
     return -1, -1, 0
 
@@ -60,61 +67,72 @@ def all_rows(trial):
 
 
 @jit(inner=True)
-def evenly(judge):
+def evenly(case):
     """Choose rows evenly spaced; return how many."""
-    rows = judge.trial.target[0].rows
+    rows = case.trial.target[0].rows
     count = min(rows, SAMPLED)
     for i in range(count):
-        judge.sample[i] = i * rows // count
+        case.sample[i] = i * rows // count
     return count
 
 
 @jit(inner=True)
-def evenly_raced(judge):
+def evenly_raced(case):
     """Choose rows evenly spaced, but for those that are always read."""
-    rows, outliers = judge.trial.control.size, judge.trial.control.outliers
+    rows, outliers = case.trial.control.size, case.trial.control.outliers
     tries, count, at = min(rows, SAMPLED), 0, 0
     for i in range(tries):
         row = i * rows // tries
         while at < len(outliers) and outliers[at] < row:
             at += 1
         if at == len(outliers) or outliers[at] != row:
-            judge.sample[count] = row
+            case.sample[count] = row
             count += 1
     return count
 
 
 def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
-    """decide(chain, judge, current) -> arm, compiled; -1 after an error, the state as it was."""
+    """decide(chain, case, current) -> arm, compiled; -1 after an error, the state as it was."""
     sources = TOUCHED if touched else ALL
     if control is None:
-        return make_decider(sources, selector.build(sources), touched, None)
+        resize = selector.resize() if touched else nothing_to_resize
+        return make_decider(sources, selector.build(sources), resize, touched, None)
     functions = prepared_for(model, control).functions
     residuals = residual_sources(sources, functions)
     predict = prediction(sources, functions, place, questions_of(selector, functions))
-    return make_decider(residuals, selector.build(residuals), touched, predict)
+    return make_decider(residuals, selector.build(residuals), nothing_to_resize, touched, predict)
+
+
+@jit(inner=True)
+def nothing_to_resize(params, scratch, rows):
+    """For decisions about all data, whose number stays."""
 
 
 @memoised
-def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> Any:
-    """decider() for one reward; predict: what precedes the race, with a control variate."""
+def make_decider(
+    sources: Sources, choose: Any, resize: Any, touched: bool, predict: Any
+) -> Any:  # fmt: skip
+    """decider() for one reward; predict: what precedes the race, with a control variate.
+
+    resize(params, scratch, rows): where sites touch different numbers of data.
+    """
     rewards, total, _ = sources
     before, len_of, spread_rows = nothing_known, raced_rows, evenly
     if predict is not None:
         before, len_of, spread_rows = predict, all_rows, evenly_raced
 
     @jit(inner=True)
-    def compare(judge, best, second):
+    def compare(case, best, second):
         """Variance and skewness of the difference of two arms, over evenly spaced rows."""
-        trial, tally = judge.trial, judge.tally[0]
-        rows, count = trial.target[0].rows, spread_rows(judge)
-        rewards(trial, best, judge.sample[:count], judge.values[0, :count])
-        rewards(trial, second, judge.sample[:count], judge.values[1, :count])
+        trial, tally = case.trial, case.tally[0]
+        rows, count = trial.target[0].rows, spread_rows(case)
+        rewards(trial, best, case.sample[:count], case.values[0, :count])
+        rewards(trial, second, case.sample[:count], case.values[1, :count])
         mean, square, cube = 0.0, 0.0, 0.0
         for i in range(count):
-            mean += (judge.values[0, i] - judge.values[1, i]) / count
+            mean += (case.values[0, i] - case.values[1, i]) / count
         for i in range(count):
-            d = judge.values[0, i] - judge.values[1, i] - mean
+            d = case.values[0, i] - case.values[1, i] - mean
             square += d * d / count
             cube += d * d * d / count
         # -inf among the rewards, or no difference: nothing to measure.
@@ -123,9 +141,9 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
             tally.skewness += abs(cube) / square**1.5
 
     @jit(inner=True)
-    def reconsider(judge, chosen):
+    def reconsider(case, chosen):
         """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
-        trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
+        trial, offsets, tally = case.trial, case.offsets, case.tally[0]
         best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
@@ -144,16 +162,17 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
         two = second >= 0 and runner > -np.inf
         count_audit(tally, wrong, first - score, first - runner if two else 0.0)
         if two:
-            compare(judge, best, second)
+            compare(case, best, second)
         return -1
 
     @jit(inner="always")
-    def decide(chain, judge, current):
-        trial, tally, now = judge.trial, judge.tally[0], chain.now[0]
+    def settled(chain, case, current):
+        trial, tally, now = case.trial, case.tally[0], chain.now[0]
+        resize(case.params, case.scratch, trial.target[0].rows)
         possible = 0
-        for arm in range(len(judge.offsets)):
-            possible += 1 if judge.offsets[arm] > -np.inf else 0
-        none, only, risk = before(judge, current)
+        for arm in range(len(case.offsets)):
+            possible += 1 if case.offsets[arm] > -np.inf else 0
+        none, only, risk = before(case, current)
         if none >= 0:
             fail(now, trial, NOT_FINITE, none, -1)
             place(trial, current)
@@ -161,7 +180,7 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
         if only >= 0:
             made = Outcome(only, 0, 0, PREDICTED, 0, -1, -1)
         else:
-            made = choose(chain.rows, trial, judge.left, judge.params, judge.scratch)
+            made = choose(chain.rows, trial, case.left, case.params, case.scratch)
         count_decision(tally, possible * len_of(trial) if possible > 1 else 0)
         count_end(tally, made.ended)
         tally.pulls += made.pulls
@@ -178,7 +197,7 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
             chain.audits[0] += WEYL
             if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
                 trial.target[0].asleep += 1  # an audit leaves no trace
-                none = reconsider(judge, made.arm)
+                none = reconsider(case, made.arm)
                 trial.target[0].asleep -= 1
                 if none >= 0:  # a race may not have read the datum that is no number
                     fail(now, trial, NOT_FINITE, none, -1)
@@ -187,6 +206,10 @@ def make_decider(sources: Sources, choose: Any, touched: bool, predict: Any) -> 
         tally.accepted += 1 if made.arm != current else 0
         place(trial, made.arm)
         return made.arm
+
+    @jit(inner="entry", user=True)
+    def decide(chain, case, current):
+        return 1.0 * settled(chain, case, current)
 
     return decide
 
@@ -198,7 +221,18 @@ def fail(now, trial, code, arm, row):
 
 
 class Judge(NamedTuple):
-    """What a decision needs: the arms, the selector's numbers and arrays, and the counts."""
+    """What the step of a kernel knows of its decision: nothing of how it is made."""
+
+    trial: Trial  # without a control variate
+    offsets: np.ndarray  # of the arms: what is known before any datum is read
+    tally: np.recarray
+    decide: Any  # (chain, case, current), called by its address; 0: nobody asks
+    case: Any
+    surrogate: Any = 0  # a function of the state that decides first (see sm.delayed)
+
+
+class Case(NamedTuple):
+    """What a decision is made with: the arms, the selector's numbers and arrays, and the counts."""
 
     trial: Trial
     offsets: np.ndarray
@@ -208,29 +242,36 @@ class Judge(NamedTuple):
     tally: np.recarray
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
-    surrogate: Any = 0  # a function of the state that decides first (see sm.delayed)
 
 
-def make_judge(model, trial, selector: Selector, arms: int, tally) -> Judge:
+@jit(inner="always")
+def decide(chain, judge, current):
+    """The arm chosen, which stands in the state; -1 after an error, the state as it was."""
+    return np.int64(call_decision(judge.decide, chain, judge.case, current))
+
+
+def make_judge(model, trial, selector: Selector, arms: int, tally, decider: Any) -> Judge:
     """A kernel's means to decide between `arms` arms."""
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
     shape = Shape(sizes, shared=True, barred=barred, residual_rewards=bool(trial.control))
     offsets = np.zeros(arms)
     trial = trial._replace(pulls=tally["pulls"])
-    return Judge(
+    case = Case(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
         np.zeros((2, SAMPLED)),
     )  # fmt: skip
+    asked: Any = 0 if decider is None else FunctionAddress(decider, ANY_CHAIN, case, NUMBER)
+    return Judge(trial._replace(control=()), offsets, tally, asked, RecordAddress(case))
 
 
 @dataclass(frozen=True)
 class Decision:
     """What a kernel asks: which of so many arms, by which selector, with which control variate.
 
-    Its three methods are what all kernels that decide do alike: refuse, compile, and bind to a
-    chain. In bind() a kernel registers what it keeps (run.keep) before it calls this one.
+    Its methods are what all kernels that decide do alike: refuse, and bind to a chain. In bind() a
+    kernel registers what it keeps (run.keep) before it calls this one.
     """
 
     selector: Selector
@@ -242,19 +283,23 @@ class Decision:
         """Refuse a control variate that the model or the selector cannot go with."""
         check_control(self.control, model, block, self.selector, self.arms)
 
-    def build(self, model) -> Any:
-        """decide(chain, judge, current), compiled."""
+    def decider(self, model) -> Any:
+        """decide(chain, case, current), compiled."""
         return decider(model, self.selector, self.touched, self.control)
 
     def bind(
-        self, model, run, block, rows: int, candidates=None, indices=None, beside=None
+        self, model, run, block, rows: int, decider: Any, candidates=None, indices=None,
+        beside=None,
     ) -> Judge:  # fmt: skip
-        """What one chain decides with; the arguments are those of make_trial."""
+        """What one chain decides with; decider: by what, or None where nobody asks.
+
+        The other arguments are those of make_trial.
+        """
         controls = make_controls(self.control, model, self.selector, self.arms)
         trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
         tally = tally_of(run.next_words(len(TALLY.names or ())))
         selector = with_range(self.selector, self.control, model, self.arms)
-        return make_judge(model, trial, selector, self.arms, tally)
+        return make_judge(model, trial, selector, self.arms, tally, decider)
 
 
 # --------------------------------------------------------------------------------- what is counted

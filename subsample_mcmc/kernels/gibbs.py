@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.decision import (
     Judge,
     count_decision,
     count_end,
+    decide,
     fail,
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
@@ -23,6 +24,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
 from subsample_mcmc.numerics.random import gumbel
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
 
@@ -34,10 +36,13 @@ class GibbsTools(NamedTuple):
 
     judge: Judge
     indptr: np.ndarray  # which part of the indices a site touches
+    touched: int  # does it touch but a part of the data
     scan: int
     weights: np.ndarray  # cumulative, for the weighted scan
     temperatures: np.ndarray  # by iteration; the last one holds
     tilt: np.ndarray  # (arms,) added to the log prior
+    row: np.ndarray  # one row, and its rewards for two arms
+    ends: np.ndarray
     inactive: Any  # what a pseudo-prior needs, or ()
     prior: Any = 0  # a prior of one site's value, called by its address
 
@@ -202,18 +207,9 @@ class Gibbs(OneBlock):
 
     def build(self, model) -> Any:
         """The compiled sweep."""
-        touched = model.variables[self.block].touches is not None
-        local = self.log_prior is not None
-        if self.cumulative:
-            return sweep(cumulative_site(local))
         if self.pseudo is not None:
-            return choice_step(self.asks(model).build(model))
-        if self.local(model):
-            decide, resize = local_decider(touched), nothing_to_resize
-        else:
-            decide = self.asks(model).build(model)
-            resize = self.selector.resize() if touched else nothing_to_resize
-        return sweep(one_site(decide, resize, local, touched))
+            return choice_step
+        return CUMULATIVE if self.cumulative else SITES
 
     def bind(self, model, run) -> GibbsTools:
         """Tools of one chain."""
@@ -226,10 +222,14 @@ class Gibbs(OneBlock):
             candidates, beside = ends_of(model, theta, variable.support), theta.block
             inactive = self.pseudo.numbers(model, self.block)
         decision = self.asks(model)
-        if self.cumulative or self.local(model):
-            decision = replace(decision, selector=Exact())  # which is not asked
+        if self.cumulative:
+            decision, decider = replace(decision, selector=Exact()), None
+        elif self.local(model):
+            decision, decider = replace(decision, selector=Exact()), in_one_loop(decision.touched)
+        else:
+            decider = decision.decider(model)
         judge = decision.bind(
-            model, run, variable.block, self.rows(model), candidates, indices, beside=beside
+            model, run, variable.block, self.rows(model), decider, candidates, indices, beside
         )
         kind, weights = FIXED, np.zeros(1)
         if not isinstance(self.scan, str):
@@ -243,7 +243,10 @@ class Gibbs(OneBlock):
         if self.log_prior is not None:
             function = of_site(jit(self.log_prior, flags=FLAGS, user=True, inner=True))
             prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
-        return GibbsTools(judge, indptr, kind, weights, heat, tilt, inactive, prior)
+        return GibbsTools(
+            judge, indptr, int(decision.touched), kind, weights, heat, tilt,
+            np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive, prior,
+        )  # fmt: skip
 
 
 def tried(model, state, ints, place: int, values, n: int) -> list[float]:
@@ -307,11 +310,6 @@ def check_cumulative(kernel: Gibbs, model) -> None:
 FIXED, RANDOM, WEIGHTED = range(3)
 
 
-@jit(inner=True)
-def nothing_to_resize(params, scratch, rows):
-    """For decisions about all data, whose number stays."""
-
-
 @memoised
 def of_site(prior) -> Any:
     """A prior of one site's value, to be called by its address."""
@@ -323,69 +321,58 @@ def of_site(prior) -> Any:
     return value
 
 
-def fill_offsets(local_prior: bool):
-    """fill(chain, tools, site) -> bool: log prior plus Gumbel of every arm, all numbers."""
-    if local_prior:
-
-        @jit(inner=True)
-        def of_arm(tools, site, arm):
-            return call_numbers(tools.prior, tools.judge.trial.calls.context, site, arm)
-    else:
-
-        @jit(inner=True)
-        def of_arm(tools, site, arm):
-            place(tools.judge.trial, arm)
-            return prior_of(tools.judge.trial)
-
-    @jit(inner="always")
-    def fill(chain, tools, site):
-        trial, offsets, now = tools.judge.trial, tools.judge.offsets, chain.now[0]
-        # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
-        heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
-        for arm in range(len(offsets)):
-            value = of_arm(tools, site, arm)
-            if not_a_sum(value):
-                fail(now, trial, BAD_PRIOR, arm, -1)
-                return False
-            offsets[arm] = value + tools.tilt[arm] + heat * gumbel(chain.rng)
-        return True
-
-    return fill
+@jit(inner=True)
+def prior_at(tools, site, arm):
+    """The log prior of a site's value, of its own or of the whole state with it."""
+    if tools.prior != 0:
+        return call_numbers(tools.prior, tools.judge.trial.calls.context, site, arm)
+    place(tools.judge.trial, arm)
+    return prior_of(tools.judge.trial)
 
 
-def one_site(decide, resize, local_prior: bool, touched: bool):
-    """at_site(chain, tools, site): one draw of one site."""
-    fill = fill_offsets(local_prior)
+@jit(inner="always")
+def fill_offsets(chain, tools, site):
+    """Log prior plus Gumbel of every arm; are all of them numbers."""
+    trial, offsets, now = tools.judge.trial, tools.judge.offsets, chain.now[0]
+    # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
+    heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
+    for arm in range(len(offsets)):
+        value = prior_at(tools, site, arm)
+        if not_a_sum(value):
+            fail(now, trial, BAD_PRIOR, arm, -1)
+            return False
+        offsets[arm] = value + tools.tilt[arm] + heat * gumbel(chain.rng)
+    return True
 
-    @jit(inner="always")
-    def at_site(chain, tools, site):
-        trial = tools.judge.trial
-        target = trial.target[0]
-        target.site = site
-        current = trial.ints[target.start + site]
-        if touched:
-            target.first = tools.indptr[site]
-            target.rows = tools.indptr[site + 1] - target.first
-            resize(tools.judge.params, tools.judge.scratch, target.rows)
-        if not fill(chain, tools, site):
-            place(trial, current)
-            return
+
+@jit(inner="always")
+def at_site(chain, tools, site):
+    """One draw of one site."""
+    trial = tools.judge.trial
+    target = trial.target[0]
+    target.site = site
+    current = trial.ints[target.start + site]
+    if tools.touched == 1:
+        target.first = tools.indptr[site]
+        target.rows = tools.indptr[site + 1] - target.first
+    if fill_offsets(chain, tools, site):
         decide(chain, tools.judge, current)
+    else:
+        place(trial, current)
 
-    return at_site
 
-
-def local_decider(touched: bool):
-    """decide() for few data: sums and an argmax, without a selector between."""
+@memoised
+def in_one_loop(touched: bool) -> Any:
+    """decide(chain, case, current) for few data: sums and an argmax, no selector between."""
     total = (TOUCHED if touched else ALL).total
 
-    @jit(inner=True)
-    def decide(chain, judge, current):
-        trial, tally = judge.trial, judge.tally[0]
+    @jit(inner="entry")
+    def summed(chain, case, current):
+        trial, tally = case.trial, case.tally[0]
         rows = trial.target[0].rows
         best, highest, everything = -1, -np.inf, 0
-        for arm in range(len(judge.offsets)):
-            if judge.offsets[arm] == -np.inf:
+        for arm in range(len(case.offsets)):
+            if case.offsets[arm] == -np.inf:
                 continue
             value = total(trial, arm, rows)
             tally.pulls += rows
@@ -393,72 +380,67 @@ def local_decider(touched: bool):
             if not_a_sum(value):
                 fail(chain.now[0], trial, NOT_FINITE, arm, -1)
                 place(trial, current)
-                return -1
-            if judge.offsets[arm] + value > highest:
-                best, highest = arm, judge.offsets[arm] + value
+                return -1.0
+            if case.offsets[arm] + value > highest:
+                best, highest = arm, case.offsets[arm] + value
         if best < 0:
             fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
             place(trial, current)
-            return -1
+            return -1.0
         count_decision(tally, everything)
         count_end(tally, EXACT)
         tally.accepted += 1 if best != current else 0
         place(trial, best)
-        return best
+        return 1.0 * best
 
-    return decide
+    return summed
 
 
-def cumulative_site(local_prior: bool):
-    """at_site() for an ordered support: arm a + 1 differs from arm a in datum a alone."""
-    fill = fill_offsets(local_prior)
-
-    @jit(inner="always")
-    def at_site(chain, tools, site):
-        judge = tools.judge
-        trial, tally = judge.trial, judge.tally[0]
-        target = trial.target[0]
-        target.site = site
-        current = trial.ints[target.start + site]
-        if not fill(chain, tools, site):
+@jit(inner="always")
+def cumulative_site(chain, tools, site):
+    """The same for an ordered support: arm a + 1 differs from arm a in datum a alone."""
+    judge = tools.judge
+    trial, tally = judge.trial, judge.tally[0]
+    target = trial.target[0]
+    target.site = site
+    current = trial.ints[target.start + site]
+    if not fill_offsets(chain, tools, site):
+        place(trial, current)
+        return
+    row, before, after = tools.row, tools.ends[0], tools.ends[1]
+    # -inf terms are counted, not added: later arms may lose them again. `bad` is relative to
+    # arm 0, which has `first_bad` of them.
+    best, highest, relative, bad, least, first_bad = 0, judge.offsets[0], 0.0, 0, 0, 0
+    for arm in range(1, len(judge.offsets)):
+        row[0] = arm - 1
+        rewards(trial, arm - 1, row, before)
+        rewards(trial, arm, row, after)
+        if not_a_sum(before[0]) or not_a_sum(after[0]):
+            at = arm - 1 if not_a_sum(before[0]) else arm
+            fail(chain.now[0], trial, NOT_FINITE, at, arm - 1)
             place(trial, current)
             return
-        row, before, after = judge.sample[:1], judge.values[0, :1], judge.values[1, :1]
-        # -inf terms are counted, not added: later arms may lose them again. `bad` is relative to
-        # arm 0, which has `first_bad` of them.
-        best, highest, relative, bad, least, first_bad = 0, judge.offsets[0], 0.0, 0, 0, 0
-        for arm in range(1, len(judge.offsets)):
-            row[0] = arm - 1
-            rewards(trial, arm - 1, row, before)
-            rewards(trial, arm, row, after)
-            if not_a_sum(before[0]) or not_a_sum(after[0]):
-                at = arm - 1 if not_a_sum(before[0]) else arm
-                fail(chain.now[0], trial, NOT_FINITE, at, arm - 1)
-                place(trial, current)
-                return
-            if before[0] == -np.inf:
-                first_bad += 1
-                bad -= 1
-            else:
-                relative -= before[0]
-            if after[0] == -np.inf:
-                bad += 1
-            else:
-                relative += after[0]
-            score = judge.offsets[arm] + relative
-            if score > -np.inf and (bad < least or (bad == least and score > highest)):
-                best, highest, least = arm, score, bad
-        if highest == -np.inf or first_bad + least > 0:
-            fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
-            place(trial, current)
-            return
-        count_decision(tally, 2 * (len(judge.offsets) - 1))  # all that an exact draw takes
-        count_end(tally, EXACT)
-        tally.pulls += 2 * (len(judge.offsets) - 1)
-        tally.accepted += 1 if best != current else 0
-        place(trial, best)
-
-    return at_site
+        if before[0] == -np.inf:
+            first_bad += 1
+            bad -= 1
+        else:
+            relative -= before[0]
+        if after[0] == -np.inf:
+            bad += 1
+        else:
+            relative += after[0]
+        score = judge.offsets[arm] + relative
+        if score > -np.inf and (bad < least or (bad == least and score > highest)):
+            best, highest, least = arm, score, bad
+    if highest == -np.inf or first_bad + least > 0:
+        fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
+        place(trial, current)
+        return
+    count_decision(tally, 2 * (len(judge.offsets) - 1))  # all that an exact draw takes
+    count_end(tally, EXACT)
+    tally.pulls += 2 * (len(judge.offsets) - 1)
+    tally.accepted += 1 if best != current else 0
+    place(trial, best)
 
 
 def sweep(at_site):
@@ -487,3 +469,6 @@ def sweep(at_site):
                 return
 
     return step
+
+
+SITES, CUMULATIVE = sweep(at_site), sweep(cumulative_site)

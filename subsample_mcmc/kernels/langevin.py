@@ -207,9 +207,7 @@ class Langevin(ContinuousBlock):
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, go_there)
-        settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
-        ratio = ratio_of(slope, self.backward == "fresh")
-        return langevin_step(slope, ratio, settle)
+        return langevin_step(slope, ratio_of(slope, self.backward == "fresh"), stay_or_go)
 
     def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""

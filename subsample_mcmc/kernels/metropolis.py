@@ -119,8 +119,7 @@ class Metropolis(ContinuousBlock):
 
     def build(self, model) -> Any:
         """The compiled step."""
-        settle = stay_or_go(self.decision.build(model), self.surrogate is not None)
-        return metropolis_step(settle, self.proposal.build(), not self.proposal.free)
+        return metropolis_step(self.proposal.build(), not self.proposal.free)
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
@@ -137,8 +136,8 @@ class Metropolis(ContinuousBlock):
         return MetropolisTools(judge, to, tuning, self.proposal.numbers(variable), current)
 
 
-def metropolis_step(settle, propose, own_coordinates: bool):
-    """step(chain, tools) for one proposal and one way to decide."""
+def metropolis_step(propose, own_coordinates: bool):
+    """step(chain, tools) for one proposal."""
 
     @jit(inner="always")
     def step(chain, tools):
@@ -159,7 +158,7 @@ def metropolis_step(settle, propose, own_coordinates: bool):
             here = to_block(to.kind, to.low, to.high, u, y)
             ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, x, y)
             there = to_block(to.kind, to.low, to.high, v, y)
-        accepted = settle(chain, judge, ratio + there - here)
+        accepted = stay_or_go(chain, judge, ratio + there - here)
         tally.scale = step_size(tuning, now)
         learn(tuning, now, u, accepted)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR
-from subsample_mcmc.kernels.decision import fail
+from subsample_mcmc.kernels.decision import decide, fail
 from subsample_mcmc.kernels.proposals import distance, gaussians
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel
@@ -170,54 +170,51 @@ class Inactive(NamedTuple):
     spare: np.ndarray
 
 
-def choice_step(decide):
-    """step(chain, tools): parameters for all other models, and a draw of the model."""
-
-    @jit(inner="always")
-    def fill(chain, tools, current):
-        """Candidates and offsets of all arms; False if a prior is not a number."""
-        trial, offsets, own = tools.judge.trial, tools.judge.offsets, tools.inactive
-        now, target = chain.now[0], trial.target[0]
-        for j in range(target.joint):  # before another arm stands in the state
-            trial.candidates[current, j] = trial.floats[target.beside + j]
-        for k in range(len(offsets)):
-            m, x, mean, factor = own.lengths[k], trial.candidates[k], own.means[k], own.factors[k]
-            u = own.u[:m]
-            if k == current:
-                to_free(own.kind, own.low, own.high, x, u)
-                square = distance(mean, factor, own.other, u)
-                slope = to_block(own.kind, own.low, own.high, u, own.spare)
-            else:
-                noise, square = own.noise[:m], 0.0
-                fill_normal(chain.rng, noise)
-                for i in range(m):
-                    value = mean[i]
-                    for j in range(i + 1):
-                        value += factor[i, j] * noise[j]
-                    u[i] = value
-                    square += noise[i] * noise[i]
-                slope = to_block(own.kind, own.low, own.high, u, x)
-            offsets[k] = -np.inf
-            noise_of_arm = gumbel(chain.rng)
-            if slope > -np.inf:
-                place(trial, k)
-                value = prior_of(trial)
-                if not_a_sum(value):
-                    fail(now, trial, BAD_PRIOR, k, -1)
-                    return False
-                offsets[k] = value + tools.tilt[k] + slope + 0.5 * square + own.levels[k]
-                offsets[k] += noise_of_arm
-        return True
-
-    @jit(inner="always")
-    def step(chain, tools):
-        trial = tools.judge.trial
-        target = trial.target[0]
-        tools.judge.tally[0].steps += 1
-        current = trial.ints[target.start]
-        if fill(chain, tools, current):
-            decide(chain, tools.judge, current)
+@jit(inner="always")
+def fill(chain, tools, current):
+    """Candidates and offsets of all arms; False if a prior is not a number."""
+    trial, offsets, own = tools.judge.trial, tools.judge.offsets, tools.inactive
+    now, target = chain.now[0], trial.target[0]
+    for j in range(target.joint):  # before another arm stands in the state
+        trial.candidates[current, j] = trial.floats[target.beside + j]
+    for k in range(len(offsets)):
+        m, x, mean, factor = own.lengths[k], trial.candidates[k], own.means[k], own.factors[k]
+        u = own.u[:m]
+        if k == current:
+            to_free(own.kind, own.low, own.high, x, u)
+            square = distance(mean, factor, own.other, u)
+            slope = to_block(own.kind, own.low, own.high, u, own.spare)
         else:
-            place(trial, current)
+            noise, square = own.noise[:m], 0.0
+            fill_normal(chain.rng, noise)
+            for i in range(m):
+                value = mean[i]
+                for j in range(i + 1):
+                    value += factor[i, j] * noise[j]
+                u[i] = value
+                square += noise[i] * noise[i]
+            slope = to_block(own.kind, own.low, own.high, u, x)
+        offsets[k] = -np.inf
+        noise_of_arm = gumbel(chain.rng)
+        if slope > -np.inf:
+            place(trial, k)
+            value = prior_of(trial)
+            if not_a_sum(value):
+                fail(now, trial, BAD_PRIOR, k, -1)
+                return False
+            offsets[k] = value + tools.tilt[k] + slope + 0.5 * square + own.levels[k]
+            offsets[k] += noise_of_arm
+    return True
 
-    return step
+
+@jit(inner="always")
+def choice_step(chain, tools):
+    """Parameters for all other models, and a draw of the model."""
+    trial = tools.judge.trial
+    target = trial.target[0]
+    tools.judge.tally[0].steps += 1
+    current = trial.ints[target.start]
+    if fill(chain, tools, current):
+        decide(chain, tools.judge, current)
+    else:
+        place(trial, current)

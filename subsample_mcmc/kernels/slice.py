@@ -26,7 +26,7 @@ from subsample_mcmc.kernels.continuous import (
     in_use,
     start_from_current,
 )
-from subsample_mcmc.kernels.decision import Judge, fail
+from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
@@ -120,7 +120,7 @@ class Slice(ContinuousBlock):
 
     def build(self, model) -> Any:
         """The compiled step."""
-        return slice_step(self.decision.build(model))
+        return slice_step
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
@@ -143,102 +143,101 @@ def learn(tools, j, bracket):
         tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
 
 
-def slice_step(decide):
-    """step(chain, tools) for one way to decide."""
-
-    @jit(inner=True)
-    def test(chain, tools, level, j, at):
-        """1 if the point with coordinate j at `at` is in the slice, 0 if not, -1 after an error."""
-        judge, to = tools.judge, tools.coordinates
-        trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
-        if chain.now[0].code != 0:
-            return -1
-        _, v, _ = in_use(to, trial.ints)
-        v[j] = at
-        there = to_block(to.kind, to.low, to.high, v, trial.candidates[1])
-        offsets[0], offsets[1] = level, -np.inf
-        if there > -np.inf:
-            place(trial, 1)
-            offsets[1] = prior_of(trial) + there
-            place(trial, 0)
-        if not_a_sum(offsets[1]):
-            fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
-            return -1
-        if tools.frozen == 1:
-            chain.rows[0] = tools.order[0]
-        moved, tools.height[0] = tally.accepted, offsets[1]
-        won = decide(chain, judge, 0)  # which may add to the offsets
-        # A point in the slice has won a test; the chain has not moved there yet.
-        tally.accepted = moved
+@jit(inner=True)
+def test(chain, tools, level, j, at):
+    """1 if the point with coordinate j at `at` is in the slice, 0 if not, -1 after an error."""
+    judge, to = tools.judge, tools.coordinates
+    trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
+    if chain.now[0].code != 0:
+        return -1
+    _, v, _ = in_use(to, trial.ints)
+    v[j] = at
+    there = to_block(to.kind, to.low, to.high, v, trial.candidates[1])
+    offsets[0], offsets[1] = level, -np.inf
+    if there > -np.inf:
+        place(trial, 1)
+        offsets[1] = prior_of(trial) + there
         place(trial, 0)
-        if tools.frozen == 1:
-            read = (chain.rows[0] - tools.order[0]) * UNWEYL
-            tools.order[1] = max(tools.order[1], read)
-        return won
+    if not_a_sum(offsets[1]):
+        fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
+        return -1
+    if tools.frozen == 1:
+        chain.rows[0] = tools.order[0]
+    moved, tools.height[0] = tally.accepted, offsets[1]
+    won = decide(chain, judge, 0)  # which may add to the offsets
+    # A point in the slice has won a test; the chain has not moved there yet.
+    tally.accepted = moved
+    place(trial, 0)
+    if tools.frozen == 1:
+        read = (chain.rows[0] - tools.order[0]) * UNWEYL
+        tools.order[1] = max(tools.order[1], read)
+    return won
 
-    @jit(inner=True)
-    def step_out(chain, tools, level, j, end, step, times):
-        """Move one end of the bracket out of the slice, at most so many times; return it."""
-        while times > 0 and test(chain, tools, level, j, end) == 1:
-            end += step
-            times -= 1
-        return end
 
-    @jit(inner=True)
-    def move(chain, tools, level, j, low, high):
-        """Draw points from the shrinking bracket until one is in the slice; its final width."""
-        u, tally = tools.coordinates.u[j], tools.judge.tally[0]
-        for _ in range(tools.most):
-            at = low + (high - low) * chain.rng.random()
-            won = test(chain, tools, level, j, at)
-            if won == 1:
-                tally.accepted += 1
-            if won != 0:
-                return high - low
-            if at < u:
-                low = at
-            else:
-                high = at
-        tally.capped += 1
-        return high - low
+@jit(inner=True)
+def step_out(chain, tools, level, j, end, step, times):
+    """Move one end of the bracket out of the slice, at most so many times; return it."""
+    while times > 0 and test(chain, tools, level, j, end) == 1:
+        end += step
+        times -= 1
+    return end
 
-    @jit(inner="always")
-    def step(chain, tools):
-        judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
-        trial, tally = judge.trial, judge.tally[0]
-        x, y = trial.candidates[0], trial.candidates[1]
-        tally.steps += 1
-        start_from_current(trial)
-        now_u, now_v, _ = in_use(to, trial.ints)
-        to_free(to.kind, to.low, to.high, x, now_u)
-        height = prior_of(trial) + to_block(to.kind, to.low, to.high, now_u, y)
-        if not_a_sum(height):
-            fail(now, trial, BAD_PRIOR, 0, -1)
+
+@jit(inner=True)
+def move(chain, tools, level, j, low, high):
+    """Draw points from the shrinking bracket until one is in the slice; its final width."""
+    u, tally = tools.coordinates.u[j], tools.judge.tally[0]
+    for _ in range(tools.most):
+        at = low + (high - low) * chain.rng.random()
+        won = test(chain, tools, level, j, at)
+        if won == 1:
+            tally.accepted += 1
+        if won != 0:
+            return high - low
+        if at < u:
+            low = at
+        else:
+            high = at
+    tally.capped += 1
+    return high - low
+
+
+@jit(inner="always")
+def slice_step(chain, tools):
+    """Move every coordinate within its slice."""
+    judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
+    trial, tally = judge.trial, judge.tally[0]
+    x, y = trial.candidates[0], trial.candidates[1]
+    tally.steps += 1
+    start_from_current(trial)
+    now_u, now_v, _ = in_use(to, trial.ints)
+    to_free(to.kind, to.low, to.high, x, now_u)
+    height = prior_of(trial) + to_block(to.kind, to.low, to.high, now_u, y)
+    if not_a_sum(height):
+        fail(now, trial, BAD_PRIOR, 0, -1)
+        return
+    for i in range(len(now_u)):
+        now_v[i] = now_u[i]
+    tally.scale = 0.0
+    for j in range(len(now_u)):
+        u, width, tested = to.u[j], tools.widths[j], tally.accepted
+        tools.order[0], tools.order[1] = chain.rows[0], np.uint64(0)
+        level = height + log(1.0 - rng.random())
+        low = u - width * rng.random()
+        left = min(int(rng.random() * (tools.most + 1)), tools.most)
+        high = step_out(chain, tools, level, j, low + width, width, tools.most - left)
+        low = step_out(chain, tools, level, j, low, -width, left)
+        bracket = move(chain, tools, level, j, low, high)
+        if now.code != 0:
             return
-        for i in range(len(now_u)):
-            now_v[i] = now_u[i]
-        tally.scale = 0.0
-        for j in range(len(now_u)):
-            u, width, tested = to.u[j], tools.widths[j], tally.accepted
-            tools.order[0], tools.order[1] = chain.rows[0], np.uint64(0)
-            level = height + log(1.0 - rng.random())
-            low = u - width * rng.random()
-            left = min(int(rng.random() * (tools.most + 1)), tools.most)
-            high = step_out(chain, tools, level, j, low + width, width, tools.most - left)
-            low = step_out(chain, tools, level, j, low, -width, left)
-            bracket = move(chain, tools, level, j, low, high)
-            if now.code != 0:
-                return
-            if tools.frozen == 1:  # past every row that a test has seen
-                chain.rows[0] = tools.order[0] + tools.order[1] * WEYL
-            if tally.accepted > tested:
-                height, to.u[j] = tools.height[0], to.v[j]
-                for i in range(len(x)):
-                    x[i] = y[i]
-                place(trial, 0)
-            to.v[j] = to.u[j]
-            tally.scale += width / len(now_u)
-            if now.warm == 1 and tools.adapts == 1:
-                learn(tools, j, bracket)
-
-    return step
+        if tools.frozen == 1:  # past every row that a test has seen
+            chain.rows[0] = tools.order[0] + tools.order[1] * WEYL
+        if tally.accepted > tested:
+            height, to.u[j] = tools.height[0], to.v[j]
+            for i in range(len(x)):
+                x[i] = y[i]
+            place(trial, 0)
+        to.v[j] = to.u[j]
+        tally.scale += width / len(now_u)
+        if now.warm == 1 and tools.adapts == 1:
+            learn(tools, j, bracket)

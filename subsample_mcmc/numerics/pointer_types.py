@@ -251,6 +251,12 @@ def call_step(typing, function, chain, tools):
     return calling(chain, ABOUT)
 
 
+@numba.extending.intrinsic
+def call_decision(typing, function, chain, case, current):
+    """function(chain, case, current): a decision between arms."""
+    return calling(chain, ABOUT, INT)
+
+
 def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
     """A call with one more argument, that only tells the type of rows, before its last three."""
     must_be_array(rows, numba.types.unliteral(row))
@@ -268,6 +274,7 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
 
 CALLS: Any = (
     call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch, call_step,
+    call_decision,
 )  # fmt: skip
 for known in CALLS:
     known.digest = known._name  # this file is part of every key

@@ -162,7 +162,7 @@ class Walker:
         """
         self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
         program = self.program
-        part = program.kernel.at_work(program.model, self.run, self.chain, program.steps)
+        part = program.kernel.at_work(program.model, self.run, program.steps)
         if watched:
             compile_watched(list(functions_in(part)))
         self.main = pointer_to(part)
