@@ -69,8 +69,8 @@ class ContinuousBlock(OneBlock):
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""
         variable = model.variables[self.block]
         ends = ends_of(model, variable)
-        decider = self.decision.decider(model) if self.selector is not None else None
-        judge = self.decision.bind(model, run, variable.block, model.size, decider, ends)
+        made = (None, None) if self.selector is None else self.decision.deciders(model)
+        judge = self.decision.bind(model, run, variable.block, model.size, made, ends)
         if (surrogate := getattr(self, "surrogate", None)) is None:
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))

@@ -31,6 +31,7 @@ from subsample_mcmc.numerics.pointers import (
     FunctionAddress,
     RecordAddress,
     call_decision,
+    call_record,
 )
 from subsample_mcmc.numerics.rows import WEYL, hashed, row_kind
 from subsample_mcmc.target.layout import TALLY
@@ -91,16 +92,21 @@ def evenly_raced(case):
     return count
 
 
-def decider(model, selector: Selector, touched: bool, control: Control | None = None) -> Any:
-    """decide(chain, case, current) -> arm, compiled; -1 after an error, the state as it was."""
-    sources = TOUCHED if touched else ALL
-    if control is None:
-        resize = selector.resize() if touched else nothing_to_resize
-        return make_decider(sources, selector.build(sources), resize, touched, None)
-    functions = prepared_for(model, control).functions
-    residuals = residual_sources(sources, functions)
-    predict = prediction(sources, functions, place, questions_of(selector, functions))
-    return make_decider(residuals, selector.build(residuals), nothing_to_resize, touched, predict)
+def deciders(
+    model, selector: Selector, touched: bool, control: Control | None = None
+) -> tuple[Any, Any]:
+    """(decide(chain, case, current) -> arm, again(case, arm): the audit of one), compiled.
+
+    The arm is -1 after an error, and the state as it was.
+    """
+    sources, predict = TOUCHED if touched else ALL, None
+    if control is not None:
+        functions = prepared_for(model, control).functions
+        predict = prediction(sources, functions, place, questions_of(selector, functions))
+        sources = residual_sources(sources, functions)
+    resize = selector.resize() if touched else nothing_to_resize
+    decide = make_decider(selector.build(sources), resize, touched, predict)
+    return decide, make_auditor(sources, control is not None)
 
 
 @jit(inner=True)
@@ -109,17 +115,10 @@ def nothing_to_resize(params, scratch, rows):
 
 
 @memoised
-def make_decider(
-    sources: Sources, choose: Any, resize: Any, touched: bool, predict: Any
-) -> Any:  # fmt: skip
-    """decider() for one reward; predict: what precedes the race, with a control variate.
-
-    resize(params, scratch, rows): where sites touch different numbers of data.
-    """
+def make_auditor(sources: Sources, controlled: bool) -> Any:
+    """again(case, chosen), compiled: an arm whose sum is no number, or -1; counts an audit."""
     rewards, total, _ = sources
-    before, len_of, spread_rows = nothing_known, raced_rows, evenly
-    if predict is not None:
-        before, len_of, spread_rows = predict, all_rows, evenly_raced
+    spread_rows = evenly_raced if controlled else evenly
 
     @jit(inner=True)
     def compare(case, best, second):
@@ -140,8 +139,8 @@ def make_decider(
             tally.variance += rows * square
             tally.skewness += abs(cube) / square**1.5
 
-    @jit(inner=True)
-    def reconsider(case, chosen):
+    @jit(inner="entry")
+    def again(case, chosen):
         """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
         trial, offsets, tally = case.trial, case.offsets, case.tally[0]
         best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
@@ -150,7 +149,7 @@ def make_decider(
                 continue
             value = offsets[arm] + total(trial, arm, trial.target[0].rows)
             if not_a_sum(value):
-                return arm
+                return 1.0 * arm
             if arm == chosen:
                 score = value
             if value > first:
@@ -163,7 +162,19 @@ def make_decider(
         count_audit(tally, wrong, first - score, first - runner if two else 0.0)
         if two:
             compare(case, best, second)
-        return -1
+        return -1.0
+
+    return again
+
+
+@memoised
+def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
+    """decide() of a compiled choice; predict: what precedes it, with a control variate.
+
+    resize(params, scratch, rows): where sites touch different numbers of data.
+    """
+    before = nothing_known if predict is None else predict
+    len_of = raced_rows if predict is None else all_rows
 
     @jit(inner="always")
     def settled(chain, case, current):
@@ -193,11 +204,13 @@ def make_decider(
             fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
-        if now.audit > 0.0:  # a stream of its own: draws are the same with and without audit
+        if (
+            now.audit > 0.0 and case.audit != 0
+        ):  # a stream of its own: draws are the same with and without audit
             chain.audits[0] += WEYL
             if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
                 trial.target[0].asleep += 1  # an audit leaves no trace
-                none = reconsider(case, made.arm)
+                none = np.int64(call_record(case.audit, case, made.arm))
                 trial.target[0].asleep -= 1
                 if none >= 0:  # a race may not have read the datum that is no number
                     fail(now, trial, NOT_FINITE, none, -1)
@@ -242,6 +255,7 @@ class Case(NamedTuple):
     tally: np.recarray
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
+    audit: Any = 0  # (case, chosen), called by its address; 0: decisions are not audited
 
 
 @jit(inner="always")
@@ -250,8 +264,10 @@ def decide(chain, judge, current):
     return np.int64(call_decision(judge.decide, chain, judge.case, current))
 
 
-def make_judge(model, trial, selector: Selector, arms: int, tally, decider: Any) -> Judge:
-    """A kernel's means to decide between `arms` arms."""
+def make_judge(
+    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any
+) -> Judge:
+    """A kernel's means to decide between `arms` arms; decide, again: compiled, or None."""
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
     shape = Shape(sizes, shared=True, barred=barred, residual_rewards=bool(trial.control))
@@ -262,7 +278,11 @@ def make_judge(model, trial, selector: Selector, arms: int, tally, decider: Any)
         selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
         np.zeros((2, SAMPLED)),
     )  # fmt: skip
-    asked: Any = 0 if decider is None else FunctionAddress(decider, ANY_CHAIN, case, NUMBER)
+    asked: Any = 0
+    if again is not None:
+        case = case._replace(audit=FunctionAddress(again, case, NUMBER))
+    if decide is not None:
+        asked = FunctionAddress(decide, ANY_CHAIN, case, NUMBER)
     return Judge(trial._replace(control=()), offsets, tally, asked, RecordAddress(case))
 
 
@@ -283,15 +303,14 @@ class Decision:
         """Refuse a control variate that the model or the selector cannot go with."""
         check_control(self.control, model, block, self.selector, self.arms)
 
-    def decider(self, model) -> Any:
-        """decide(chain, case, current), compiled."""
-        return decider(model, self.selector, self.touched, self.control)
+    def deciders(self, model) -> tuple[Any, Any]:
+        """decide() and its audit, compiled."""
+        return deciders(model, self.selector, self.touched, self.control)
 
     def bind(
-        self, model, run, block, rows: int, decider: Any, candidates=None, indices=None,
-        beside=None,
-    ) -> Judge:  # fmt: skip
-        """What one chain decides with; decider: by what, or None where nobody asks.
+        self, model, run, block, rows: int, made: tuple, candidates=None, indices=None, beside=None
+    ) -> Judge:
+        """What one chain decides with; made: deciders(), or (None, None) where nobody asks.
 
         The other arguments are those of make_trial.
         """
@@ -299,7 +318,10 @@ class Decision:
         trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
         tally = tally_of(run.next_words(len(TALLY.names or ())))
         selector = with_range(self.selector, self.control, model, self.arms)
-        return make_judge(model, trial, selector, self.arms, tally, decider)
+        decide, again = made
+        return make_judge(
+            model, trial, selector, self.arms, tally, decide, again if run.audited else None
+        )
 
 
 # --------------------------------------------------------------------------------- what is counted

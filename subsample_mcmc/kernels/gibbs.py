@@ -222,14 +222,13 @@ class Gibbs(OneBlock):
             candidates, beside = ends_of(model, theta, variable.support), theta.block
             inactive = self.pseudo.numbers(model, self.block)
         decision = self.asks(model)
-        if self.cumulative:
-            decision, decider = replace(decision, selector=Exact()), None
-        elif self.local(model):
-            decision, decider = replace(decision, selector=Exact()), in_one_loop(decision.touched)
+        if self.cumulative or self.local(model):
+            decision = replace(decision, selector=Exact())  # which is not asked
+            made = None if self.cumulative else in_one_loop(decision.touched), None
         else:
-            decider = decision.decider(model)
+            made = decision.deciders(model)
         judge = decision.bind(
-            model, run, variable.block, self.rows(model), decider, candidates, indices, beside
+            model, run, variable.block, self.rows(model), made, candidates, indices, beside
         )
         kind, weights = FIXED, np.zeros(1)
         if not isinstance(self.scan, str):

@@ -252,6 +252,12 @@ def call_step(typing, function, chain, tools):
 
 
 @numba.extending.intrinsic
+def call_record(typing, function, record, number):
+    """function(record, number), of a record whose type is known here."""
+    return calling(record, INT)
+
+
+@numba.extending.intrinsic
 def call_decision(typing, function, chain, case, current):
     """function(chain, case, current): a decision between arms."""
     return calling(chain, ABOUT, INT)
@@ -274,7 +280,7 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
 
 CALLS: Any = (
     call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch, call_step,
-    call_decision,
+    call_decision, call_record,
 )  # fmt: skip
 for known in CALLS:
     known.digest = known._name  # this file is part of every key

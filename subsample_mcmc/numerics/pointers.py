@@ -316,6 +316,11 @@ def plain_call_step(function, chain, tools):
     return function.function(chain, tools.record)
 
 
+def plain_call_record(function, record, number):
+    """Of a record that is there itself."""
+    return function.function(record, number)
+
+
 def plain_call_decision(function, chain, case, current):
     """A decision between arms."""
     return function.function(chain, case.record, current)
@@ -334,4 +339,5 @@ call_rows = by_address("call_rows", plain_call_rows)
 call_touch = by_address("call_touch", plain_call_rows)
 call_residuals = by_address("call_residuals", plain_call_residuals)
 call_step = by_address("call_step", plain_call_step)
+call_record = by_address("call_record", plain_call_record)
 call_decision = by_address("call_decision", plain_call_decision)

@@ -98,12 +98,12 @@ class Program:
         ]
         return self.model, self.kernel, tuple(known)
 
-    def compile(self) -> None:
+    def compile(self, audit: float = 0.0) -> None:
         """Compile before any work starts, so that a mistake in a user function shows by itself."""
         if not self.compiled and (reason := self.blamed()):
             raise CompileError(reason)  # in a Python loop, steps compile when they are first run
         try:
-            Walker(self, np.random.SeedSequence(0), watched=True).advance(0)
+            Walker(self, np.random.SeedSequence(0), audit, watched=True).advance(0)
         except NUMBA_ERRORS as error:
             told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
             raise CompileError(self.blamed() or told) from error
@@ -160,11 +160,11 @@ class Walker:
 
         watched: a bar shows what compiles, if that takes long.
         """
-        self.run = Run.over(self.ints, self.floats, self.words, self.program.reads)
-        program = self.program
+        program, audited = self.program, self.chain.now[0].audit > 0.0
+        self.run = Run.over(self.ints, self.floats, self.words, program.reads, audited)
         part = program.kernel.at_work(program.model, self.run, program.steps)
         if watched:
-            compile_watched(list(functions_in(part)))
+            compile_watched(list({id(one): one for one in functions_in(part)}.values()))
         self.main = pointer_to(part)
 
     @property

@@ -186,7 +186,7 @@ def carried_out(
         team = Team(program, chain_plan, members, storing, bool(progress))
         with quietly(progress), team.bars() as bars:
             try:
-                program.compile()
+                program.compile(chain_plan.audit)
             except BaseException:  # a mistake in a function, or Ctrl-C: the path is free again
                 if new:
                     Path(path).unlink(missing_ok=True)

@@ -50,7 +50,9 @@ class Probe:
         own, functions = bound.arrays, polynomial_functions(source.residuals, source.reading)
         controls = controls_of(model, functions, bound, len(points), outliers)
         self.model, self.outliers = model, outliers
-        self.trial = probe(model, ints, sums.points[table].copy(), points, controls)
+        floats = sums.points[table].copy()
+        self.trial = probe(model, ints, floats, points, controls)
+        self.plain = probe(model, ints, floats, points)  # of one type, whatever the control
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
 
@@ -70,9 +72,9 @@ class Probe:
 
     def whole(self, arm: int) -> float:
         """The sum of the residuals of all rows, by the exact total."""
-        trial, size, known = self.trial, self.model.size, known_sum
+        size, known = self.model.size, known_sum
         with np.errstate(all="ignore"):
-            one, none = (sum_of(trial, k, size) - known(trial, k, 0) for k in (arm, 0))
+            one, none = (sum_of(self.plain, k, size) - known(self.trial, k, 0) for k in (arm, 0))
         return float(one - none)
 
 
