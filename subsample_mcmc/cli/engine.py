@@ -12,6 +12,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +20,22 @@ from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.bandits.selectors.halving import SequentialHalving
+from subsample_mcmc.bandits.selectors.lilucb import LilUCB
 from subsample_mcmc.decisions.choose import choose, draw
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.austerity import Confidence, TTest
 from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.normal import Normal
+from subsample_mcmc.decisions.rules.serfling import BernsteinSerfling
+from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.base import Kernel
-from subsample_mcmc.kernels.compose import mixture, repeat, when
+from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis
-from subsample_mcmc.kernels.proposals import pcn
+from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory
@@ -69,6 +75,18 @@ def mixed() -> Model:
     )  # fmt: skip
 
 
+def grid(arms: int) -> Model:
+    """A model of one discrete block."""
+    data = {"y": np.random.default_rng(0).standard_normal(SIZE)}
+    place = {"k": 1}
+    return Model(lambda s, data, n: -abs(data.y[n] - s.k[0]), data, place, support={"k": arms})
+
+
+def walks() -> Any:
+    """The other blocks of `mixed`."""
+    return cycle(Metropolis("mu", selector=Exact()), Metropolis("sigma", selector=Exact()))
+
+
 def tall() -> tuple[Model, Fit]:
     """A regression, and its fit."""
     rng = np.random.default_rng(0)
@@ -82,6 +100,7 @@ def run(model: Model, kernel: Kernel) -> None:
     sample(model, kernel, draws=2, warmup=2, chains=1, seed=1, audit=0.5)
 
 
+# Steps of kernels know neither the selector nor the control variate of their decisions.
 @unit
 def draws() -> None:
     data = {"y": np.random.default_rng(0).standard_normal(SIZE)}
@@ -92,84 +111,131 @@ def draws() -> None:
 
 
 @unit
-def Gibbs_and_Metropolis() -> None:
-    run(mixed(), Gibbs("k") >> Metropolis("mu") >> Metropolis("sigma"))
+def Gibbs_and_Metropolis_steps() -> None:
+    run(mixed(), Gibbs("k", Exact()) >> walks())
 
 
 @unit
-def exact_Gibbs_and_Metropolis() -> None:
-    mu, sigma = (Metropolis(name, selector=Exact()) for name in ("mu", "sigma"))
+def slice_steps() -> None:
+    mu, sigma = (Slice(name, selector=Exact()) for name in ("mu", "sigma"))
     run(mixed(), Gibbs("k", Exact()) >> mu >> sigma)
 
 
 @unit
-def slices() -> None:
-    run(mixed(), Gibbs("k") >> Slice("mu") >> Slice("sigma", selector=Exact()))
-
-
-@unit
 def compositions() -> None:
-    walks = mixture((Metropolis("mu"), 0.5), (Metropolis("sigma"), 0.5))
-    some = when(lambda state: state.k[0] >= 0, repeat(walks, 2))
-    run(mixed(), Gibbs("k") >> some)
+    mu, sigma = walks().parts
+    some = when(lambda state: state.k[0] >= 0, repeat(mixture((mu, 0.5), (sigma, 0.5)), 2))
+    run(mixed(), Gibbs("k", Exact()) >> some)
 
 
 @unit
-def Gibbs_with_Taylor() -> None:
-    model = mixed()
-    control = Taylor(laplace(model))
-    run(model, Gibbs("k", control=control) >> Metropolis("mu") >> Metropolis("sigma"))
-
-
-@unit
-def Gibbs_with_Bins() -> None:
-    walks = Metropolis("mu", control=Bins()) >> Metropolis("sigma")
-    run(mixed(), Gibbs("k", control=Bins()) >> walks)
-
-
-@unit
-def Metropolis_with_Taylor() -> None:
+def steps_of_a_fit() -> None:
     model, fit = tall()
-    run(model, Metropolis("beta", control=Taylor(fit)))
-
-
-@unit
-def pCN_with_Taylor() -> None:
-    model, fit = tall()
-    run(model, Metropolis("beta", proposal=pcn(fit), control=Taylor(fit)))
-
-
-@unit
-def interpolated_Taylor() -> None:
-    model = mixed()
-    control = Taylor(laplace(model))
-    mu, sigma = (Metropolis(name, control=control) for name in ("mu", "sigma"))
-    run(model, Gibbs("k") >> mu >> sigma)
-
-
-@unit
-def betting_with_Taylor() -> None:
-    model, fit = tall()
-    sure = Racing(Betting(), delta=0.01)
-    run(model, Metropolis("beta", selector=sure, control=Taylor(fit)))
+    for proposal in (pcn(fit), independence(fit)):
+        run(model, Metropolis("beta", proposal=proposal, selector=Exact()))
 
 
 @unit
 def Langevin_steps() -> None:
     model, _ = tall()
-    run(model, Langevin("beta", batch=32))
+    run(model, Langevin("beta", batch=32, selector=Exact()))
 
 
 @unit
-def Langevin_with_Taylor() -> None:
+def Langevin_steps_with_Taylor() -> None:
     model, fit = tall()
     run(model, Langevin("beta", gradient="control", control=Taylor(fit)))
 
 
+def decisions(*selectors: Selector, arms: int = 3) -> None:
+    """Units of decisions without a control variate."""
+    for selector in selectors:
+        run(grid(arms), Gibbs("k", selector))
+
+
 @unit
-def slices_with_Taylor() -> None:
+def races() -> None:
+    decisions(Racing())
+
+
+@unit
+def races_by_betting() -> None:
+    decisions(Racing(Betting(spread=50.0)))
+
+
+@unit
+def races_by_ttest_and_confidence() -> None:
+    decisions(Racing(TTest()), Racing(Confidence(spread=50.0)), arms=2)
+
+
+@unit
+def races_by_serfling() -> None:
+    decisions(Racing(BernsteinSerfling(spread=50.0)))
+
+
+@unit
+def bandits_as_selectors() -> None:
+    decisions(LilUCB(), SequentialHalving(budget=9_000))
+
+
+@unit
+def sites_that_touch_some_data() -> None:
+    data = {"y": np.random.default_rng(0).standard_normal(SIZE), "i": np.arange(SIZE) % 2}
+    pointers, rows = np.array([0, SIZE // 2, SIZE]), np.argsort(data["i"], kind="stable")
+    model = Model(
+        lambda state, data, n: -abs(data.y[n] - state.z[data.i[n]]), data, {"z": [0, 1]},
+        support={"z": 3}, touches={"z": (pointers, rows)},
+    )  # fmt: skip
+    for selector in (Racing(), Exact()):
+        run(model, Gibbs("z", selector))
+
+
+def interpolated(selector: Selector) -> None:
+    """A decision with Taylor, by interpolation."""
+    model = mixed()
+    run(model, Gibbs("k", selector, control=Taylor(laplace(model))) >> walks())
+
+
+@unit
+def races_with_interpolated_Taylor() -> None:
+    interpolated(Racing())
+
+
+@unit
+def exact_sums_with_interpolated_Taylor() -> None:
+    interpolated(Exact())
+
+
+def of_predictors(selector: Selector) -> None:
+    """A decision with Taylor of a regression."""
     model, fit = tall()
-    run(model, Slice("beta", control=Taylor(fit)))
+    run(model, Metropolis("beta", selector=selector, control=Taylor(fit)))
+
+
+@unit
+def races_with_Taylor() -> None:
+    of_predictors(Racing())
+
+
+@unit
+def races_by_betting_with_Taylor() -> None:
+    of_predictors(Racing(Betting(), delta=0.01))
+
+
+@unit
+def exact_sums_with_Taylor() -> None:
+    of_predictors(Exact())
+
+
+@unit
+def races_with_Bins() -> None:
+    run(mixed(), Gibbs("k", control=Bins()) >> walks())
+
+
+@unit
+def races_with_Bins_of_predictors() -> None:
+    model, fit = tall()
+    run(model, Metropolis("beta", control=Bins(fit=fit)))
 
 
 def compile_engine(options: Namespace) -> int:

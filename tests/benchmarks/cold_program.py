@@ -3,8 +3,7 @@
     python -m tests.benchmarks.cold_program SCENARIO CONSTANT
 
 Prints wall and CPU seconds of the import, of the rest, and of the rest once more, as JSON.
-CONSTANT, a number, is written
-into the likelihood: another one is another model.
+CONSTANT, a number, is written into the likelihood: another one is another model.
 """
 
 import json
@@ -141,8 +140,22 @@ def three(constant):
 
 
 @scenario
-def more(constant):
-    """The same model and kernels, one of them twice, in another composition."""
+def selector(constant):
+    """The same model, decided by another selector."""
+    proved = sm.Racing(sm.Betting(spread=50.0))
+    run(three_model(constant), sm.Gibbs("k", proved) >> sm.Metropolis("mu") >> sm.Slice("sigma"))
+
+
+@scenario
+def kernel(constant):
+    """One more kernel."""
+    moves = sm.Gibbs("k") >> sm.Metropolis("mu") >> sm.Slice("sigma")
+    run(three_model(constant), moves >> sm.Langevin("mu"))
+
+
+@scenario
+def composition(constant):
+    """The same kernels, one of them twice, in another composition."""
     two = sm.mixture((sm.Gibbs("k"), 0.5), (sm.Metropolis("mu"), 0.5))
     run(three_model(constant), sm.repeat(two, 2) >> sm.Slice("sigma") >> sm.Metropolis("mu"))
 
