@@ -25,11 +25,21 @@ PROGRAM = Path(__file__).with_name("cold_program.py")
 NAMES = ("readme", "draw", "predictors", "plain", "three")
 
 
+def environment(root: Path, cache: Path) -> dict[str, str]:
+    """Where a process finds the package, its bytecode and its machine code."""
+    given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return given | {
+        "PYTHONPATH": str(root), "SUBSAMPLE_MCMC_CACHE": str(cache),
+        "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / "subsample-mcmc-bytecode"),
+    }  # fmt: skip
+
+
 def seconds(root: Path, cache: Path, name: str, constant: float) -> dict[str, float]:
     """What one process says of itself."""
-    given = os.environ | {"PYTHONPATH": str(root), "SUBSAMPLE_MCMC_CACHE": str(cache)}
     command = [sys.executable, str(PROGRAM), name, str(constant)]
-    told = subprocess.run(command, env=given, check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        command, env=environment(root, cache), check=True, capture_output=True, text=True
+    )
     return json.loads(told.stdout.splitlines()[-1])
 
 
@@ -46,8 +56,7 @@ def measured(root: Path, runs: int) -> dict[str, list[dict[str, float]]]:
             note(f"{name}: empty cache", cache, name, 4.0 + k)
             shutil.rmtree(cache)
     engine = Path(tempfile.mkdtemp())
-    given = os.environ | {"PYTHONPATH": str(root), "SUBSAMPLE_MCMC_CACHE": str(engine)}
-    command = [sys.executable, "-m", "subsample_mcmc", "compile"]
+    command, given = [sys.executable, "-m", "subsample_mcmc", "compile"], environment(root, engine)
     subprocess.run(command, env=given, check=False, capture_output=True)  # older ones have none
     for name in NAMES:
         seconds(root, engine, name, 100.0)

@@ -6,7 +6,7 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at, label
 from subsample_mcmc.approx.fit.importance import moments
@@ -101,7 +101,7 @@ class Fit:
         far = self.mean / np.sqrt(np.diag(self.covariance))
         at = np.flatnonzero(np.isin(kinds, ROOTS) & (far < 8.0))  # others are negative once in 1e15
         if len(at) < 2:
-            return float(log_ndtr(far[at]).sum())
+            return float(scipy.special.log_ndtr(far[at]).sum())
         from scipy.stats import multivariate_normal  # .3 s at import, seldom needed
 
         part = self.covariance[np.ix_(at, at)]

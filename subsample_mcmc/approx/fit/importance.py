@@ -9,7 +9,7 @@ from math import log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from subsample_mcmc.approx.control import make_controls, prepared_for
 from subsample_mcmc.decisions.racing import Racing
@@ -44,7 +44,7 @@ def moments(coordinates, mean, factor, control, draws: int, rng) -> Moments:
         scale = np.sqrt(rng.chisquare(DEGREES, draws) / DEGREES)
         z = rng.standard_normal((draws, d)) / scale[:, None]
         u = mean + z @ factor.T
-        drawn = gammaln(0.5 * (DEGREES + d)) - gammaln(0.5 * DEGREES)
+        drawn = scipy.special.gammaln(0.5 * (DEGREES + d)) - scipy.special.gammaln(0.5 * DEGREES)
         drawn += -0.5 * d * log(DEGREES * pi) - np.log(np.diag(factor)).sum()
         logs = height(u) - drawn + 0.5 * (DEGREES + d) * np.log1p((z * z).sum(axis=1) / DEGREES)
         top = float(logs.max())

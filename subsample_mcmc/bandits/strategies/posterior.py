@@ -9,7 +9,7 @@ from math import erfc, exp, log, log1p, pi, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from subsample_mcmc.bandits.strategies.bayesgap import bayes_gap_tell
 from subsample_mcmc.bandits.strategies.budget import best_two
@@ -136,7 +136,7 @@ class ByPosterior(Strategy):
         prior = prior_of(covariance, self.noise, self.mean, arms)
         value = getattr(self, "delta", getattr(self, "margin", 0.0))
         t = np.arange(1, (self.budget if self.rule == BAYES_UCB else 1) + 1) + 1.0
-        return RuleNumbers(prior, self.budget, self.rule, value, ndtri(1.0 - 1.0 / t))
+        return RuleNumbers(prior, self.budget, self.rule, value, scipy.special.ndtri(1.0 - 1.0 / t))
 
     def fresh(self, arms: int, params: Any) -> Belief:
         """The prior."""

@@ -14,7 +14,7 @@ from math import log, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import zeta
+import scipy
 
 from subsample_mcmc.bandits.strategies.ucb import Each, each
 from subsample_mcmc.bandits.strategy import (
@@ -179,8 +179,8 @@ def base_of(strategy, arms: int) -> float:
     x = 0.5 * (log(arms - 1) - log(strategy.delta))
 
     def value(at):
-        g = 2.0 * at - 2.0 * at * log(4.0 * at) + log(zeta(2.0 * at)) - 0.5 * log(1.0 - at)
-        return (g + x) / at
+        sums = float(scipy.special.zeta(2.0 * at))
+        return (2.0 * at - 2.0 * at * log(4.0 * at) + log(sums) - 0.5 * log(1.0 - at) + x) / at
 
     return 2.0 * float(
         minimize_scalar(value, bounds=(0.5 + 1e-9, 1.0 - 1e-9), method="bounded").fun

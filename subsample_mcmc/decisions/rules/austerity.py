@@ -12,7 +12,7 @@ from math import ceil, sqrt
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, standard_error, variance
 from subsample_mcmc.decisions.rules.serfling import observe, radius, start
@@ -59,7 +59,7 @@ class TTest(Rule):
                 "use a smaller delta."
             )
         rows = looks(max(shape.sizes), batch, growth)
-        return record("rows", "critical")(rows, -stdtrit(rows - 1.0, delta))
+        return record("rows", "critical")(rows, -scipy.special.stdtrit(rows - 1.0, delta))
 
 
 @dataclass(frozen=True)

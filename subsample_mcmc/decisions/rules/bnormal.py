@@ -28,8 +28,8 @@ from importlib import resources
 from math import ceil, inf, log, pi, sqrt
 
 import numpy as np
+import scipy
 from numpy.polynomial import chebyshev
-from scipy.special import ndtr, ndtri
 
 from subsample_mcmc.numerics.jit import jit
 
@@ -186,7 +186,7 @@ def independent_boundary(delta, count, side):
 
 
 def _independent(log_stay, count, side):
-    return -ndtri(-np.expm1(log_stay / count) / TAILS[side])
+    return -scipy.special.ndtri(-np.expm1(log_stay / count) / TAILS[side])
 
 
 @lru_cache(maxsize=4096)
@@ -210,7 +210,7 @@ def solve_at(x, last, growth, count, side):
         return x
     # P(stay) of a single look at the same delta
     tails = TAILS[side]
-    low = float(_independent(count * np.log1p(-tails * ndtr(-x)), 1, side))
+    low = float(_independent(count * np.log1p(-tails * scipy.special.ndtr(-x)), 1, side))
 
     def excess(boundary):
         return independent_looks(boundary, last, growth, count, side)[-1] - x
@@ -265,7 +265,7 @@ def independent_looks(boundary, last, growth, count, side):
     z = bottom + (boundary - bottom) * (nodes + 1.0) / 2.0
     weights = weights * ((boundary - bottom) / 2.0 / sqrt(2.0 * pi))
     density = np.exp(-z * z / 2.0) * weights
-    first_out = TAILS[side] * ndtr(-boundary)
+    first_out = TAILS[side] * scipy.special.ndtr(-boundary)
     out, stay, scale = np.zeros_like(z), np.ones_like(z), 0.0
     p_out, log_stay = np.full(count, first_out), np.full(count, log(density.sum()))
     for k in range(1, count):
@@ -275,9 +275,9 @@ def independent_looks(boundary, last, growth, count, side):
         width = sqrt((growth - 1.0) / (growth * (1.0 - earlier)))
         mean = rho * z
         kernel = np.exp(-0.5 * ((z - mean[:, None]) / width) ** 2) * (weights / width)
-        leave = ndtr((mean - boundary) / width)
+        leave = scipy.special.ndtr((mean - boundary) / width)
         if side == "table1":
-            leave = leave + ndtr((-boundary - mean) / width)
+            leave = leave + scipy.special.ndtr((-boundary - mean) / width)
         out, stay = leave + kernel @ out, kernel @ stay
         scale += log(stay.max())  # hundreds of looks in a narrow band would underflow
         stay /= stay.max()

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import log, pi, sqrt
 
 import numpy as np
-from scipy.special import betaln
+import scipy
 
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm import families as f
@@ -63,7 +63,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     x = matrix(x)
     y = per_row(y, "y", len(x))
     nu = positive(nu, "nu", "the degrees of freedom")
-    constant = -float(betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
+    constant = -float(scipy.special.betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
     if sigma is None:
         predictors = Predictors(
