@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
 from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
@@ -87,6 +88,9 @@ class Program:
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
+        for leaf in kernel.leaves():  # now, while a bar may show passes over the data
+            if isinstance(control := getattr(leaf, "control", None), Control):
+                prepared_for(model, control)
         self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
         self.loop = LOOP if self.compiled or DISABLED else PLAIN_LOOP
 
@@ -172,17 +176,21 @@ class Walker:
         """Steps made, warm-up included."""
         return int(self.chain.now[0].iteration)
 
-    def advance(self, draws: int, thin: int = 1, warm: bool = False) -> Chunk:
-        """Make draws, and return them unless they are warm-up.
+    def advance(
+        self, draws: int, thin: int = 1, warm: bool = False, into: tuple | None = None
+    ) -> Chunk:
+        """Make draws, and return them unless they are warm-up; into: arrays of integers, of floats.
 
         If a step fails, `error` says why, and the chain stands at the last whole draw before it.
         """
         before = self.checkpoint() if draws else {}
         rows = 0 if warm else draws
-        out = Chunk(
-            np.zeros((rows, len(self.ints)), dtype=np.int64), np.zeros((rows, len(self.floats))),
-            np.zeros((rows, len(self.words)), dtype=np.int64),
+        blocks = into or (
+            np.empty((rows, len(self.ints)), dtype=np.int64), np.empty((rows, len(self.floats)))
         )  # fmt: skip
+        # Words by columns, as they are read.
+        words = np.empty((len(self.words), rows), dtype=np.int64).T
+        out = Chunk(blocks[0][:rows], blocks[1][:rows], words)
         now = self.chain.now
         now["warm"] = int(warm)
         begun = self.iteration
@@ -199,12 +207,12 @@ class Walker:
             reached, self.error = (self.iteration - begun) // thin, error
             self.take_tools()
             self.restore(before)
-            return self.advance(reached, thin, warm)
+            return self.advance(reached, thin, warm, into)
         if int(now[0].code) != 0:
             self.error = explanation(self)
             self.restore(before)
             now["code"] = 0
-            return self.advance(reached, thin, warm)
+            return self.advance(reached, thin, warm, into)
         self.drawn += len(out.ints)
         self.turns += draws > 0
         if self.program.doubtful and draws and self.turns & (self.turns - 1) == 0:

@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.numerics.progress import Bars, quietly
 from subsample_mcmc.runs.backends import joblib_with, parcel
-from subsample_mcmc.runs.chain import Chunk, Program, Walker
+from subsample_mcmc.runs.chain import Program, Walker
+from subsample_mcmc.runs.counts import Counts
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -55,6 +56,19 @@ class ChainPlan:
         return walker
 
 
+class Drawn(NamedTuple):
+    """Consecutive draws of one chain, and what was counted."""
+
+    ints: Any
+    floats: Any
+    counts: Counts
+
+    @property
+    def nbytes(self) -> int:
+        """In all."""
+        return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes
+
+
 @dataclass
 class Member:
     """One chain under way: what it has drawn and not yet handed on."""
@@ -63,7 +77,9 @@ class Member:
     seconds: float = 0.0
     steps: int = 0  # warm-up and draws, for the bar
     drawn: int = 0
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[Drawn] = field(default_factory=list)
+    # Where all draws of a run that is not stored are written: integers, floats.
+    room: tuple[np.ndarray, np.ndarray] | None = None
     checkpoint: dict[str, np.ndarray] | None = None
     error: Exception | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
@@ -75,16 +91,33 @@ class Member:
         told = f"accepted {accepted / decisions:.2f}" if decisions else ""
         return told + (f", read {pulls / whole:.1%}" if whole else "")
 
-    def taken(self) -> Chunk:
+    def add(self, drawn: "Drawn") -> None:
+        """Take over what was drawn in another process."""
+        if self.room is not None and len(drawn.counts):
+            first = sum(len(one.counts) for one in self.chunks)
+            for room, part in zip(self.room, drawn, strict=False):
+                room[first : first + len(part)] = part
+            drawn = drawn._replace(ints=None, floats=None)
+        self.chunks.append(drawn)
+
+    def taken(self) -> "Drawn":
         """All chunks as one; the member starts collecting anew."""
         chunks, self.chunks = self.chunks, []
-        return Chunk(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
+        counts = Counts.joined([one.counts for one in chunks])
+        if self.room is not None:
+            ints, floats = self.room
+            return Drawn(ints[: len(counts)], floats[: len(counts)], counts)
+        ints, floats = (np.concatenate([one[i] for one in chunks]) for i in range(2))
+        return Drawn(ints, floats, counts)
 
 
 def pieces(
-    walker: Walker, chain_plan: ChainPlan, until: float | None = None
-) -> Iterator[tuple[Chunk, float]]:
-    """Warm up and draw, a tenth of a second at a time; stops early once `until` has passed."""
+    walker: Walker, chain_plan: ChainPlan, until: float | None = None, into: tuple | None = None
+) -> Iterator[tuple[Drawn, np.ndarray, float]]:
+    """Warm up and draw, a tenth of a second at a time: draws, sums of COUNTS, seconds.
+
+    Stops early once `until` has passed. into: arrays for all integers and floats of the chain.
+    """
     size = 1
     room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
     while walker.drawn < chain_plan.draws and walker.error is None:
@@ -92,9 +125,12 @@ def pieces(
         # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
         left = chain_plan.warmup - walker.iteration if warm else chain_plan.draws - walker.drawn
         count, then = min(size, left, room), time.monotonic()
-        chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm)
+        rows = slice(walker.drawn, walker.drawn + count)
+        place = None if into is None or warm else tuple(part[rows] for part in into)
+        chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, place)
         spent = time.monotonic() - then
-        yield chunk, spent
+        drawn = Drawn(chunk.ints, chunk.floats, Counts.of(chunk.words))
+        yield drawn, counted(walker, drawn.counts), spent
         size = (
             count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)
         )
@@ -102,12 +138,12 @@ def pieces(
             return
 
 
-def counted(walker: Walker, chunk: Chunk) -> np.ndarray:
+def counted(walker: Walker, counts: Counts) -> np.ndarray:
     """COUNTS, summed over a chunk's draws; of the last step, in warm-up."""
-    rows, found = chunk.words if len(chunk.words) else walker.words[None], np.zeros(4, np.int64)
+    counts, found = counts if len(counts) else Counts.of(walker.words[None]), np.zeros(4, np.int64)
     for column in walker.program.layout.columns:
         if column.field in COUNTS and column.kind == "i8":  # what users count is f8
-            found[COUNTS.index(column.field)] += rows[:, column.word].sum()
+            found[COUNTS.index(column.field)] += counts.total(column.word, "i8")
     return found
 
 
@@ -120,6 +156,12 @@ class Team:
     ):  # fmt: skip
         self.program, self.chain_plan, self.members = program, chain_plan, members
         self.keep, self.show = keep, show
+        if keep is None:
+            layout, shape = program.layout, (len(members), chain_plan.draws)
+            ints = np.empty((*shape, layout.ints), dtype=np.int64)
+            floats = np.empty((*shape, layout.floats))
+            for member, *room in zip(members, ints, floats, strict=True):
+                member.room = room[0], room[1]
         self.stop = threading.Event()
         self.interrupted = False
 
@@ -179,9 +221,9 @@ class Team:
         """One chain from where it stands to its end; yields after each turn, with all handed on."""
         walker = self.chain_plan.walker(self.program, member.number, member.checkpoint)
         began, held = time.monotonic(), 0
-        for chunk, spent in pieces(walker, self.chain_plan):
-            self.collect(member, walker, chunk, spent)
-            held += sum(part.nbytes for part in chunk)
+        for drawn, counts, spent in pieces(walker, self.chain_plan, into=member.room):
+            self.collect(member, walker, drawn, counts, spent)
+            held += drawn.nbytes
             if self.stop.is_set():
                 break
             if time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES:
@@ -193,13 +235,13 @@ class Team:
             self.stop.set()
         self.hand_on(member, walker)
 
-    def collect(self, member: Member, walker: Walker, chunk: Chunk, spent: float) -> None:
+    def collect(self, member: Member, walker: Walker, drawn: Drawn, counts, spent: float) -> None:
         """Take over a chunk: its draws, its time, and what was counted."""
         member.seconds += spent
-        member.chunks.append(chunk)
+        member.chunks.append(drawn)
         member.drawn = walker.drawn
         member.steps = min(walker.iteration, self.chain_plan.warmup) + walker.drawn
-        member.counts += counted(walker, chunk)
+        member.counts += counts
 
     def hand_on(self, member: Member, walker: Walker) -> None:
         """Give what was drawn, and the state after it, to the store."""
@@ -229,7 +271,8 @@ class Team:
                         chunks, spent, steps, drawn, counts, member.checkpoint, member.error = (
                             result
                         )
-                        member.chunks += chunks
+                        for drawn_there in chunks:
+                            member.add(drawn_there)
                         member.seconds += spent
                         member.steps, member.drawn = steps, drawn
                         member.counts += counts
@@ -263,13 +306,13 @@ def program_of(run: bytes, parcelled) -> Program:
 def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most: float) -> tuple:
     """Some seconds of one chain, in whatever process this is; most: how many."""
     walker = chain_plan.walker(program_of(run, parcelled), number, saved)
-    chunks, spent, held = [], 0.0, 0
-    for chunk, seconds in pieces(walker, chain_plan, until=time.monotonic() + most):
+    chunks, spent, held, counts = [], 0.0, 0, np.zeros(4, np.int64)
+    for chunk, more, seconds in pieces(walker, chain_plan, until=time.monotonic() + most):
         chunks.append(chunk)
         spent += seconds
-        held += sum(part.nbytes for part in chunk)
+        counts += more
+        held += chunk.nbytes
         if held > TASK_BYTES:
             break
     steps = min(walker.iteration, chain_plan.warmup) + walker.drawn
-    counts = sum(counted(walker, chunk) for chunk in chunks)
     return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), walker.error

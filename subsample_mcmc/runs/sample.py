@@ -15,9 +15,10 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
-from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.runs.trace import ChainDraws, Trace
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
 
@@ -178,7 +179,7 @@ def carried_out(
             assert journal is not None
             chunk = member.taken()
             journal.append(
-                member.number, chunk.ints, chunk.floats, chunk.words, member.checkpoint,
+                member.number, chunk.ints, chunk.floats, chunk.counts.words(), member.checkpoint,
                 member.seconds,
             )  # fmt: skip
 
@@ -245,15 +246,14 @@ def warn_of_cold_start(kernel: Kernel) -> None:
             )
 
 
-def data_of(program: Program, member: Member) -> files.ChainData:
+def data_of(program: Program, member: Member) -> ChainDraws:
     """What a chain drew, in memory."""
     if not member.chunks:
         layout = program.layout
         empty = np.zeros((0, layout.ints), dtype=np.int64), np.zeros((0, layout.floats))
         words = np.zeros((0, layout.words), dtype=np.int64)
-        return files.ChainData(*empty, words, member.checkpoint, member.seconds)
-    chunk = member.taken()
-    return files.ChainData(*chunk, member.checkpoint, member.seconds)
+        return ChainDraws(*empty, Counts.of(words), member.checkpoint, member.seconds)
+    return ChainDraws(*member.taken(), member.checkpoint, member.seconds)
 
 
 def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict] | None:

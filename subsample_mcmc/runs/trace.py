@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import store
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
@@ -15,6 +16,28 @@ from subsample_mcmc.target.layout import TALLY, Layout
 
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
+
+
+class ChainDraws(NamedTuple):
+    """All of one chain, in memory."""
+
+    ints: np.ndarray  # (draws, layout.ints)
+    floats: np.ndarray  # (draws, layout.floats)
+    counts: Counts
+    checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
+    seconds: float  # of sampling so far
+
+
+def together(parts: list[np.ndarray], length: int) -> np.ndarray:
+    """Chains as one array (chains, draws, ...) of a length; not copied if they are one array's."""
+    base = parts[0].base
+    if base is not None and base.shape[:1] == (len(parts),) and base.ndim == 3:
+        if all(
+            own.shape[1:] == part.shape[1:] and own.ctypes.data == part.ctypes.data
+            for own, part in zip(base, parts, strict=True)
+        ):
+            return base[:, :length]
+    return np.stack([part[:length] for part in parts])
 
 
 class Mixing(NamedTuple):
@@ -53,27 +76,37 @@ class Trace:
         self.meta = meta
         self.layout = Layout.from_json(meta["layout"])
         # Chains of an interrupted run end at different draws; arrays need one length.
-        length = min(len(chain.words) for chain in chains)
-        ints, floats, words = (
-            np.stack([np.asarray(getattr(chain, part))[:length] for chain in chains])
-            for part in ("ints", "floats", "words")
+        length = min(len(chain.ints) for chain in chains)
+        ints, floats = (
+            together([np.asarray(getattr(chain, part)) for chain in chains], length)
+            for part in ("ints", "floats")
         )
-        self._arrays = (ints, floats, words)
-        whole = all(len(chain.words) == length for chain in chains)
+        self._blocks = ints, floats
+        self._counts = [
+            chain.counts if isinstance(chain, ChainDraws) else Counts.of(np.asarray(chain.words))
+            for chain in chains
+        ]
+        whole = all(len(chain.ints) == length for chain in chains)
         self._states = [getattr(c, "checkpoint", None) for c in chains]
         self._checkpoints = self._states if whole else [None] * len(chains)
         self.interrupted = False  # ended by Ctrl-C
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
-        self.stats = self.layout.stats(words)
+        self.stats = stats_of(self.layout, self._counts, length)
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All that was drawn and counted: (chains, draws, ...) of integers, floats, words."""
+        words = [counts.words()[: self.shape[1]] for counts in self._counts]
+        return (*self._blocks, np.stack(words))
 
     def __repr__(self) -> str:
         chains, draws = self.shape
         blocks = [f"{b.name} {b.shape if b.shape else 'scalar'}" for b in self.layout.blocks]
         shown = ", ".join(blocks[:6]) + (", ..." if len(blocks) > 6 else "")
         read, whole = (
-            sum(int(s[field].sum()) for s in self.stats.values() if field in s)
+            sum(int(s.total(field)) for s in self.stats.values())
             for field in ("pulls", "everything")
         )
         share = f"; {100 * read / whole:.3g}% of the data read" if whole else ""
@@ -84,8 +117,9 @@ class Trace:
         """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
         meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
         with store.Journal.create(path, meta) as journal:
-            for i, parts in enumerate(zip(*self._arrays, strict=True)):
-                journal.append(i, *parts, self._checkpoints[i] or {}, float(self.seconds[i]))
+            for i, blocks in enumerate(zip(*self._blocks, strict=True)):
+                words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
+                journal.append(i, *blocks, words, state, float(self.seconds[i]))
         store.finish(path)
 
     def report(self) -> Report:
@@ -159,9 +193,7 @@ class Trace:
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """
-        return arviz_groups.to_arviz(
-            self, self._arrays[:2], observed, log_likelihood, thin, progress
-        )
+        return arviz_groups.to_arviz(self, self._blocks, observed, log_likelihood, thin, progress)
 
     def to_frame(self) -> Any:
         """A pandas table: a row per chain and draw; columns chain, draw, theta[0], w[1,2], ..."""

@@ -245,6 +245,11 @@ class Model:
 
     def fingerprints(self) -> dict[str, str]:
         """A hash of each part by name: what must be equal for a run to be resumed."""
+        return dict(self.hashes)
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """These hashes, made once: data are large, and a model's do not change."""
         found = {}
         for name in ("log_likelihood", "log_prior", "prepare"):
             if getattr(self, name) is not None:

@@ -406,11 +406,11 @@ def test_rows_of_a_race_are_never_outliers(tall_model):
     control = sm.Taylor(reference, order=2, outliers=0.02, predict=False)
     one = walker(model, walk(racing(delta=0.1), control))
     one.advance(5)
-    judge = found_judge(tools_of(one))
-    kept = judge.scratch.rows.kept
+    case = found_judge(tools_of(one)).case.record
+    kept = case.scratch.rows.kept
     assert kept.any() and not np.isin(kept[kept > 0], control.always_read(model)).any()
-    assert np.array_equal(judge.scratch.rows.bits, judge.scratch.rows.bars)
-    assert judge.trial.target[0].rows == SIZE - len(control.always_read(model))
+    assert np.array_equal(case.scratch.rows.bits, case.scratch.rows.bars)
+    assert case.trial.target[0].rows == SIZE - len(control.always_read(model))
 
 
 def found_judge(tools):

@@ -296,7 +296,7 @@ def test_an_initial_state_that_is_still_needed(tmp_path, monkeypatch):
 
 def refused(path, stored, changed, text, monkeypatch):
     """A run by one kernel is refused to another, and not to its like; nothing is compiled."""
-    monkeypatch.setattr(Program, "compile", lambda self: None)
+    monkeypatch.setattr(Program, "compile", lambda self, audit=0.0: None)
     monkeypatch.setattr(parallel.Team, "run", lambda self, *given: None)
     runs.run(10, kernel=stored(), store=path)
     resumed(path, kernel=stored())

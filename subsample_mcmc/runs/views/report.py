@@ -11,11 +11,12 @@ nothing is left to estimate.
 
 import html
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.runs.counts import KernelStats
 from subsample_mcmc.target.layout import TALLY
 
 CONFIDENCE = 0.95  # of each side of the interval of an error rate
@@ -87,7 +88,7 @@ def with_later_facts(kernel: dict[str, Any]) -> dict[str, Any]:
     return told | kernel
 
 
-def longest_rest(stats: dict) -> int:
+def longest_rest(stats: Mapping) -> int:
     """The most draws in a row, of one chain, in which a kernel ran and accepted nothing."""
     if "accepted" not in stats or "steps" not in stats:
         return 0
@@ -100,9 +101,9 @@ def longest_rest(stats: dict) -> int:
     return longest
 
 
-def measure(kernel: dict, stats: dict, ess: float, draws: int, seconds: float):
+def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: float):
     """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
-    total = {f: stats[f].sum().item() if f in stats else 0 for f in TALLY.names or ()}
+    total = {f: stats.total(f) for f in TALLY.names or ()}
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
     lower, upper = clopper_pearson(wrong, audited)
     # Only a decision that dropped an arm early can be wrong, and those are counted.
@@ -179,7 +180,7 @@ class Report:
         for kernel in kernels:
             known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
             worst = min((ess for ess in known if ess == ess), default=np.nan)
-            stats = trace.stats.get(kernel["label"], {})
+            stats = trace.stats.get(kernel["label"]) or KernelStats({}, (), 0)
             if kernel.get("block"):  # it tilts that block's prior, moves nothing: no column
                 self.notes += tilted(kernel, stats)
                 continue
@@ -399,7 +400,7 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
         )
 
 
-def tilted(kernel: dict, stats: dict) -> Iterator[str]:
+def tilted(kernel: dict, stats: Mapping) -> Iterator[str]:
     """What to know about draws under a prior that sm.WangLandau has tilted."""
     label, block, ran = kernel["label"], kernel["block"], stats["steps"] > 0
     seen = stats["tilt"][ran]
