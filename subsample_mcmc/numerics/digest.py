@@ -39,6 +39,8 @@ class Digest:
         self.cells: dict[str, types.CellType] = {}
         self.recursive: list[str] = []  # names by which the function calls itself
         self.unknown: list[str] = []  # what has no digest
+        # Is it a user's function, or does it reach one.
+        self.of_user = (function.__module__ or "").partition(".")[0] != PACKAGE
         self.code(function.__code__)
         defaults = (function.__defaults__, *sorted((function.__kwdefaults__ or {}).items()))
         self.put("defaults", self.value("defaults", defaults))
@@ -85,6 +87,7 @@ class Digest:
         elif (made := self.compiled(value)) is not None:
             self.put(name, made.digest)
             self.unknown += getattr(made, "uncached", [])
+            self.of_user |= getattr(made, "of_user", False)
             return made
         elif isinstance(getattr(value, "digest", None), str):  # a call of what is at an address
             self.put(name, value.digest)
@@ -113,6 +116,7 @@ class Digest:
                 made = self.compiled(value)
                 self.put(dotted, made.digest)
                 self.unknown += getattr(made, "uncached", [])
+                self.of_user |= getattr(made, "of_user", False)
                 found = found if top == PACKAGE else twin(found, path, made)
             elif top == PACKAGE and isinstance(getattr(value, "digest", None), str):
                 self.put(dotted, value.digest)

@@ -133,7 +133,7 @@ def _compiled(function, options, callers):
             digest.cells[name].cell_contents = made
         else:
             frozen.__globals__[name] = made
-    made.digest = key
+    made.digest, made.of_user = key, digest.of_user
     if digest.unknown:
         made.digest = f"{key}-{id(made)}"  # not content-keyed: equal to itself only
         made.uncached = digest.unknown

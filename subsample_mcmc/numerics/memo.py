@@ -3,39 +3,57 @@
 Builders make compiled functions out of others. Two calls with equal arguments must give the same
 object, or the machine code above it would be compiled twice.
 
-The one rule for what is forgotten: beyond MOST_RESULTS, the one that was asked for longest ago. It
-is only built again when it is asked for again, so no builder may have an effect beside its result.
+The one rule for what is forgotten: of results about users' functions, beyond MOST_OF_USERS, the one
+that was asked for longest ago; of the package's own, beyond MOST_RESULTS. It is only built again
+when it is asked for again, so no builder may have an effect beside its result. Models and runs hold
+what they use: what is forgotten here is freed with the last of them.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
 from threading import Lock
+from types import FunctionType
 from typing import Any, TypeVar
 
+PACKAGE = __name__.partition(".")[0]
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
-MOST_RESULTS = 16_384  # results kept; a model and its kernels leave some fifty
+MOST_RESULTS = 16_384
+MOST_OF_USERS = 256  # a model and its kernels leave five to thirty
 _results: OrderedDict[Any, Any] = OrderedDict()
+_of_users: OrderedDict[Any, Any] = OrderedDict()
 _changing = Lock()
 
 
 def recall(key: Any) -> Any:
     """What was kept under a key, or None."""
     with _changing:
-        if key not in _results:
-            return None
-        _results.move_to_end(key)
-        return _results[key]
+        for shelf in (_results, _of_users):
+            if key in shelf:
+                shelf.move_to_end(key)
+                return shelf[key]
+    return None
 
 
 def keep(key: Any, result: Any) -> Any:
     """Keep a result, which is not None; what another thread kept under its key is returned."""
+    users = is_of_users(result) or is_of_users(key)
+    shelf, most = (_of_users, MOST_OF_USERS) if users else (_results, MOST_RESULTS)
     with _changing:
-        result = _results.setdefault(key, result)
-        while len(_results) > MOST_RESULTS:
-            _results.popitem(last=False)
+        result = shelf.setdefault(key, result)
+        while len(shelf) > most:
+            shelf.popitem(last=False)
         return result
+
+
+def is_of_users(value: Any) -> bool:
+    """Is a user's function in it, or machine code that was made from one."""
+    if isinstance(value, tuple):
+        return any(is_of_users(part) for part in value)
+    if isinstance(value, FunctionType):
+        return not value.__module__.startswith(PACKAGE)
+    return bool(getattr(value, "of_user", False))
 
 
 def memoised(build: Builder) -> Builder:

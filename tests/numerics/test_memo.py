@@ -1,0 +1,96 @@
+"""What is kept of what was compiled, and what is freed with the last model that uses it."""
+
+import gc
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.numerics import memo
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.memo import is_of_users, memoised
+
+compiled_only = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+
+
+def log_likelihood(state, data, n):
+    z = data.y[n] - state.mu[0] - 4.0
+    return -0.5 * z * z
+
+
+def edited(constant):
+    """The same function with another constant."""
+    code = log_likelihood.__code__
+    constants = tuple(constant if c == 4.0 else c for c in code.co_consts)
+    return types.FunctionType(code.replace(co_consts=constants), globals(), "log_likelihood")
+
+
+def sampled(constant):
+    """A model with one chain behind it."""
+    y = np.random.default_rng(0).standard_normal(300)
+    model = sm.Model(edited(constant), {"y": y}, {"mu": 0.0}, lambda state: -abs(state.mu[0]))
+    trace = sm.sample(model, sm.Metropolis("mu"), 5, 5, chains=1, seed=1, progress=False)
+    return model, trace
+
+
+@compiled_only
+def test_users_functions_are_told_from_the_packages():
+    @jit(inner=True)
+    def helper(x):
+        return x + 1.0
+
+    assert helper.of_user and is_of_users((1, (helper,))) and is_of_users(log_likelihood)
+    assert not is_of_users((memo.keep, sm.log, 3.0, "text", np.float64))
+    assert not sm.log.of_user
+
+
+@compiled_only
+def test_models_are_freed(monkeypatch):
+    """Model, machine code and chains, once nobody holds them and others have come."""
+    monkeypatch.setattr(memo, "MOST_OF_USERS", 30)
+    sampled(1.0)
+    seen, first = [], None
+    for k in range(8):
+        model, trace = sampled(10.0 + k)
+        seen.append([weakref.ref(model), weakref.ref(model.compiled[0])])
+        if k == 0:
+            first = trace.draws["mu"].tobytes()
+        del model, trace
+    gc.collect()
+    assert all(ref() is None for refs in seen[:3] for ref in refs)
+    assert seen[-1][1]() is not None  # asked for last: it would be used again
+    assert len(memo._of_users) == 30
+    again = sampled(10.0)[1]  # built again, and the same
+    assert again.draws["mu"].tobytes() == first
+
+
+@compiled_only
+def test_a_model_in_use_keeps_what_it_needs(monkeypatch):
+    monkeypatch.setattr(memo, "MOST_OF_USERS", 12)
+    model, trace = sampled(20.0)
+    for k in range(4):
+        sampled(30.0 + k)
+    gc.collect()
+    again = sm.sample(model, sm.Metropolis("mu"), 5, 5, chains=1, seed=1, progress=False)
+    assert again.draws["mu"].tobytes() == trace.draws["mu"].tobytes()
+
+
+@pytest.mark.plain
+def test_what_was_asked_for_longest_ago_is_forgotten(monkeypatch):
+    monkeypatch.setattr(memo, "MOST_OF_USERS", 3)  # as this builder is no function of the package
+    made = []
+
+    @memoised
+    def built(x):
+        made.append(x)
+        return [x]
+
+    first, second = built(1), built(2)
+    assert built(1) is first and built(2) is second and made == [1, 2]
+    built(1)
+    built(3)
+    built(4)
+    assert built(3) == [3] and built(1) is first and made == [1, 2, 3, 4]
+    assert built(2) is not second
