@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.pull import Pull
+from subsample_mcmc.bandits.pull import BLOCK, Pull
 from subsample_mcmc.bandits.strategy import (
     ALONE,
     HELP,
@@ -17,10 +17,9 @@ from subsample_mcmc.bandits.strategy import (
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
 
 RATIO = 1.1  # between the times at which a run is looked at
-BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
 FINE, DONE, ASKS_HELP, BAD_REWARD, BAD_LENGTH, PAUSED = range(6)
 
 
@@ -70,42 +69,28 @@ def counting(tell: Any) -> Any:
 
 # ---------------------------------------------------------------------------------------- the loop
 @memoised
-def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
+def loop_over(steps: Steps) -> Any:
     """The compiled loop up to `until` pulls, or some more: why it came back."""
     ask, count_and_tell = steps.ask, counting(steps.tell)
 
     @jit(inner=True)
-    def take_in(params, state, log, arm, reward):
-        state.now[0].reward = reward
-        if not -np.inf < reward < np.inf:
-            return BAD_REWARD
-        count_and_tell(params, state, log, arm, reward)
+    def pulled(params, state, source, log, most):
+        now = state.now[0]
+        arm, count = now.arm, max(1, min(now.count, most - now.total, len(source.room)))
+        if call_numbers(source.pull, source.context, arm, count) != count:
+            return BAD_LENGTH
+        for i in range(count):
+            reward = source.room[i]
+            now.reward = reward
+            if not -np.inf < reward < np.inf:
+                return BAD_REWARD
+            count_and_tell(params, state, log, arm, reward)
+            if now.count <= 0:  # a stopping rule may end a block
+                break
         return FINE
 
-    if batched:
-
-        @jit(inner=True, user=True)
-        def pulled(params, state, data, rewards, log, most):
-            now = state.now[0]
-            arm, count = now.arm, min(now.count, most - now.total, BLOCK)
-            found = source(data, arm, rewards, count)
-            if len(found) != count:
-                return BAD_LENGTH
-            for i in range(count):
-                how = take_in(params, state, log, arm, found[i])
-                if how != FINE or now.count <= 0:  # a stopping rule may end a block
-                    return how
-            return FINE
-
-    else:
-
-        @jit(inner=True, user=True)
-        def pulled(params, state, data, rewards, log, most):
-            arm = state.now[0].arm
-            return take_in(params, state, log, arm, source(data, arm, rewards, 1))
-
-    @jit(user=True)
-    def loop(params, state, data, rewards, choices, log, until, most):
+    @jit
+    def loop(params, state, source, choices, log, until, most):
         now = state.now[0]
         while now.total < until or (now.count <= 0 and now.total >= most):
             if now.count <= 0:
@@ -115,7 +100,7 @@ def loop_over(steps: Steps, source: Any, batched: bool) -> Any:
                 now.arm = arm
                 if now.total >= most:  # it would have liked to go on
                     return PAUSED
-            how = pulled(params, state, data, rewards, log, most)
+            how = pulled(params, state, source, log, most)
             if how != FINE:
                 return how
         return PAUSED
@@ -161,7 +146,7 @@ class Player:
         self.steps = strategy.steps()
         first, second = seed.spawn(2)
         self.rewards, self.choices = (np.random.default_rng(s) for s in (first, second))
-        self.log = make_log(arms, most, whole)
+        self.log, self.source = make_log(arms, most, whole), None
         # The same for compiled code.
         self.pointers = pointer_to((self.params, self.state, self.log))
         if arms == 1:  # no strategy need think of it
@@ -213,12 +198,13 @@ class Player:
 
     def run_compiled(self, pull: Pull, data: Any, until: int) -> None:
         """`until` = 0 compiles, and pulls nothing."""
-        now, loop = self.state.now[0], loop_over(self.steps, pull.source, pull.batched)
+        now, loop = self.state.now[0], loop_over(self.steps)
         how, (params, state, log) = ASKS_HELP, self.pointers
+        if self.source is None:
+            self.source = pointer_to(pull.rewards_for(data, self.rewards))
         while how == ASKS_HELP:
             how = loop(
-                params, state, data, self.rewards, self.choices, log,
-                min(until, self.most), self.most,
+                params, state, self.source, self.choices, log, min(until, self.most), self.most,
             )  # fmt: skip
             if how == ASKS_HELP:
                 self.strategy.help(self.params, self.state)

@@ -2,17 +2,19 @@
 
 import inspect
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, RecordAddress, pointer_to
 from subsample_mcmc.target.guards import guarded_data
 from subsample_mcmc.target.lookups import look_once
 from subsample_mcmc.target.reads import cannot_fail, trusted
 from subsample_mcmc.target.user_functions import plain, try_once
 
+BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
 ARMS = 1000  # that are pulled once before the first pull
 
 
@@ -34,7 +36,7 @@ class Pull:
         self.batched = count == len(given) + 1
         rng = np.random.default_rng(0)
         tried = (*((data,) if self.has_data else ()), 0, rng, *((2,) if self.batched else ()))
-        reason = "asked for" if compiled is False else obstacle(function, tried)
+        reason = "asked for" if compiled is False else obstacle(function, tried, data)
         if reason and compiled:
             raise TypeError(f"compiled=True, but {reason}")
         self.obstacle = reason
@@ -73,37 +75,83 @@ class Pull:
         return [float(self.function(*given)) for _ in range(count)]
 
     @cached_property
-    def source(self) -> Any:
-        """pull(data, arm, rng, count), compiled: one reward, or an array."""
-        return reading(jit(self.function, flags=FLAGS, user=True), self.has_data, self.batched)
+    def read(self) -> Any:
+        """What compiled code calls by its address: (context, arm, count) -> how many were made."""
+        user = jit(self.function, flags=FLAGS, user=True)
+        return (reading_blocks if self.batched else reading_one)(user, self.has_data)
+
+    def rewards_for(self, data, rng) -> "Rewards":
+        """Where a run's rewards come from."""
+        room = np.zeros(BLOCK if self.batched else 1)
+        about = RecordAddress(PullContext(data, rng, room))
+        return Rewards(FunctionAddress(self.read, about, NUMBER, NUMBER), about, room)
 
 
-def obstacle(function, tried) -> str:
-    """Why a function does not compile; empty if it does."""
+class PullContext(NamedTuple):
+    """What a user's pull reads, and where its rewards go."""
+
+    data: Any
+    rng: Any
+    room: np.ndarray
+
+
+class Rewards(NamedTuple):
+    """A user's pull by its address: no type of its data."""
+
+    pull: Any  # (context, arm, count) -> how many rewards stand in room
+    context: Any  # a PullContext
+    room: np.ndarray
+
+
+def obstacle(function, tried, data) -> str:
+    """Why a function does not compile, or its data cannot be handed over; empty if all is well."""
     try:
+        pointer_to(PullContext(data, np.random.default_rng(0), np.zeros(1)))
         return compiles(function, tried, FLAGS)
     except Exception as error:  # numba stumbles over some Python: that runs as Python, too
         return f"{type(error).__name__}: {error}"
 
 
 @memoised
-def reading(function, has_data: bool, batched: bool) -> Any:
-    """One signature for all of them."""
-    if has_data and batched:
-        return function
-    if batched:
+def reading_one(function, has_data: bool) -> Any:
+    """One reward."""
+    if has_data:
 
-        def read(data, arm, rng, count):
-            return function(arm, rng, count)
-
-    elif has_data:
-
-        def read(data, arm, rng, count):
-            return function(data, arm, rng)
+        @jit(inner="entry", user=True)
+        def read(context, arm, count):
+            context.room[0] = function(context.data, arm, context.rng)
+            return 1.0
 
     else:
 
-        def read(data, arm, rng, count):
-            return function(arm, rng)
+        @jit(inner="entry", user=True)
+        def read(context, arm, count):
+            context.room[0] = function(arm, context.rng)
+            return 1.0
 
-    return jit(read, inner="always", user=True)
+    return read
+
+
+@memoised
+def reading_blocks(function, has_data: bool) -> Any:
+    """Several of one arm."""
+    if has_data:
+
+        @jit(inner=True, user=True)
+        def pulled(context, arm, count):
+            return function(context.data, arm, context.rng, count)
+
+    else:
+
+        @jit(inner=True, user=True)
+        def pulled(context, arm, count):
+            return function(arm, context.rng, count)
+
+    @jit(inner="entry", user=True)
+    def read(context, arm, count):
+        found = pulled(context, arm, count)
+        for i in range(min(len(found), count)):
+            context.room[i] = found[i]
+        return 1.0 * len(found)
+
+    return read
