@@ -16,7 +16,7 @@ from subsample_mcmc.decisions.rules.rule import ALONE, EXACT, EXHAUSTED, RACED
 from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_sums import ClusterSums, cluster_scores, pair_score
 from subsample_mcmc.kernels.partition.members import Members, bring_forward, empty_label
-from subsample_mcmc.kernels.partition.pair_scores import LARGEST
+from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed
@@ -274,28 +274,28 @@ def estimate(contest, y):
 
 # ---------------------------------------------------------------------------- the draw of a mention
 @memoised
-def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
+def readers(controlled: bool) -> tuple[Any, Any]:
     """read(...) some members more of a cluster, and total(...) of a cluster, compiled."""
 
     @jit(inner="always")
-    def score_members(contest, data, b, i, y, lo, hi):
+    def score_members(contest, scores, b, i, y, lo, hi):
         """Write scores of members lo .. hi - 1 into contest.values; False if one is no number."""
         m, at = contest.members, contest.members.start[b]
         rows = m.pool[m.first[y] + lo : m.first[y] + hi]
         out = contest.values[at : at + hi - lo]
-        fill(data, i, rows, out)
+        fill_scores(scores, i, rows, out)
         for k in range(hi - lo):
             if not abs(out[k]) < LARGEST:
                 m.now[b].bad, m.now[b].i, m.now[b].j = 1, i, rows[k]
         return m.now[b].bad == 0
 
     @jit(inner="always")
-    def read(contest, data, b, i, y, target):
+    def read(contest, scores, b, i, y, target):
         m, arm, at = contest.members, contest.arms[y], contest.members.start[b]
         lo = arm.drawn
         if target < m.size[y]:
             bring_forward(m, contest.rows[b : b + 1], y, lo, target)
-        if not score_members(contest, data, b, i, y, lo, target):
+        if not score_members(contest, scores, b, i, y, lo, target):
             return False
         for k in range(target - lo):
             value = contest.values[at + k]
@@ -311,9 +311,9 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
         return True
 
     @jit(inner="always")
-    def total(contest, data, b, i, y):
+    def total(contest, scores, b, i, y):
         at, value = contest.members.start[b], 0.0
-        if score_members(contest, data, b, i, y, 0, contest.members.size[y]):
+        if score_members(contest, scores, b, i, y, 0, contest.members.size[y]):
             for k in range(contest.members.size[y]):
                 value += contest.values[at + k]
         return value
@@ -322,7 +322,7 @@ def readers(fill: Any, controlled: bool) -> tuple[Any, Any]:
 
 
 @jit(inner="always")
-def choose_known(contest, data, b, i, heat, audit):
+def choose_known(contest, scores, b, i, heat, audit):
     """The draw where the control variate is the score: sums are known, and no pair is read."""
     m, tally = contest.members, contest.tally[b]
     if m.now[b].clusters == 0:
@@ -336,15 +336,18 @@ def choose_known(contest, data, b, i, heat, audit):
 
 
 @memoised
-def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
-    """choose(contest, data, b, i, heat, audit) -> label for a mention in no cluster; -1: bad."""
-    if fill is None:
+def chooser(scored: bool, controlled: bool, racing: bool) -> Any:
+    """choose(contest, scores, b, i, heat, audit) -> label for a mention in no cluster; -1: bad.
+
+    scored: is there a similarity, else the control variate is the score.
+    """
+    if not scored:
         return choose_known
     controlled = controlled and racing
-    read, total = readers(fill, controlled)
+    read, total = readers(controlled)
 
     @jit(inner="always")
-    def audited(contest, data, b, i, heat, chosen):
+    def audited(contest, scores, b, i, heat, chosen):
         """Decide again, exactly, under the same noise; False if a score is no number."""
         m, lo, tally = contest.members, contest.members.start[b], contest.tally[b]
         count = m.now[b].clusters + 1
@@ -354,7 +357,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
             y = m.alive[lo + k]
             value = contest.numbers.new
             if k < count - 1:
-                value = total(contest, data, b, i, y)
+                value = total(contest, scores, b, i, y)
             value += heat * gumbel_at(bits, k)
             own = value if y == chosen else own
             runner = max(runner, min(first, value))
@@ -365,7 +368,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
         return m.now[b].bad == 0
 
     @jit(inner="always")
-    def race_on(contest, data, b, i, count):
+    def race_on(contest, scores, b, i, count):
         """Read more of every cluster, look by look, until one is left or all are read."""
         m, arms, tally, numbers = contest.members, contest.arms, contest.tally[b], contest.numbers
         lo, largest, early, before = m.start[b], 0, 0, count
@@ -379,7 +382,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
                 size, drawn = m.size[y], arms[y].drawn
                 if drawn < size:
                     target = next_target(numbers, size, drawn) if racing else size
-                    if not read(contest, data, b, i, y, target):
+                    if not read(contest, scores, b, i, y, target):
                         return -1
                     tally.pulls += target - drawn
                     estimate(contest, y)
@@ -400,7 +403,7 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
         return leader_of(contest, lo, count)
 
     @jit(inner="always")
-    def choose(contest, data, b, i, heat, audit):
+    def choose(contest, scores, b, i, heat, audit):
         m, tally = contest.members, contest.tally[b]
         if m.now[b].clusters == 0:
             count_decision(tally, 0)
@@ -417,11 +420,11 @@ def chooser(fill: Any, controlled: bool, racing: bool) -> Any:
             count_end(tally, PREDICTED)
             chosen = contest.racing[lo]
         else:
-            chosen = race_on(contest, data, b, i, count)
+            chosen = race_on(contest, scores, b, i, count)
             if chosen < 0:
                 return -1
         if audit > 0.0 and uniform(contest.audits[b : b + 1]) < audit:
-            if not audited(contest, data, b, i, heat, chosen):
+            if not audited(contest, scores, b, i, heat, chosen):
                 return -1
         return chosen
 

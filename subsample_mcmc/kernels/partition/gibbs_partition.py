@@ -35,9 +35,9 @@ from subsample_mcmc.kernels.partition.members import (
     relabel,
 )
 from subsample_mcmc.kernels.partition.pair_scores import (
-    compiled_scores,
     is_batched,
     random_pairs,
+    scores_by,
     scores_of,
     try_pairs,
     wrong_pair,
@@ -63,7 +63,7 @@ class SweepTools(NamedTuple):
     """What a sweep works with."""
 
     contest: Contest
-    data: Any
+    scores: Any  # PairScores, or () without a similarity
     blocks: Blocks
     temperatures: np.ndarray  # by iteration; the last one holds
     shuffled: bool
@@ -235,8 +235,8 @@ class GibbsPartition(Leaf):
 
     def build(self, model) -> Any:
         """The sweep, called from Python, which shares blocks out among cores."""
-        fill = None if self.similarity is None else compiled_scores(self.similarity)
-        sweep = sweep_over(chooser(fill, self.control is not None, self.races), self.controlled)
+        choose = chooser(self.similarity is not None, self.control is not None, self.races)
+        sweep = sweep_over(choose, self.controlled)
 
         def step(chain, tools):
             one_sweep(sweep, chain, tools)
@@ -268,7 +268,7 @@ class GibbsPartition(Leaf):
         cores = self.cores or os.cpu_count() or 1
         words = run.next_words(len(self.columns))
         return SweepTools(
-            contest, model.data, blocks, heat, self.scan == "random",
+            contest, scores_by(self.similarity, model.data), blocks, heat, self.scan == "random",
             shares_of(blocks, cores * TASKS), cores, words, leaf,
         )  # fmt: skip
 
@@ -376,13 +376,13 @@ def one_sweep(sweep: Any, chain: Any, tools: SweepTools) -> None:
         begun = thread_time()
         with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
             sweep(
-                contest, tools.data, tools.extra, roots, tasks[k], tasks[k + 1], heat,
+                contest, tools.scores, tools.extra, roots, tasks[k], tasks[k + 1], heat,
                 float(now.audit), tools.shuffled,
             )  # fmt: skip
         return thread_time() - begun
 
     if not getattr(sweep, "signatures", True):  # compiled before the clock runs
-        sweep(contest, tools.data, tools.extra, roots, 0, 0, heat, 0.0, tools.shuffled)
+        sweep(contest, tools.scores, tools.extra, roots, 0, 0, heat, 0.0, tools.shuffled)
     shares = range(len(tasks) - 1)
     if tools.cores == 1 or len(shares) == 1:
         seconds = [share(k) for k in shares]
@@ -409,17 +409,17 @@ def shuffle(scan, stream, lo, hi):
 
 
 def by_block(step: Any) -> Any:
-    """sweep(contest, data, extra, roots, first, last, heat, audit, shuffled): a step per block."""
+    """sweep(contest, scores, extra, roots, first, last, heat, audit, shuffled): block by block."""
 
     @jit
-    def sweep(contest, data, extra, roots, first, last, heat, audit, shuffled):
+    def sweep(contest, scores, extra, roots, first, last, heat, audit, shuffled):
         for b in range(first, last):
             # Streams of its own: what is drawn in a block does not depend on who draws it.
             number = hashed(np.uint64(b + 1) * WEYL)
             contest.noises[b] = hashed(roots[0] + number)
             contest.rows[b] = hashed(roots[1] + number)
             contest.audits[b] = hashed(roots[2] + number)
-            step(contest, data, extra, b, heat, audit, shuffled)
+            step(contest, scores, extra, b, heat, audit, shuffled)
 
     return sweep
 
@@ -429,7 +429,7 @@ def sweep_over(choose: Any, controlled: bool) -> Any:
     """The sweep of GibbsPartition, see by_block: every mention is drawn once."""
 
     @jit(inner=True)
-    def sweep_block(contest, data, extra, b, heat, audit, shuffled):
+    def sweep_block(contest, scores, extra, b, heat, audit, shuffled):
         m = contest.members
         lo, hi = m.start[b], m.start[b + 1]
         gather(m, b)
@@ -443,7 +443,7 @@ def sweep_over(choose: Any, controlled: bool) -> Any:
             i = contest.scan[k]
             old = m.label[i]
             leave(m, b, i)
-            y = choose(contest, data, b, i, heat, audit)
+            y = choose(contest, scores, b, i, heat, audit)
             join(m, b, i, y if y >= 0 else old)
             if y < 0:
                 return

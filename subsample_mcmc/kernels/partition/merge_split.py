@@ -29,7 +29,6 @@ from subsample_mcmc.kernels.partition.gibbs_partition import (
     shuffle,
 )
 from subsample_mcmc.kernels.partition.members import empty_label, gather, join, leave
-from subsample_mcmc.kernels.partition.pair_scores import compiled_scores
 from subsample_mcmc.kernels.partition.pair_test import score_of_one, sum_of_pairs
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
@@ -105,8 +104,7 @@ class MergeSplit(Leaf):
     def build(self, model) -> Any:
         """Moves in all blocks, called from Python, which shares blocks out among cores."""
         own = self.partition
-        fill = None if own.similarity is None else compiled_scores(own.similarity)
-        sweep = moves_over(fill, own.controlled, own.races)
+        sweep = moves_over(own.similarity is not None, own.controlled, own.races)
 
         def step(chain, tools):
             one_sweep(sweep, chain, tools)
@@ -156,21 +154,21 @@ def attraction(contest, y, known, controlled):
 
 
 @memoised
-def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
+def moves_over(scored: bool, controlled: bool, racing: bool) -> Any:
     """The moves of MergeSplit in all blocks, see by_block."""
-    total, one = sum_of_pairs(fill, controlled, racing), score_of_one(fill)
+    total = sum_of_pairs(scored, controlled, racing)
 
     @jit(inner=True)
-    def score(contest, data, b, i, j):
+    def score(contest, scores, b, i, j):
         """The score of a pair by which sides are chosen: the control variate's, if there is one."""
         if controlled:
             return pair_score(contest.sums, i, j)
         contest.tally[b].pulls += 1
         contest.tally[b].everything += 1
-        return one(contest, data, b, i, j)
+        return score_of_one(contest, scores, b, i, j)
 
     @jit(inner=True)
-    def choose_sides(contest, data, extra, b, heat, i, j, known_sides):
+    def choose_sides(contest, scores, extra, b, heat, i, j, known_sides):
         """Let all members of two clusters, or of one, choose between i and j, in random order.
 
         known_sides: they stand where they stand (a merge), and only the chance of it is asked.
@@ -192,9 +190,9 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
         for k in range(count):
             who, lean = order[lo + k], 0.0
             for a in range(lo, min(front, lo + ANCHORS - 1) + 1):
-                lean += score(contest, data, b, who, parts[a])
+                lean += score(contest, scores, b, who, parts[a])
             for a in range(max(back, lo + count + 1 - ANCHORS + 1), lo + count + 2):
-                lean -= score(contest, data, b, who, parts[a])
+                lean -= score(contest, scores, b, who, parts[a])
             lean /= heat
             if known_sides:
                 left = m.label[who] == m.label[i]
@@ -233,7 +231,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             add_to_sums(contest.sums, who, y)
 
     @jit(inner=True)
-    def propose_merge(contest, data, extra, b, heat, audit, i):
+    def propose_merge(contest, scores, extra, b, heat, audit, i):
         m, lo, noise = contest.members, contest.members.start[b], contest.noises[b : b + 1]
         own, tally = m.label[i], contest.tally[b]
         everything = others(contest, b, i, own)
@@ -255,11 +253,11 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
                 at += 1
         # The chance that a split takes just these sides, at most 1, can only raise the bar.
         count = m.size[own]
-        if total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit) <= 0:
+        if total(contest, scores, extra, b, lo, lo + count, lo + both, bar, audit) <= 0:
             return
-        count, chance = choose_sides(contest, data, extra, b, heat, i, j, True)
+        count, chance = choose_sides(contest, scores, extra, b, heat, i, j, True)
         bar -= heat * chance
-        accepted = total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit)
+        accepted = total(contest, scores, extra, b, lo, lo + count, lo + both, bar, audit)
         if m.now[b].bad == 1 or accepted <= 0:
             return
         tally.accepted += 1
@@ -267,14 +265,14 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             move_to(contest, b, extra.parts[k], own)
 
     @jit(inner=True)
-    def propose_split(contest, data, extra, b, heat, audit, i):
+    def propose_split(contest, scores, extra, b, heat, audit, i):
         m, lo, noise = contest.members, contest.members.start[b], contest.noises[b : b + 1]
         own, tally = m.label[i], contest.tally[b]
         both = m.size[own]
         other = draw(noise, both - 1)
         other += 1 if other >= m.place[i] else 0
         j = m.pool[m.first[own] + other]
-        count, chance = choose_sides(contest, data, extra, b, heat, i, j, False)
+        count, chance = choose_sides(contest, scores, extra, b, heat, i, j, False)
         back = float(both - count)
         # How likely the merge of the two parts would be proposed.
         everything, weight = others(contest, b, i, own), back
@@ -286,7 +284,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
         chance = log(weight / (everything + weight) / back) + log(both - 1.0) - chance
         chance += log((1.0 - SPLITS) / SPLITS)
         bar = contest.numbers.new + heat * (chance - log(uniform(noise)))
-        accepted = total(contest, data, extra, b, lo, lo + count, lo + both, bar, audit)
+        accepted = total(contest, scores, extra, b, lo, lo + count, lo + both, bar, audit)
         if m.now[b].bad == 1 or accepted > 0:
             return
         tally.accepted += 1
@@ -295,7 +293,7 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
             move_to(contest, b, extra.parts[k], y)
 
     @jit(inner=True)
-    def move_block(contest, data, extra, b, heat, audit, shuffled):
+    def move_block(contest, scores, extra, b, heat, audit, shuffled):
         m, noise = contest.members, contest.noises[b : b + 1]
         lo, hi = m.start[b], m.start[b + 1]
         if hi - lo < 2:
@@ -306,9 +304,9 @@ def moves_over(fill: Any, controlled: bool, racing: bool) -> Any:
         for _ in range(int(ceil(extra.moves * (hi - lo)))):
             i, split = m.order[lo + draw(noise, hi - lo)], uniform(noise) < SPLITS
             if split and m.size[m.label[i]] > 1:
-                propose_split(contest, data, extra, b, heat, audit, i)
+                propose_split(contest, scores, extra, b, heat, audit, i)
             elif not split and m.now[b].clusters > 1:
-                propose_merge(contest, data, extra, b, heat, audit, i)
+                propose_merge(contest, scores, extra, b, heat, audit, i)
             if m.now[b].bad == 1:
                 return
 

@@ -1,7 +1,7 @@
 """Scores of pairs: the user's function, compiled, and tried on some pairs."""
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,15 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.partition.members import Blocks
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    FLOATS,
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    array,
+    call_rows,
+    pointer_to,
+)
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.user_functions import number, plain
 
@@ -63,24 +72,63 @@ def wrong_pair(i: int, j: int, value: float | None = None) -> str:
     )
 
 
-def compiled_scores(similarity: Any) -> Any:
-    """fill(data, i, rows, out), compiled, whichever way the user wrote it."""
-    if is_batched(similarity):
-        batch = jit(similarity, flags=FLAGS, user=True, inner=True)
+class PairContext(NamedTuple):
+    """What a similarity reads."""
 
-        @jit(inner=True, user=True)
-        def fill_batch(data, i, rows, out):
-            for k in range(len(out)):
-                out[k] = np.nan  # what it forgets to fill is noticed
-            batch(data, i, rows, out)
+    data: Any
 
-        return fill_batch
-    score = jit(similarity, flags=FLAGS, user=True, inner="always")
+
+class PairScores(NamedTuple):
+    """A user's similarity by its address: no type of its data."""
+
+    fill: Any  # (context, i, rows, out): scores of i and each of rows
+    context: Any
+    row: int  # a number of the type that rows have
+
+
+def scores_by(similarity: Any, data: Any) -> Any:
+    """Scores of pairs of these data; () without a similarity."""
+    if similarity is None:
+        return ()
+    score = jit(similarity, flags=FLAGS, user=True, inner=is_batched(similarity) or "always")
+    fill = filling_batches(score) if is_batched(similarity) else filling(score)
+    about = RecordAddress(PairContext(data))
+    return PairScores(FunctionAddress(fill, about, NUMBER, array(np.int64), FLOATS), about, 0)
+
+
+@jit(inner="always")
+def fill_scores(scores, i, rows, out):
+    """Write the scores of i and each of rows."""
+    call_rows(scores.fill, scores.context, scores.row, i, rows, out)
+
+
+@memoised
+def filling_batches(batch: Any) -> Any:
+    """Of similarity(data, i, rows, out)."""
+
+    @jit(inner="entry", user=True)
+    def fill(context, i, rows, out):
+        for k in range(len(out)):
+            out[k] = np.nan  # what it forgets to fill is noticed
+        batch(context.data, i, rows, out)
+        return 0.0
+
+    return fill
+
+
+@memoised
+def filling(score: Any) -> Any:
+    """Of similarity(data, i, j)."""
 
     @jit(flags=FLAGS, inner=True, user=True)
-    def fill(data, i, rows, out):
+    def each(data, i, rows, out):
         for k in range(len(rows)):
             out[k] = score(data, i & MASK, rows[k] & MASK)  # not negative, says the mask
+
+    @jit(inner="entry", user=True)
+    def fill(context, i, rows, out):
+        each(context.data, i, rows, out)
+        return 0.0
 
     return fill
 
@@ -100,23 +148,18 @@ def random_pairs(
     return blocks.order[blocks.start[b] + one], blocks.order[blocks.start[b] + other]
 
 
-@memoised
-def scorer(fill: Any) -> Any:
-    """score_pairs(data, one, other, out), callable from Python."""
-
-    @jit
-    def score_pairs(data, one, other, out):
-        for k in range(len(one)):
-            fill(data, one[k], other[k : k + 1], out[k : k + 1])
-
-    return score_pairs
+@jit
+def score_pairs(scores, one, other, out):
+    """Scores of some pairs, callable from Python."""
+    for k in range(len(one)):
+        fill_scores(scores, one[k], other[k : k + 1], out[k : k + 1])
 
 
 def scores_of(similarity: Any, data: Any, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Scores of pairs; refuses those that are no numbers."""
-    score_pairs, out = scorer(compiled_scores(similarity)), np.zeros(len(one))
+    scores, out = pointer_to(scores_by(similarity, data)), np.zeros(len(one))
     with np.errstate(all="ignore" if DISABLED else "warn"):
-        score_pairs(data, one, other, out)
+        score_pairs(scores, one, other, out)
     wrong = np.flatnonzero(~(np.abs(out) < LARGEST))
     if len(wrong):
         k = wrong[0]

@@ -11,7 +11,7 @@ from subsample_mcmc.decisions.rules.rule import EXACT, EXHAUSTED, RACED
 from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_race import level_of, uniform
 from subsample_mcmc.kernels.partition.cluster_sums import pair_score
-from subsample_mcmc.kernels.partition.pair_scores import LARGEST
+from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import draw
@@ -51,30 +51,26 @@ def part_scores(contest, extra, b, lo, middle, hi):
     return value
 
 
-def score_of_one(fill: Any) -> Any:
-    """one(contest, data, b, i, j): the score of one pair; contest.members.now tells a bad one."""
-
-    @jit(inner=True)
-    def one(contest, data, b, i, j):
-        at = contest.members.start[b]
-        rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
-        rows[0] = j
-        fill(data, i, rows, out)
-        if not abs(out[0]) < LARGEST:
-            now = contest.members.now[b]
-            now.bad, now.i, now.j = 1, i, j
-        return out[0]
-
-    return one
+@jit(inner=True)
+def score_of_one(contest, scores, b, i, j):
+    """The score of one pair; contest.members.now tells a bad one."""
+    at = contest.members.start[b]
+    rows, out = contest.racing[at : at + 1], contest.values[at : at + 1]
+    rows[0] = j
+    fill_scores(scores, i, rows, out)
+    if not abs(out[0]) < LARGEST:
+        now = contest.members.now[b]
+        now.bad, now.i, now.j = 1, i, j
+    return out[0]
 
 
 @memoised
-def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
-    """reaches(contest, data, extra, b, lo, middle, hi, bar, audit): 1 if the sum reaches bar."""
-    if fill is None:
+def sum_of_pairs(scored: bool, controlled: bool, racing: bool) -> Any:
+    """reaches(contest, scores, extra, b, lo, middle, hi, bar, audit): 1 if the sum reaches bar."""
+    if not scored:
 
         @jit(inner=True)
-        def known(contest, data, extra, b, lo, middle, hi, bar, audit):
+        def known(contest, scores, extra, b, lo, middle, hi, bar, audit):
             tally = contest.tally[b]
             count_decision(tally, (middle - lo) * (hi - middle))
             count_end(tally, PREDICTED)
@@ -82,15 +78,13 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
 
         return known
 
-    one = score_of_one(fill)
-
     @jit(inner=True)
-    def exact(contest, data, extra, b, lo, middle, hi):
+    def exact(contest, scores, extra, b, lo, middle, hi):
         m, value, at = contest.members, 0.0, contest.members.start[b]
         rows, out = extra.parts[middle:hi], contest.values[at : at + hi - middle]
         for p in range(lo, middle):
             i = extra.parts[p]
-            fill(data, i, rows, out)
+            fill_scores(scores, i, rows, out)
             part = 0.0
             for k in range(hi - middle):
                 part += out[k]
@@ -111,7 +105,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         return 1 if apart > 0.0 else 0
 
     @jit(inner=True)
-    def raced(contest, data, extra, b, lo, middle, hi, bar):
+    def raced(contest, scores, extra, b, lo, middle, hi, bar):
         """1 or 0 if a sample decides; -1 if all pairs must be read, -2 if so after a sample."""
         tally, stream, parts = contest.tally[b], contest.rows[b : b + 1], extra.parts
         pairs = (middle - lo) * (hi - middle)
@@ -133,7 +127,7 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
             while count < target:
                 i = parts[lo + draw(stream, middle - lo)]
                 j = parts[middle + draw(stream, hi - middle)]
-                value = one(contest, data, b, i, j)
+                value = score_of_one(contest, scores, b, i, j)
                 if controlled:
                     value -= pair_score(contest.sums, i, j)
                 shift = value if count == 0 else shift
@@ -159,12 +153,12 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         return -2 if count > 0 else -1
 
     @jit(inner=True)
-    def reaches(contest, data, extra, b, lo, middle, hi, bar, audit):
+    def reaches(contest, scores, extra, b, lo, middle, hi, bar, audit):
         tally, pairs, found = contest.tally[b], (middle - lo) * (hi - middle), -1
         before = tally.predicted
         count_decision(tally, pairs)
         if racing:
-            found = raced(contest, data, extra, b, lo, middle, hi, bar)
+            found = raced(contest, scores, extra, b, lo, middle, hi, bar)
         if found >= 0:
             if tally.predicted == before:
                 count_end(tally, RACED)
@@ -172,9 +166,9 @@ def sum_of_pairs(fill: Any, controlled: bool, racing: bool) -> Any:
         else:
             count_end(tally, EXACT if found == -1 else EXHAUSTED)
             tally.pulls += pairs
-            found = 1 if exact(contest, data, extra, b, lo, middle, hi) >= bar else 0
+            found = 1 if exact(contest, scores, extra, b, lo, middle, hi) >= bar else 0
         if audit > 0.0 and uniform(contest.audits[b : b + 1]) < audit:
-            apart = exact(contest, data, extra, b, lo, middle, hi) - bar
+            apart = exact(contest, scores, extra, b, lo, middle, hi) - bar
             count_audit(tally, (apart >= 0.0) != (found == 1), abs(apart), abs(apart))
         return found
 
