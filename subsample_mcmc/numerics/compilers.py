@@ -51,7 +51,18 @@ try:
             self._finalize_final_module()
             return self
 
-    class Outer(compiler.Compiler):
+    class Lean(compiler.Compiler):
+        """Keeps nothing of a function but its machine code, so that all else can be freed.
+
+        Else numba keeps its text with the types of all values in it, some ten times the size of
+        the code, for `inspect_types`; and with it the functions that it calls, for good.
+        """
+
+        def compile_extra(self, func):
+            made = super().compile_extra(func)
+            return made._replace(type_annotation="") if hasattr(made, "type_annotation") else made
+
+    class Outer(Lean):
         """Compiles what Python calls; gives what it calls the environment that print needs."""
 
         def compile_extra(self, func):
@@ -68,7 +79,7 @@ try:
                 flags.noalias = True
             super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
-    class Inner(compiler.Compiler):
+    class Inner(Lean):
         """Compiles what only compiled functions call."""
 
         def __init__(self, typingctx, targetctx, library, *rest):

@@ -7,10 +7,8 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
 import types
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -77,6 +75,7 @@ def run(*arguments, cwd, **more):
 def anew(function, monkeypatch, **options):
     """Compile as the next process would: the memo forgotten, the files kept."""
     monkeypatch.setattr(memo, "_results", OrderedDict())
+    monkeypatch.setattr(memo, "_of_users", OrderedDict())
     return jit(function, user=True, **options)
 
 
@@ -697,6 +696,7 @@ def test_without_private_names_results_are_the_same(moved, cache, monkeypatch):
     for name, value in MOVED[moved].items():
         monkeypatch.setattr(layer, name, value)
     monkeypatch.setattr(memo, "_results", OrderedDict())
+    monkeypatch.setattr(memo, "_of_users", OrderedDict())
 
     @jit(flags=FLAGS, inner=True)
     def each(context, arm, n):
@@ -972,45 +972,3 @@ def test_attributes_of_the_package_are_followed(body, closed):
 
 def compiled_or_none(value):
     return value if isinstance(value, layer.Dispatcher) else None
-
-
-# ------------------------------------------------------------------------------------- the memo
-@pytest.fixture
-def empty_memo(monkeypatch):
-    monkeypatch.setattr(memo, "_results", OrderedDict())
-    return memo
-
-
-def test_what_was_built_is_not_built_again(empty_memo):
-    built = []
-
-    @empty_memo.memoised
-    def build(*parts):
-        built.append(parts)
-        return object()
-
-    assert build(1, "a") is build(1, "a") and build(1, "b") is not build(1, "a")
-    assert built == [(1, "a"), (1, "b")]
-
-
-def test_what_was_asked_for_longest_ago_is_forgotten_first(empty_memo, monkeypatch):
-    monkeypatch.setattr(memo, "MOST_RESULTS", 3)
-    build = empty_memo.memoised(lambda k: [k])
-    first, second = build(0), build(1)
-    build(2)
-    assert build(0) is first  # asked for again, and so kept
-    build(3)
-    assert build(0) is first and build(1) is not second
-
-
-def test_threads_that_build_at_once_share_one_result(empty_memo):
-    meet = threading.Barrier(4)
-
-    @empty_memo.memoised
-    def build(key):
-        meet.wait()  # all are inside before one is done
-        return object()
-
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda _: build("key"), range(4)))
-    assert all(result is results[0] for result in results)

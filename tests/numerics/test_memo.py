@@ -1,8 +1,11 @@
 """What is kept of what was compiled, and what is freed with the last model that uses it."""
 
 import gc
+import threading
 import types
 import weakref
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -94,3 +97,35 @@ def test_what_was_asked_for_longest_ago_is_forgotten(monkeypatch):
     built(4)
     assert built(3) == [3] and built(1) is first and made == [1, 2, 3, 4]
     assert built(2) is not second
+
+
+@pytest.fixture
+def empty_memo(monkeypatch):
+    for shelf in ("_results", "_of_users"):
+        monkeypatch.setattr(memo, shelf, OrderedDict())
+    return memo
+
+
+def test_what_was_built_is_not_built_again(empty_memo):
+    built = []
+
+    @empty_memo.memoised
+    def build(*parts):
+        built.append(parts)
+        return object()
+
+    assert build(1, "a") is build(1, "a") and build(1, "b") is not build(1, "a")
+    assert built == [(1, "a"), (1, "b")]
+
+
+def test_threads_that_build_at_once_share_one_result(empty_memo):
+    meet = threading.Barrier(4)
+
+    @empty_memo.memoised
+    def build(key):
+        meet.wait()  # all are inside before one is done
+        return object()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: build("key"), range(4)))
+    assert all(result is results[0] for result in results)
