@@ -38,7 +38,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.models import glm
-from subsample_mcmc.numerics.cache import cache_directory
+from subsample_mcmc.numerics.cache import cache_directory, may_write
 from subsample_mcmc.numerics.fastmath import log
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import Bar
@@ -246,7 +246,7 @@ def compile_engine(options: Namespace) -> int:
             UNITS[options.unit]()
         return 0
     folder = cache_directory()
-    if folder is None or DISABLED:
+    if folder is None or not may_write(folder) or DISABLED:
         raise ValueError(
             "there is nowhere to keep machine code, or nothing is compiled: let "
             "SUBSAMPLE_MCMC_CACHE be a folder that can be written to, and NUMBA_DISABLE_JIT unset."

@@ -22,7 +22,10 @@ DAY = 86_400
 
 
 def cache_directory() -> Path | None:
-    """Where machine code is kept, created on demand; None when it cannot be, or is "off"."""
+    """Where machine code is kept, created on demand; None when it cannot be, or is "off".
+
+    Where it may only be read, as in an image that others made, it is read.
+    """
     chosen = os.environ.get("SUBSAMPLE_MCMC_CACHE", "")
     if chosen == "off":
         return None
@@ -31,7 +34,12 @@ def cache_directory() -> Path | None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return None
-    return path if os.access(path, os.W_OK) else None
+    return path if os.access(path, os.R_OK | os.X_OK) else None
+
+
+def may_write(directory: Path) -> bool:
+    """May machine code be kept there."""
+    return os.access(directory, os.W_OK)
 
 
 def usual_place() -> Path:
@@ -137,6 +145,8 @@ class ContentCache(CACHE_BASE or object):
         """Keep machine code that does not depend on this process."""
         path = self.path(sig, data.target_context)
         if path is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        if not may_write(path.parent):
             return
         try:
             payload = pickle.dumps(data._reduce(), protocol=pickle.HIGHEST_PROTOCOL)

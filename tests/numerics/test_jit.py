@@ -566,6 +566,27 @@ def test_full_disk_leaves_nothing_behind(cache, monkeypatch):
     assert one_entry(cache)
 
 
+def test_directory_that_may_only_be_read_is_read(cache, monkeypatch):
+    """As one in an image that others made: what is there is used, nothing is written."""
+
+    def plus(x):
+        return x + 41.0
+
+    def minus(x):
+        return x - 41.0
+
+    assert anew(plus, monkeypatch)(1.0) == 42.0
+    known = entries(cache)
+    allowed = os.access  # whoever runs this may write anywhere, if he is root
+    monkeypatch.setattr(
+        disk.os, "access", lambda path, mode: not mode & os.W_OK and allowed(path, mode)
+    )
+    again, other = anew(plus, monkeypatch), anew(minus, monkeypatch)
+    assert again(1.0) == 42.0 and hits(again) == 1
+    assert other(1.0) == -40.0 and hits(other) == 0
+    assert entries(cache) == known and not list(cache.glob("*.tmp"))
+
+
 def test_directory_that_vanishes_is_made_again(cache, monkeypatch):
     assert anew(plus, monkeypatch)(1.0) == 42.0
     for path in cache.iterdir():
