@@ -306,6 +306,7 @@ def both_executions():
 
 
 @pytest.mark.skipif(DISABLED, reason="compares compiled and plain runs: needs the JIT")
+@pytest.mark.slow
 def test_compiled_and_plain_runs_decide_the_same():
     where = "tests.approx.test_control_decisions"
     code = f"import json, {where} as t; print(json.dumps(t.both_executions()))"

@@ -73,6 +73,7 @@ def test_nowhere_to_keep_it(monkeypatch, capfd, where):
 
 
 @compiled_only
+@pytest.mark.slow
 def test_units_run(tmp_path):
     """The shortest one, in a process as the command starts it."""
     done = process([sys.executable, "-m", "subsample_mcmc", "compile", "--unit", "draws"], tmp_path)

@@ -178,6 +178,7 @@ EDITS = {
 }
 
 
+@pytest.mark.slow
 def test_every_edit_misses_and_its_undoing_hits(cache, tmp_path):
     script = tmp_path / "mymodel.py"
     script.write_text(MODEL)
@@ -196,6 +197,7 @@ def test_every_edit_misses_and_its_undoing_hits(cache, tmp_path):
     assert entries(cache) == known
 
 
+@pytest.mark.slow
 def test_four_cold_writers_at_once(cache, tmp_path):
     (tmp_path / "mymodel.py").write_text(MODEL)
     writers = [start("mymodel.py", "Exact", cwd=tmp_path) for _ in range(4)]
@@ -736,6 +738,7 @@ def test_without_private_names_results_are_the_same(moved, cache, monkeypatch):
     assert bool(entries(cache)) == ("CACHE_BASE" not in MOVED[moved])
 
 
+@pytest.mark.slow
 def test_package_without_private_names_chooses_the_same_arms(cache, tmp_path):
     (tmp_path / "mymodel.py").write_text(MODEL)
     usual = run("mymodel.py", "Exact", cwd=tmp_path)

@@ -70,7 +70,9 @@ def scored(data, i, j):
 
 
 # ---------------------------------------------------------------------------- a bilinear score
-@pytest.mark.parametrize("kind", ["same", "gap", "free", "given"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("same", marks=pytest.mark.slow), "gap", "free", "given"]
+)
 def test_a_bilinear_score_is_found_exactly(rng, kind):
     data, tokens, categories = mentions(rng, 150, kind)
     keys = rng.integers(4, size=150)

@@ -312,12 +312,13 @@ def agree(control, m, s, b, rng, count=4):
 
 
 @pytest.mark.plain
-def test_sums_after_many_moves(rng):
+@pytest.mark.parametrize("turns", [3, pytest.param(12, marks=pytest.mark.slow)])
+def test_sums_after_many_moves(rng, turns):
     control, m, s = with_sums(rng, 40 if DISABLED else 300)
     stream = stream_of(rng)
     for b in range(3):
         agree(control, m, s, b, rng)
-    for turn in range(12):
+    for turn in range(turns):
         habits = (MIXED, OPENING, GROWING)[turn % 3]
         move_with_sums(m, s, 1, MOVES, habits, stream)
         intact(m, 1)

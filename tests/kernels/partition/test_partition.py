@@ -89,6 +89,7 @@ def from_singletons(states, logp, sweeps):
     return law
 
 
+@pytest.mark.slow
 def test_these_tests_can_fail(rng):
     """Mutants: a temperature 8% too high; a new cluster .08 too cheap; another order."""
     scores, states, count = symmetric(rng, 5), partitions(5), 100_000
@@ -132,7 +133,9 @@ def test_two_blocks_that_take_turns(rng):
     rows_equal(found, np.kron(*matrices))
 
 
-@pytest.mark.parametrize(("temperature", "new"), [(1.0, 0.0), (1.5, -0.7)])
+@pytest.mark.parametrize(
+    ("temperature", "new"), [(1.0, 0.0), pytest.param(1.5, -0.7, marks=pytest.mark.slow)]
+)
 def test_the_posterior_of_877_partitions(rng, temperature, new):
     """Many chains from singletons, after as many sweeps as it takes to forget them."""
     sweeps, count = 24, 40_000
