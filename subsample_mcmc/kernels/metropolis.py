@@ -12,6 +12,7 @@ import numpy as np
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.kernels.continuous import (
     BlockCoordinates,
     ContinuousBlock,
@@ -133,7 +134,10 @@ class Metropolis(ContinuousBlock):
         )  # fmt: skip
         judge = self.judge(model, run)
         current = read_only(run.floats[block.start : block.start + block.length])
-        return MetropolisTools(judge, to, tuning, self.proposal.numbers(variable), current)
+        numbers = self.proposal.numbers(variable)
+        if not self.proposal.free:
+            numbers = numbers._replace(own=self.proposal.address(ANY_CHAIN.rng, current))
+        return MetropolisTools(judge, to, tuning, numbers, current)
 
 
 def metropolis_step(propose, own_coordinates: bool):

@@ -15,6 +15,14 @@ import numpy as np
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import step_size
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    ABLE,
+    FLOATS,
+    FunctionAddress,
+    call_proposal,
+    type_of,
+)
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.user_functions import plain
 
@@ -32,6 +40,7 @@ class ProposalNumbers(NamedTuple):
     defensive: float
     noise: np.ndarray  # scratch
     other: np.ndarray
+    own: Any = 0  # a user's function (rng, current, out), called by its address
 
 
 def no_numbers(variable) -> ProposalNumbers:
@@ -245,31 +254,44 @@ class UserProposal:
     adapts: ClassVar[bool] = False
 
     def build(self) -> Any:
-        return user_proposal(self.draw, self.log_density)
+        return own_proposal
 
     def numbers(self, variable) -> ProposalNumbers:
         return no_numbers(variable)
 
+    def address(self, rng: Any, current: np.ndarray) -> FunctionAddress:
+        """The two functions as one; rng, current: of the types that they are called with."""
+        draw, log_density = self.draw, self.log_density
+        plain(draw, "proposal[0]", "draw(rng, current, out)")
+        chosen, density = jit(draw, flags=FLAGS, user=True, inner=True), None
+        if log_density is not None:
+            plain(log_density, "proposal[1]", "log_density(to, given) -> float")
+            density = jit(log_density, flags=FLAGS, user=True, inner=True)
+        kinds = (type_of(rng), type_of(current), FLOATS) if ABLE else ()
+        return FunctionAddress(users_proposal(chosen, density), *kinds)
 
-def user_proposal(draw, log_density) -> Any:
-    """The compiled form of a user's two functions."""
-    plain(draw, "proposal[0]", "draw(rng, current, out)")
-    chosen = jit(draw, flags=FLAGS, user=True, inner=True)
-    if log_density is None:
 
-        @jit(inner=True)
-        def symmetric(rng, tuning, given, now, which, u, v, x, y):
-            chosen(rng, x, y)
+@jit(inner=True)
+def own_proposal(rng, tuning, given, now, which, u, v, x, y):
+    return call_proposal(given.own, rng, x, y)
+
+
+@memoised
+def users_proposal(chosen: Any, density: Any) -> Any:
+    """A user's two functions as one that is called by its address; density: None if symmetric."""
+    if density is None:
+
+        @jit(inner="entry", user=True)
+        def symmetric(rng, current, out):
+            chosen(rng, current, out)
             return 0.0
 
         return symmetric
-    plain(log_density, "proposal[1]", "log_density(to, given) -> float")
-    density = jit(log_density, flags=FLAGS, user=True, inner=True)
 
-    @jit(inner=True)
-    def corrected(rng, tuning, given, now, which, u, v, x, y):
-        chosen(rng, x, y)
-        return density(x, y) - density(y, x)
+    @jit(inner="entry", user=True)
+    def corrected(rng, current, out):
+        chosen(rng, current, out)
+        return 1.0 * (density(current, out) - density(out, current))
 
     return corrected
 

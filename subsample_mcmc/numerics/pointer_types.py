@@ -258,6 +258,14 @@ def call_record(typing, function, record, number):
 
 
 @numba.extending.intrinsic
+def call_proposal(typing, function, rng, current, out):
+    """function(rng, current, out)."""
+    must_be_array(out, FLOAT)
+    must_be_array(current, FLOAT)
+    return calling(rng, current, out)
+
+
+@numba.extending.intrinsic
 def call_decision(typing, function, chain, case, current):
     """function(chain, case, current): a decision between arms."""
     return calling(chain, ABOUT, INT)
@@ -280,7 +288,7 @@ def with_rows(row: Any, rows: Any, out: Any, made: tuple) -> tuple:
 
 CALLS: Any = (
     call, call_number, call_numbers, call_both, call_rows, call_residuals, call_touch, call_step,
-    call_decision, call_record,
+    call_decision, call_record, call_proposal,
 )  # fmt: skip
 for known in CALLS:
     known.digest = known._name  # this file is part of every key

@@ -321,6 +321,11 @@ def plain_call_record(function, record, number):
     return function.function(record, number)
 
 
+def plain_call_proposal(function, rng, current, out):
+    """Of arrays and a generator."""
+    return function.function(rng, current, out)
+
+
 def plain_call_decision(function, chain, case, current):
     """A decision between arms."""
     return function.function(chain, case.record, current)
@@ -340,4 +345,5 @@ call_touch = by_address("call_touch", plain_call_rows)
 call_residuals = by_address("call_residuals", plain_call_residuals)
 call_step = by_address("call_step", plain_call_step)
 call_record = by_address("call_record", plain_call_record)
+call_proposal = by_address("call_proposal", plain_call_proposal)
 call_decision = by_address("call_decision", plain_call_decision)
