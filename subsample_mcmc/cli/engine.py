@@ -20,6 +20,7 @@ from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.bandits.identify import identify
 from subsample_mcmc.bandits.selectors.halving import SequentialHalving
 from subsample_mcmc.bandits.selectors.lilucb import LilUCB
 from subsample_mcmc.decisions.choose import choose, draw
@@ -35,8 +36,11 @@ from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory, may_write
 from subsample_mcmc.numerics.fastmath import log
@@ -145,6 +149,42 @@ def Langevin_steps() -> None:
 def Langevin_steps_with_Taylor() -> None:
     model, fit = tall()
     run(model, Langevin("beta", gradient="control", control=Taylor(fit)))
+
+
+@unit
+def choices_of_models() -> None:
+    x = np.linspace(-1.0, 1.0, SIZE)
+    y = x + np.random.default_rng(0).standard_normal(SIZE)
+
+    def log_likelihood(state, data, n):
+        value = state.theta[0] + state.theta[1] * data.x[n]
+        if state.q[0] == 1:
+            value += state.theta[2] * data.x[n] ** 2
+        return -0.5 * (data.y[n] - value) ** 2
+
+    model = Model(
+        log_likelihood, {"x": x, "y": y}, {"q": 0, "theta": np.zeros(3)}, support={"q": 2},
+        lengths={"theta": ("q", [2, 3])},
+    )  # fmt: skip
+    fits = [laplace(model, "theta", given={"q": k}) for k in range(2)]
+    moves = Metropolis("theta", proposal=independence(fits), selector=Exact())
+    run(model, Gibbs("q", Exact(), pseudo=PseudoPrior(fits)) >> moves >> WangLandau("q"))
+
+
+@unit
+def partitions() -> None:
+    places = np.random.default_rng(0).standard_normal(200)
+    model = Model(None, {"x": places}, {"y": np.arange(200)}, support={"y": 200})
+    for selector in (Exact(), Racing(Normal(paired=False), batch=3)):
+        moves = GibbsPartition("y", lambda data, i, j: 1.0 - abs(data.x[i] - data.x[j]),
+                               selector=selector)  # fmt: skip
+        run(model, moves)
+
+
+@unit
+def best_arms() -> None:
+    for strategy in (LilUCB(scale=1.0), SequentialHalving(300)):
+        identify(lambda arm, rng: rng.normal() + arm, 3, strategy, seed=1, max_pulls=1_000)
 
 
 def decisions(*selectors: Selector, arms: int = 3) -> None:

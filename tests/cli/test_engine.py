@@ -26,10 +26,26 @@ model = sm.Model(
     likelihood, {"y": y}, {"mu": 0.0, "sigma": 1.0}, lambda state: -state.sigma[0],
     constraints={"sigma": sm.positive},
 )
-kernel = sm.repeat(sm.Metropolis("mu"), 3) >> sm.Slice("sigma")
-with install_recorder("numba:compile") as recorder:
-    sm.sample(model, kernel, draws=5, warmup=5, chains=1, seed=1, progress=False)
-print(sorted({event.data["dispatcher"].__name__ for _, event in recorder.buffer}))
+sure = sm.Racing(sm.Betting(spread=50.0))
+kernel = sm.repeat(sm.Metropolis("mu"), 3) >> sm.Slice("sigma", selector=sure)
+kernel >>= sm.mixture((sm.Langevin("mu"), 0.5), (sm.Metropolis("mu", selector=sm.Exact()), 0.5))
+
+def pull(arm, rng):
+    return 2.0 * arm
+
+def similarity(data, i, j):
+    return 2.0 - abs(data.y[i] - data.y[j])
+
+records = sm.Model(None, {"y": y[:100]}, {"y": np.arange(100)}, support={"y": 100})
+for work in (
+    lambda: sm.sample(model, kernel, draws=5, warmup=5, chains=1, seed=1, progress=False),
+    lambda: sm.identify(pull, 3, sm.LilUCB(scale=1.0), max_pulls=500, seed=1, progress=False),
+    lambda: sm.sample(records, sm.GibbsPartition("y", similarity), draws=5, chains=1, seed=1,
+                      warmup=5, progress=False),
+):
+    with install_recorder("numba:compile") as recorder:
+        work()
+    print(sorted({event.data["dispatcher"].__name__ for _, event in recorder.buffer}))
 """
 
 
@@ -49,9 +65,10 @@ def test_a_new_model_compiles_its_own_functions_only(tmp_path):
     assert "compiling the engine, once per machine" in done.stderr
     before = sorted(tmp_path.iterdir())
     told = process([sys.executable, "-W", "ignore", "-c", NEW_MODEL], tmp_path)
-    assert told.stdout.strip() == str(
-        ["<lambda>", "add", "batch", "likelihood", "nothing", "one", "read", "streamed", "value"]
-    ), told.stderr
+    sampled, pulled, scored = told.stdout.splitlines()
+    own = ["<lambda>", "add", "batch", "likelihood", "nothing", "one", "read", "streamed", "value"]
+    assert sampled == str(own), told.stderr
+    assert (pulled, scored) == (str(["pull", "read"]), str(["each", "fill", "similarity"]))
     assert set(before) < set(tmp_path.iterdir())
 
 
