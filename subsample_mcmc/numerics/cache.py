@@ -133,7 +133,9 @@ class ContentCache(CACHE_BASE or object):
         if payload is None:
             return None
         try:
-            target_context.refresh()
+            # What machine code calls. All that numba knows besides takes a quarter of a second to
+            # import, and is imported as soon as something is compiled.
+            compilers.rtsys.initialize(target_context)
             content = pickle.loads(payload)
             if content[0][1] == "bitcode":
                 return rebuilt(target_context, *content)

@@ -17,6 +17,7 @@ BEYOND = "index beyond the array"  # raised by compiled code; guards.py says whi
 try:
     from numba.core import caching, codegen, compiler, ir, ir_utils, options
     from numba.core.compiler_machinery import FunctionPass, register_pass
+    from numba.core.runtime import rtsys  # noqa: F401
     from numba.core.untyped_passes import IRProcessing
     from numba.extending import intrinsic
 

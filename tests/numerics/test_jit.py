@@ -203,11 +203,73 @@ def test_four_cold_writers_at_once(cache, tmp_path):
     writers = [start("mymodel.py", "Exact", cwd=tmp_path) for _ in range(4)]
     made = [ended(process) for process in writers]
     assert all(m[3] for m in made)
-    assert len({m[0] for m in made}) == 1
+    assert all(m[0] == made[0][0] for m in made)
     assert not list(cache.glob("*.tmp"))
     known = entries(cache)
     assert run("mymodel.py", "Exact", cwd=tmp_path) == [made[0][0], 1, 0, True, made[0][4]]
     assert entries(cache) == known
+
+
+ALONE = """
+import json, sys
+import numpy as np
+from subsample_mcmc.numerics.jit import jit
+
+def solved(a, b):
+    return np.linalg.solve(a, b).sum() + (a @ b).sum()
+
+def grown(n):
+    x = [1.0]
+    for i in range(n):
+        x.append(2.0 * i)
+    return np.sort(np.array(x))[::-1].sum()
+
+def told(x):
+    print("value", x)
+    return x
+
+def random(rng):
+    return rng.normal() + rng.integers(0, 5) + rng.gamma(2.0)
+
+def refused(x):
+    if x > 0.0:
+        raise ValueError("it is positive", 7)
+    return x
+
+def counted(n):
+    seen = {}
+    for i in range(n):
+        seen[i] = 2.0 * i
+    return seen[3]
+
+made = [jit(f, user=True) for f in (solved, grown, told, random, refused, counted)]
+rng = np.random.default_rng(1)
+given = [(np.diag([2.0, 3.0]), np.ones(2)), (5,), (3.5,), (rng,), (-1.0,), (5,)]
+found = [f(*one) for f, one in zip(made, given)]
+try:
+    made[4](1.0)
+except ValueError as error:
+    found += error.args
+hits = [sum(f.stats.cache_hits.values()) for f in made]
+print(json.dumps([found, hits]))
+"""
+
+
+@pytest.mark.slow
+def test_what_is_read_needs_nothing_of_numbas_compiler(cache, tmp_path):
+    """Memory, linear algebra, random numbers, text and exceptions, where nothing was compiled."""
+    (tmp_path / "alone.py").write_text(ALONE)
+    told = []
+    for _ in range(2):
+        made = subprocess.run(
+            [sys.executable, "alone.py"], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        assert made.stdout.startswith("value 3.5")
+        told.append(json.loads(made.stdout.splitlines()[-1]))
+    assert told[0][0] == told[1][0]
+    assert (told[0][1], told[1][1]) == ([0] * 6, [1] * 6)
 
 
 LINKING = """
