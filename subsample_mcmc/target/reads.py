@@ -1,17 +1,19 @@
 """Functions that cannot look up anything beyond an array, told from their bytecode.
 
-Most read data at their own row, data.y[n], and blocks at constants, state.mu[0]. These need no
-pass over the data. Whatever is written in another way is left to lookups.py.
+Most read data at their own row, data.y[n] and data.x[n, 1], blocks at constants, state.mu[0], and
+count with `for j in range(d)`. These need no pass over the data. Whatever is written in another
+way is left to lookups.py.
 """
 
+import builtins
 import dis
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import codes_of, outside_functions
+from subsample_mcmc.numerics.bytecode import codes_of, outside, outside_functions
 from subsample_mcmc.numerics.digest import PACKAGE
 
 HIDDEN = ("take", "put", "item", "itemset", "flat", "choose")  # these look up by themselves
@@ -20,9 +22,19 @@ WHOLE |= {"round", "rint", "trunc", "searchsorted", "digitize", "astype", "argma
 SUBSCRIPTS = ("SUBSCR", "SLICE")
 
 
-def tokens(code) -> list[tuple[str, Any, bool]]:
-    """(kind, name or constant, is it jumped to) of each step, several in one taken apart."""
-    found, jumped = [], False
+class Token(NamedTuple):
+    """One step of a function."""
+
+    kind: str  # "load name", "store name", "delete name", "constant", "attribute", "subscript", ...
+    value: Any  # its name or constant; of a loop, where it ends
+    jumped: bool  # is it jumped to: the step before it may be another than the one written there
+    offset: int
+
+
+def tokens(code) -> list[Token]:
+    """The steps of a function, several in one taken apart."""
+    found: list[Token] = []
+    jumped = False
     for i in dis.get_instructions(code):
         name, value, jumped = i.opname, i.argval, jumped or i.is_jump_target
         if name in ("NOP", "CACHE", "RESUME", "PRECALL", "EXTENDED_ARG"):
@@ -32,15 +44,15 @@ def tokens(code) -> list[tuple[str, Any, bool]]:
             kinds = [part for part in name.split("_") if part in ("LOAD", "STORE", "DELETE")]
             for k, own in enumerate(several):
                 kind = kinds[k] if len(kinds) == len(several) else kinds[0]
-                found.append((f"{kind.lower()} name", own, jumped and k == 0))
-        elif name in ("LOAD_CONST", "LOAD_SMALL_INT"):
-            found.append(("constant", value, jumped))
-        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
-            found.append(("attribute", value, jumped))
-        elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
-            found.append(("subscript", None, jumped))
+                found.append(Token(f"{kind.lower()} name", own, jumped and k == 0, i.offset))
         else:
-            found.append((name, value, jumped))
+            if name in ("LOAD_CONST", "LOAD_SMALL_INT"):
+                name = "constant"
+            elif name in ("LOAD_ATTR", "LOAD_METHOD"):
+                name = "attribute"
+            elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and i.argrepr == "[]"):
+                name, value = "subscript", None
+            found.append(Token(name, value, jumped, i.offset))
         jumped = False
     return found
 
@@ -51,7 +63,7 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
     if not isinstance(function, types.FunctionType):
         return True
     for code in codes_of(function):
-        for kind, value, _ in tokens(code):
+        for kind, value, *_ in tokens(code):
             if kind == "subscript" or any(s in kind for s in SUBSCRIPTS):
                 return False
             if kind == "attribute" and value in HIDDEN:
@@ -93,7 +105,7 @@ def turns_on_values(function, seen: tuple = ()) -> bool:
     for code in codes_of(function):
         if WHOLE & set(code.co_names):
             return True
-        if any(kind == "COMPARE_OP" for kind, _, _ in tokens(code)):
+        if any(token.kind == "COMPARE_OP" for token in tokens(code)):
             return True
     return any(turns_on_values(helper, (*seen, function)) for helper in helpers_of(function, seen))
 
@@ -104,51 +116,193 @@ def cannot_fail(
     """Does a function read blocks at constants, data at its own row, and nothing else.
 
     roles: what its arguments are, of "state", "data" and those of sizes, {"n": N}, which count from
-    0 to there; those with other names are not read.
+    0 to there; those with other names are not read. `for j in range(4)` counts, too, and so do
+    range(len(state.beta)) and range(data.x.shape[1]).
     """
     function = getattr(function, "py_func", function)
     if not isinstance(function, types.FunctionType):
         return False
-    code, steps = function.__code__, tokens(function.__code__)
+    code = function.__code__
     own = dict(zip(code.co_varnames[: code.co_argcount], roles, strict=False))
     if len(own) != len(roles) or code.co_cellvars:
         return False
     if any(isinstance(c, types.CodeType) for c in code.co_consts):
         return False
-    for at, (kind, value, jumped) in enumerate(steps):
+    reads = Reads(function, own, {"state": state, "data": data}, sizes)
+    for at, (kind, value, *_) in enumerate(reads.steps):
         if kind in ("store name", "delete name") and value in own:
             return False
         if any(s in kind for s in SUBSCRIPTS) or (kind == "attribute" and value in HIDDEN):
             return False
-        if kind == "subscript":
-            before = steps[max(at - 4, 0) : at]
-            if jumped or not is_safe(before, own, {"state": state, "data": data}, sizes):
-                return False
+        if kind == "subscript" and not reads.is_safe(at):
+            return False
     return helpers_read_nothing(function)
 
 
-def is_safe(before: list, own: dict[str, str], given: dict[str, Any], sizes: dict) -> bool:
-    """Is a look-up one of data.y[n], state.mu[0], data[0] and data[0][n].
+class Loop(NamedTuple):
+    """`for name in range(top)`."""
 
-    before: the steps before it. One that is jumped to may follow another than that before it.
-    """
-    kinds = [kind for kind, _, _ in before]
-    values = [own.get(v, "") if k == "load name" else v for k, v, _ in before]
-    straight = [not any(jumped for _, _, jumped in before[-i:]) for i in range(4)]
-    name, constant, attribute = "load name", "constant", "attribute"
-    if kinds[-2:] == [name, constant] and straight[1]:  # one of a tuple of arrays
-        return values[-2] == "data" and not hasattr(given["data"], "_fields")
-    if kinds[-3:] == [name, attribute, constant] and straight[2] and values[-3] in given:
-        array: Any = getattr(given[values[-3]], values[-2], None)
-        parts = values[-1] if isinstance(values[-1], tuple) else (values[-1],)
-        pairs = list(zip(parts, np.shape(array), strict=False))
-        return len(pairs) == len(parts) and all(
-            isinstance(i, int) and -length <= i < length for i, length in pairs
-        )
-    array = None
-    if kinds[-3:] == [name, attribute, name] and straight[2]:
-        array = getattr(given["data"], values[-2], None) if values[-3] == "data" else None
-    elif kinds == [name, constant, "subscript", name] and straight[3] and values[0] == "data":
-        array = given["data"][values[1]]
-    top = sizes.get(values[-1]) if kinds[-1:] == [name] else None
-    return top is not None and np.ndim(array) > 0 and len(array) >= top
+    name: str
+    first: int  # the first step in it
+    end: int  # the offset at which it ends
+    top: int
+
+
+class Reads:
+    """What a function reads from the arrays that it is given."""
+
+    def __init__(self, function, own: dict[str, str], given: dict[str, Any], sizes: dict[str, int]):
+        """own: the role of each argument. given: the arrays by role. sizes: of roles that count."""
+        self.own, self.given, self.sizes = own, given, sizes
+        self.steps, self.outside = tokens(function.__code__), dict(outside(function))
+        self.loops: list[Loop] = []
+        self.loops = self.find_loops()
+
+    def is_safe(self, at: int) -> bool:
+        """Is the look-up of a step within its array."""
+        length, start = self.length_before(at + 1)
+        if length is not None:  # data.x.shape[1]
+            return self.straight(start + 1, at)
+        indices, start = self.indices_before(at)
+        if not indices:
+            return False
+        shape, start = self.shape_before(start)
+        if shape is not None:
+            within = len(indices) <= len(shape) and all(
+                -length <= low and high < length
+                for (low, high), length in zip(indices, shape, strict=False)
+            )
+        else:  # one of a tuple of arrays
+            start, within = at - 2, self.is_tuple(at - 2) and self.steps[at - 1].kind == "constant"
+        return within and self.straight(start, at)
+
+    def straight(self, start: int, end: int) -> bool:
+        """Does each of these steps follow the one before it."""
+        return not any(step.jumped for step in self.steps[start + 1 : end + 1])
+
+    def kinds(self, end: int, count: int) -> list[str]:
+        """What the `count` steps before one are."""
+        return [step.kind for step in self.steps[max(end - count, 0) : end]]
+
+    def role(self, at: int) -> str:
+        """The role of the argument that a step loads; empty: it does not."""
+        step = self.steps[at] if at >= 0 else None
+        return self.own.get(step.value, "") if step and step.kind == "load name" else ""
+
+    def is_tuple(self, at: int) -> bool:
+        """Does a step load data that are a tuple of arrays without names."""
+        return self.role(at) == "data" and not hasattr(self.given["data"], "_fields")
+
+    # ------------------------------------------------------------------------------ indices
+    def indices_before(self, end: int) -> tuple[list[tuple[int, int]], int]:
+        """(lowest, highest) of each index that ends before a step; none if one is not known.
+
+        And the step after what they are indices of.
+        """
+        count, start = 1, end - 1
+        if start >= 0 and self.steps[start].kind == "BUILD_TUPLE":
+            count, start = self.steps[start].value, start - 1
+        elif start >= 0 and isinstance(self.steps[start].value, tuple):  # constants: x[0, 1]
+            values = self.steps[start].value
+            whole = self.steps[start].kind == "constant" and all(type(i) is int for i in values)
+            return ([(i, i) for i in values], start) if whole else ([], start)
+        first = start - count + 1
+        spans = [self.span(at) for at in range(max(first, 0), start + 1)]
+        known = [span for span in spans if span is not None]
+        return (known, first) if len(known) == count else ([], first)
+
+    def span(self, at: int) -> tuple[int, int] | None:
+        """(lowest, highest) whole number that a step loads; None if that is not known."""
+        step = self.steps[at]
+        if (number := self.number(at)) is not None:
+            return number, number
+        if (top := self.sizes.get(self.role(at))) is not None:
+            return 0, top - 1
+        loops = [loop for loop in self.loops if step[:2] == ("load name", loop.name)]
+        if any(loop.first <= at and step.offset < loop.end for loop in loops):
+            return 0, max(loop.top for loop in loops) - 1
+        return None
+
+    def number(self, at: int) -> int | None:
+        """The whole number that a step loads: a constant, here or outside the function."""
+        kind, value, *_ = self.steps[at]
+        if kind in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            value = self.outside.get(value)
+        elif kind != "constant":
+            return None
+        return value if type(value) is int else None
+
+    # ------------------------------------------------------------------------------- arrays
+    def shape_before(self, end: int) -> tuple[tuple[int, ...] | None, int]:
+        """(shape, first step) of the array that the steps before one load; None if it is another.
+
+        state.b, data[0], or some of their rows, data.x[n].
+        """
+        kinds = self.kinds(end, 3)
+        if kinds[-2:] == ["load name", "attribute"] and self.role(end - 2) in self.given:
+            array = getattr(self.given[self.role(end - 2)], self.steps[end - 1].value, None)
+            return (None if array is None else np.shape(array)), end - 2
+        if kinds == ["load name", "constant", "subscript"] and self.is_tuple(end - 3):
+            return np.shape(self.given["data"][self.steps[end - 2].value]), end - 3
+        if kinds[-1:] == ["subscript"]:
+            indices, start = self.indices_before(end - 1)
+            shape, start = self.shape_before(start)
+            if indices and shape is not None and len(indices) < len(shape):
+                return shape[len(indices) :], start
+        return None, end
+
+    # -------------------------------------------------------------------------------- loops
+    def find_loops(self) -> list[Loop]:
+        """The loops that count from 0 or above, by names to which nothing else is given."""
+        found, headers = [], set()
+        for at, step in enumerate(self.steps[:-1]):
+            after = self.steps[at + 1]
+            if step.kind == "FOR_ITER" and after.kind == "store name":
+                if (top := self.range_before(at)) is not None:
+                    headers.add(at + 1)
+                    found.append(Loop(after.value, at + 2, step.value, top))
+        changed = {
+            step.value for at, step in enumerate(self.steps)
+            if step.kind in ("store name", "delete name") and at not in headers
+        }  # fmt: skip
+        return [loop for loop in found if loop.name not in changed]
+
+    def range_before(self, end: int) -> int | None:
+        """Where range(...) ends, over which a loop goes; None if it goes over something else."""
+        if self.kinds(end, 2) != ["CALL", "GET_ITER"]:
+            return None
+        call = end - 2
+        top, start = self.length_before(call)
+        if self.steps[call].value == 2:  # range(1, 4)
+            first, start = self.number(start), start - 1
+            if first is None or first < 0:
+                return None
+        elif self.steps[call].value != 1:
+            return None
+        known = top is not None and self.is_builtin(start, "range")
+        return top if known and self.straight(start, end - 1) else None
+
+    def length_before(self, end: int) -> tuple[int | None, int]:
+        """(value, step before it) of one argument: a number, a length, a size, part of a shape."""
+        if self.number(end - 1) is not None:
+            return self.number(end - 1), end - 2
+        last = self.steps[end - 1]
+        if (last.kind, last.value) == ("CALL", 1):
+            shape, start = self.shape_before(end - 1)
+            known = shape and self.is_builtin(start - 1, "len")
+            return (shape[0] if shape and known else None), start - 2
+        if (last.kind, last.value) == ("attribute", "size"):
+            shape, start = self.shape_before(end - 1)
+            return (None if shape is None else int(np.prod(shape))), start - 1
+        if last.kind == "subscript" and self.steps[end - 3][:2] == ("attribute", "shape"):
+            shape, start = self.shape_before(end - 3)
+            place = self.number(end - 2)
+            if shape is not None and place is not None and -len(shape) <= place < len(shape):
+                return shape[place], start - 1
+        return None, end
+
+    def is_builtin(self, at: int, name: str) -> bool:
+        """Does a step load a function of Python's own, which no name of the user's hides."""
+        if at < 0 or self.steps[at][:2] != ("LOAD_GLOBAL", name):
+            return False
+        return self.outside.get(name, getattr(builtins, name)) is getattr(builtins, name)

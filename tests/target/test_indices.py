@@ -13,7 +13,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels.checks import check_run
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.bounds import check_model, suspects_of
-from subsample_mcmc.target.reads import cannot_fail, turns_on_values
+from subsample_mcmc.target.reads import turns_on_values
 
 SIZE = 40
 TABLE = np.array([0.1, 0.2, 0.3])
@@ -686,49 +686,6 @@ def test_functions_that_read_their_own_row_are_not_called_again(monkeypatch):
         made(sm.Predictors(lambda state, data, n: state.b[0], factor)),
     ):  # fmt: skip
         assert suspects_of(model) == []
-
-
-def either(state, data, n):
-    """Of two arrays, or at one of two indices: the bytecode before the look-up is as if safe."""
-    return -(((data.y if data.y[n] > 0.0 else state.b)[n]) ** 2)
-
-
-def one_of_two(state, data, n):
-    return -(state.b[0 if data.y[n] < 2.0 else 3] ** 2)
-
-
-def another_row(state, data, n):
-    n = n + 1
-    return -(data.y[n] ** 2)
-
-
-def row_of_another(state, data, n):
-    return -sum([data.y[n] for n in range(2)])
-
-
-def taken(state, data, n):
-    return -np.take(state.b, data.level[n])
-
-
-def own_rows(state, data, n):
-    z = data.y[n] - data.X[n, 1] if state.b[-3] > 0.0 else state.b[2]
-    return -sm.log1p(z * z)
-
-
-@pytest.mark.plain
-def test_what_is_safe_by_its_bytecode():
-    """Whatever is not plainly safe is called with checks."""
-    model = made(own_row, {"X": np.zeros((SIZE, 2))})
-    state = model.state(model.ints, model.floats)
-
-    def safe(function, size=SIZE):
-        return cannot_fail(function, ("state", "data", "n"), state, model.data, {"n": size})
-
-    assert safe(own_row)
-    assert not safe(own_row, SIZE + 1)
-    for function in (either, one_of_two, another_row, row_of_another, taken, by_level, by_lag):
-        assert not safe(function), function
-    assert not safe(own_rows)  # data.X[n, 1] is no plain row: looked at
 
 
 @compiled_only

@@ -176,8 +176,8 @@ def bilinear(rng, copies_of=1, size=5):
         for name in ("year", "initial")
     }
     made = sm.Bilinear(tokens, tables, constant=-0.2)
-    scores = np.array([[made.value(i, j) for j in range(size)] for i in range(size)])
-    return made, scores
+    one, other = np.indices((size, size)).reshape(2, -1)
+    return made, made.values(one, other).reshape(size, size)
 
 
 @pytest.mark.parametrize("scan", ["fixed", "random"])

@@ -1,0 +1,326 @@
+"""What is said of a function that it cannot look up anything beyond an array, by its bytecode."""
+
+import linecache
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.target.guards import Beyond, guarded_data, guarded_state
+from subsample_mcmc.target.reads import cannot_fail
+
+SIZE = 40
+
+
+def model_of(log_likelihood):
+    data = {
+        "y": np.linspace(-1.0, 1.0, SIZE), "level": np.arange(SIZE) % 3,
+        "X": np.ones((SIZE, 2)), "W": np.ones((SIZE, 2, 3)),
+    }  # fmt: skip
+    return sm.Model(log_likelihood, data, {"b": np.zeros(3), "other": 0.0})
+
+
+def own_row(state, data, n):
+    return -((data.y[n] - state.b[0] - state.b[2]) ** 2)
+
+
+def by_level(state, data, n):
+    return -0.5 * (data.y[n] - state.b[data.level[n]]) ** 2
+
+
+def by_lag(state, data, n):
+    return -0.5 * (data.y[n] - state.b[0] * data.y[n - 1]) ** 2
+
+
+def either(state, data, n):
+    """Of two arrays, or at one of two indices: the bytecode before the look-up is as if safe."""
+    return -(((state.b if data.y[n] > 0.0 else data.y)[n]) ** 2)
+
+
+def one_of_two(state, data, n):
+    return -(state.b[3 if data.y[n] < 2.0 else 0] ** 2)
+
+
+def another_row(state, data, n):
+    n = n + 1
+    return -(data.y[n] ** 2)
+
+
+def row_of_another(state, data, n):
+    return -sum([data.y[n] for n in range(2)])
+
+
+def taken(state, data, n):
+    return -np.take(state.b, data.level[n])
+
+
+WIDTH, COLUMNS = 2, 4
+
+
+def own_rows(state, data, n):
+    z = data.y[n] - data.X[n, 1] if state.b[-3] > 0.0 else state.b[2]
+    return -sm.log1p(z * z)
+
+
+def beyond_the_row(state, data, n):
+    return -(data.X[n, 2] ** 2)
+
+
+def before_the_row(state, data, n):
+    return -(data.X[n, -3] ** 2)
+
+
+def of_a_row(state, data, n):
+    return -((data.X[n][1] - data.X[0, n % 1]) ** 2)
+
+
+def row_by_row(state, data, n):
+    return -((data.X[n][1] - data.X[0][-2] - data.X[n, 1]) ** 2)
+
+
+def counted(state, data, n):
+    value = 0.0
+    for j in range(2):
+        value += data.X[n, j] * state.b[j]
+    return -(value**2)
+
+
+def counted_too_far(state, data, n):
+    value = 0.0
+    for j in range(3):
+        value += data.X[n, j] * state.b[j]
+    return -(value**2)
+
+
+def counted_by_a_name(state, data, n):
+    value = 0.0
+    for j in range(WIDTH):
+        value += data.X[n, j]
+    return -(value**2)
+
+
+def counted_too_far_by_a_name(state, data, n):
+    value = 0.0
+    for j in range(COLUMNS):
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_by_length(state, data, n):
+    value = data.y[n]
+    for i in range(len(state.b)):
+        for j in range(data.X.shape[1]):
+            for k in range(1, state.b.size):
+                value += state.b[i] * data.X[n, j] * state.b[k] * data.X[i, j]
+    return -(value**2)
+
+
+def counted_by_another_length(state, data, n):
+    value = 0.0
+    for j in range(len(state.b)):
+        value += data.X[n, j]
+    return -(value**2)
+
+
+def counted_by_rows(state, data, n):
+    value = 0.0
+    for j in range(data.X.shape[0]):
+        value += data.X[n, j]
+    return -(value**2)
+
+
+def counted_by_size(state, data, n):
+    value = 0.0
+    for j in range(data.X.size):
+        value += data.y[j]
+    return -(value**2)
+
+
+def counted_from_below(state, data, n):
+    value = 0.0
+    for j in range(-7, 2):
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_backwards(state, data, n):
+    value = 0.0
+    for j in range(2, -9, -1):
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_and_changed(state, data, n):
+    value = 0.0
+    for j in range(2):
+        j += 5
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_and_changed_when_it_fails(state, data, n):
+    value = 0.0
+    for j in range(2):
+        try:
+            value += sm.log(-1.0)
+            raise ValueError
+        except Exception:
+            j = 50
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_twice(state, data, n):
+    value = 0.0
+    for j in range(2):
+        for j in range(9):
+            value += 1.0
+        value += state.b[j]
+    return -(value**2)
+
+
+def after_counting(state, data, n):
+    for _ in range(3):
+        j = 7
+    return -(state.b[j] ** 2)
+
+
+def counted_no_more(state, data, n):
+    value = 0.0
+    for j in range(0):
+        value += 1.0
+    if n > 0:
+        for j in range(3):
+            value += 1.0
+    return value - state.b[j]
+
+
+def counted_to_one_of_two(state, data, n):
+    value = 0.0
+    for j in range(9 if data.y[n] < 1e9 else 2):
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_over_values(state, data, n):
+    value = 0.0
+    for j in (0, 1, 8):
+        value += state.b[j]
+    return -(value**2)
+
+
+def counted_by_another_range(range):
+    def log_likelihood(state, data, n):
+        value = 0.0
+        for j in range(2):
+            value += state.b[j]
+        return -(value**2)
+
+    return log_likelihood
+
+
+def one_added(state, data, n):
+    value = 0.0
+    for j in range(2):
+        value += data.X[n, j + 1]
+    return -(value**2)
+
+
+def while_counting(state, data, n):
+    j, value = 0, 0.0
+    while j < 9:
+        value += state.b[j]
+        j += 1
+    return -(value**2)
+
+
+def in_brackets(state, data, n):
+    return -sum([data.X[n, j] for j in range(5)])
+
+
+def a_row_that_is_named(state, data, n):
+    row = data.X[n]
+    return -(row[5] ** 2)
+
+
+SAFE = (own_row, own_rows, row_by_row, counted, counted_by_a_name, counted_by_length)
+UNSAFE = (
+    either, one_of_two, another_row, row_of_another, taken, by_level, by_lag, of_a_row,
+    beyond_the_row, before_the_row, counted_too_far, counted_too_far_by_a_name,
+    counted_by_another_length, counted_by_rows, counted_by_size, counted_from_below,
+    counted_backwards, counted_and_changed, counted_and_changed_when_it_fails, counted_twice,
+    after_counting, counted_no_more, counted_to_one_of_two, counted_over_values, one_added,
+    counted_by_another_range(lambda n: [n + 5]), while_counting, in_brackets, a_row_that_is_named,
+)  # fmt: skip
+
+
+def is_safe(function, size=SIZE):
+    model = model_of(own_row)
+    state = model.state(model.ints, model.floats)
+    return cannot_fail(function, ("state", "data", "n"), state, model.data, {"n": size})
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("function", SAFE)
+def test_what_is_safe_by_its_bytecode(function):
+    """It looks up nothing beyond an array, and is said to."""
+    model = model_of(own_row)
+    assert is_safe(function)
+    assert not is_safe(function, SIZE + 1)
+    state, data = guarded_state(model.state(model.ints, model.floats)), model.data
+    for n in range(SIZE):
+        function(state, guarded_data(data, SIZE), n)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("function", UNSAFE)
+def test_whatever_is_not_plainly_safe_is_called_with_checks(function):
+    assert not is_safe(function)
+
+
+def counting(name, text):
+    """A function of one statement, written here."""
+    source = f"def {name}(state, data, n):\n    v = 0.0\n    {text}\n    return v\n"
+    space = {"sm": sm}
+    linecache.cache[f"<{name}>"] = len(source), None, source.splitlines(keepends=True), f"<{name}>"
+    exec(compile(source, f"<{name}>", "exec"), space)
+    return space[name]
+
+
+@pytest.mark.plain
+def test_what_is_said_to_be_safe_never_fails(rng):
+    """Loops and indices at random, in plain Python, where each look-up is checked."""
+    model = model_of(own_row)
+    state, data = model.state(model.ints, model.floats), guarded_data(model.data, SIZE)
+    shown = guarded_state(state)
+    tops = ["1", "2", "3", "4", "len(state.b)", "data.X.shape[1]", "data.y.size"]
+    tops += ["data.W.shape[-1]", "data.X.shape[5]"]
+    names = ["n", "i", "j", "0", "1", "-1", "2", "-3"]
+    arrays = ["state.b", "data.y", "data.X", "data.W"]
+
+    def one_of(values):
+        return values[rng.integers(len(values))]
+
+    safe = failed = 0
+    for k in range(800):
+        parts = [one_of(names) for _ in range(rng.integers(1, 4))]
+        index = "][".join(parts) if rng.random() < 0.3 else ", ".join(parts)
+        low = one_of(["", "1, ", "0, "])
+        text = (
+            f"for i in range({low}{one_of(tops)}):\n        for j in range({one_of(tops)}):\n"
+            f"            v += sm.log({one_of(arrays)}[{index}] * 0.0 + 1.0)"
+        )
+        if rng.random() < 0.2:
+            text += f"\n        v += state.b[{one_of(['j', 'i'])}]"
+        function, fails = counting(f"f{k}", text), False
+        try:
+            for n in (0, SIZE - 1):
+                function(shown, data, n)
+        except (IndexError, Beyond):
+            fails = True
+        except TypeError:  # a row where a number is wanted, or an index too many
+            continue
+        said = cannot_fail(function, ("state", "data", "n"), state, model.data, {"n": SIZE})
+        assert not (said and fails), text
+        safe, failed = safe + said, failed + fails
+    assert safe > 50 and failed > 100
