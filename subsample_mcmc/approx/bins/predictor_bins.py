@@ -14,8 +14,8 @@ from subsample_mcmc.approx.bins.quadratics import (
     subtractor,
 )
 from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
-from subsample_mcmc.approx.taylor.derivatives_predictors import reader_of
 from subsample_mcmc.approx.taylor.polynomial import table_of
+from subsample_mcmc.approx.taylor.predictor_chunks import reader_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import call_both
 from subsample_mcmc.numerics.rows import CHUNK

@@ -23,9 +23,10 @@ from subsample_mcmc.approx.bins.cut import (
     terms,
     unit_of,
 )
-from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, reader_of
+from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.pilot import drawn, is_about
+from subsample_mcmc.approx.taylor.predictor_chunks import reader_of
 from subsample_mcmc.approx.taylor.references import (
     configuration,
     configurations,

@@ -16,10 +16,21 @@ import numpy as np
 from subsample_mcmc.approx.control import read_residuals
 from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives, check_eta, typical
 from subsample_mcmc.approx.taylor.polynomial import locate
+from subsample_mcmc.approx.taylor.predictor_chunks import (
+    GIVEN,
+    ChunkContext,
+    chunk_of,
+    chunk_reader,
+    read_chunk,
+    read_given,
+    reader_of,
+    residuals_of,
+    source_of,
+)
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
-from subsample_mcmc.numerics.rows import CHUNK, row_kind
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
@@ -117,29 +128,6 @@ def contraction(count: int, order: int) -> Any:
         return value
 
     return of_many
-
-
-def reader_of(eta, count: int) -> Any:
-    """look(state, data, rows, out): the predictors of a mini-batch."""
-    single = count == 1
-
-    @jit(flags=FLAGS, disjoint=True, inner=True)
-    def look(state, data, rows, out):
-        for i in range(np.uint64(len(rows))):
-            e = eta(state, data, np.int64(rows[i]) & MASK)
-            if single:
-                out[0, i] = e
-            else:
-                for k in range(count):
-                    out[k, i] = e[k]
-
-    return look
-
-
-@jit(inner="always")
-def no_bound(e, data, n):
-    """For likelihoods whose remainders are not known."""
-    return 0.0, 0.0
 
 
 # -------------------------------------------------------------------------- moments of predictors
@@ -245,15 +233,6 @@ def cubic(model) -> bool:
     return len(called(eta, model.data, 0)) >= places(count, 3).used
 
 
-class LinearSource(NamedTuple):
-    """What residuals of predictors are computed with."""
-
-    reference: Any  # a state: the reference point, with the discrete values of the arm in hand
-    widths: np.ndarray
-    here: np.ndarray  # (p, CHUNK) predictors of a mini-batch, at the arm ...
-    there: np.ndarray  # ... and at the reference
-
-
 @jit(inner=True)
 def linear_residuals(trial, arm, rows, out):
     """l - h of a mini-batch."""
@@ -302,8 +281,7 @@ class Linear:
 
     def bind(self, ints, floats, steps) -> tuple[Any, Any]:
         """What the residuals of one chain need."""
-        here, there = np.zeros((2, self.count, CHUNK))
-        return (), LinearSource(self.model.state(ints, floats), self.widths, here, there)
+        return (), source_of(self.model, ints, floats, self.widths)
 
     @cached_property
     def leave(self) -> Any:
@@ -323,17 +301,6 @@ class Linear:
 
         return leave
 
-    @cached_property
-    def outer_leave(self) -> Any:
-        """The same, callable from Python."""
-        leave = self.leave
-
-        @jit
-        def read(data, widths, here, there, rows, out):
-            leave(data, widths, here, there, rows, out)
-
-        return read
-
     @property
     def residuals(self) -> Any:
         """All of it is `reading`."""
@@ -350,8 +317,9 @@ class Linear:
         @jit(inner="entry")
         def read(context, source, arm, rows, out):
             widths, here, there = source.widths, source.here, source.there
-            look(context.state, context.data, rows, here)
-            look(source.reference, context.data, rows, there)
+            if arm != GIVEN:
+                look(context.state, context.data, rows, here)
+                look(source.reference, context.data, rows, there)
             leave(context.data, widths, here, there, rows, out)
             return 0.0
 
@@ -360,32 +328,9 @@ class Linear:
     # ----------------------------------------------------------------------------------- sums
     @cached_property
     def reader(self) -> Any:
-        """read(state, data, first, e, f, v, r): predictors, derivatives, values, remainders."""
-        eta, of_eta, expand, count = self.eta, self.of_eta, self.expand, self.count
-        remainder, order = self.model.predictors.remainder, self.order
-        bounded, single = remainder is not None, count == 1
-        bound = jit(remainder, flags=FLAGS, user=True, inner="always") if bounded else no_bound
-
-        @jit
-        def read(state, data, first, widths, e, f, v, r):
-            for i in range(len(e)):
-                n = (first + i) & MASK
-                found = eta(state, data, n)
-                if single:
-                    e[i, 0] = found
-                else:
-                    for k in range(count):
-                        e[i, k] = found[k]
-                if len(f) == 0:  # only the predictors are asked for
-                    continue
-                partial = expand(found, data, n, widths)
-                for k in range(f.shape[1]):
-                    f[i, k] = partial[k]
-                v[i] = of_eta(found, data, n)
-                if bounded:
-                    r[i] = bound(found, data, n)[order - 2]
-
-        return read
+        """Fills a chunk: see chunk_reader."""
+        remainder = self.model.predictors.remainder
+        return chunk_reader(self.eta, self.of_eta, self.expand, remainder, self.count, self.order)
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data.
@@ -444,18 +389,20 @@ class Linear:
         """
         first, count = 0, self.count
         ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
-        kind = row_kind(self.model.size)
-        turned, read = np.ascontiguousarray(inverse.T), self.outer_leave
+        kind, turned = row_kind(self.model.size), np.ascontiguousarray(inverse.T)
         for weight, x, e, _, _, _ in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
             rows = np.arange(first, first + len(weight), dtype=kind)
-            there, rho, out = np.ascontiguousarray(e.T), np.zeros(e.T.shape), np.zeros((2, len(e)))
+            there, rho, out = e.T, np.zeros(e.T.shape), np.zeros((2, len(e)))
+            source = source_of(self.model, np.array(ints), point, self.widths, len(e))
+            source.here[:] = source.there[:] = there
+            residuals = residuals_of(self.model, self.reading, source)
             for k in range(count):
                 fill_lengths(x[k : k + 1], turned, rho[k])
-            read(self.model.data, self.widths, there, there, rows, out[0])
+            read_given(residuals, rows, out[0])
             for way in ways:
                 for far in (AWAY, -AWAY):
-                    here = there + far * way[:, None] * rho
-                    read(self.model.data, self.widths, here, there, rows, out[1])
+                    source.here[:] = there + far * way[:, None] * rho
+                    read_given(residuals, rows, out[1])
                     off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
                     off[~np.isfinite(out).all(axis=0)] = np.inf
                     scores[rows] = np.fmax(scores[rows], off)
@@ -468,18 +415,18 @@ class Linear:
         floats = point.copy()
         state = model.state(np.array(ints), floats)
         used = places(p, self.order).used
-        read, scale = self.reader, np.maximum(np.abs(point), 1.0)
-        none = np.zeros((0, 0))
+        scale, none = np.maximum(np.abs(point), 1.0), np.zeros((0, 0))
         step = max(256, min(4096, (1 << 22) // (d * p * 8)))
         for first, last in ((f, end) for start, end in self.spans for f in range(start, end, step)):
             rows = min(step, last - first)
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
-            read(state, model.data, first, self.widths, e, f, v, r)
-            x = np.zeros((p, rows, d))
+            own = ChunkContext(state, model.data, self.widths, e, f, v, r)
+            read_chunk(chunk_of(self.reader, own), first)
+            x, moved = np.zeros((p, rows, d)), chunk_of(self.reader, own._replace(e=other, f=none))
             for j in range(active):
                 floats[j] = point[j] + scale[j]
-                read(state, model.data, first, self.widths, other, none, v[:0], r[:0])
+                read_chunk(moved, first)
                 floats[j] = point[j]
                 x[:, :, j] = ((other - e) / scale[j]).T
             yield keep(first, first + rows), x, e, f, v, r
