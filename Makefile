@@ -15,13 +15,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo synthetic test slow pymc pymc-tests clusters clusters-tests lint format types bench bench-chains build clean python
+.PHONY: help demo synthetic compile test slow pymc pymc-tests clusters clusters-tests lint format types bench bench-chains build clean python
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo    choose an ARCH model, every step subsampled: tables and figures in $(OUT)/arch'
 	@echo '             with your own bars: make demo ARGS="--data bars.csv.gz --both"'
 	@echo 'make synthetic   the synthetic experiment, quick: tables and figures in $(OUT)/'
+	@echo 'make compile the machine code that all models share, once per machine: optional'
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
 	@echo 'make pymc    the tests of the bridge to PyMC, in an environment of their own'
@@ -37,6 +38,10 @@ demo: $(MADE)-plots
 
 synthetic: $(MADE)-plots
 	$(BIN)/python examples/synthetic.py --quick --out $(OUT)/
+
+# Optional: on all cores, what the tests would compile on the way, in some of them twice.
+compile: $(MADE)
+	$(BIN)/subsample-mcmc compile
 
 test: $(MADE)-test
 	$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)

@@ -137,9 +137,10 @@ class ContentCache(CACHE_BASE or object):
             # import, and is imported as soon as something is compiled.
             compilers.rtsys.initialize(target_context)
             content = pickle.loads(payload)
-            if content[0][1] == "bitcode":
-                return rebuilt(target_context, *content)
-            return compilers.compiler.CompileResult._rebuild(target_context, *content)
+            of_numba = compilers.compiler.CompileResult._rebuild
+            build = rebuilt if content[0][1] == "bitcode" else of_numba
+            found = build(target_context, *content)
+            return found if found.signature.args == tuple(getattr(sig, "args", sig)) else None
         except Exception:  # an unreadable entry must never stop a run: it is compiled anew
             return None
 

@@ -5,6 +5,8 @@ said not to; and checked functions refuse every look-up beyond an array, and eve
 negative index. If numba moves the private names used here, `jit` compiles with what is left.
 """
 
+import importlib
+import sys
 from typing import Any
 
 import llvmlite
@@ -52,12 +54,34 @@ try:
             self._finalize_final_module()
             return self
 
+    def import_array_functions() -> None:
+        """Import what numba compiles array functions with, but not scipy.linalg.
+
+        It tries that here, which takes .2 s of every process that compiles anything, and again
+        where a function needs it.
+        """
+        if "numba.np.arraymath" in sys.modules:
+            return
+        from numba.np import linalg
+
+        tried = getattr(linalg, "ensure_blas", None)
+        linalg.ensure_blas = lambda: None  # scipy is there: this package needs it
+        try:
+            importlib.import_module("numba.np.arraymath")
+        finally:
+            if tried is not None:
+                linalg.ensure_blas = tried
+
     class Lean(compiler.Compiler):
         """Keeps nothing of a function but its machine code, so that all else can be freed.
 
         Else numba keeps its text with the types of all values in it, some ten times the size of
         the code, for `inspect_types`; and with it the functions that it calls, for good.
         """
+
+        def __init__(self, *given):
+            import_array_functions()
+            super().__init__(*given)
 
         def compile_extra(self, func):
             made = super().compile_extra(func)

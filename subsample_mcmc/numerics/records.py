@@ -48,11 +48,12 @@ def record(*fields: str) -> type:
                 "keyword and does not start with an underscore, like 'x1'."
             )
     name = "R" + "".join(f"{len(field)}{field}" for field in fields)
-    if name not in globals():
-        globals()[name] = namedtuple(name, fields, module=__name__)
-        for method, function in (("__getattr__", no_field), ("__getitem__", item)):
-            setattr(globals()[name], method, function)
-    return globals()[name]
+    if (known := globals().get(name)) is not None:
+        return known
+    made = namedtuple(name, fields, module=__name__)
+    for method, function in (("__getattr__", no_field), ("__getitem__", item)):
+        setattr(made, method, function)
+    return globals().setdefault(name, made)  # another thread may have been first
 
 
 def as_record(data):

@@ -53,9 +53,9 @@ def test_normal_keeps_delta_in_ten_thousand_draws(rng, kind, arms, p, delta, gua
 @pytest.mark.parametrize("delta", [0.01, 0.05])
 def test_the_guard_keeps_delta_where_normal_alone_fails(rng, kind, delta):
     rewards = standardised(skewed(rng, kind), 0.1, TWO)
-    guarded = against_exact(rewards, sm.Racing(sm.Normal(), delta=delta, retreat=False), 10_000)
+    guarded = against_exact(rewards, sm.Racing(sm.Normal(), delta=delta, retreat=False), 4_000)
     at_most(guarded.wrong, guarded.draws, delta)
-    alone = against_exact(rewards, sm.Racing(NORMAL, delta=delta, retreat=False), 10_000)
+    alone = against_exact(rewards, sm.Racing(NORMAL, delta=delta, retreat=False), 4_000)
     above(alone.wrong, alone.draws, delta)
 
 

@@ -7,8 +7,10 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import types
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -970,12 +972,27 @@ def test_names_that_are_no_record(name):
 
 @pytest.mark.plain
 @pytest.mark.parametrize("fields", [(), ("y",), ("x1", "y"), ("x12", "y3z", "é1"), ("a" * 12, "b")])
-def test_records_are_found_by_name(fields, tmp_path):
+def test_records_are_found_by_name(fields, monkeypatch):
     made = record(*fields)(*range(len(fields)))
     assert pickle.loads(pickle.dumps(made)) == made
-    name = type(made).__name__
-    vars(records).pop(name)
-    assert getattr(records, name)._fields == fields
+    monkeypatch.delitem(vars(records), type(made).__name__)  # put back: there is to be one class
+    assert getattr(records, type(made).__name__)._fields == fields
+
+
+@pytest.mark.plain
+def test_threads_that_make_a_record_at_once_share_one_class(monkeypatch):
+    """Types, and what is on disk, know a record by its class."""
+    meet, slow = threading.Barrier(4), records.namedtuple
+
+    def at_once(*args, **more):
+        meet.wait(10.0)  # all of them are making it
+        return slow(*args, **more)
+
+    monkeypatch.setattr(records, "namedtuple", at_once)
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: record("made", "by", "four"), range(4)))
+    assert len(found) == 1 and found == {record("made", "by", "four")}
+    assert found.pop()(1, 2, 3).by == 2
 
 
 @pytest.mark.plain

@@ -18,7 +18,7 @@ from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives,
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
-    ChunkContext,
+    PredictorChunkContext,
     chunk_of,
     chunk_reader,
     read_chunk,
@@ -421,7 +421,7 @@ class Linear:
             rows = min(step, last - first)
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
-            own = ChunkContext(state, model.data, self.widths, e, f, v, r)
+            own = PredictorChunkContext(state, model.data, self.widths, e, f, v, r)
             read_chunk(chunk_of(self.reader, own), first)
             x, moved = np.zeros((p, rows, d)), chunk_of(self.reader, own._replace(e=other, f=none))
             for j in range(active):

@@ -84,7 +84,7 @@ def read_given(residuals, rows, out):
 
 
 # ---------------------------------------------------------------------------------------- chunks
-class ChunkContext(NamedTuple):
+class PredictorChunkContext(NamedTuple):
     """Rows in a row, and room for what is read of them."""
 
     state: Any
@@ -96,17 +96,17 @@ class ChunkContext(NamedTuple):
     r: np.ndarray  # (rows,) bounds of the remainder
 
 
-class Chunk(NamedTuple):
+class PredictorChunk(NamedTuple):
     """The same, and what fills it."""
 
     read: Any  # (context, first)
     context: Any
 
 
-def chunk_of(read, context: ChunkContext) -> Any:
+def chunk_of(read, context: PredictorChunkContext) -> Any:
     """For `read_chunk`."""
     about = RecordAddress(context)
-    return pointer_to(Chunk(FunctionAddress(read, about, NUMBER), about))
+    return pointer_to(PredictorChunk(FunctionAddress(read, about, NUMBER), about))
 
 
 @jit
