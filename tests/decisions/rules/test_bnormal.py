@@ -298,3 +298,12 @@ def test_bad_lines_say_what_to_use():
         boundary_line(0.05, "table1", 2.0, -1)
     with pytest.raises(ValueError, match=r"delta=0.5 .*side=\"eq5\""):
         boundary_line(0.5)
+
+
+def test_quantiles_are_those_of_scipy(rng):
+    p = np.concatenate([10.0 ** rng.uniform(-300.0, 0.0, 2000), rng.random(2000), [0.0, 1.0, 0.5]])
+    np.testing.assert_allclose(bnormal.quantile(p), ndtri(p), rtol=4e-15, atol=1e-15)
+    assert bnormal.quantile(0.5) == 0.0 and np.shape(bnormal.quantile(p.reshape(1, -1))) == (
+        1,
+        4003,
+    )
