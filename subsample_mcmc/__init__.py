@@ -10,7 +10,7 @@ Models           Model, Predictors, Population, from_pymc; positive, interval, s
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, kernel; cycle (>>), mixture, repeat, when
-Selectors        Racing, Exact, LilUCB, SequentialHalving, LinGapE, BayesGap: how a decision is made
+Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
 Runs             sample, resume, load, audit, plan, Trace, cite
@@ -53,6 +53,7 @@ from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.bnormal import b_normal, b_normal_table
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.serfling import BernsteinSerfling
+from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.errors import (
     CompileError,
     RewardError,
@@ -124,6 +125,7 @@ __all__ = [
     "StoreError",
     "TTest",
     "Taylor",
+    "Thinned",
     "Trace",
     "WangLandau",
     "audit",

@@ -75,6 +75,10 @@ class ControlFunctions(NamedTuple):
     estimate: Any = no_estimate  # (trial, i, j, everything) -> what a pilot says of the sum's reach
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
     whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
+    every: Any = None  # (trial, arm) -> sum of h over all rows
+    # (trial) -> (bound of the sum of |residual_1 - residual_0| over all rows, rounding of one of
+    # them, configuration of the discrete blocks)
+    bounds: Any = None
     # What knows the model, called by its address as trial.control.reader: for `residuals`,
     # (context, source, arm, rows, out), and as trial.control.adder, for `sum`: (context, source,
     # number).
@@ -156,7 +160,8 @@ class Prepared:
     proved: bool = False  # is `reach` a bound on every row, whatever the parameters
     known: bool = False  # is there a `reach` at all
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
-    compiled: ClassVar[tuple[str, ...]] = ("functions", "source")  # attributes made anew elsewhere
+    # Attributes made anew elsewhere.
+    compiled: ClassVar[tuple[str, ...]] = ("functions", "source", "row_weights")
 
     def __getstate__(self):
         return {name: v for name, v in self.__dict__.items() if name not in self.compiled}
@@ -165,6 +170,15 @@ class Prepared:
     def functions(self) -> ControlFunctions:
         """Compile."""
         raise TypeError(f"{type(self).__name__} must define functions.")
+
+    @property
+    def row_weights(self) -> Any:
+        """RowWeights: bounds of each row's residual, for sm.Thinned."""
+        raise ValueError(
+            "sm.Thinned() needs a bound of each residual of the control variate, and this one "
+            f"knows none: that would need {self.wanted}. sm.Exact() is exact without; "
+            "sm.Racing() reads few rows at a risk."
+        )
 
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain; those of `functions_of_state` are its attribute `arrays`."""
@@ -249,6 +263,11 @@ def check_control(control: Control | None, model, block: str, selector, arms: in
     if control is not None:
         control.check(model, block)
         with_range(selector, control, model, arms)
+    elif selector.thins:
+        raise ValueError(
+            f"block {block!r}: {selector!r} decides on what a control variate leaves over: give "
+            "the kernel control=sm.Taylor(fit), on sm.Predictors with derivatives and remainder."
+        )
 
 
 def with_range(selector: Selector, control: Control | None, model, arms: int) -> Selector:
@@ -257,6 +276,9 @@ def with_range(selector: Selector, control: Control | None, model, arms: int) ->
         return selector
     if not selector.takes_control:
         raise ValueError(f"{selector!r} does not take a control variate: use sm.Racing().")
+    if selector.thins:
+        thinned: Any = selector
+        return thinned.with_weights(prepared_for(model, control).row_weights)
     rule = selector.dropping_rule
     if rule is None or not rule.declares_range:
         return selector

@@ -60,7 +60,7 @@ def prediction(
 ) -> Any:  # fmt: skip
     """predict(case, current): moves what is known into the offsets, and rules arms out."""
     needs_range, asks_range, takes_floor = questions
-    known_sum, _, reach, distance, trusted, estimate, spread, whole, _, _ = functions
+    known_sum, _, reach, distance, trusted, estimate, spread, whole, *_ = functions
     rewards, early = sources.rewards, whole is not None
     first = whole if early else known_sum
 

@@ -18,6 +18,7 @@ class Selector:
     guarantee: ClassVar[str] = "exact"
     remedy: ClassVar[str] = ""  # what to do if audits find too many errors
     takes_control: ClassVar[bool] = False  # may rewards be residuals of a control variate
+    thins: ClassVar[bool] = False  # does it draw rows by the bounds of their residuals
 
     @property
     def promise(self) -> str:

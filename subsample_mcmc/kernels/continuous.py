@@ -63,7 +63,7 @@ class ContinuousBlock(OneBlock):
     @property
     def decision(self) -> Decision:
         """Stay or go: the decision of kernels that propose."""
-        return Decision(self.selector, self.control)  # type: ignore[attr-defined]
+        return Decision(self.selector, self.control, proposes=True)  # type: ignore[attr-defined]
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""

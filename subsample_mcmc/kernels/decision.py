@@ -13,11 +13,13 @@ from subsample_mcmc.approx.control import (
     with_range,
 )
 from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
+from subsample_mcmc.approx.thinning import known_sums, thinned_choice
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
     EXHAUSTED,
     NOT_FINITE,
+    PREDICTED,
     RACED,
     RETREATED,
     Outcome,
@@ -102,6 +104,9 @@ def deciders(
     sources, predict = TOUCHED if touched else ALL, None
     if control is not None:
         functions = prepared_for(model, control).functions
+        if selector.thins:
+            choose = thinned_choice(sources, functions)
+            return make_decider(choose, nothing_to_resize, touched, known_sums(functions)), None
         predict = prediction(sources, functions, place, questions_of(selector, functions))
         sources = residual_sources(sources, functions)
     resize = selector.resize() if touched else nothing_to_resize
@@ -298,9 +303,16 @@ class Decision:
     control: Control | None
     arms: int = 2
     touched: bool = False  # is it about the rows that a site touches, not about all
+    proposes: bool = False  # is it Metropolis-Hastings': the log of u among the offsets
 
     def check(self, model, block: str) -> None:
         """Refuse a control variate that the model or the selector cannot go with."""
+        if self.selector.thins and not self.proposes:
+            raise ValueError(
+                f"block {block!r}: {self.selector!r} decides about proposals, in sm.Metropolis and "
+                "sm.Langevin; this kernel asks another question. sm.Exact() serves it, and "
+                "sm.Racing(sm.Betting()) with a bound of its error."
+            )
         check_control(self.control, model, block, self.selector, self.arms)
 
     def deciders(self, model) -> tuple[Any, Any]:
@@ -325,7 +337,6 @@ class Decision:
 
 
 # --------------------------------------------------------------------------------- what is counted
-PREDICTED = RETREATED + 1  # beside the ends of a race: the control variate alone decided
 
 
 def tally_of(words: np.ndarray) -> np.recarray:

@@ -139,7 +139,7 @@ class Langevin(ContinuousBlock):
     @property
     def decision(self) -> Decision:
         """Stay or go; uncorrected steps go without asking."""
-        return Decision(self.selector or Exact(), self.variate)
+        return Decision(self.selector or Exact(), self.variate, proposes=True)
 
     @property
     def surrogate_gradient(self) -> bool:

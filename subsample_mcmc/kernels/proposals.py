@@ -300,7 +300,7 @@ def proposal_of(given) -> Any:
     """The proposal a user asked for."""
     if given is None:
         return RandomWalk()
-    if isinstance(given, Gaussian | RandomWalk):
+    if isinstance(given, Gaussian | RandomWalk | UserProposal):  # a kernel made from another
         return given
     if callable(given):
         return UserProposal(given, None)

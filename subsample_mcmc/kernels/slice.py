@@ -26,7 +26,7 @@ from subsample_mcmc.kernels.continuous import (
     in_use,
     start_from_current,
 )
-from subsample_mcmc.kernels.decision import Judge, decide, fail
+from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.constraints import to_block, to_free
@@ -105,6 +105,11 @@ class Slice(ContinuousBlock):
         """What the selector promises, per test; frozen rows keep no bound."""
         promised = self.selector.guarantee
         return worst((promised, "asymptotic")) if self.frozen and promised != "exact" else promised
+
+    @property
+    def decision(self) -> Decision:
+        """Is the density at a point above a level: no proposal."""
+        return Decision(self.selector, self.control)
 
     @property
     def learns(self) -> str:

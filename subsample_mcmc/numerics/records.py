@@ -9,6 +9,7 @@ import keyword
 import re
 from collections import namedtuple
 from difflib import get_close_matches
+from typing import Any
 
 
 def similar(name: str, known) -> str:
@@ -50,7 +51,7 @@ def record(*fields: str) -> type:
     name = "R" + "".join(f"{len(field)}{field}" for field in fields)
     if (known := globals().get(name)) is not None:
         return known
-    made = namedtuple(name, fields, module=__name__)
+    made: Any = namedtuple(name, fields, module=__name__)  # type: ignore[misc]
     for method, function in (("__getattr__", no_field), ("__getitem__", item)):
         setattr(made, method, function)
     return globals().setdefault(name, made)  # another thread may have been first

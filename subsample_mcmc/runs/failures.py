@@ -4,7 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, NOT_FINITE, OUT_OF_SPREAD
+from subsample_mcmc.decisions.rules.rule import (
+    ALL_IMPOSSIBLE,
+    BEYOND_BOUND,
+    NOT_FINITE,
+    OUT_OF_SPREAD,
+)
 from subsample_mcmc.errors import RewardError, SpreadError
 from subsample_mcmc.kernels.base import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
 from subsample_mcmc.kernels.decision import Judge
@@ -79,6 +84,14 @@ def explanation(walker: Any) -> Exception:
             f"{where}: a reward of {candidate(model, leaf, arm)}{datum} breaks the range declared "
             f"in {getattr(leaf, 'selector', None)!r}; {state}. Declare a wider one, or use "
             "sm.Normal(), which needs none."
+        )
+    if code == BEYOND_BOUND:
+        return SpreadError(
+            f"{where}: the residual of {candidate(model, leaf, arm)}{datum} exceeds the bound that "
+            f"remainder gives; {state}. remainder must bound the third and fourth derivatives of "
+            "log_factor along every direction of length 1, wherever the predictors may come to "
+            "(growth: by which factor e^growth they may grow per unit): correct it, and test it at "
+            "that datum."
         )
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
 

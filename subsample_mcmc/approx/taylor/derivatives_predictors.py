@@ -382,6 +382,16 @@ class Linear:
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found
 
+    def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
+        """Bounds of each row's residual at distance 1, but for factors that all rows share."""
+        found, first = np.zeros(self.model.size), 0
+        for weight, x, _, _, _, r in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
+            rho, last = np.zeros(len(weight)), first + len(weight)
+            fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
+            found[first:last] = r * rho ** (self.order + 1)
+            first = last
+        return found
+
     def score(self, ints, point, bar, inverse, scores) -> None:
         """Raise scores to the residuals where a row's predictors are AWAY standard deviations off.
 

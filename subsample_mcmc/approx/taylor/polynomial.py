@@ -282,6 +282,14 @@ def reach(trial, i, j, each, everything):
 
 
 @jit(inner="always")
+def residual_bounds(trial):
+    """(bound of the sum of |residual_1 - residual_0| of all rows, rounding of a row, table)."""
+    own, whole = trial.control.arrays, trial.control.arrays.sums.whole
+    rounding = max(whole.limits[own.tables[0], 3], whole.limits[own.tables[1], 3])
+    return apart(trial, 0, 1, whole, 0), rounding, own.tables[0]
+
+
+@jit(inner="always")
 def estimate(trial, i, j, everything):
     """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
     own, learnt = trial.control.arrays, trial.control.arrays.sums.learnt
@@ -353,5 +361,6 @@ def add_gradient(own, trial, start, out):
 def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, reader
-    )
+        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, whole_sum,
+        residual_bounds, reader,
+    )  # fmt: skip

@@ -37,9 +37,12 @@ from subsample_mcmc.approx.taylor.references import (
     used_of,
 )
 from subsample_mcmc.approx.taylor.remainder import nothing
+from subsample_mcmc.approx.thinning import row_weights
+from subsample_mcmc.decisions.thinned import RowWeights
 from subsample_mcmc.numerics.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
+MOST_WEIGHTS = 1 << 28  # rows, times configurations, of which weights are kept
 CUBIC = 40  # parameters up to which third order is the default
 PATIENT = 2.0  # seconds after which a progress bar appears
 
@@ -259,6 +262,29 @@ class Expansion(Prepared):
     def functions(self) -> ControlFunctions:
         """The compiled half."""
         return polynomial_functions(self.source.residuals, self.source.reading)
+
+    @cached_property
+    def row_weights(self) -> RowWeights:  # type: ignore[override]
+        """Bounds of each row's residual: one pass for each configuration of the discrete blocks."""
+        if not self.proved:
+            return super().row_weights
+        model, sums, bounds = self.model, self.sums, []
+        if len(sums.points) * model.size > MOST_WEIGHTS:
+            raise ValueError(
+                f"sm.Thinned() keeps 16 bytes a row for each of the {len(sums.points)} "
+                f"configurations of the discrete blocks, and the model has {model.size:,} rows: "
+                "use sm.Racing(sm.Betting())."
+            )
+        total = model.size * len(sums.points)
+        bar = Bar(total=total, desc="rows by weight", unit="row", unit_scale=True, delay=PATIENT)
+        with bar:
+            for table in range(len(sums.points)):
+                ints = configuration(self.strides, table)
+                inverse = inverse_of(sums.metric[table], sums.used[table])
+                bounds.append(self.source.row_bounds(ints, sums.points[table], bar, inverse))
+        bound, seen = sums.raced.limits[:, 0], sums.raced.limits[:, 4]
+        shares = np.clip(seen / np.maximum(bound, 1e-300), 0.0, 1.0)
+        return row_weights(bounds, sums.whole.limits[:, 0], shares)
 
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""

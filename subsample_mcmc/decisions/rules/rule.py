@@ -28,8 +28,9 @@ BUFFER = 2048  # rewards kept per arm, to compare with a leader that was not the
 
 # How a decision ended; negative codes become exceptions in Python.
 ALONE, EXACT, RACED, EXHAUSTED, RETREATED = range(5)
+PREDICTED = RETREATED + 1  # beside the ends of a race: no row was read
 ENDINGS = ("alone", "exact", "raced", "exhausted", "retreated")
-NOT_FINITE, ALL_IMPOSSIBLE, OUT_OF_SPREAD = -1, -2, -3
+NOT_FINITE, ALL_IMPOSSIBLE, OUT_OF_SPREAD, BEYOND_BOUND = -1, -2, -3, -4
 
 
 class Outcome(NamedTuple):

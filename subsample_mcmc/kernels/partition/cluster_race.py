@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import ALONE, EXACT, EXHAUSTED, RACED
-from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
+from subsample_mcmc.decisions.rules.rule import ALONE, EXACT, EXHAUSTED, PREDICTED, RACED
+from subsample_mcmc.kernels.decision import count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_sums import ClusterSums, cluster_scores, pair_score
 from subsample_mcmc.kernels.partition.members import Members, bring_forward, empty_label
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores

@@ -7,8 +7,8 @@ race of two arms); with a control variate it is about what that leaves over.
 from math import sqrt
 from typing import Any
 
-from subsample_mcmc.decisions.rules.rule import EXACT, EXHAUSTED, RACED
-from subsample_mcmc.kernels.decision import PREDICTED, count_audit, count_decision, count_end
+from subsample_mcmc.decisions.rules.rule import EXACT, EXHAUSTED, PREDICTED, RACED
+from subsample_mcmc.kernels.decision import count_audit, count_decision, count_end
 from subsample_mcmc.kernels.partition.cluster_race import level_of, uniform
 from subsample_mcmc.kernels.partition.cluster_sums import pair_score
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores

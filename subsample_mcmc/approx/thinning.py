@@ -1,0 +1,206 @@
+"""How sm.Thinned decides: rows by weight from an alias table, and the tests made of them.
+
+The proofs stand in decisions/thinned.py.
+"""
+
+from math import log
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.control import ControlFunctions
+from subsample_mcmc.decisions.rules.rule import (
+    ALONE,
+    BEYOND_BOUND,
+    EXACT,
+    NOT_FINITE,
+    PREDICTED,
+    RACED,
+    Outcome,
+)
+from subsample_mcmc.decisions.selector import failed, not_a_sum
+from subsample_mcmc.decisions.thinned import RowWeights
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.rows import CHUNK, WEYL, draw, hashed, row_kind
+from subsample_mcmc.target.rewards import Sources, place
+
+MOST_ROWS = 2**32  # rows are drawn by 32 bits
+FIRST = 8  # points that are looked at together; then twice as many
+ROUNDING = 8.0  # roundings of one row's value by which two residuals may differ
+
+U11 = np.uint64(11)
+
+
+# --------------------------------------------------------------------------------- rows by weight
+@jit
+def fill_alias(weights, keep, other, small, large):
+    """Vose's algorithm (1991): rows below the mean are filled up by rows above it."""
+    n, mean, last = len(weights), 0.0, -1
+    for i in range(n):
+        mean += weights[i] / n
+    few = many = 0
+    for i in range(n):
+        keep[i], other[i] = weights[i] / mean, i
+        if keep[i] < 1.0:
+            small[few] = i
+            few += 1
+        else:
+            large[many] = i
+            many += 1
+    while few > 0 and many > 0:
+        few -= 1
+        i, j = small[few], large[many - 1]
+        other[i] = last = j
+        keep[j] -= 1.0 - keep[i]
+        if keep[j] < 1.0:
+            many -= 1
+            small[few] = j
+            few += 1
+    for k in range(few):  # but for rounding they are 1; never a row without weight
+        other[small[k]] = last if last >= 0 else small[k]
+    for k in range(many):
+        keep[large[k]] = 1.0
+
+
+def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(keep, other) of weights that are not all zero."""
+    kind = row_kind(len(weights))
+    keep, other = np.zeros(len(weights)), np.zeros(len(weights), dtype=kind)
+    small, large = np.zeros((2, len(weights)), dtype=kind)
+    fill_alias(weights, keep, other, small, large)
+    return keep, other
+
+
+def rounded_up(values: np.ndarray) -> np.ndarray:
+    """In single precision, none of them smaller."""
+    found = values.astype(np.float32)
+    return np.where(found < values, np.nextafter(found, np.float32(np.inf)), found)
+
+
+def row_weights(bounds: list[np.ndarray], sums: np.ndarray, shares: np.ndarray) -> RowWeights:
+    """From bounds of each row's residual, by configuration; sums: the bounds of all together."""
+    size = len(bounds[0])
+    if size >= MOST_ROWS:
+        raise ValueError(f"Thinned() serves fewer than 2^32 rows, and the model has {size:,}.")
+    kept = np.zeros((len(bounds), size), dtype=np.float32)
+    keep, other = np.ones(kept.shape), np.zeros(kept.shape, dtype=row_kind(size))
+    units, totals = np.zeros((2, len(bounds)))
+    for k, own in enumerate(bounds):
+        wrong = np.flatnonzero(~(own < np.inf))
+        if len(wrong):
+            raise ValueError(
+                f"the bound of datum {wrong[0]}'s residual is {own[wrong[0]]}: remainder must be a "
+                "number at every datum."
+            )
+        if sums[k] > 0.0:
+            kept[k] = rounded_up(own)
+            keep[k], other[k] = alias_table(kept[k])
+            units[k], totals[k] = 1.0 / sums[k], kept[k].sum(dtype=float) / sums[k]
+    return RowWeights(kept, keep, other, units, totals, shares)
+
+
+@jit(inner=True)
+def uniform(stream):
+    """Between 0 and 1, neither of them."""
+    stream[0] += WEYL
+    return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
+
+
+@jit(inner=True)
+def draw_row(stream, keep, other):
+    """A row, by its weight."""
+    n = draw(stream, len(keep))
+    return n if uniform(stream) < keep[n] else np.int64(other[n])
+
+
+# ------------------------------------------------------------------------------------- decisions
+@memoised
+def known_sums(functions: ControlFunctions) -> Any:
+    """predict(case, current): moves the sums of both polynomials into the offsets."""
+    known, distance = functions.every, functions.distance
+
+    @jit(inner="always")
+    def predict(case, current):
+        trial, offsets, own, tally = case.trial, case.offsets, case.trial.control, case.tally[0]
+        own.off[0] = 0
+        for arm in range(len(offsets)):
+            own.sums[arm], own.left[arm] = 0.0, offsets[arm]
+        if offsets[0] == -np.inf or offsets[1] == -np.inf:
+            return -1, -1, 0
+        for arm in range(len(offsets)):
+            place(trial, arm)
+            own.sums[arm] = known(trial, arm)
+            if not abs(own.sums[arm]) < np.inf:
+                own.off[0] = 1
+        tally.distance += distance(trial, current)
+        for arm in range(len(offsets)):
+            if own.off[0] == 1:
+                own.sums[arm] = 0.0
+            offsets[arm] += own.sums[arm]
+            own.left[arm] = offsets[arm]
+        return -1, -1, 0
+
+    return predict
+
+
+@memoised
+def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
+    """choose() between staying and going; the log of u stands among the offsets of staying."""
+    total, residuals, bounds_of = sources.total, functions.residuals, functions.bounds
+
+    @jit(inner=True)
+    def everything(trial, offsets):
+        own, size = trial.control, trial.control.size
+        stay, go = total(trial, 0, size), total(trial, 1, size)
+        if not_a_sum(stay) or not_a_sum(go):
+            return failed(NOT_FINITE, 0 if not_a_sum(stay) else 1, -1, 2 * size, 1)
+        ahead = offsets[1] - own.sums[1] + go > offsets[0] - own.sums[0] + stay
+        return Outcome(1 if ahead else 0, 2 * size, 1, EXACT, 0, -1, -1)
+
+    @jit(inner=True)
+    def choose(stream, trial, offsets, params, scratch):
+        if offsets[0] == -np.inf or offsets[1] == -np.inf:
+            return Outcome(1 if offsets[1] > -np.inf else 0, 0, 0, ALONE, 0, -1, -1)
+        bound, rounding, table = np.inf, 0.0, 0
+        if trial.control.off[0] == 0:
+            bound, rounding, table = bounds_of(trial)
+        if not bound <= params.most:
+            return everything(trial, offsets)
+        weights, gap, pulls, rounds = params.weights, offsets[1] - offsets[0], 0, 0
+        auxiliary = bound * weights.shares[table] > params.lost
+        if not auxiliary and not gap > 0.0:
+            return Outcome(0, 0, 0, PREDICTED, 0, -1, -1)
+        rate, unit = bound * weights.totals[table], bound * weights.units[table]
+        bounds, keep, other = weights.bounds[table], weights.keep[table], weights.other[table]
+        rows, going, staying = scratch.rows, scratch.values[1], scratch.values[0]
+        time, batch, more = 0.0, FIRST, rate > 0.0
+        while more:
+            count = 0
+            while count < batch:
+                time -= log(uniform(stream))
+                if time > rate:
+                    more = False
+                    break
+                rows[count] = draw_row(stream, keep, other)
+                count += 1
+            if count == 0:
+                break
+            residuals(trial, 1, rows[:count], going[:count])
+            residuals(trial, 0, rows[:count], staying[:count])
+            pulls, rounds, batch = pulls + 2 * count, rounds + 1, min(2 * batch, CHUNK)
+            for i in range(count):
+                r, c = going[i] - staying[i], unit * bounds[rows[i]]
+                if not abs(r) <= c + ROUNDING * rounding:
+                    code = BEYOND_BOUND if abs(r) < np.inf else NOT_FINITE
+                    return failed(code, 1, np.int64(rows[i]), pulls, rounds)
+                r, u = min(max(r, -c), c), uniform(stream)
+                if auxiliary:
+                    if 2.0 * u * c < c - r:
+                        gap += log((c + r) / (c - r))
+                elif u * c < -r:
+                    return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
+        ended = PREDICTED if pulls == 0 else RACED
+        return Outcome(1 if gap > 0.0 else 0, pulls, rounds, ended, 0, -1, -1)
+
+    return choose

@@ -1,0 +1,129 @@
+"""Exact decisions that read few rows, drawn by what each of them may contribute: sm.Thinned."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.target.population import Shape
+
+
+class RowWeights(NamedTuple):
+    """Rows drawn in proportion to bounds of their residuals, by configuration (Walker 1977)."""
+
+    bounds: np.ndarray  # (K, N) float32, rounded up: of the residual of each row, in one unit
+    keep: np.ndarray  # (K, N) draw one of the rows alike, and keep it with this probability,
+    other: np.ndarray  # (K, N) or take this one
+    units: np.ndarray  # (K,) the unit, over the bound of the sum of all residuals
+    totals: np.ndarray  # (K,) of `bounds`, in the same unit
+    shares: np.ndarray  # (K,) what a pilot saw of the sum of absolute residuals, over its bound
+
+
+class ThinnedParams(NamedTuple):
+    """What a decision is made with."""
+
+    weights: RowWeights
+    most: float  # bounds of the sum beyond which everything is read
+    lost: float  # of the sum of absolute residuals, beyond which the auxiliary test is used
+
+
+class ThinnedScratch(NamedTuple):
+    """What a decision writes."""
+
+    rows: np.ndarray  # (CHUNK,) drawn, with repetitions
+    values: np.ndarray  # (2, CHUNK) their residuals at both arms
+
+
+@dataclass(frozen=True)
+class Thinned(Selector):
+    """Metropolis-Hastings decisions that are exact and read few rows: by Poisson thinning.
+
+    For kernels that propose (Metropolis, Langevin, delayed), with a control variate whose residuals
+    are bounded: sm.Taylor on sm.Predictors(derivatives=..., remainder=...), as sm.models.glm has.
+
+    With r_n the difference of row n's residuals between proposal y and current state x,
+    |r_n| <= c_n, L = sum c_n, and Delta what is known of the log ratio without data:
+
+    - *factorised*: accept if log u < Delta and no point of a Poisson process of rate L rejects; a
+      point is a row n, with probability c_n / L, and rejects with probability max(-r_n, 0) / c_n.
+      So alpha(x, y) = min(1, e^Delta) exp(-sum r_n^-), and as r^+ - r^- = r and -r is the
+      difference from y to x, alpha(x, y) / alpha(y, x) = exp(Delta + sum r_n): detailed balance,
+      whatever the rows drawn (Cornish et al. 2019, with the polynomial as one factor). It accepts
+      at least exp(-sum |r_n|) as often as Exact.
+    - *auxiliary*, where that would cost more than `lost`: counts s_n ~ Poisson((c_n - r_n) / 2),
+      thinned from the same process; accept if log u < Delta + sum s_n log((c_n + r_n) / (c_n -
+      r_n)). Given y the pair (x, s) has density pi(x) prod (c_n - r_n)^s_n e^(r_n / 2) / ..., that
+      of (y, s) has -r_n in the place of r_n, and their ratio is what is compared: Metropolis-
+      Hastings on (state, s) (Zhang, Cooper & De Sa 2020).
+    - *everything*, where L exceeds `most` times the number of rows.
+
+    Which of them is used depends on L and on a constant of the model. L is the same from x to y and
+    from y to x, so the mixture is reversible, too. On average L rows are read at most. Each row
+    that is read is checked against its bound: a bound that is too small is an error that names it.
+
+    most: rows drawn, as a share of all, beyond which everything is read instead.
+    lost: nats of acceptance, beyond which the auxiliary test decides.
+
+    Audits pass these decisions by: exact ones under the same u are coupled to other numbers.
+
+    Example:
+        >>> x = np.column_stack([np.ones(20_000), np.linspace(-1.0, 1.0, 20_000)])
+        >>> y = (np.random.default_rng(0).random(20_000) < 1.0 / (1.0 + np.exp(-x[:, 1]))) * 1.0
+        >>> model = sm.models.glm.logistic(x, y)
+        >>> fit = sm.laplace(model)
+        >>> kernel = sm.Metropolis("beta", selector=sm.Thinned(), control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=500, warmup=500, chains=1, seed=1)
+        >>> bool(trace.stats["beta"]["pulls"].mean() < 2.0)  # of 40,000 rewards
+        True
+    """
+
+    most: float = 0.05
+    lost: float = 0.1
+    weights: Any = field(default=None, repr=False, compare=False, kw_only=True)  # of one model
+
+    guarantee: ClassVar[str] = "exact"
+    takes_control: ClassVar[bool] = True
+    thins: ClassVar[bool] = True
+
+    def __post_init__(self):
+        for name in ("most", "lost"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name}={getattr(self, name)!r}: give a number, 0 or more.")
+
+    def __repr__(self) -> str:
+        given = ((n, getattr(self, n)) for n in ("most", "lost"))
+        more = [f"{n}={v:g}" for n, v in given if v != type(self).__dataclass_fields__[n].default]
+        return f"Thinned({', '.join(more)})"
+
+    @property
+    def promise(self) -> str:
+        """Its cost, in acceptance and in rows."""
+        return (
+            "reads the bound L of all residuals at most, on average, and accepts at least "
+            "exp(-sum |r|) as often as Exact"
+        )
+
+    def with_weights(self, weights: RowWeights) -> "Thinned":
+        """It, for one model and control variate."""
+        return replace(self, weights=weights)
+
+    def params(self, shape: Shape) -> ThinnedParams:
+        """Refuses where no residuals are bounded: on arrays, and without a control variate."""
+        if self.weights is None:
+            raise ValueError(
+                "Thinned() decides on residuals of a control variate that are bounded: use it in "
+                "sm.Metropolis or sm.Langevin with control=sm.Taylor(fit); here sm.Exact() is "
+                "exact."
+            )
+        return ThinnedParams(self.weights, self.most * shape.sizes[0], self.lost)
+
+    def scratch(self, shape: Shape) -> ThinnedScratch:
+        """Room for a mini-batch."""
+        kind = self.weights.other.dtype
+        return ThinnedScratch(np.zeros(CHUNK, dtype=kind), np.zeros((2, CHUNK)))
+
+    def build(self, sources: Any) -> Any:
+        """What decides needs the control variate: see approx/thinning.py."""
+        return self.params(Shape((0, 0), True, (), False))

@@ -1,0 +1,365 @@
+"""sm.Thinned: its decisions are those of Metropolis-Hastings, and rows come by their weights."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.thinning import alias_table, draw_row, row_weights
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from tests.helpers.claims import equal, interval
+
+ALWAYS, NEVER = 0.0, 1e300
+FORMS = {
+    "factorised": sm.Thinned(most=1e9, lost=NEVER),
+    "auxiliary": sm.Thinned(most=1e9, lost=ALWAYS),
+    "everything": sm.Thinned(most=ALWAYS),
+}
+HERE, THERE = np.array([0.5, -0.25]), np.array([-0.25, 0.75])
+STEPS = 200_000
+compiled_only = pytest.mark.skipif(DISABLED, reason="needs many steps")
+
+
+# ---------------------------------------------------------------------------------- rows by weight
+def probabilities(keep, other):
+    """Of each row, by an alias table."""
+    found = np.array(keep)
+    np.add.at(found, other, 1.0 - np.asarray(keep))
+    return found / len(keep)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", ["alike", "zeros", "few", "wide", "one", "single"])
+def test_an_alias_table_holds_the_weights(rng, kind):
+    weights = {
+        "alike": np.full(97, 0.3), "zeros": np.where(rng.random(1000) < 0.5, 0.0, rng.random(1000)),
+        "few": np.r_[np.zeros(500), 1e-3, 2.0], "wide": 10.0 ** rng.uniform(-30.0, 5.0, 3000),
+        "one": np.r_[np.full(999, 1e-9), 1.0], "single": np.ones(1),
+    }[kind]  # fmt: skip
+    keep, other = alias_table(weights)
+    assert np.all((keep >= 0.0) & (keep <= 1.0))
+    found = probabilities(keep, other)
+    np.testing.assert_allclose(found, weights / weights.sum(), rtol=1e-9, atol=1e-14)
+    assert not found[weights == 0.0].any()
+
+
+@jit
+def draw_rows(stream, keep, other, counts, draws):
+    for _ in range(draws):
+        counts[draw_row(stream, keep, other)] += 1
+
+
+def test_rows_are_drawn_by_their_weights(rng):
+    weights = rng.exponential(size=50) ** 2
+    counts, stream = np.zeros(50, dtype=np.int64), np.array([7], dtype=np.uint64)
+    draw_rows(stream, *alias_table(weights), counts, 500_000)
+    expected = 500_000 * weights / weights.sum()
+    assert stats.chisquare(counts, expected).pvalue > 1e-6
+    squares = weights**2 / np.sum(weights**2)
+    assert stats.chisquare(counts, 500_000 * squares).pvalue < 1e-6  # and the test has power
+
+
+@pytest.mark.plain
+def test_weights_are_bounds_and_name_what_is_none():
+    bounds = np.random.default_rng(0).random(100)
+    made = row_weights([bounds, np.zeros(100)], np.array([bounds.sum(), 0.0]), np.zeros(2))
+    assert np.all(made.bounds[0] >= bounds) and np.all(made.bounds[0] <= bounds * (1 + 1.3e-7))
+    assert made.totals[0] == pytest.approx(1.0, rel=1e-6) and made.totals[0] >= 1.0
+    assert made.totals[1] == made.units[1] == 0.0
+    for wrong in (np.nan, np.inf):
+        bounds[17] = wrong
+        with pytest.raises(ValueError, match="bound of datum 17's residual is"):
+            row_weights([bounds], np.ones(1), np.zeros(1))
+
+
+# -------------------------------------------------------------------------------- single decisions
+def flip(rng, current, out):
+    """The other one of two points; their sum is exact."""
+    out[0] = HERE[0] + THERE[0] - current[0]
+    out[1] = HERE[1] + THERE[1] - current[1]
+
+
+def few(seed=0, size=60):
+    """A logistic regression whose residuals are large between two points."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(size), 2.5 * rng.standard_normal(size)])
+    y = (rng.random(size) < 1.0 / (1.0 + np.exp(-x @ [0.2, 0.3]))).astype(float)
+    return x, y
+
+
+def made(order, size=60):
+    x, y = few(size=size)
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    return x, y, model, fit, sm.Taylor(fit, order=order, outliers=0.0)
+
+
+def value(x, y, model, beta):
+    """The log posterior."""
+    eta = x @ beta
+    prior = 0.0
+    if model.log_prior is not None:
+        prior = float(model.log_prior(model.state(model.ints, np.array(beta, dtype=float))))
+    return y * eta - np.logaddexp(0.0, eta), prior
+
+
+def residuals(x, y, model, fit, order):
+    """(r_n, Delta) from HERE to THERE, by formulas of their own."""
+    at = x @ np.ravel(fit.state["beta"])
+    p = 1.0 / (1.0 + np.exp(-at))
+    first, second, third = y - p, -p * (1.0 - p), -p * (1.0 - p) * (1.0 - 2.0 * p)
+
+    def polynomial(beta):
+        d = x @ beta - at
+        return first * d + second * d**2 / 2.0 + (third * d**3 / 6.0 if order > 2 else 0.0)
+
+    (here, prior), (there, other) = (value(x, y, model, b) for b in (HERE, THERE))
+    known = polynomial(THERE) - polynomial(HERE)
+    return there - here - known, known.sum() + other - prior
+
+
+def flips(order, selector, kernel=None, seed=1, weights=None):
+    """((accepted, tried) from HERE, the same from THERE), reads, of a chain on two points."""
+    x, y, model, fit, control = made(order)
+    if weights is not None:
+        prepared = prepared_for(model, control)
+        prepared.__dict__["row_weights"] = weights(prepared.row_weights)
+    step = sm.Metropolis("beta", proposal=flip, selector=selector, control=control)
+    step = kernel(step, model, fit) if kernel else step
+    trace = sm.sample(
+        model, step, draws=STEPS, warmup=0, chains=1, seed=seed, progress=False,
+        start=[{"beta": HERE}],
+    )  # fmt: skip
+    told = trace.stats["beta"]
+    accepted = np.asarray(told["accepted"][0]).astype(bool)
+    after = np.asarray(trace.draws["beta"])[0, :, 0] == THERE[0]
+    before = np.where(accepted, ~after, after)  # was it THERE
+    tries = [(int(accepted[before == b].sum()), int((before == b).sum())) for b in (False, True)]
+    return tries, told, (x, y, model, fit, control)
+
+
+def ratio_holds(tries, log_ratio, alarm=1e-6):
+    """Do rates of both directions balance: pi(here) alpha = pi(there) alpha'."""
+    ends = [interval(k, n, alarm / 4) for k, n in tries]
+    low, high = np.log(ends[0][0] / ends[1][1]), np.log(ends[0][1] / ends[1][0])
+    assert low <= log_ratio <= high, (tries, low, log_ratio, high)
+
+
+def log_ratio_of(x, y, model):
+    (here, prior), (there, other) = (value(x, y, model, b) for b in (HERE, THERE))
+    return there.sum() + other - here.sum() - prior
+
+
+@compiled_only
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("form", FORMS)
+def test_two_points_are_in_detailed_balance(form, order):
+    tries, told, (x, y, model, fit, _) = flips(order, FORMS[form])
+    ratio_holds(tries, log_ratio_of(x, y, model))
+    r, delta = residuals(x, y, model, fit, order)
+    assert np.abs(r).sum() > 0.2, "there is nothing to decide about"
+    signs = np.array([1.0, -1.0])
+    met = np.minimum(1.0, np.exp(signs * delta))
+    if form == "everything":
+        assert np.mean(told["exact"]) == 1.0
+        assert log_ratio_of(x, y, model) == pytest.approx(delta + r.sum(), abs=1e-9)
+        rates_are(tries, np.minimum(1.0, np.exp(signs * (delta + r.sum()))))
+    elif form == "factorised":
+        against, along = (np.maximum(s * r, 0.0).sum() for s in (-1.0, 1.0))
+        rates_are(tries, met * np.exp([-against, -along]))
+        with pytest.raises(AssertionError):  # the other sign would show
+            rates_are(tries, met * np.exp([-along, -against]))
+
+
+def rates_are(tries, rates):
+    """Are these the chances of a step from either point."""
+    for (k, n), p in zip(tries, rates, strict=True):
+        equal(k, n, p)
+
+
+def halved(weights):
+    """The process of points runs at half its rate."""
+    return weights._replace(totals=0.5 * weights.totals)
+
+
+def squared(weights):
+    """Rows are drawn in proportion to squares of bounds."""
+    keep, other = alias_table(weights.bounds[0].astype(float) ** 2)
+    return weights._replace(keep=keep[None], other=other[None])
+
+
+def of_another_fit(weights):
+    """Rows are drawn by the bounds of others."""
+    return weights._replace(keep=weights.keep[:, ::-1].copy(), other=weights.other[:, ::-1].copy())
+
+
+@compiled_only
+@pytest.mark.parametrize("form", ["factorised", "auxiliary"])
+@pytest.mark.parametrize("mutant", [halved, squared, of_another_fit])
+def test_mutants_are_out_of_balance(mutant, form):
+    tries, _, (x, y, model, *_) = flips(2, FORMS[form], weights=mutant)
+    with pytest.raises(AssertionError):
+        ratio_holds(tries, log_ratio_of(x, y, model))
+
+
+def delayed(step, model, fit):
+    """Screened by a surrogate that is off."""
+    return sm.delayed(step, lambda state: -0.3 * state.beta[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_delayed_acceptance_is_in_balance(form):
+    tries, _, (x, y, model, *_) = flips(2, FORMS[form], delayed)
+    assert any(0 < k < n for k, n in tries)
+    ratio_holds(tries, log_ratio_of(x, y, model))
+
+
+def test_rows_that_are_read_are_at_most_the_bound():
+    """On average: L of them by the auxiliary test, and fewer where one of them rejects."""
+    read, bound = {}, 0.0
+    for form in ("auxiliary", "factorised"):
+        _, told, (_, _, model, _, control) = flips(2, FORMS[form])
+        sums = prepared_for(model, control).sums
+        limits, metric, at = sums.whole.limits[0], sums.metric[0], sums.points[0]
+        sizes = [np.linalg.norm(metric @ (b - at)) for b in (HERE, THERE)]
+        bound = sum(limits[0] * s**3 / 6.0 * np.exp(limits[2] * s) for s in sizes)
+        read[form] = np.mean(told["pulls"]) / 2.0
+    assert abs(read["auxiliary"] - bound) < 5.0 * np.sqrt(bound / STEPS)
+    assert 0.0 < read["factorised"] < read["auxiliary"]
+
+
+# --------------------------------------------------------------------------------------- chains
+def moments(model, kernel, draws, seed):
+    trace = sm.sample(model, kernel, draws=draws, warmup=500, chains=4, seed=seed, progress=False)
+    beta = np.asarray(trace.draws["beta"])
+    means = beta.reshape(4 * 20, -1, beta.shape[-1]).mean(axis=1)  # batches: errors by their spread
+    return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(len(means)), trace
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["factorised", "auxiliary", "default", "langevin"])
+def test_chains_have_the_moments_of_exact_ones(kind, seed):
+    rng = np.random.default_rng(10)
+    x = np.column_stack([np.ones(400), rng.standard_normal((400, 4))])
+    y = (rng.random(400) < 1.0 / (1.0 + np.exp(-x @ [0.2, 0.8, -0.5, 0.3, 0.0]))).astype(float)
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit, order=2)
+    selector = FORMS.get(kind, sm.Thinned())
+    if kind == "langevin":
+        kernel = sm.Langevin("beta", control=control, precondition=fit, selector=selector)
+    else:
+        kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=selector, control=control)
+    exact = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=sm.Exact())
+    found, error, trace = moments(model, kernel, 20_000, seed)
+    wanted, other, _ = moments(model, exact, 20_000, 100 + seed)
+    assert np.all(np.abs(found - wanted) < 4.0 * np.hypot(error, other))
+    told = trace.stats["beta"]
+    assert np.mean(told["raced"]) > 0.2  # rows were read, and it is no chain of exact sums
+    if kind in FORMS:
+        assert not np.asarray(told["exact"]).any()
+
+
+@pytest.mark.plain
+def test_the_same_seed_gives_the_same_draws_and_cores_do_not_matter():
+    _, _, model, _, control = made(2)
+    kernel = sm.Metropolis("beta", selector=sm.Thinned(most=1e9), control=control)
+    runs = [
+        sm.sample(model, kernel, 40, 10, chains=2, seed=3, cores=cores, progress=False)
+        for cores in (1, 2)
+    ]
+    assert np.array_equal(runs[0].draws["beta"], runs[1].draws["beta"])
+
+
+# ----------------------------------------------------------------------------------- what it says
+@pytest.mark.plain
+def test_where_it_does_not_serve():
+    _, y, model, _, control = made(2)
+    thinned = sm.Thinned()
+    with pytest.raises(ValueError, match="give the kernel control="):
+        sm.sample(model, sm.Metropolis("beta", selector=thinned), 2, progress=False)
+    with pytest.raises(ValueError, match="this kernel asks another question"):
+        sm.sample(model, sm.Slice("beta", selector=thinned, control=control), 2, progress=False)
+    with pytest.raises(ValueError, match="decides on residuals of a control variate"):
+        sm.choose(np.zeros((2, 9)), selector=thinned)
+    for wrong in ({"most": -1.0}, {"lost": np.nan}):
+        with pytest.raises(ValueError, match="give a number, 0 or more"):
+            sm.Thinned(**wrong)
+    plain = sm.Model(lambda s, d, n: -0.5 * (d.y[n] - s.mu[0]) ** 2, {"y": y}, {"mu": 0.0})
+    unknown = sm.Taylor(sm.laplace(plain, progress=False))
+    with pytest.raises(ValueError, match="needs a bound of each residual"):
+        sm.sample(plain, sm.Metropolis("mu", selector=thinned, control=unknown), 2, progress=False)
+
+
+def test_a_bound_that_is_too_small_is_named():
+    """A remainder declared 1,000 times too small."""
+    x, y = few(size=400)
+
+    def eta(state, data, n):
+        return data.x[n, 0] * state.beta[0] + data.x[n, 1] * state.beta[1]
+
+    def log_factor(e, data, n):
+        return data.y[n] * e - sm.log1p(sm.exp(e))
+
+    def derivatives(e, data, n):
+        p = 1.0 / (1.0 + sm.exp(-e))
+        return data.y[n] - p, -p * (1.0 - p)
+
+    def remainder(e, data, n):
+        return 1e-4, 1e-4
+
+    parts = sm.Predictors(eta, log_factor, derivatives, remainder)
+    model = sm.Model(parts, {"x": x, "y": y}, {"beta": np.zeros(2)})
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis(
+        "beta", proposal=sm.pcn(fit), selector=sm.Thinned(), control=sm.Taylor(fit)
+    )
+    with pytest.raises(sm.SpreadError, match=r"residual of .* at datum \d+ .*exceeds the bound"):
+        sm.sample(model, kernel, draws=5_000, warmup=0, chains=1, seed=1, progress=False)
+
+
+@pytest.mark.plain
+def test_it_is_described_as_exact():
+    _, _, model, _, control = made(2)
+    kernel = sm.Metropolis("beta", selector=sm.Thinned(lost=0.5), control=control)
+    text = kernel.describe(model)
+    assert "guarantee: exact" in text and "Thinned(lost=0.5)" in text and "exp(-sum |r|)" in text
+    trace = sm.sample(model, kernel, 30, 10, chains=1, seed=1, audit=0.5, progress=False)
+    assert not np.asarray(trace.stats["beta"]["audited"]).any()
+    assert "exp(-sum |r|)" in str(trace.report())
+    assert replace(sm.Thinned(), most=0.1) == sm.Thinned(most=0.1)
+
+
+def test_evidence_in_few_rows_is_read():
+    """Ten rows of 200,000 carry one coefficient: what is read are they."""
+    rng = np.random.default_rng(3)
+    size, rare = 200_000, 10
+    x = np.column_stack([np.ones(size), np.zeros(size)])
+    x[rng.choice(size, rare, replace=False), 1] = 1.0
+    y = (rng.random(size) < 0.4).astype(float)
+    y[x[:, 1] == 1.0] = [1.0] * 6 + [0.0] * 4
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis(
+        "beta", proposal=sm.pcn(fit), selector=sm.Thinned(), control=sm.Taylor(fit)
+    )
+    trace = sm.sample(model, kernel, draws=60_000, warmup=500, chains=1, seed=1, progress=False)
+    rows = np.asarray(trace.stats["beta"]["pulls"]).mean() / 2
+    assert rows < 0.001 * size
+    # The posterior of the two coefficients, up to a tiny width of the first: by quadrature.
+    share = np.log(y[x[:, 1] == 0.0].mean() / (1.0 - y[x[:, 1] == 0.0].mean()))
+    grid = np.linspace(-6.0, 8.0, 4001)
+    prior = [
+        float(model.log_prior(model.state(model.ints, np.array([share, b])))) for b in grid
+    ] if model.log_prior is not None else np.zeros(len(grid))  # fmt: skip
+    log_density = 6.0 * (share + grid) - 10.0 * np.logaddexp(0.0, share + grid) + prior
+    density = np.exp(log_density - log_density.max())
+    density /= density.sum()
+    draws = np.asarray(trace.draws["beta"])[0, :, 1]
+    mean = float(density @ grid)
+    batches = draws.reshape(60, -1).mean(axis=1)
+    assert abs(draws.mean() - mean) < 4.5 * batches.std(ddof=1) / np.sqrt(60)
