@@ -31,6 +31,7 @@ from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.serfling import BernsteinSerfling
 from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import cycle, mixture, repeat, when
 from subsample_mcmc.kernels.gibbs import Gibbs
@@ -265,6 +266,11 @@ def races_by_betting_with_Taylor() -> None:
 @unit
 def exact_sums_with_Taylor() -> None:
     of_predictors(Exact())
+
+
+@unit
+def thinned_decisions() -> None:
+    of_predictors(Thinned())
 
 
 @unit
