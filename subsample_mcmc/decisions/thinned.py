@@ -101,8 +101,8 @@ class Thinned(Selector):
     def promise(self) -> str:
         """Its cost, in acceptance and in rows."""
         return (
-            "reads the bound L of all residuals at most, on average, and accepts at least "
-            "exp(-sum |r|) as often as Exact"
+            "reads no more rows, on average, than the bounds of all residuals add up to; accepts "
+            "at least exp(-sum |r|) as often as Exact, r the residuals' differences"
         )
 
     def with_weights(self, weights: RowWeights) -> "Thinned":

@@ -1,9 +1,9 @@
 """How a decision is made: exactly, by racing, or by a strategy of best-arm identification.
 
 Exact, Racing and Thinned live in decisions/; here are the others, each a spec beside the compiled
-loop that plays its strategy on the rewards of a decision. Start with lilucb.py, which like lingape.py
-is one file; of BayesGap and sequential halving the loop stands apart from the spec. What a strategy
-learns from a reward stands in strategies/; what an arm means does not enter.
+loop that plays its strategy on the rewards of a decision. Start with lilucb.py, which like
+lingape.py is one file; of BayesGap and sequential halving the loop stands apart from the spec. What
+a strategy learns from a reward stands in strategies/; what an arm means does not enter.
 """
 
 from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
