@@ -46,7 +46,9 @@ except (ImportError, AttributeError) as moved:
 NUMBA_ERRORS = (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError)
 
 # What machine code depends on besides its source and the types of its arguments.
-CONFIG = ("BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
+CONFIG = (
+    "BOUNDSCHECK", "OPT", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "USING_SVML",
+)  # fmt: skip
 VERSIONS: tuple = (
     sys.version_info[:3], sysconfig.get_config_var("SOABI"), numba.__version__,
     llvmlite.__version__, np.__version__, *(getattr(numba.config, name, None) for name in CONFIG),

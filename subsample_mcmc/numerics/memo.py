@@ -6,11 +6,14 @@ object, or the machine code above it would be compiled twice.
 The one rule for what is forgotten: of results about users' functions, beyond MOST_OF_USERS, the one
 that was asked for longest ago; of the package's own, beyond MOST_RESULTS. It is only built again
 when it is asked for again, so no builder may have an effect beside its result. Models and runs hold
-what they use: what is forgotten here is freed with the last of them.
+what they use, and what somebody holds is found again: nothing that is in use is built twice. What
+nobody holds is freed, but for its machine code, which numba never unloads.
 """
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from threading import Lock
 from types import FunctionType
@@ -23,6 +26,7 @@ MOST_RESULTS = 16_384
 MOST_OF_USERS = 256  # a model and its kernels leave five to thirty
 _results: OrderedDict[Any, Any] = OrderedDict()
 _of_users: OrderedDict[Any, Any] = OrderedDict()
+_lent: dict[Any, Any] = {}  # results about users' functions, as long as somebody holds them
 _changing = Lock()
 
 
@@ -33,7 +37,38 @@ def recall(key: Any) -> Any:
             if key in shelf:
                 shelf.move_to_end(key)
                 return shelf[key]
-    return None
+        found = held(_lent.get(key))
+        if found is not None:
+            put(_of_users, MOST_OF_USERS, key, found)
+        return found
+
+
+def put(shelf: OrderedDict, most: int, key: Any, result: Any) -> Any:
+    """Put a result on a shelf, and take those off that were asked for longest ago."""
+    result = shelf.setdefault(key, result)
+    while len(shelf) > most:
+        shelf.popitem(last=False)
+    return result
+
+
+def lent(value: Any, gone: Callable[[Any], Any]) -> Any:
+    """Weak references to the functions of a result; gone: called when one of them is freed."""
+    if isinstance(value, tuple):
+        return type(value), tuple(lent(part, gone) for part in value)
+    return value if value is None else weakref.ref(value, gone)
+
+
+def held(loan: Any) -> Any:
+    """The result that was lent; None: it is not there any more."""
+    if isinstance(loan, weakref.ref):
+        return loan()
+    if not isinstance(loan, tuple):
+        return loan
+    kind, loans = loan
+    parts = [held(one) for one in loans]
+    if any(part is None and one is not None for part, one in zip(parts, loans, strict=True)):
+        return None
+    return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)
 
 
 def keep(key: Any, result: Any) -> Any:
@@ -41,9 +76,10 @@ def keep(key: Any, result: Any) -> Any:
     users = is_of_users(result) or is_of_users(key)
     shelf, most = (_of_users, MOST_OF_USERS) if users else (_results, MOST_RESULTS)
     with _changing:
-        result = shelf.setdefault(key, result)
-        while len(shelf) > most:
-            shelf.popitem(last=False)
+        result = put(shelf, most, key, result)
+        if is_of_users(result):
+            with suppress(TypeError):  # more than functions
+                _lent[key] = lent(result, lambda _: _lent.pop(key, None))
         return result
 
 
@@ -52,7 +88,7 @@ def is_of_users(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(is_of_users(part) for part in value)
     if isinstance(value, FunctionType):
-        return not value.__module__.startswith(PACKAGE)
+        return (value.__module__ or "").partition(".")[0] != PACKAGE
     return bool(getattr(value, "of_user", False))
 
 

@@ -93,6 +93,7 @@ class Program:
                 prepared_for(model, control)
         self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
         self.loop = LOOP if self.compiled or DISABLED else PLAIN_LOOP
+        self.functions: list = []  # what is called by address: held, so that no chain compiles it
 
     def parts(self) -> tuple:
         """What makes the same program elsewhere, without another pass over the data."""
@@ -168,7 +169,9 @@ class Walker:
         self.run = Run.over(self.ints, self.floats, self.words, program.reads, audited)
         part = program.kernel.at_work(program.model, self.run, program.steps)
         if watched:
-            compile_watched(list({id(one): one for one in functions_in(part)}.values()))
+            functions = list({id(one): one for one in functions_in(part)}.values())
+            compile_watched(functions)
+            program.functions = [one.function for one in functions]
         self.main = pointer_to(part)
 
     @property

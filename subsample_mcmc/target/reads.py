@@ -7,6 +7,7 @@ way is left to lookups.py.
 
 import builtins
 import dis
+import operator
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,10 +17,13 @@ import numpy as np
 from subsample_mcmc.numerics.bytecode import codes_of, outside, outside_functions
 from subsample_mcmc.numerics.digest import PACKAGE
 
-HIDDEN = ("take", "put", "item", "itemset", "flat", "choose")  # these look up by themselves
+# These look up by themselves.
+HIDDEN = ("take", "put", "item", "itemset", "flat", "choose", "take_along_axis", "getitem")
+HIDDEN += ("itemgetter", "setitem", "__getitem__", "__setitem__", "compress", "select", "lexsort")
 WHOLE = {"int", "int8", "int16", "int32", "int64", "intp", "uint32", "uint64", "floor", "ceil"}
 WHOLE |= {"round", "rint", "trunc", "searchsorted", "digitize", "astype", "argmax", "argmin"}
 SUBSCRIPTS = ("SUBSCR", "SLICE")
+LOOKS_UP = (operator.itemgetter, operator.methodcaller)
 
 
 class Token(NamedTuple):
@@ -73,6 +77,10 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
 
 def helpers_read_nothing(function, seen: tuple = ()) -> bool:
     """The same of the functions that it calls; those of this package are trusted."""
+    for path, value in outside_functions(function):
+        called = {*path, getattr(value, "__name__", "")}
+        if called & set(HIDDEN) or isinstance(value, LOOKS_UP):  # under whatever name
+            return False
     return all(reads_nothing(helper, (*seen, function)) for helper in helpers_of(function, seen))
 
 

@@ -66,7 +66,7 @@ def measured(proposal: str, size: int, d: int, order: int) -> list[dict]:
         told, beta = trace.stats["beta"], np.asarray(trace.draws["beta"])
         each = [float(arviz.ess(beta[:, :, j])) for j in range(d)]
         found.append({
-            "task": f"{proposal} {size:g} d={d} order {order}", "selector": name,
+            "selector": name,
             "us a draw": 1e6 * spent / draws, "rows": float(np.mean(told["pulls"])) / 2.0,
             "accepted": float(np.mean(told["accepted"])), "ESS/s": min(each) / spent,
         })  # fmt: skip
@@ -79,7 +79,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="proposals that start like this")
     options = parser.parse_args()
     tasks = [task for task in TASKS if task[0].startswith(options.only)]
-    print(table([row for task in tasks for row in measured(*task)]))
+    for task in tasks:
+        print(table("{} {:g} d={} order {}".format(*task), measured(*task)), flush=True)
 
 
 if __name__ == "__main__":

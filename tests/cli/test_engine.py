@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -66,7 +67,7 @@ def test_a_new_model_compiles_its_own_functions_only():
     assert done.stdout.startswith(f"{count} of {count} parts in ")
     assert "compiling the engine, once per machine" in done.stderr
     number = random.randrange(10**9)  # another model in every run
-    new = NEW_MODEL.replace("2.0", f"2.{number}").replace("mu", f"mu{number}")
+    new = re.sub(r"\bmu\b", f"mu{number}", NEW_MODEL.replace("2.0", f"2.{number}"))
     told = process([sys.executable, "-W", "ignore", "-c", new])
     sampled, pulled, scored = told.stdout.splitlines()
     own = ["<lambda>", "add", "batch", "likelihood", "nothing", "one", "read", "streamed", "value"]

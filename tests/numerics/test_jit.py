@@ -78,6 +78,7 @@ def anew(function, monkeypatch, **options):
     """Compile as the next process would: the memo forgotten, the files kept."""
     monkeypatch.setattr(memo, "_results", OrderedDict())
     monkeypatch.setattr(memo, "_of_users", OrderedDict())
+    monkeypatch.setattr(memo, "_lent", {})
     return jit(function, user=True, **options)
 
 
@@ -784,6 +785,7 @@ def test_without_private_names_results_are_the_same(moved, cache, monkeypatch):
         monkeypatch.setattr(layer, name, value)
     monkeypatch.setattr(memo, "_results", OrderedDict())
     monkeypatch.setattr(memo, "_of_users", OrderedDict())
+    monkeypatch.setattr(memo, "_lent", {})
 
     @jit(flags=FLAGS, inner=True)
     def each(context, arm, n):

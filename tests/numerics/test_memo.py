@@ -61,7 +61,8 @@ def test_models_are_freed(monkeypatch):
         if k == 0:
             first = trace.draws["mu"].tobytes()
         del model, trace
-    gc.collect()
+    for _ in range(6):  # each frees what keeps the next: a function, and what it was made from
+        gc.collect()
     assert all(ref() is None for refs in seen[:3] for ref in refs)
     assert seen[-1][1]() is not None  # asked for last: it would be used again
     assert len(memo._of_users) == 30
@@ -99,10 +100,62 @@ def test_what_was_asked_for_longest_ago_is_forgotten(monkeypatch):
     assert built(2) is not second
 
 
+@pytest.mark.plain
+def test_what_somebody_holds_is_not_built_again(monkeypatch):
+    monkeypatch.setattr(memo, "MOST_OF_USERS", 3)
+    made = []
+
+    @memoised
+    def built(x):
+        made.append(x)
+        return lambda: x, None, (lambda: -x,)
+
+    first, before = built(-1), len(memo._lent)
+    for x in range(5):
+        built(x)
+    gc.collect()
+    assert built(-1)[0] is first[0] and built(-1)[2][0] is first[2][0] and made.count(-1) == 1
+    assert len(memo._lent) <= before + 3  # what nobody held is gone, and its key with it
+    del first
+    for x in range(10, 15):
+        built(x)
+    gc.collect()
+    assert built(-1)[0]() == -1 and made.count(-1) == 2
+
+
+@compiled_only
+def test_chains_of_a_large_composition_share_what_is_compiled(monkeypatch):
+    """More functions of the user's than are remembered: once, they were fetched for each chain."""
+    from numba.core.dispatcher import Dispatcher
+
+    def late(k):
+        return lambda state: state.mu[0] > k + 0.123
+
+    monkeypatch.setattr(memo, "MOST_OF_USERS", 12)
+    model, _ = sampled(50.0)
+    count, usual = [0], Dispatcher.add_overload
+
+    def counted(self, result):
+        count[0] += 1
+        return usual(self, result)
+
+    monkeypatch.setattr(Dispatcher, "add_overload", counted)
+    found = []
+    for chains in (1, 4):
+        count[0] = 0
+        moves = [sm.when(late(k), sm.Metropolis("mu", adapt=False)) for k in range(20)]
+        kernel = sm.cycle(sm.Metropolis("mu"), *moves)
+        sm.sample(model, kernel, 2, 2, chains=chains, seed=1, progress=False)
+        found.append(count[0])
+    assert found[0] >= 20
+    assert found[1] <= found[0]
+
+
 @pytest.fixture
 def empty_memo(monkeypatch):
     for shelf in ("_results", "_of_users"):
         monkeypatch.setattr(memo, shelf, OrderedDict())
+    monkeypatch.setattr(memo, "_lent", {})
     return memo
 
 

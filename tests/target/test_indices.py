@@ -718,6 +718,7 @@ def test_checked_code_is_kept_on_disk_and_still_refuses(tmp_path, monkeypatch):
     for hits in (0, 1):
         monkeypatch.setattr(memo, "_results", OrderedDict())
         monkeypatch.setattr(memo, "_of_users", OrderedDict())
+        monkeypatch.setattr(memo, "_lent", {})
         checked = layer.jit(another, user=True, checked=True)
         b = np.zeros(3)
         b.flags.writeable = False

@@ -1,6 +1,7 @@
 """What is said of a function that it cannot look up anything beyond an array, by its bytecode."""
 
 import linecache
+import operator
 
 import numpy as np
 import pytest
@@ -324,3 +325,45 @@ def test_what_is_said_to_be_safe_never_fails(rng):
         assert not (said and fails), text
         safe, failed = safe + said, failed + fails
     assert safe > 50 and failed > 100
+
+
+getitem = operator.getitem
+
+
+def by_an_operator(state, data, n):
+    return -(getitem(data.y, n + 5) ** 2)
+
+
+def by_a_module_of_operators(state, data, n):
+    return -(operator.getitem(data.y, n + 5) ** 2)
+
+
+def by_a_method(state, data, n):
+    return -(data.y.__getitem__(n + 5) ** 2)
+
+
+def taken_along(state, data, n):
+    return -np.take_along_axis(state.b, data.level[n : n + 1] + 5, 0)[0]
+
+
+def helper(values, i):
+    return getitem(values, i)
+
+
+def by_a_helper_of_operators(state, data, n):
+    return -(helper(data.y, n + 5) ** 2)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    "function",
+    [by_an_operator, by_a_module_of_operators, by_a_method, taken_along, by_a_helper_of_operators],
+)
+def test_look_ups_without_brackets_are_called_with_checks(function):
+    assert not is_safe(function)
+
+
+def test_an_operator_beyond_an_array_is_refused():
+    """Compiled it read what lay behind."""
+    with pytest.raises(IndexError):
+        sm.sample(model_of(by_an_operator), sm.Metropolis("b"), 2, 0, progress=False)
