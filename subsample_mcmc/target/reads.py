@@ -18,8 +18,10 @@ from subsample_mcmc.numerics.bytecode import codes_of, outside, outside_function
 from subsample_mcmc.numerics.digest import PACKAGE
 
 # These look up by themselves.
-HIDDEN = ("take", "put", "item", "itemset", "flat", "choose", "take_along_axis", "getitem")
-HIDDEN += ("itemgetter", "setitem", "__getitem__", "__setitem__", "compress", "select", "lexsort")
+HIDDEN: tuple[str, ...] = (
+    "take", "put", "item", "itemset", "flat", "choose", "take_along_axis", "getitem", "setitem",
+    "itemgetter", "__getitem__", "__setitem__",
+)  # fmt: skip
 WHOLE = {"int", "int8", "int16", "int32", "int64", "intp", "uint32", "uint64", "floor", "ceil"}
 WHOLE |= {"round", "rint", "trunc", "searchsorted", "digitize", "astype", "argmax", "argmin"}
 SUBSCRIPTS = ("SUBSCR", "SLICE")
