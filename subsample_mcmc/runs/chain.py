@@ -60,7 +60,7 @@ def loop_over(run) -> Any:
                 for i in range(len(floats)):
                     out.floats[d, i] = floats[i]
                 for i in range(len(words)):
-                    out.words[d, i] = words[i]
+                    out.words[i, d] = words[i]
         return last
 
     return loop
@@ -191,8 +191,7 @@ class Walker:
         blocks = into or (
             np.empty((rows, len(self.ints)), dtype=np.int64), np.empty((rows, len(self.floats)))
         )  # fmt: skip
-        # Words by columns, as they are read.
-        words = np.empty((len(self.words), rows), dtype=np.int64).T
+        words = np.empty((len(self.words), rows), dtype=np.int64)  # by columns, as they are read
         out = Chunk(blocks[0][:rows], blocks[1][:rows], words)
         now = self.chain.now
         now["warm"] = int(warm)
@@ -224,7 +223,7 @@ class Walker:
             except IndexError as error:
                 error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
                 self.error = error
-        return out
+        return out._replace(words=words.T)
 
     # ------------------------------------------------------------------------------ checkpoint
     def checkpoint(self) -> dict[str, np.ndarray]:

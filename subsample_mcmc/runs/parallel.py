@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -158,10 +159,11 @@ class Team:
         self.keep, self.show = keep, show
         if keep is None:
             layout, shape = program.layout, (len(members), chain_plan.draws)
-            ints = np.empty((*shape, layout.ints), dtype=np.int64)
-            floats = np.empty((*shape, layout.floats))
-            for member, *room in zip(members, ints, floats, strict=True):
-                member.room = room[0], room[1]
+            with suppress(MemoryError):  # more than anybody waits for: parts are put together
+                ints = np.empty((*shape, layout.ints), dtype=np.int64)
+                floats = np.empty((*shape, layout.floats))
+                for member, *room in zip(members, ints, floats, strict=True):
+                    member.room = room[0], room[1]
         self.stop = threading.Event()
         self.interrupted = False
 

@@ -1,0 +1,98 @@
+"""Data changed in place: a run is of the data that it was drawn from, and says so."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.chain import LOOP
+from subsample_mcmc.target.model import checksum
+from tests.helpers import runs
+
+ARRAYS = {
+    "words": np.arange(1000.0), "bytes": np.arange(1003, dtype=np.int8), "none": np.zeros((0, 3)),
+    "one": np.array(3.0), "strided": np.arange(3000.0)[::3], "columns": np.ones((50, 4), order="F"),
+    "texts": np.array(["a", "bc"] * 20), "unaligned": np.zeros(801, np.uint8)[1:].view(float),
+    "repeated": np.broadcast_to(np.arange(5.0), (400, 5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_checksum_tells_any_change(name):
+    array = ARRAYS[name]
+    before = checksum(array)
+    assert checksum(array) == before
+    if name == "repeated":  # read once, and not as often as it is repeated
+        assert checksum(np.broadcast_to(np.arange(5.0) + 1.0, (400, 5))) != before
+        return
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    assert checksum(read_only) == before
+    if array.size < 2:
+        return
+    for at in (0, array.size // 2, array.size - 1):
+        changed = array.copy()
+        changed.flat[at] = changed.flat[at - 1] if name == "texts" else changed.flat[at] + 1
+        assert checksum(changed) != before
+    if name in ("words", "bytes", "strided"):
+        swapped = array.copy()
+        swapped[[1, -3]] = swapped[[-3, 1]]
+        assert checksum(swapped) != before
+    assert checksum(array.reshape(-1, 1)) != before
+
+
+def stored(model, path):
+    """A run that can be gone on with."""
+    kernel = runs.kernel()
+    sm.sample(model, kernel, draws=20, warmup=5, chains=1, seed=1, store=path, progress=False)
+    return kernel
+
+
+@pytest.mark.plain
+def test_a_run_is_of_the_data_as_they_were_when_it_began(tmp_path):
+    data = runs.data()
+    model = runs.model(data=data)
+    kernel = stored(model, tmp_path / "before.nc")
+    data["y"] += 5.0  # views of these are the model's
+    with pytest.raises(ValueError, match="data y"):
+        sm.resume(tmp_path / "before.nc", model, kernel, draws=40, progress=False)
+    kernel = stored(model, tmp_path / "after.nc")
+    now = {name: np.copy(value)[()] for name, value in data.items()}
+    gone_on = sm.resume(
+        tmp_path / "after.nc", runs.model(data=now), kernel, draws=40, progress=False
+    )
+    assert gone_on.draws["theta"].shape[1] == 40
+    data["y"] -= 5.0
+    with pytest.raises(ValueError, match="data y"):
+        sm.resume(tmp_path / "after.nc", runs.model(), kernel, draws=60, progress=False)
+
+
+@pytest.mark.plain
+def test_log_likelihoods_of_other_data_are_refused():
+    data = runs.data()
+    model = runs.model(data=data)
+    trace = sm.sample(model, runs.kernel(), 10, 5, chains=1, seed=1, progress=False)
+    trace.to_arviz(log_likelihood=model)
+    data["y"] += 5.0
+    with pytest.raises(ValueError, match="data y"):
+        trace.to_arviz(log_likelihood=model)
+
+
+def test_more_draws_than_memory_are_put_together_in_parts(monkeypatch):
+    """Who asks for 10^10 draws, and stops when he has enough, needs no room for all."""
+    usual, empty = runs.run(60, chains=2), np.empty
+
+    def refused(shape, *args, **more):
+        if np.ndim(shape) and len(shape) == 3:
+            raise MemoryError
+        return empty(shape, *args, **more)
+
+    monkeypatch.setattr("subsample_mcmc.runs.parallel.np.empty", refused)
+    assert runs.same(usual, runs.run(60, chains=2))
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_the_loop_over_draws_is_compiled_once():
+    for draws in (1, 30):
+        runs.run(draws, chains=1)
+    assert len(LOOP.signatures) == 1
