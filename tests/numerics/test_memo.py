@@ -82,15 +82,21 @@ def test_a_model_in_use_keeps_what_it_needs(monkeypatch):
 
 
 @pytest.mark.plain
-def test_what_was_asked_for_longest_ago_is_forgotten(monkeypatch):
-    monkeypatch.setattr(memo, "MOST_OF_USERS", 3)  # as this builder is no function of the package
+@pytest.mark.parametrize(
+    ("most", "shelf", "home"),
+    [("MOST_OF_USERS", "_of_users", __name__), ("MOST_RESULTS", "_results", "subsample_mcmc.x")],
+)
+def test_what_was_asked_for_longest_ago_is_forgotten(monkeypatch, most, shelf, home):
+    monkeypatch.setattr(memo, most, 3)
+    monkeypatch.setattr(memo, shelf, OrderedDict())
     made = []
 
-    @memoised
-    def built(x):
+    def build(x):
         made.append(x)
         return [x]
 
+    build.__module__ = home
+    built = memoised(build)
     first, second = built(1), built(2)
     assert built(1) is first and built(2) is second and made == [1, 2]
     built(1)

@@ -72,11 +72,30 @@ def test_sums_are_those_of_the_arrays(rng):
         stats["c"]
 
 
-def test_draws_of_a_run_are_not_copied(tmp_path):
+def test_draws_of_a_run_are_not_copied(tmp_path, monkeypatch):
     """They are written to where they are read; other chains, and a store, give the same."""
+    stacked, usual = [], np.stack
+
+    def spied(parts, *args, **more):
+        stacked.append(np.ndim(parts[0]))
+        return usual(parts, *args, **more)
+
+    monkeypatch.setattr("subsample_mcmc.runs.trace.np.stack", spied)
     trace = runs.run(60, chains=3)
-    base = trace.draws["theta"].base
-    assert all(np.shares_memory(base, part) for part in trace.draws["theta"])
+    assert trace.draws["theta"].shape == (3, 60, 2) and 2 not in stacked
     assert runs.same(trace, runs.run(60, chains=3, store=tmp_path / "run.nc"))
     assert runs.same(trace, sm.load(tmp_path / "run.nc"))
     assert runs.same(trace, runs.run(60, chains=3, parallel="threading"))
+
+
+def test_chains_of_unequal_length_are_saved(tmp_path):
+    """Of a run that broke: each has what it drew, and the trace what all of them have."""
+    with pytest.raises(sm.RewardError) as broken:
+        runs.run(
+            3000, model=runs.model(data=runs.data(limit=0.6)), chains=3, warmup=3,
+            parallel="threading",
+        )  # fmt: skip
+    trace = broken.value.trace
+    assert len({len(counts) for counts in trace._counts}) > 1
+    trace.save(tmp_path / "cut.nc")
+    assert runs.same(sm.load(tmp_path / "cut.nc"), trace)
