@@ -26,6 +26,7 @@ from subsample_mcmc.numerics.rows import CHUNK, WEYL, draw, hashed, row_kind
 from subsample_mcmc.target.rewards import Sources, place
 
 MOST_ROWS = 2**32  # rows are drawn by 32 bits
+LARGEST = 1e38  # of bounds: they are kept in single precision
 FIRST = 8  # points that are looked at together; then twice as many
 ROUNDING = 8.0  # roundings of one row's value by which two residuals may differ
 
@@ -87,7 +88,7 @@ def row_weights(bounds: list[np.ndarray], sums: np.ndarray, shares: np.ndarray) 
     keep, other = np.ones(kept.shape), np.zeros(kept.shape, dtype=row_kind(size))
     units, totals = np.zeros((2, len(bounds)))
     for k, own in enumerate(bounds):
-        wrong = np.flatnonzero(~(own < np.inf))
+        wrong = np.flatnonzero(~(own < LARGEST))
         if len(wrong):
             raise ValueError(
                 f"the bound of datum {wrong[0]}'s residual is {own[wrong[0]]}: remainder must be a "
@@ -102,7 +103,7 @@ def row_weights(bounds: list[np.ndarray], sums: np.ndarray, shares: np.ndarray) 
 
 @jit(inner=True)
 def uniform(stream):
-    """Between 0 and 1, neither of them."""
+    """Above 0, and at most 1."""
     stream[0] += WEYL
     return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
 
