@@ -86,6 +86,7 @@ Thing = type | ModuleType
 PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     # selectors, and the rules of races
     selectors.Racing: (METHOD,),
+    selectors.Thinned: ("cornish2019", "zhang2020"),
     rules.Normal: (METHOD, "hall1992"),
     rules.BernsteinSerfling: (METHOD, "bardenet2015"),
     rules.Betting: ("waudbysmith2024",),
