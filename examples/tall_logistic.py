@@ -127,6 +127,7 @@ def main():
         "race": (sm.Racing(delta=0.01), None, few),
         "race + Taylor": (sm.Racing(delta=0.01), taylor, draws),
         "proved + Taylor": (sm.Racing(sm.Betting(), delta=0.01), taylor, draws // 10),
+        "exact + Taylor": (sm.Thinned(), taylor, draws),
     }
     print(f"{len(y):,} rows, {len(names)} coefficients; {y.mean():.1%} are 1")
     print("decided by        draws   accepted   data read   no data   us a draw   ESS a second")

@@ -79,6 +79,7 @@ class ControlFunctions(NamedTuple):
     # (trial) -> (bound of the sum of |residual_1 - residual_0| over all rows, rounding of one of
     # them, configuration of the discrete blocks)
     bounds: Any = None
+    bound: Any = None  # (trial, arm) -> the same of |residual| at one arm
     # What knows the model, called by its address as trial.control.reader: for `residuals`,
     # (context, source, arm, rows, out), and as trial.control.adder, for `sum`: (context, source,
     # number).
@@ -159,6 +160,8 @@ class Prepared:
     outliers: np.ndarray = np.zeros(0, dtype=np.int64)  # rows that every decision reads
     proved: bool = False  # is `reach` a bound on every row, whatever the parameters
     known: bool = False  # is there a `reach` at all
+    thins: bool = False  # are rows drawn by the bounds of their residuals where nothing is said
+    absolute: bool = False  # are residuals bounded at each arm, not only their differences
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
     # Attributes made anew elsewhere.
     compiled: ClassVar[tuple[str, ...]] = ("functions", "source", "row_weights")

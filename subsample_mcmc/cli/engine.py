@@ -51,6 +51,7 @@ from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
+from subsample_mcmc.target.predictors import Predictors
 
 SIZE = 3_000  # data: enough that no kernel sums them all because they are few
 UNITS: dict[str, Callable[[], None]] = {}
@@ -271,6 +272,21 @@ def exact_sums_with_Taylor() -> None:
 @unit
 def thinned_decisions() -> None:
     of_predictors(Thinned())
+
+
+@unit
+def thinned_draws() -> None:
+    x = np.linspace(-1.0, 1.0, SIZE)
+    y = x + np.random.default_rng(0).standard_normal(SIZE)
+    parts = Predictors(
+        lambda state, data, n: state.k[0] + state.mu[0] * data.x[n],
+        lambda e, data, n: -0.5 * (data.y[n] - e) ** 2,
+        lambda e, data, n: (data.y[n] - e, -1.0, 0.0),
+        lambda e, data, n: (1.0, 1.0),
+    )
+    model = Model(parts, {"x": x, "y": y}, {"k": 0, "mu": 0.0}, support={"k": 2})
+    draw = Gibbs("k", Thinned(), control=Taylor({"mu": 0.0}))
+    run(model, draw >> Metropolis("mu", selector=Exact()))
 
 
 @unit

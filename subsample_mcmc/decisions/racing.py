@@ -186,3 +186,13 @@ def expected_pulls(
         steps = np.ceil(np.maximum(np.log(rows / batch) / log(growth) - 1e-12, 0.0))
         pulls = arms * np.minimum(np.ceil(batch * growth**steps), size)
     return float(pulls) if pulls.ndim == 0 else pulls
+
+
+@dataclass(frozen=True, repr=False)
+class Default(Racing):
+    """What stands in kernels that were given no selector: see Kernel.settled."""
+
+    by_default: ClassVar[bool] = True
+
+    def __repr__(self) -> str:
+        return "Racing()"

@@ -19,6 +19,7 @@ class Selector:
     remedy: ClassVar[str] = ""  # what to do if audits find too many errors
     takes_control: ClassVar[bool] = False  # may rewards be residuals of a control variate
     thins: ClassVar[bool] = False  # does it draw rows by the bounds of their residuals
+    by_default: ClassVar[bool] = False  # does it stand for what the model will say
 
     @property
     def promise(self) -> str:

@@ -34,16 +34,19 @@ class ThinnedScratch(NamedTuple):
 
     rows: np.ndarray  # (CHUNK,) drawn, with repetitions
     values: np.ndarray  # (2, CHUNK) their residuals at both arms
+    weights: np.ndarray  # (arms,) by which a draw proposes them
+    bounds: np.ndarray  # (arms,) of the sums of their residuals
 
 
 @dataclass(frozen=True)
 class Thinned(Selector):
-    """Metropolis-Hastings decisions that are exact and read few rows: by Poisson thinning.
+    """Decisions that are exact and read few rows: by Poisson thinning.
 
-    For kernels that propose (Metropolis, Langevin, delayed), with a control variate whose residuals
-    are bounded: sm.Taylor on sm.Predictors(derivatives=..., remainder=...), as sm.models.glm has.
+    For Metropolis, Langevin, delayed and Gibbs, with a control variate whose residuals are bounded:
+    sm.Taylor on sm.Predictors(derivatives=..., remainder=...), as sm.models.glm has. There it is
+    what decides unless another selector is given.
 
-    With r_n the difference of row n's residuals between proposal y and current state x,
+    A proposal: with r_n the difference of row n's residuals between proposal y and current state x,
     |r_n| <= c_n, L = sum c_n, and Delta what is known of the log ratio without data:
 
     - *factorised*: accept if log u < Delta and no point of a Poisson process of rate L rejects; a
@@ -60,13 +63,26 @@ class Thinned(Selector):
     - *everything*, where L exceeds `most` times the number of rows.
 
     Which of them is used depends on L and on a constant of the model. L is the same from x to y and
-    from y to x, so the mixture is reversible, too. On average L rows are read at most. Each row
-    that is read is checked against its bound: a bound that is too small is an error that names it.
+    from y to x, so the mixture is reversible, too. On average L rows are read at most.
+
+    A draw of a value k (Gibbs, also with pseudo-priors): with o_k what is known of its log
+    probability without data, R_k the sum of its residuals r_n, |r_n| <= c_n, and L_k = sum c_n,
+    k is proposed with probability proportional to exp(o_k + L_k), and accepted if no point of a
+    Poisson process of rate 2 L_k survives; a point is a row n, with probability c_n / L_k, and
+    survives with probability (c_n - r_n) / (2 c_n). None does with probability exp(R_k - L_k), so
+    what is accepted has probability proportional to exp(o_k + R_k): the conditional, whatever the
+    value was. It takes at most exp(2 max L) tries on average, as values with L_k > 1 are summed
+    first, unless they are 40 nats behind: which of them are depends on the state alone.
+
+    Each row that is read is checked against its bound: a bound that is too small is an error that
+    names it.
 
     most: rows drawn, as a share of all, beyond which everything is read instead.
     lost: nats of acceptance, beyond which the auxiliary test decides.
 
-    Audits pass these decisions by: exact ones under the same u are coupled to other numbers.
+    An exact decision under the same u is coupled to other numbers, so an audit compares none. Of
+    proposals it adds up max(-r_n, 0) over all rows: the most that the factorised test can cost, in
+    nats of acceptance, which reports show as nats lost. Draws it passes by.
 
     Example:
         >>> x = np.column_stack([np.ones(20_000), np.linspace(-1.0, 1.0, 20_000)])
@@ -102,7 +118,7 @@ class Thinned(Selector):
         """Its cost, in acceptance and in rows."""
         return (
             "reads no more rows, on average, than the bounds of all residuals add up to; accepts "
-            "at least exp(-sum |r|) as often as Exact, r the residuals' differences"
+            "a proposal at least exp(-sum |r|) as often as Exact, r the residuals' differences"
         )
 
     def with_weights(self, weights: RowWeights) -> "Thinned":
@@ -114,15 +130,16 @@ class Thinned(Selector):
         if self.weights is None:
             raise ValueError(
                 "Thinned() decides on residuals of a control variate that are bounded: use it in "
-                "sm.Metropolis or sm.Langevin with control=sm.Taylor(fit); here sm.Exact() is "
-                "exact."
+                "sm.Metropolis, sm.Langevin or sm.Gibbs with control=sm.Taylor(fit); here "
+                "sm.Exact() is exact."
             )
         return ThinnedParams(self.weights, self.most * shape.sizes[0], self.lost)
 
     def scratch(self, shape: Shape) -> ThinnedScratch:
         """Room for a mini-batch."""
         kind = self.weights.other.dtype
-        return ThinnedScratch(np.zeros(CHUNK, dtype=kind), np.zeros((2, CHUNK)))
+        arms = np.zeros((2, len(shape.sizes)))
+        return ThinnedScratch(np.zeros(CHUNK, dtype=kind), np.zeros((2, CHUNK)), *arms)
 
     def build(self, sources: Any) -> Any:
         """What decides needs the control variate: see approx/thinning.py."""

@@ -9,12 +9,13 @@ code in chain.now, which Python turns into an exception.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.control import Control
-from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.racing import Default, Racing
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
@@ -149,6 +150,10 @@ class Kernel:
         """The structure, in one line."""
         return repr(self)
 
+    def settled(self, model: Model) -> "Kernel":
+        """The same, with a selector in all kernels that were given none."""
+        return self
+
     def __rshift__(self, other: "Kernel") -> "Kernel":
         from subsample_mcmc.kernels.compose import cycle  # compose builds on this module
 
@@ -160,9 +165,7 @@ class Kernel:
         For a model: refused as in sm.sample, but for blocks that it does not move, which it tells.
         (A control variate reads the data, once for both.)
         """
-        if model is not None:
-            check_and_bind(self, model)
-        return description(self, model)
+        return description(self if model is None else checked_and_bound(self, model), model)
 
 
 class Leaf(Kernel):
@@ -252,7 +255,7 @@ class OneBlock(Leaf):
         return f"{type(self).__name__}({self.block!r})"
 
     def take_selector(self) -> None:
-        """Racing() where None was given; refuses what is no selector, and several blocks."""
+        """Default() where None was given; refuses what is no selector, and several blocks."""
         if not isinstance(self.block, str):
             name = type(self).__name__
             raise TypeError(
@@ -261,9 +264,19 @@ class OneBlock(Leaf):
                 "better as one block, an array of the state."
             )
         if self.selector is None:
-            object.__setattr__(self, "selector", Racing())
+            object.__setattr__(self, "selector", Default())
         if not isinstance(self.selector, Selector):
             raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+
+    def settled(self, model: Model) -> Kernel:
+        """With the selector that the model says, if there was none."""
+        if self.selector is None or not self.selector.by_default:
+            return self
+        return replace(self, selector=self.usual_selector(model))  # type: ignore[type-var]
+
+    def usual_selector(self, model: Model) -> Selector:
+        """What decides where no selector was given."""
+        return Racing()
 
     def take_control(self) -> None:
         """Refuses what is no control variate."""
@@ -360,14 +373,19 @@ def instead_of(given: Any, model: Model) -> str:
     return f"give one such as {moves(model, names)}"
 
 
-def check_and_bind(kernel: Kernel, model: Model) -> None:
-    """Refuse what sm.sample would refuse before it compiles, but for blocks that nothing moves."""
+def checked_and_bound(kernel: Kernel, model: Model) -> Kernel:
+    """Refuse what sm.sample would refuse before it compiles, but for blocks that nothing moves.
+
+    Return the kernel as it would be sampled.
+    """
     must_be_model(model, "kernel.describe(model)")
     check(kernel, model, part=True)
+    kernel = kernel.settled(model)
     words = np.zeros(len(columns_of(kernel)), dtype=np.int64)
     run = Run.over(model.ints.copy(), model.floats.copy(), words)
     for leaf in kernel.leaves():
         leaf.bind(model, run)
+    return kernel
 
 
 def description(kernel: Kernel, model: Model | None = None) -> str:

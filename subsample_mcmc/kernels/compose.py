@@ -65,6 +65,14 @@ class Composite(Kernel):
         for part in self.parts:
             yield from part.suspects(model, state)
 
+    def made_of(self, parts: tuple[Kernel, ...]) -> Kernel:
+        """The same composition of other kernels."""
+        return replace(self, parts=parts)  # type: ignore[type-var]
+
+    def settled(self, model) -> Kernel:
+        """With a selector in all parts."""
+        return self.made_of(tuple(part.settled(model) for part in self.parts))
+
     def bound(self, *given: Any) -> list[BoundStep]:
         """Its parts at work; given: see Kernel.at_work."""
         return [part.at_work(*given) for part in self.parts]
@@ -78,6 +86,10 @@ class Single(Composite):
     @property
     def parts(self) -> tuple[Kernel, ...]:  # type: ignore[override]
         return (self.part,)
+
+    def made_of(self, parts: tuple[Kernel, ...]) -> Kernel:
+        """The same composition of another kernel."""
+        return replace(self, part=parts[0])  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +279,8 @@ WHEN = CompositionStep(where_it_holds)
 
 def changed(kernel: Any, change: Any) -> Any:
     """The same composition of other kernels: change(leaf) for every one that moves something."""
-    if isinstance(kernel, Cycle | Mixture):
-        return replace(kernel, parts=tuple(changed(part, change) for part in kernel.parts))
-    if isinstance(kernel, Single):
-        return replace(kernel, part=changed(kernel.part, change))  # type: ignore[type-var]
+    if isinstance(kernel, Composite):
+        return kernel.made_of(tuple(changed(part, change) for part in kernel.parts))
     return change(kernel)
 
 

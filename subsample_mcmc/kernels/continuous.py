@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.selector import not_a_sum
+from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -64,6 +64,10 @@ class ContinuousBlock(OneBlock):
     def decision(self) -> Decision:
         """Stay or go: the decision of kernels that propose."""
         return Decision(self.selector, self.control, proposes=True)  # type: ignore[attr-defined]
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        return self.decision.usual_selector(model, self.block)
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""

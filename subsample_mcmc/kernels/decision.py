@@ -13,7 +13,14 @@ from subsample_mcmc.approx.control import (
     with_range,
 )
 from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
-from subsample_mcmc.approx.thinning import known_sums, thinned_choice
+from subsample_mcmc.approx.thinning import (
+    distances,
+    known_sums,
+    negative_parts,
+    thinned_choice,
+    thinned_draw,
+)
+from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
@@ -25,6 +32,7 @@ from subsample_mcmc.decisions.rules.rule import (
     Outcome,
 )
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
@@ -95,7 +103,7 @@ def evenly_raced(case):
 
 
 def deciders(
-    model, selector: Selector, touched: bool, control: Control | None = None
+    model, selector: Selector, touched: bool, control: Control | None = None, draws: bool = False
 ) -> tuple[Any, Any]:
     """(decide(chain, case, current) -> arm, again(case, arm): the audit of one), compiled.
 
@@ -105,8 +113,11 @@ def deciders(
     if control is not None:
         functions = prepared_for(model, control).functions
         if selector.thins:
-            choose = thinned_choice(sources, functions)
-            return make_decider(choose, nothing_to_resize, touched, known_sums(functions)), None
+            before, choose = known_sums(functions), thinned_choice(sources, functions)
+            again = negative_parts(functions)
+            if draws:
+                before, choose, again = distances(functions), thinned_draw(sources, functions), None
+            return make_decider(choose, nothing_to_resize, touched, before), again
         predict = prediction(sources, functions, place, questions_of(selector, functions))
         sources = residual_sources(sources, functions)
     resize = selector.resize() if touched else nothing_to_resize
@@ -304,20 +315,30 @@ class Decision:
     arms: int = 2
     touched: bool = False  # is it about the rows that a site touches, not about all
     proposes: bool = False  # is it Metropolis-Hastings': the log of u among the offsets
+    draws: bool = False  # is it a draw from a distribution over the arms: with Gumbels among them
 
     def check(self, model, block: str) -> None:
         """Refuse a control variate that the model or the selector cannot go with."""
-        if self.selector.thins and not self.proposes:
+        if self.selector.thins and not (self.proposes or self.draws):
             raise ValueError(
                 f"block {block!r}: {self.selector!r} decides about proposals, in sm.Metropolis and "
-                "sm.Langevin; this kernel asks another question. sm.Exact() serves it, and "
-                "sm.Racing(sm.Betting()) with a bound of its error."
+                "sm.Langevin, and draws, in sm.Gibbs without a temperature; this kernel asks "
+                "another question. sm.Exact() serves it, and sm.Racing(sm.Betting()) with a bound "
+                "of its error."
             )
         check_control(self.control, model, block, self.selector, self.arms)
 
+    def usual_selector(self, model, block: str) -> Selector:
+        """What decides where no selector was given: exactly, by few rows, where bounds allow it."""
+        if self.control is None or not (self.proposes or self.draws):
+            return Racing()
+        check_control(self.control, model, block, Racing(), self.arms)
+        known = prepared_for(model, self.control)
+        return Thinned() if known.thins and (known.absolute or not self.draws) else Racing()
+
     def deciders(self, model) -> tuple[Any, Any]:
         """decide() and its audit, compiled."""
-        return deciders(model, self.selector, self.touched, self.control)
+        return deciders(model, self.selector, self.touched, self.control, self.draws)
 
     def bind(
         self, model, run, block, rows: int, made: tuple, candidates=None, indices=None, beside=None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, EXACT, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY, OneBlock
@@ -41,6 +41,7 @@ class GibbsTools(NamedTuple):
     weights: np.ndarray  # cumulative, for the weighted scan
     temperatures: np.ndarray  # by iteration; the last one holds
     tilt: np.ndarray  # (arms,) added to the log prior
+    noisy: int  # 1: Gumbels are added, too; 0: the selector makes the draw
     row: np.ndarray  # one row, and its rewards for two arms
     ends: np.ndarray
     inactive: Any  # what a pseudo-prior needs, or ()
@@ -51,8 +52,9 @@ class GibbsTools(NamedTuple):
 class Gibbs(OneBlock):
     """Draw every site of a discrete block from its conditional distribution.
 
-    selector: how a draw is decided; default Racing(). Sites that see too few data for a race are
-        summed exactly in one loop, whatever the selector: describe(model) says so.
+    selector: how a draw is decided; default Thinned() with a control variate whose residuals are
+        bounded, else Racing(). Sites that see too few data for a race are summed exactly in one
+        loop, whatever the selector: describe(model) says so.
     scan: "fixed" order, "random" (as many updates, sites drawn uniformly), or an array of one
         weight per site.
     log_prior(state, data, site, arm) -> float: the prior of one site's value given the rest, up
@@ -77,7 +79,7 @@ class Gibbs(OneBlock):
     """
 
     block: str
-    selector: Selector = Racing()
+    selector: Selector = Default()
     scan: Any = "fixed"
     log_prior: Any = None
     temperature: Any = 1.0
@@ -157,7 +159,12 @@ class Gibbs(OneBlock):
         """The decision that each draw of a site is."""
         variable = model.variables[self.block]
         touched = variable.touches is not None
-        return Decision(self.selector, self.control, variable.support, touched)
+        draws = bool(np.all(np.asarray(self.temperature) == 1.0))
+        return Decision(self.selector, self.control, variable.support, touched, draws=draws)
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        return self.asks(model).usual_selector(model, self.block)
 
     def check(self, model) -> None:
         """Refuse continuous blocks, bad weights, and priors that would cost sites squared."""
@@ -244,6 +251,7 @@ class Gibbs(OneBlock):
             prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
         return GibbsTools(
             judge, indptr, int(decision.touched), kind, weights, heat, tilt,
+            int(not decision.selector.thins),
             np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive, prior,
         )  # fmt: skip
 
@@ -331,7 +339,7 @@ def prior_at(tools, site, arm):
 
 @jit(inner="always")
 def fill_offsets(chain, tools, site):
-    """Log prior plus Gumbel of every arm; are all of them numbers."""
+    """Log prior of every arm, plus a Gumbel; are all of them numbers."""
     trial, offsets, now = tools.judge.trial, tools.judge.offsets, chain.now[0]
     # p^(1/T): rewards and prior over T against a Gumbel, or both against T Gumbels.
     heat = tools.temperatures[min(now.iteration, len(tools.temperatures) - 1)]
@@ -340,7 +348,9 @@ def fill_offsets(chain, tools, site):
         if not_a_sum(value):
             fail(now, trial, BAD_PRIOR, arm, -1)
             return False
-        offsets[arm] = value + tools.tilt[arm] + heat * gumbel(chain.rng)
+        offsets[arm] = value + tools.tilt[arm]
+        if tools.noisy == 1:
+            offsets[arm] += heat * gumbel(chain.rng)
     return True
 
 

@@ -74,7 +74,8 @@ class Langevin(ContinuousBlock):
         of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
         tuple of matrices, one for each. Default: the fit behind control=sm.Taylor(fit);
         else warm-up learns one scale per coordinate.
-    selector: how the decision is made; default Racing(). It reads rows of its own.
+    selector: how the decision is made; default Thinned() with a control variate whose residuals
+        are bounded, else Racing(). It reads rows of its own.
     correct=False: plain SGLD: no decision, and a bias that nobody knows. Proposals off the
         support are refused. Steps are h (1 + t)^-decay, t the chain's iterations before,
         warm-up included; where they decrease, weight draws by the statistic `scale`, the step.

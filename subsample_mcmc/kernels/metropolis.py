@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN
@@ -48,7 +48,8 @@ class Metropolis(ContinuousBlock):
     proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
         It works on the block itself, not on free coordinates.
-    selector: how the decision is made; default Racing().
+    selector: how the decision is made; default Thinned() with a control variate whose residuals
+        are bounded, else Racing(). describe(model) says which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
     surrogate: see sm.delayed.
 
@@ -67,7 +68,7 @@ class Metropolis(ContinuousBlock):
     block: str
     scale: Any = 0.1
     proposal: Any = None
-    selector: Selector = Racing()
+    selector: Selector = Default()
     control: Any = None
     adapt: bool = True
     surrogate: Any = None

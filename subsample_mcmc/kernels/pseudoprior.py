@@ -195,7 +195,7 @@ def fill(chain, tools, current):
                 square += noise[i] * noise[i]
             slope = to_block(own.kind, own.low, own.high, u, x)
         offsets[k] = -np.inf
-        noise_of_arm = gumbel(chain.rng)
+        noise_of_arm = gumbel(chain.rng) if tools.noisy == 1 else 0.0
         if slope > -np.inf:
             place(trial, k)
             value = prior_of(trial)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, worst
 from subsample_mcmc.kernels.continuous import (
@@ -86,7 +86,7 @@ class Slice(ContinuousBlock):
 
     block: str
     width: Any = 1.0
-    selector: Selector = Racing()
+    selector: Selector = Default()
     most: int = 50
     frozen: bool = False
     adapt: bool = True

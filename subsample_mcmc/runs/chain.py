@@ -77,6 +77,7 @@ class Program:
         must_be_model(model, "sm.sample(model, kernel)")
         model.prepared.update(prepared)
         check(kernel, model)
+        kernel = kernel.settled(model)
         check_run(kernel, model)
         self.doubtful = is_doubtful(kernel, model)
         self.model, self.kernel = model, kernel

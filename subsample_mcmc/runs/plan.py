@@ -180,6 +180,7 @@ def plan(
         try:
             check(variant, model)
             with quietly(progress):
+                variant = variant.settled(model)
                 for leaf in variant.leaves():  # some refuse a model only when they are prepared
                     if isinstance(getattr(leaf, "control", None), Control):
                         prepared_for(model, leaf.control)

@@ -77,7 +77,7 @@ def sample(
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
     meta = described(program, chain_plan, chains)
-    meta["fingerprints"] = fingerprint.of_run(model, kernel)
+    meta["fingerprints"] = fingerprint.of_run(model, program.kernel)
     members = [Member(i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 
@@ -120,7 +120,7 @@ def resume(
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel)
     begun = all(saved is not None for saved in stored.checkpoints)
-    today = fingerprint.of_run(model, kernel)
+    today = fingerprint.of_run(model, program.kernel)
     fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
     if complete:
         return load(path)

@@ -329,9 +329,34 @@ def test_it_is_described_as_exact():
     text = kernel.describe(model)
     assert "guarantee: exact" in text and "Thinned(lost=0.5)" in text and "exp(-sum |r|)" in text
     trace = sm.sample(model, kernel, 30, 10, chains=1, seed=1, audit=0.5, progress=False)
-    assert not np.asarray(trace.stats["beta"]["audited"]).any()
     assert "exp(-sum |r|)" in str(trace.report())
     assert replace(sm.Thinned(), most=0.1) == sm.Thinned(most=0.1)
+
+
+@pytest.mark.plain
+def test_an_audit_tells_what_thinning_costs():
+    """The sum of negative parts, by formulas of its own, from both points; and nothing is wrong."""
+    x, y, model, fit, control = made(2)
+    step = sm.Metropolis("beta", proposal=flip, selector=FORMS["factorised"], control=control)
+    runs = [
+        sm.sample(model, step, 400, 0, chains=1, seed=1, audit=audit, start=[{"beta": HERE}],
+                  progress=False)
+        for audit in (0.0, 1.0)
+    ]  # fmt: skip
+    assert np.array_equal(runs[0].draws["beta"], runs[1].draws["beta"])
+    told = runs[1].stats["beta"]
+    r, _ = residuals(x, y, model, fit, 2)
+    wanted = [np.maximum(-r, 0.0).sum(), np.maximum(r, 0.0).sum()]
+    after = np.asarray(runs[1].draws["beta"])[0, :, 0] == THERE[0]
+    before = np.r_[False, after[:-1]]
+    assert before.any() and not before.all()
+    np.testing.assert_allclose(np.ravel(told["regret"]), np.array(wanted)[before * 1], rtol=1e-9)
+    assert np.all(np.asarray(told["audited"]) == 1) and not np.asarray(told["wrong"]).any()
+    spread = np.asarray(told["variance"])
+    np.testing.assert_allclose(spread, len(r) * r.var(), rtol=1e-6)
+    row = runs[1].report().rows[0]
+    assert row["regret_audited"] == pytest.approx(np.mean(told["regret"]))
+    assert "nats lost per audited one" in str(runs[1].report())
 
 
 def test_evidence_in_few_rows_is_read():

@@ -1,13 +1,15 @@
 """Exact decisions with few rows beside races: what a chain's effective draws cost.
 
-    python -m tests.benchmarks.exact [--only walk]
+    python -m tests.benchmarks.exact [--only walk | pcn | draw]
 
 Logistic regressions, one chain, one thread, all selectors in the same run. Effective draws are
 those of the worst coefficient, per second of the whole call; rows are those read a decision.
+Then draws of one of ten locations within a few nats of each other: what a draw more costs.
 """
 
 import argparse
 import time
+from typing import Any
 
 import arviz
 import numpy as np
@@ -42,6 +44,62 @@ def kernel_of(proposal: str, fit, order: int, selector):
         return sm.Metropolis("beta", proposal=sm.pcn(fit), selector=selector, control=control)
     scale = 2.4 / np.sqrt(len(fit.mean)) * np.sqrt(np.diag(fit.covariance))
     return sm.Metropolis("beta", scale=scale, adapt=False, selector=selector, control=control)
+
+
+def eta(state, data, n):
+    return state.mu[0] + data.step[n] * state.k[0]
+
+
+def log_factor(e, data, n):
+    z = e - data.y[n]
+    return z - 2.0 * sm.log1p(sm.exp(z))
+
+
+def derivatives(e, data, n):
+    p = 1.0 / (1.0 + sm.exp(data.y[n] - e))
+    w = 2.0 * p * (1.0 - p)
+    return 1.0 - 2.0 * p, -w, -w * (1.0 - 2.0 * p)
+
+
+def remainder(e, data, n):
+    return 0.2, 0.25  # twice those of the logistic log likelihood
+
+
+def draws_of_locations(size: int, order: int, count: int = 3_000) -> list[dict]:
+    """A row for each selector: microseconds of one draw of ten arms, rows it read."""
+    y = np.random.default_rng(0).logistic(size=size)
+    step = np.full(size, 0.5 * np.sqrt(3.0 / size))
+    parts = sm.Predictors(eta, log_factor, derivatives, remainder)
+    start = {"k": 4, "mu": -4.5 * step[0]}
+    model = sm.Model(parts, {"y": y, "step": step}, start, support={"k": 10})
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit, order=order)
+    found: list[dict[str, Any]] = []
+    moves = sm.Metropolis("mu", proposal=sm.pcn(fit, beta=0.9), control=control)
+    for name, selector in SELECTORS.items():
+        draw = sm.Gibbs("k", selector, control=control)
+        taken: dict[int, list[float]] = {}
+        for times in (10, 60, 10, 60, 10, 60):
+            kernel = sm.repeat(draw, times) >> moves
+            trace = sm.sample(
+                model,
+                kernel,
+                draws=count // (20 if name == "Exact" else 1),
+                warmup=0,
+                chains=1,
+                seed=2,
+                progress=False,
+            )
+            seconds = 1e6 * float(trace.seconds.sum()) / len(trace.draws["k"][0])
+            taken.setdefault(times, []).append(seconds)
+        told = trace.stats["k"]
+        found.append({
+            "N": size, "order": order, "selector": name,
+            "us a draw": (np.median(taken[60]) - np.median(taken[10])) / 50.0,
+            "evaluations": told["pulls"].sum() / told["decisions"].sum(),
+            "no data": told["predicted"].sum() / told["decisions"].sum(),
+        })  # fmt: skip
+    return found
 
 
 def chain(model, kernel, draws: int, fit):
@@ -81,6 +139,9 @@ def main() -> None:
     tasks = [task for task in TASKS if task[0].startswith(options.only)]
     for task in tasks:
         print(table("{} {:g} d={} order {}".format(*task), measured(*task)), flush=True)
+    if "draw".startswith(options.only):
+        rows = [row for order in (3, 2) for row in draws_of_locations(100_000, order)]
+        print(table("draws of ten locations", rows), flush=True)
 
 
 if __name__ == "__main__":

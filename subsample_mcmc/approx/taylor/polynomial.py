@@ -290,6 +290,16 @@ def residual_bounds(trial):
 
 
 @jit(inner="always")
+def residual_bound(trial, arm):
+    """(bound of the sum of |residual| of all rows, rounding of a row, table), at one arm."""
+    own, whole = trial.control.arrays, trial.control.arrays.sums.whole
+    table = own.tables[arm]
+    if len(own.sums.points) == 1:  # residuals hold what is the same everywhere
+        return np.inf, 0.0, table
+    return remainder(whole, table, own.sizes[arm], 0), whole.limits[table, 3], table
+
+
+@jit(inner="always")
 def estimate(trial, i, j, everything):
     """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
     own, learnt = trial.control.arrays, trial.control.arrays.sums.learnt
@@ -362,5 +372,5 @@ def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
         raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, whole_sum,
-        residual_bounds, reader,
+        residual_bounds, residual_bound, reader,
     )  # fmt: skip

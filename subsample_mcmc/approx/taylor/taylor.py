@@ -43,6 +43,7 @@ from subsample_mcmc.numerics.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
 MOST_WEIGHTS = 1 << 28  # rows, times configurations, of which weights are kept
+USUAL_WEIGHTS = 1 << 26  # of several configurations, where nobody asked for them
 CUBIC = 40  # parameters up to which third order is the default
 PATIENT = 2.0  # seconds after which a progress bar appears
 
@@ -245,6 +246,7 @@ class Expansion(Prepared):
         self.model, self.how, self.strides, self.sums = model, how, strides, sums
         self.outliers, self.known, self.proved = outliers, known, source.known()
         self.source, self.wanted, self.kept = source, source.needs, source.kept()
+        self.absolute = self.proved and len(sums.points) > 1
 
     @property
     def references(self) -> list[np.ndarray]:
@@ -262,6 +264,13 @@ class Expansion(Prepared):
     def functions(self) -> ControlFunctions:
         """The compiled half."""
         return polynomial_functions(self.source.residuals, self.source.reading)
+
+    @property
+    def thins(self) -> bool:  # type: ignore[override]
+        """Are residuals bounded, and weights of all rows small beside the data."""
+        count = len(self.sums.points)
+        most = USUAL_WEIGHTS if count > 1 else MOST_WEIGHTS
+        return self.proved and count * self.model.size <= most
 
     @cached_property
     def row_weights(self) -> RowWeights:  # type: ignore[override]

@@ -1,0 +1,350 @@
+"""sm.Thinned in Gibbs: draws from the conditional by rejection, and the default of kernels."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.thinning import alias_table
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs import fingerprint
+from tests.helpers.claims import equal
+
+DRAWS = 200_000
+ALARM = 1e-6
+compiled_only = pytest.mark.skipif(DISABLED, reason="needs many draws")
+STEPS = 0.9 * np.arange(-1, 2)  # what the three values add to the predictor
+
+
+# ------------------------------------------------------------------------------- one discrete site
+def eta(state, data, n):
+    return state.beta[0] + 0.9 * (state.k[0] - 1.0) + state.beta[1] * data.x[n]
+
+
+def log_factor(e, data, n):
+    return data.y[n] * e - sm.log1p(sm.exp(e))
+
+
+def derivatives(e, data, n):
+    p = 1.0 / (1.0 + sm.exp(-e))
+    w = p * (1.0 - p)
+    return data.y[n] - p, -w, -w * (1.0 - 2.0 * p)
+
+
+def remainder(e, data, n):
+    return 0.1, 0.125  # of logistic third and fourth derivatives, whatever e is
+
+
+def stay(rng, current, out):
+    """No move: so that draws of k are independent."""
+    out[0] = current[0]
+    out[1] = current[1]
+
+
+def regression(size, seed=0, bound=remainder, lean=0.3):
+    """lean: log prior of each value more."""
+    rng = np.random.default_rng(seed)
+    x = 1.5 * rng.exponential(size=size)
+    y = (rng.random(size) < 1.0 / (1.0 + np.exp(-0.3 - 0.4 * x))).astype(float)
+    parts = sm.Predictors(eta, log_factor, derivatives, bound)
+    start = {"k": 0, "beta": np.array([0.3, 0.4])}
+    return sm.Model(
+        parts, {"x": x, "y": y}, start, lambda state: lean * state.k[0], support={"k": 3}
+    )
+
+
+def law(values):
+    """Probabilities of log weights."""
+    found = np.exp(values - values.max())
+    return found / found.sum()
+
+
+def log_weights(model, fit, at, order):
+    """Of each value of k given beta, without prior: all of it, and the polynomials alone.
+
+    By formulas of their own.
+    """
+    x, y = np.asarray(model.data.x), np.asarray(model.data.y)
+    whole, known = np.zeros((2, 3))
+    for k, step in enumerate(STEPS):
+        e = at[0] + step + at[1] * x
+        e0 = fit[0] + step + fit[1] * x
+        d, p = e - e0, 1.0 / (1.0 + np.exp(-e0))
+        w = p * (1.0 - p)
+        whole[k] = np.sum(y * e - np.logaddexp(0.0, e))
+        known[k] = np.sum(y * e0 - np.logaddexp(0.0, e0) + (y - p) * d - w * d**2 / 2)
+        if order > 2:
+            known[k] -= np.sum(w * (1.0 - 2.0 * p) * d**3) / 6.0
+    return whole, known
+
+
+# (rows, order, how far beta is from the reference): every value's residuals are thinned, at both
+# orders; some values are summed before; all are.
+AWAY = (1.0, -0.6)
+CASES = {
+    "thinned": (60, 2, 4.0), "cubic": (60, 3, 4.0), "mixed": (60, 2, 5.0), "summed": (60, 2, 9.0),
+}  # fmt: skip
+
+
+def counted(case, seed=1, weights=None, selector=None):
+    """(how often each value was drawn, statistics, the laws) of independent draws."""
+    size, order, far = CASES[case]
+    at = np.array([0.3, 0.4]) + far * np.array(AWAY) / np.sqrt(size)
+    whole, known = log_weights(regression(size), (0.3, 0.4), at, order)
+    lean = float(whole[0] - whole[1])  # so that two values are as probable as each other
+    model = regression(size, lean=lean)
+    control = sm.Taylor({"beta": np.array([0.3, 0.4])}, order=order, outliers=0.0)
+    if weights is not None:
+        prepared = prepared_for(model, control)
+        prepared.__dict__["row_weights"] = weights(prepared.row_weights)
+    draw = sm.Gibbs("k", selector or sm.Thinned(), control=control)
+    kernel = draw >> sm.Metropolis("beta", proposal=stay, selector=sm.Exact())
+    trace = sm.sample(
+        model, kernel, draws=DRAWS, warmup=0, chains=1, seed=seed, progress=False,
+        start=[{"k": 0, "beta": at}],
+    )  # fmt: skip
+    found = np.bincount(np.ravel(trace.draws["k"]), minlength=3)
+    prior = lean * np.arange(3)
+    wanted, alone, turned = whole, known, 2.0 * known - whole
+    return found, trace.stats["k"], [law(v + prior) for v in (wanted, alone, turned)]
+
+
+def fits(found, wanted):
+    """Do counts follow a law: each cell, and all of them."""
+    for count, p in zip(found, wanted, strict=True):
+        equal(int(count), int(found.sum()), float(p), ALARM)
+    assert stats.chisquare(found, found.sum() * wanted).pvalue > ALARM
+
+
+@compiled_only
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_draws_follow_the_conditional(case, seed):
+    found, told, (wanted, polynomials, turned) = counted(case, seed)
+    fits(found, wanted)
+    share = {name: float(np.mean(told[name])) for name in ("predicted", "raced", "exact")}
+    if case == "summed":
+        assert share["exact"] == 1.0
+        return
+    assert share["exact"] == 0.0 and share["raced"] > 0.4, share
+    assert (share["raced"] == 1.0) == (case == "mixed")
+    if case == "cubic":  # which leaves too little over to tell a wrong law
+        return
+    assert 0.5 * np.abs(wanted - polynomials).sum() > 0.02, "the polynomials alone would do"
+    for wrong in (polynomials, turned):
+        with pytest.raises(AssertionError):
+            fits(found, wrong)
+
+
+def halved(weights):
+    return weights._replace(totals=0.5 * weights.totals)
+
+
+def squared(weights):
+    made = [alias_table(own.astype(float) ** 2) for own in weights.bounds]
+    keep, other = map(np.array, zip(*made, strict=True))
+    return weights._replace(keep=keep, other=other)
+
+
+def alike(weights):
+    return weights._replace(keep=np.ones_like(weights.keep))
+
+
+@compiled_only
+@pytest.mark.parametrize("mutant", [halved, squared, alike])
+def test_mutants_do_not_follow_it(mutant):
+    found, _, (wanted, *_) = counted("thinned", weights=mutant)
+    with pytest.raises(AssertionError):
+        fits(found, wanted)
+
+
+@pytest.mark.plain
+def test_plain_and_compiled_draws_are_of_the_same_law_and_seeds_repeat():
+    model = regression(60)
+    control = sm.Taylor(sm.laplace(model, progress=False), order=3)
+    kernel = sm.Gibbs("k", control=control) >> sm.Metropolis("beta", control=control)
+    runs = [
+        sm.sample(model, kernel, 60, 20, chains=2, seed=5, cores=cores, progress=False)
+        for cores in (1, 2)
+    ]
+    for name in ("k", "beta"):
+        assert np.array_equal(runs[0].draws[name], runs[1].draws[name])
+    assert len(np.unique(runs[0].draws["k"])) > 1
+
+
+# ---------------------------------------------------------------------------------- joint arms
+def test_choices_of_models_have_their_posterior_probability():
+    """A line or a parabola, logistic, with pseudo-priors: against a sum over a fine grid."""
+    rng = np.random.default_rng(4)
+    x = np.linspace(-2.0, 2.0, 30)
+    y = (rng.random(30) < 1.0 / (1.0 + np.exp(-(0.5 * x + 0.3 * x**2)))).astype(float)
+
+    def of_model(state, data, n):
+        value = state.theta[0] + state.theta[1] * data.x[n]
+        if state.q[0] == 1:
+            value += state.theta[2] * data.x[n] ** 2
+        return value
+
+    def prior(state):
+        value = -0.5 * (state.theta[0] ** 2 + state.theta[1] ** 2)
+        if state.q[0] == 1:
+            value += -0.5 * state.theta[2] ** 2 - 0.9189385332046727
+        return value
+
+    parts = sm.Predictors(of_model, log_factor, derivatives, remainder)
+    model = sm.Model(
+        parts, {"x": x, "y": y}, {"q": 0, "theta": np.zeros(3)}, prior, support={"q": 2},
+        lengths={"theta": ("q", [2, 3])},
+    )  # fmt: skip
+    known = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in range(2)]
+    control = sm.Taylor(known, order=2)
+    choice = sm.Gibbs("q", pseudo=sm.PseudoPrior(known), control=control)
+    moves = sm.Metropolis("theta", proposal=sm.independence(known), selector=sm.Exact())
+    assert "Thinned()" in (choice >> moves).describe(model)
+    trace = sm.sample(
+        model, choice >> moves, draws=40_000, warmup=200, chains=4, seed=1, progress=False
+    )
+    assert np.mean(trace.stats["q"]["raced"]) > 0.05
+    q = np.asarray(trace.draws["q"], dtype=float).reshape(4 * 25, -1).mean(axis=1)
+
+    a = np.linspace(-4.5, 4.5, 91)
+    grid = np.stack(np.meshgrid(a, a, a, indexing="ij"), axis=-1).reshape(-1, 3)
+    weights = [np.zeros(1), np.zeros(1)]
+    for k in range(2):
+        points = grid if k else np.unique(grid[:, :2], axis=0)
+        e = points @ np.array([np.ones(30), x, x**2])[: 2 + k]
+        value = (y * e - np.logaddexp(0.0, e)).sum(axis=1) - 0.5 * (points**2).sum(axis=1)
+        level = (a[1] - a[0]) ** (2 + k) * (2.0 * np.pi) ** (-0.5 * k)
+        weights[k] = level * np.exp(value).sum()
+    wanted = float(weights[1] / (weights[0] + weights[1]))
+    assert abs(q.mean() - wanted) < 4.5 * q.std(ddof=1) / np.sqrt(len(q)), (q.mean(), wanted)
+
+
+# --------------------------------------------------------------------------------- what is refused
+@pytest.mark.plain
+def test_where_draws_cannot_be_thinned():
+    model = regression(60)
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit)
+    hot = sm.Gibbs("k", sm.Thinned(), control=control, temperature=2.0)
+    with pytest.raises(ValueError, match="without a temperature"):
+        sm.sample(model, hot >> sm.Metropolis("beta"), 2, progress=False)
+    with pytest.raises(ValueError, match="give the kernel control="):
+        sm.sample(model, sm.Gibbs("k", sm.Thinned()) >> sm.Metropolis("beta"), 2, progress=False)
+    usual = sm.Gibbs("k", control=control, temperature=2.0) >> sm.Metropolis("beta")
+    assert "Thinned" not in usual.describe(model)
+
+
+def test_a_bound_that_is_too_small_is_named():
+    def far_too_small(e, data, n):
+        return 1e-4, 1.25e-4
+
+    model = regression(60, bound=far_too_small)
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit, order=2)
+    kernel = sm.Gibbs("k", control=control) >> sm.Metropolis("beta", selector=sm.Exact())
+    with pytest.raises(sm.SpreadError, match=r"residual of .* at datum \d+ .*exceeds the bound"):
+        sm.sample(model, kernel, draws=50_000, warmup=10, chains=1, seed=1, progress=False)
+
+
+@pytest.mark.plain
+def test_values_that_data_do_not_see_are_drawn_from_their_prior():
+    """One configuration for the likelihood: residuals are not known, but for a constant."""
+    model = regression(60)
+    x, y = np.asarray(model.data.x), np.asarray(model.data.y)
+
+    def without(state, data, n):
+        return state.beta[0] + state.beta[1] * data.x[n]
+
+    parts = sm.Predictors(without, log_factor, derivatives, remainder)
+    start = {"k": 0, "beta": np.array([0.3, 0.4])}
+    blind = sm.Model(parts, {"x": x, "y": y}, start, lambda s: 0.3 * s.k[0], support={"k": 3})
+    control = sm.Taylor(sm.laplace(blind, progress=False))
+    rest = sm.Metropolis("beta", control=control)
+    assert "k: Gibbs moves k; Racing" in (sm.Gibbs("k", control=control) >> rest).describe(blind)
+    kernel = sm.Gibbs("k", sm.Thinned(), control=control) >> rest
+    draws = 20_000 if not DISABLED else 300
+    trace = sm.sample(blind, kernel, draws, 10, chains=1, seed=1, progress=False)
+    found = np.bincount(np.ravel(trace.draws["k"]), minlength=3)
+    assert stats.chisquare(found, draws * law(0.3 * np.arange(3))).pvalue > ALARM
+
+
+# ------------------------------------------------------------------------------------ the default
+def logistic(size=400):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(size), rng.standard_normal(size)])
+    y = (rng.random(size) < 1.0 / (1.0 + np.exp(-x @ [0.2, 0.5]))).astype(float)
+    return sm.models.glm.logistic(x, y)
+
+
+@pytest.mark.plain
+def test_kernels_decide_exactly_where_bounds_allow_it():
+    model = logistic()
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit)
+    for kernel in (
+        sm.Metropolis("beta", control=control),
+        sm.Metropolis("beta", control=control, selector=None),
+        sm.Langevin("beta", control=control, precondition=fit),
+        sm.repeat(sm.mixture((sm.Metropolis("beta", control=control), 1.0)), 2),
+        pickle.loads(pickle.dumps(sm.Metropolis("beta", scale=0.2))),
+    ):
+        told, bounded = kernel.describe(model), "control" in kernel.describe(model)
+        assert ("Thinned()" in told) == bounded and ("exact" in told) == bounded
+        assert "Racing(" in kernel.describe()  # a model is what knows
+    for kernel in (
+        sm.Slice("beta", control=control),
+        sm.Metropolis("beta", control=control, selector=sm.Racing()),
+        sm.Metropolis("beta"),
+    ):
+        assert "Thinned" not in kernel.describe(model)
+    trace = sm.sample(model, sm.Metropolis("beta", control=control), 20, 10, seed=1, progress=False)
+    assert trace.meta["kernels"][0]["selector"] == "Thinned()"
+    assert trace.meta["guarantee"] == "exact"
+    assert "cornish2019" in sm.cite(trace)
+
+
+@pytest.mark.plain
+def test_a_selector_that_was_given_draws_as_before():
+    """And where no residual is bounded, the default is what it was, with its fingerprint."""
+    y = np.random.default_rng(0).normal(size=300)
+    model = sm.Model(lambda s, d, n: -0.5 * (d.y[n] - s.mu[0]) ** 2, {"y": y}, {"mu": 0.0})
+    control = sm.Taylor(sm.laplace(model, progress=False))
+    for given in (None, control):
+        usual, named = (
+            sm.Metropolis("mu", control=given, **more) for more in ({}, {"selector": sm.Racing()})
+        )
+        marks = [fingerprint.of_run(model, kernel.settled(model)) for kernel in (usual, named)]
+        assert marks[0] == marks[1]
+        runs = [
+            sm.sample(model, kernel, 40, 20, chains=1, seed=2, progress=False)
+            for kernel in (usual, named)
+        ]
+        assert np.array_equal(runs[0].draws["mu"], runs[1].draws["mu"])
+
+
+@pytest.mark.plain
+def test_a_run_stored_under_the_old_default_is_not_gone_on_with_silently(tmp_path):
+    model = logistic()
+    control = sm.Taylor(sm.laplace(model, progress=False))
+    path = tmp_path / "run.nc"
+    raced = sm.Metropolis("beta", control=control, selector=sm.Racing())
+    sm.sample(model, raced, 20, 10, chains=1, seed=1, store=path, progress=False)
+    with pytest.raises(ValueError, match="changed since it was started: kernel beta"):
+        sm.resume(path, model, sm.Metropolis("beta", control=control), draws=30, progress=False)
+    longer = sm.resume(path, model, raced, draws=30, progress=False)
+    assert longer.draws["beta"].shape[1] == 30
+
+
+def test_plans_and_audits_know_the_default():
+    model = logistic(3_000)
+    control = sm.Taylor(sm.laplace(model, progress=False))
+    kernel = sm.Metropolis("beta", control=control)
+    found = sm.plan(model, kernel, steps=50, warmup=20, seed=1, progress=False)
+    assert [row["variant"] for row in found.rows] == ["as given", "no control", "exact"]
+    assert "as given" in str(found)
+    report = sm.audit(model, sm.Racing(delta=0.01), kernel, steps=50, warmup=20, seed=1)
+    assert report.rows[0]["audited"] == 50
