@@ -224,9 +224,9 @@ plt.show()
 #
 # The same bounds allow more: decisions that are exact. `sm.Thinned()` draws rows in proportion to
 # what each may contribute at most, at the points of a Poisson process whose rate is the sum of
-# these bounds, L; each may reject the proposal, and what none rejects is accepted. On average L rows
-# are read, here much less than one. A kernel that is given no selector decides so wherever there
-# are bounds.
+# these bounds, L; each may reject the proposal, and what none rejects is accepted. On average L
+# rows are read, here much less than one. A kernel that is given no selector decides so wherever
+# there are bounds.
 
 # %%
 proved = sm.Metropolis("beta", selector=sm.Racing(sm.Betting(), delta=0.01), **walk)
