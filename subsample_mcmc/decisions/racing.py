@@ -196,3 +196,8 @@ class Default(Racing):
 
     def __repr__(self) -> str:
         return "Racing()"
+
+    @property
+    def itself(self) -> Racing:
+        """A race."""
+        return Racing()

@@ -22,6 +22,11 @@ class Selector:
     by_default: ClassVar[bool] = False  # does it stand for what the model will say
 
     @property
+    def itself(self) -> "Selector":
+        """What it is where no model says otherwise."""
+        return self
+
+    @property
     def promise(self) -> str:
         """What describe() and reports add to the guarantee."""
         return ""

@@ -219,7 +219,8 @@ class Leaf(Kernel):
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
         """What describe() and report() say about it."""
-        selector, control = getattr(self, "selector", None), getattr(self, "control", None)
+        given, control = getattr(self, "selector", None), getattr(self, "control", None)
+        selector = None if given is None else given.itself
         rule = None if selector is None else selector.dropping_rule
         return {
             "kind": type(self).__name__,

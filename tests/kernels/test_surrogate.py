@@ -546,4 +546,4 @@ def test_a_kernel_that_idles_is_no_obstacle():
     model, reference = regression("logistic", 300, 2, seed=3)
     kernel = idle >> sm.Langevin("beta", 1e-3, control=sm.Taylor(reference), adapt=False)
     told = kernel.describe(model)
-    assert "beta: Langevin moves beta; Racing" in told and "which reads no data" in told
+    assert "beta: Langevin moves beta; Thinned" in told and "which reads no data" in told
