@@ -243,13 +243,13 @@ def absurd_third(size=100_000):
 
 
 @pytest.mark.slow
-def test_no_draw_in_a_million_loses_more_than_twenty_nats():
+def test_no_draw_in_half_a_million_loses_more_than_twenty_nats():
     """Within delta some would: the paper's rule, the mutant, loses 8,400 in 56 of a million."""
     population = absurd_third()
-    draws = sm.draw(population, 1_000_000, sm.Racing(), seed=1, progress=False)
+    draws = sm.draw(population, 500_000, sm.Racing(), seed=1, progress=False)
     assert np.all(draws.arms == 0)
-    mutant = sm.draw(population, 1_000_000, sm.Racing(sm.Normal(worst=np.inf)), seed=1)
-    assert 10 < np.count_nonzero(mutant.arms) < 50_000
+    mutant = sm.draw(population, 500_000, sm.Racing(sm.Normal(worst=np.inf)), seed=1)
+    assert 10 < np.count_nonzero(mutant.arms) < 25_000
 
 
 def test_the_worst_that_an_error_may_cost(rng):

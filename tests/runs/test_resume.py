@@ -465,7 +465,7 @@ whole = runs.run(2000)
 assert runs.same(left, whole, head=left.shape[1])
 found = sm.resume(path, runs.model(), runs.kernel(), progress=False)
 assert runs.same(found, whole) and runs.same_states(found, whole)
-print("draws before:", left.shape[1])
+print("draws before:", max(store.peek(path).draws))  # the other chain may have none yet
 """
 
 
@@ -479,4 +479,4 @@ def test_a_full_disk_stops_a_run_that_goes_on_later(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cannot be written" in done.stdout and "draws before are safe" in done.stdout
-    assert 100 < int(done.stdout.split("draws before:")[1]) < 2000
+    assert 100 < int(done.stdout.split("draws before:")[1]) <= 2000
