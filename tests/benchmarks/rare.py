@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.rare                      every data set, delta .05, .01 and .001
     python -m tests.benchmarks.rare --only 3 17 --delta .001 --steps 3000
+    python -m tests.benchmarks.rare --beside             and sm.Betting, and sm.Thinned
     python -m tests.benchmarks.rare --json rare.jsonl    one line per cell, appended
 
 Levels of 3 to 300 rows among 10^4 to 10^6, separated or not, one or many of them; columns with a
@@ -66,9 +67,9 @@ def reference(case: Case, model, fit, control, steps: int):
     return moments(values_of(case, trace.draws))
 
 
-def cell(case: Case, model, fit, control, delta: float, steps: int, exact) -> dict:
+def cell(case: Case, model, fit, control, selector, steps: int, exact) -> dict:
     """One chain, audited."""
-    selector = sm.Racing(delta=delta)
+    delta = getattr(selector, "delta", 0.0)
     kernel = kernel_of(case, fit, selector, control)
     arguments = {"draws": steps, "warmup": steps // 4, "chains": 1, "seed": 7, "progress": False}
     arguments |= {"start": start_of(fit)}
@@ -85,7 +86,8 @@ def cell(case: Case, model, fit, control, delta: float, steps: int, exact) -> di
     told = {
         "case": case.name, "delta": delta, "checked": int(checked), "wrong": int(wrong),
         "over": float(binom.sf(wrong - 1, checked, delta)),
-        "regret": regret / max(wrong, 1),
+        # Of a wrong decision; of an exact one, what it costs in acceptance.
+        "regret": regret / max(wrong if delta else checked, 1),
         "accepted": float(audited["beta"]["accepted"].mean()),
         "pulls": sum(float(of["pulls"].mean()) for of in audited.values()),
         "ess_s": float(ess.min()) / seconds,
@@ -104,6 +106,7 @@ def main() -> None:
     parser.add_argument("--only", type=int, nargs="*", help="numbers of data sets")
     parser.add_argument("--delta", type=float, nargs="*", default=[0.05, 0.01, 0.001])
     parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--beside", action="store_true", help="sm.Betting and sm.Thinned as well")
     parser.add_argument("--no-exact", action="store_true", help="no moments of sm.Exact()")
     parser.add_argument("--json", help="a file to which each cell is appended as a line")
     given = parser.parse_args()
@@ -120,15 +123,24 @@ def main() -> None:
         exact = None
         if not given.no_exact:
             exact = reference(case, model, fit, control, 2 * given.steps)
-        for delta in given.delta:
-            told = cell(case, model, fit, control, delta, given.steps, exact)
-            told |= {"number": number, "outliers": kept, "prepared": prepared}
+        ways = {f"{delta:g}": sm.Racing(delta=delta) for delta in given.delta}
+        if given.beside:
+            ways |= {"bet": sm.Racing(sm.Betting(), delta=0.01), "thin": sm.Thinned()}
+        for way, selector in ways.items():
+            try:
+                told = cell(case, model, fit, control, selector, given.steps, exact)
+            except ValueError as error:
+                print(
+                    f"{number:2d} {case.name:41s} {way:>6s} refused: {str(error):.60}", flush=True
+                )
+                continue
+            told |= {"number": number, "outliers": kept, "prepared": prepared, "way": way}
             more = ""
             if exact is not None:
                 more = f"{told['mean']:5.1f} {told['sd'][0]:.2f}-{told['sd'][1]:.2f}"
                 more += f" ({told['sd_errors']:.1f})"
             flag = "  BROKEN" if told["over"] < 1e-4 else ""
-            print(f"{number:2d} {case.name:41s} {delta:6g} {told['wrong']:5d}/{told['checked']:5d} "
+            print(f"{number:2d} {case.name:41s} {way:>6s} {told['wrong']:5d}/{told['checked']:5d} "
                   f"{told['over']:8.1e} {told['regret']:7.2g} {told['accepted']:5.2f} "
                   f"{told['pulls']:8.1f} {told['ess_s']:8.0f} {more} m={kept} "
                   f"{prepared:.1f}s{flag}", flush=True)  # fmt: skip
