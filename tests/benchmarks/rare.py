@@ -130,9 +130,7 @@ def main() -> None:
             try:
                 told = cell(case, model, fit, control, selector, given.steps, exact)
             except ValueError as error:
-                print(
-                    f"{number:2d} {case.name:41s} {way:>6s} refused: {str(error):.60}", flush=True
-                )
+                print(f"{number:2d} {case.name:41s} {way:>6s} refused: {error!s:.60}", flush=True)
                 continue
             told |= {"number": number, "outliers": kept, "prepared": prepared, "way": way}
             more = ""
