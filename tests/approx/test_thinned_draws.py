@@ -12,6 +12,7 @@ from subsample_mcmc.approx.thinning import alias_table
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import fingerprint
 from tests.helpers.claims import equal
+from tests.helpers.laws import first_transitions, rows_equal
 
 DRAWS = 200_000
 ALARM = 1e-6
@@ -159,6 +160,81 @@ def test_mutants_do_not_follow_it(mutant):
     found, _, (wanted, *_) = counted("thinned", weights=mutant)
     with pytest.raises(AssertionError):
         fits(found, wanted)
+
+
+# ------------------------------------------------------------------------------- compositions
+POINTS = np.array([[0.9, 0.6], [-0.3, 0.2]])
+
+
+def flip(rng, current, out):
+    """The other one of POINTS; their sum is exact."""
+    out[0] = 0.9 - 0.3 - current[0]
+    out[1] = 0.6 + 0.2 - current[1]
+
+
+def row_values(x, y, point, step, order):
+    """(log likelihoods, polynomials around (.3, .4)) of each row."""
+    e, e0 = point[0] + step + point[1] * x, 0.3 + step + 0.4 * x
+    d, p = e - e0, 1.0 / (1.0 + np.exp(-e0))
+    w = p * (1.0 - p)
+    known = y * e0 - np.logaddexp(0.0, e0) + (y - p) * d - w * d**2 / 2
+    known -= w * (1.0 - 2.0 * p) * d**3 / 6.0 if order > 2 else 0.0
+    return y * e - np.logaddexp(0.0, e), known
+
+
+def matrices(model, lean, order):
+    """(of a Gibbs draw of k, of a thinned flip, of Metropolis-Hastings'), on states (point, k)."""
+    x, y = np.asarray(model.data.x), np.asarray(model.data.y)
+    parts = [[row_values(x, y, point, step, order) for step in STEPS] for point in POINTS]
+    whole = np.array([[own[0].sum() + lean * k for k, own in enumerate(row)] for row in parts])
+    draw, flips, plain = np.zeros((3, 6, 6))
+    for p in range(2):
+        for k in range(3):
+            draw[3 * p + k, 3 * p : 3 * p + 3] = law(whole[p])
+            (here, known), (there, other) = parts[p][k], parts[1 - p][k]
+            delta, r = (other - known).sum(), (there - other) - (here - known)
+            accepted = min(1.0, np.exp(delta)) * np.exp(-np.maximum(-r, 0.0).sum())
+            for matrix, chance in ((flips, accepted), (plain, min(1.0, np.exp(delta + r.sum())))):
+                matrix[3 * p + k, 3 * (1 - p) + k] = chance
+                matrix[3 * p + k, 3 * p + k] = 1.0 - chance
+    return draw, flips, plain
+
+
+def middle(state):
+    return state.k[0] == 1
+
+
+@compiled_only
+@pytest.mark.parametrize("kind", ["cycle", "mixture", "repeat", "when"])
+def test_compositions_have_the_transitions_of_their_parts(kind):
+    order, lean = 2, 0.2
+    model = regression(12, lean=lean)
+    control = sm.Taylor({"beta": np.array([0.3, 0.4])}, order=order, outliers=0.0)
+    thinned = sm.Thinned(most=1e9, lost=1e9)
+    draw = sm.Gibbs("k", control=control)
+    move = sm.Metropolis("beta", proposal=flip, selector=thinned, control=control)
+    g, m, plain = matrices(model, lean, order)
+    inside = np.array([k == 1 for _ in range(2) for k in range(3)])
+    kernel, wanted = {
+        "cycle": (draw >> move, lambda g, m: g @ m),
+        "mixture": (sm.mixture((draw, 0.4), (move, 0.6)), lambda g, m: 0.4 * g + 0.6 * m),
+        "repeat": (draw >> sm.repeat(move, 3), lambda g, m: g @ m @ m @ m),
+        "when": (
+            sm.when(middle, move) >> sm.mixture((draw, 0.5), (move, 0.5)),
+            lambda g, m: np.where(inside[:, None], m, np.eye(6)) @ (0.5 * g + 0.5 * m),
+        ),
+    }[kind]
+    trace = sm.sample(
+        model, kernel, draws=4 * DRAWS, warmup=0, chains=1, seed=3, progress=False,
+        start=[{"k": 0, "beta": POINTS[0]}],
+    )  # fmt: skip
+    second = np.abs(np.asarray(trace.draws["beta"])[0, :, 0] - POINTS[1, 0]) < 0.1
+    codes = 3 * second.astype(int) + np.ravel(trace.draws["k"])
+    counts = first_transitions(codes, 6, 3_000)
+    assert counts.sum(axis=1).min() == 3_000, counts
+    rows_equal(counts, wanted(g, m))
+    with pytest.raises(AssertionError):  # thinning costs acceptance, and that shows
+        rows_equal(counts, wanted(g, plain))
 
 
 @pytest.mark.plain
