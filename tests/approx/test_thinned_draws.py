@@ -349,7 +349,7 @@ def test_values_that_data_do_not_see_are_drawn_from_their_prior():
 
 
 # ------------------------------------------------------------------------------------ the default
-def logistic(size=400):
+def logistic(size=90):
     rng = np.random.default_rng(0)
     x = np.column_stack([np.ones(size), rng.standard_normal(size)])
     y = (rng.random(size) < 1.0 / (1.0 + np.exp(-x @ [0.2, 0.5]))).astype(float)
