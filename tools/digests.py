@@ -181,6 +181,7 @@ def gibbs(kernel):
 
 # With few rows a race that may retreat reads everything at once: these never do.
 ALWAYS = sm.Racing(batch=32, retreat=False)
+RACE = sm.Racing()  # where the default would be exact
 
 
 @several(
@@ -249,7 +250,8 @@ def moves(kernel):
 def proposals(made):
     model = regression()
     fit = sm.laplace(model, progress=False)
-    return chains(model, sm.Metropolis("beta", proposal=made(fit), control=sm.Taylor(fit)))
+    return chains(model, sm.Metropolis("beta", proposal=made(fit), selector=RACE,
+                                       control=sm.Taylor(fit)))  # fmt: skip
 
 
 @several(
@@ -262,7 +264,7 @@ def controls(made):
     model = regression()
     fit = sm.laplace(model, progress=False)
     control = made(fit)
-    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=control)
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=RACE, control=control)
     return chains(model, kernel >> sm.Slice("beta", control=control))
 
 
@@ -294,8 +296,9 @@ def control_with_betting():
 def langevin_with_control(backward):
     model = regression()
     control = sm.Taylor(sm.laplace(model, progress=False))
-    kernel = sm.Langevin("beta", gradient="control", control=control)
-    return chains(model, kernel >> sm.Langevin("beta", backward=backward, control=control))
+    kernel = sm.Langevin("beta", gradient="control", selector=RACE, control=control)
+    other = sm.Langevin("beta", backward=backward, selector=RACE, control=control)
+    return chains(model, kernel >> other)
 
 
 @run

@@ -54,6 +54,7 @@ def kernels(fit) -> dict:
     third, second = sm.Taylor(fit), sm.Taylor(fit, order=2)
     normal, betting = sm.Racing(delta=0.01), sm.Racing(sm.Betting(), delta=0.01)
     exact, raced = sm.Exact(), {"control": third, "selector": normal}
+    thinned = sm.Thinned()
 
     def metropolis(selector, control):
         return sm.Metropolis("beta", walk, selector=selector, control=control, adapt=False)
@@ -66,6 +67,8 @@ def kernels(fit) -> dict:
         "random walk, Taylor 3, Normal": (metropolis(normal, third), 400_000),
         "random walk, Taylor 3, Betting": (metropolis(betting, third), 400_000),
         "random walk, Taylor 3, Exact": (metropolis(exact, third), 100_000),
+        "random walk, Taylor 2, Thinned": (metropolis(thinned, second), 400_000),
+        "random walk, Taylor 3, Thinned": (metropolis(thinned, third), 400_000),
         "pCN, Taylor 3, Normal": (
             sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.9), **raced), 100_000,
         ),
@@ -74,10 +77,17 @@ def kernels(fit) -> dict:
                 "beta", proposal=sm.pcn(fit, beta=0.9), selector=betting, control=third
             ), 100_000,
         ),
+        "pCN, Taylor 3, Thinned": (
+            sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.9), control=third), 100_000,
+        ),
         "independence, Taylor 3, Normal": (
             sm.Metropolis("beta", proposal=sm.independence(fit), **raced), 100_000,
         ),
+        "independence, Taylor 3, Thinned": (
+            sm.Metropolis("beta", proposal=sm.independence(fit), control=third), 100_000,
+        ),
         "Langevin, Taylor 3, Normal": (sm.Langevin("beta", **raced), 100_000),
+        "Langevin, Taylor 3, Thinned": (sm.Langevin("beta", control=third), 100_000),
     }  # fmt: skip
 
 
