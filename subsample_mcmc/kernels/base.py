@@ -9,7 +9,7 @@ code in chain.now, which Python turns into an exception.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from copy import copy
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -273,7 +273,9 @@ class OneBlock(Leaf):
         """With the selector that the model says, if there was none."""
         if self.selector is None or not self.selector.by_default:
             return self
-        return replace(self, selector=self.usual_selector(model))  # type: ignore[type-var]
+        made = copy(self)  # a user's own kernel need be no dataclass
+        object.__setattr__(made, "selector", self.usual_selector(model))
+        return made
 
     def usual_selector(self, model: Model) -> Selector:
         """What decides where no selector was given."""
