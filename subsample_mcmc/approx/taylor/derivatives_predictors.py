@@ -37,11 +37,15 @@ from subsample_mcmc.target.user_functions import plain
 
 
 # ------------------------------------------------------- one datum's log factor in its predictors
-def expanded(predictors, count: int, order: int) -> Any:
-    """expand(e, data, n, widths) -> the partial derivatives of log_factor, as one tuple."""
+def expanded(model, count: int, order: int) -> Any:
+    """expand(e, data, n, widths) -> the partial derivatives of log_factor, as one tuple.
+
+    All that there are, so that expansions of both orders share what is compiled with it.
+    """
+    predictors = model.predictors
     if predictors.derivatives is not None:
         given = jit(predictors.derivatives, flags=FLAGS, user=True, inner="always")
-        last = 2 if order > 2 else 1
+        last = 2 if cubic(model) else 1
 
         @jit(flags=FLAGS, inner="always")
         def expand(e, data, n, widths):
@@ -264,7 +268,7 @@ class Linear:
             check_derivatives(model, self.count, order, 0.1 * self.widths)
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
-        self.expand = expanded(given, self.count, order)
+        self.expand = expanded(model, self.count, order)
 
     def known(self) -> bool:
         """Are remainders bounded, whatever the parameters."""
@@ -330,7 +334,7 @@ class Linear:
     def reader(self) -> Any:
         """Fills a chunk: see chunk_reader."""
         remainder = self.model.predictors.remainder
-        return chunk_reader(self.eta, self.of_eta, self.expand, remainder, self.count, self.order)
+        return chunk_reader(self.eta, self.of_eta, self.expand, remainder, self.count)
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data.
@@ -431,7 +435,7 @@ class Linear:
             rows = min(step, last - first)
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
-            own = PredictorChunkContext(state, model.data, self.widths, e, f, v, r)
+            own = PredictorChunkContext(state, model.data, self.widths, e, f, v, r, self.order)
             read_chunk(chunk_of(self.reader, own), first)
             x, moved = np.zeros((p, rows, d)), chunk_of(self.reader, own._replace(e=other, f=none))
             for j in range(active):

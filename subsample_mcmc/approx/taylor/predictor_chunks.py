@@ -93,7 +93,8 @@ class PredictorChunkContext(NamedTuple):
     e: np.ndarray  # (rows, p) predictors
     f: np.ndarray  # (rows, derivatives); empty: only the predictors are asked for
     v: np.ndarray  # (rows,) values of the log factor
-    r: np.ndarray  # (rows,) bounds of the remainder
+    r: np.ndarray  # (rows,) bounds of the remainder ...
+    order: int  # ... of an expansion of this order
 
 
 class PredictorChunk(NamedTuple):
@@ -121,7 +122,7 @@ def no_bound(e, data, n):
     return 0.0, 0.0
 
 
-def chunk_reader(eta, of_eta, expand, remainder, count: int, order: int) -> Any:
+def chunk_reader(eta, of_eta, expand, remainder, count: int) -> Any:
     """read(context, first): predictors, derivatives, values, remainders of the rows from there."""
     bounded, single = remainder is not None, count == 1
     bound = jit(remainder, flags=FLAGS, user=True, inner="always") if bounded else no_bound
@@ -129,7 +130,7 @@ def chunk_reader(eta, of_eta, expand, remainder, count: int, order: int) -> Any:
     @jit(inner="entry", user=True)
     def read(context, first):
         state, data, e, f = context.state, context.data, context.e, context.f
-        v, r, widths = context.v, context.r, context.widths
+        v, r, widths, cubic = context.v, context.r, context.widths, context.order > 2
         for i in range(len(e)):
             n = (first + i) & MASK
             found = eta(state, data, n)
@@ -145,7 +146,8 @@ def chunk_reader(eta, of_eta, expand, remainder, count: int, order: int) -> Any:
                 f[i, k] = partial[k]
             v[i] = of_eta(found, data, n)
             if bounded:
-                r[i] = bound(found, data, n)[order - 2]
+                third, fourth = bound(found, data, n)
+                r[i] = fourth if cubic else third
         return 0.0
 
     return read
