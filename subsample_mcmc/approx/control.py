@@ -76,8 +76,8 @@ class ControlFunctions(NamedTuple):
     spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
     whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
     every: Any = None  # (trial, arm) -> sum of h over all rows
-    # (trial) -> (bound of the sum of |residual_1 - residual_0| over all rows, rounding of one of
-    # them, configuration of the discrete blocks)
+    # (trial) -> (bounds of the sum of |residual_1 - residual_0| over the rows that are raced, and
+    # over all; rounding of one of them; configuration of the discrete blocks)
     bounds: Any = None
     bound: Any = None  # (trial, arm) -> the same of |residual| at one arm
     # What knows the model, called by its address as trial.control.reader: for `residuals`,

@@ -15,9 +15,13 @@ class RowWeights(NamedTuple):
 
     bounds: np.ndarray  # (K, N) float32, rounded up: of the residual of each row, in one unit
     keep: np.ndarray  # (K, N) draw one of the rows alike, and keep it with this probability,
-    other: np.ndarray  # (K, N) or take this one
-    units: np.ndarray  # (K,) the unit, over the bound of the sum of all residuals
-    totals: np.ndarray  # (K,) of `bounds`, in the same unit
+    other: np.ndarray  # (K, N) or take this one: never an outlier
+    outliers: np.ndarray  # (m,) rows that have a table of their own, by their places here:
+    rare_keep: np.ndarray  # (K, m)
+    rare_other: np.ndarray  # (K, m)
+    # (K, 2) the unit, over the bound of the sum of all residuals but the outliers', and of all
+    units: np.ndarray
+    totals: np.ndarray  # (K, 2) of `bounds`, in that unit: of all but the outliers, and of these
     shares: np.ndarray  # (K,) what a pilot saw of the sum of absolute residuals, over its bound
 
 
@@ -33,9 +37,11 @@ class ThinnedScratch(NamedTuple):
     """What a decision writes."""
 
     rows: np.ndarray  # (CHUNK,) drawn, with repetitions
+    limits: np.ndarray  # (CHUNK,) bounds of their residuals
     values: np.ndarray  # (2, CHUNK) their residuals at both arms
     weights: np.ndarray  # (arms,) by which a draw proposes them
     bounds: np.ndarray  # (arms,) of the sums of their residuals
+    done: np.ndarray  # (arms,) what was read of each
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,9 @@ class Thinned(Selector):
     - *everything*, where L exceeds `most` times the number of rows.
 
     Which of them is used depends on L and on a constant of the model. L is the same from x to y and
-    from y to x, so the mixture is reversible, too. On average L rows are read at most.
+    from y to x, so the mixture is reversible, too. On average L rows are read at most. Outliers of
+    the control variate whose bounds add up to more than their number are read instead of drawn, and
+    their residuals are part of Delta: that, too, depends on the pair of states alone.
 
     A draw of a value k (Gibbs, also with pseudo-priors): with o_k what is known of its log
     probability without data, R_k the sum of its residuals r_n, |r_n| <= c_n, and L_k = sum c_n,
@@ -72,7 +80,8 @@ class Thinned(Selector):
     survives with probability (c_n - r_n) / (2 c_n). None does with probability exp(R_k - L_k), so
     what is accepted has probability proportional to exp(o_k + R_k): the conditional, whatever the
     value was. It takes at most exp(2 max L) tries on average, as values with L_k > 1 are summed
-    first, unless they are 40 nats behind: which of them are depends on the state alone.
+    first, or their outliers if that is enough, unless they are 40 nats behind: which of them are
+    depends on the state alone.
 
     Each row that is read is checked against its bound: a bound that is too small is an error that
     names it.
@@ -138,8 +147,11 @@ class Thinned(Selector):
     def scratch(self, shape: Shape) -> ThinnedScratch:
         """Room for a mini-batch."""
         kind = self.weights.other.dtype
-        arms = np.zeros((2, len(shape.sizes)))
-        return ThinnedScratch(np.zeros(CHUNK, dtype=kind), np.zeros((2, CHUNK)), *arms)
+        arms = len(shape.sizes)
+        return ThinnedScratch(
+            np.zeros(CHUNK, dtype=kind), np.zeros(CHUNK), np.zeros((2, CHUNK)),
+            np.zeros(arms), np.zeros(arms), np.zeros(arms, dtype=np.int64),
+        )  # fmt: skip
 
     def build(self, sources: Any) -> Any:
         """What decides needs the control variate: see approx/thinning.py."""

@@ -13,13 +13,8 @@ from subsample_mcmc.approx.control import (
     with_range,
 )
 from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
-from subsample_mcmc.approx.thinning import (
-    distances,
-    known_sums,
-    negative_parts,
-    thinned_choice,
-    thinned_draw,
-)
+from subsample_mcmc.approx.thinned_draws import distances, thinned_draw
+from subsample_mcmc.approx.thinning import known_sums, negative_parts, thinned_choice
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,

@@ -8,7 +8,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.thinning import alias_table
+from subsample_mcmc.approx.row_weights import alias_table
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import fingerprint
 from tests.helpers.claims import equal
@@ -82,22 +82,24 @@ def log_weights(model, fit, at, order):
     return whole, known
 
 
-# (rows, order, how far beta is from the reference): every value's residuals are thinned, at both
-# orders; some values are summed before; all are.
+# (rows, order, how far beta is from the reference, share of outliers): every value's residuals are
+# thinned, at both orders, also with a table of outliers; outliers of some values are read before;
+# some values are summed before; all are.
 AWAY = (1.0, -0.6)
 CASES = {
-    "thinned": (60, 2, 4.0), "cubic": (60, 3, 4.0), "mixed": (60, 2, 5.0), "summed": (60, 2, 9.0),
+    "thinned": (60, 2, 4.0, 0.0), "cubic": (60, 3, 4.0, 0.0), "rare": (60, 2, 4.0, 0.2),
+    "read": (60, 2, 5.0, 0.2), "mixed": (60, 2, 5.0, 0.0), "summed": (60, 2, 9.0, 0.0),
 }  # fmt: skip
 
 
 def counted(case, seed=1, weights=None, selector=None):
     """(how often each value was drawn, statistics, the laws) of independent draws."""
-    size, order, far = CASES[case]
+    size, order, far, outliers = CASES[case]
     at = np.array([0.3, 0.4]) + far * np.array(AWAY) / np.sqrt(size)
     whole, known = log_weights(regression(size), (0.3, 0.4), at, order)
     lean = float(whole[0] - whole[1])  # so that two values are as probable as each other
     model = regression(size, lean=lean)
-    control = sm.Taylor({"beta": np.array([0.3, 0.4])}, order=order, outliers=0.0)
+    control = sm.Taylor({"beta": np.array([0.3, 0.4])}, order=order, outliers=outliers)
     if weights is not None:
         prepared = prepared_for(model, control)
         prepared.__dict__["row_weights"] = weights(prepared.row_weights)
@@ -131,7 +133,9 @@ def test_draws_follow_the_conditional(case, seed):
         assert share["exact"] == 1.0
         return
     assert share["exact"] == 0.0 and share["raced"] > 0.4, share
-    assert (share["raced"] == 1.0) == (case == "mixed")
+    assert (share["raced"] == 1.0) == (case in ("mixed", "read"))
+    if case == "read":  # 12 outliers of one value or more, and no exact sum, which would be 60
+        assert np.asarray(told["pulls"]).min() in (12, 24, 36)
     if case == "cubic":  # which leaves too little over to tell a wrong law
         return
     assert 0.5 * np.abs(wanted - polynomials).sum() > 0.02, "the polynomials alone would do"
@@ -154,10 +158,17 @@ def alike(weights):
     return weights._replace(keep=np.ones_like(weights.keep))
 
 
+def without_rare(weights):
+    totals = weights.totals.copy()
+    totals[:, 1] = 0.0
+    return weights._replace(totals=totals)
+
+
 @compiled_only
-@pytest.mark.parametrize("mutant", [halved, squared, alike])
+@pytest.mark.parametrize("mutant", [halved, squared, alike, without_rare])
 def test_mutants_do_not_follow_it(mutant):
-    found, _, (wanted, *_) = counted("thinned", weights=mutant)
+    case = "rare" if mutant is without_rare else "thinned"
+    found, _, (wanted, *_) = counted(case, weights=mutant)
     with pytest.raises(AssertionError):
         fits(found, wanted)
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.thinning import alias_table, draw_row, row_weights
+from subsample_mcmc.approx.row_weights import alias_table, draw_row, row_weights
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.helpers.claims import equal, interval
 
@@ -65,14 +65,23 @@ def test_rows_are_drawn_by_their_weights(rng):
 @pytest.mark.plain
 def test_weights_are_bounds_and_name_what_is_none():
     bounds = np.random.default_rng(0).random(100)
-    made = row_weights([bounds, np.zeros(100)], np.array([bounds.sum(), 0.0]), np.zeros(2))
+    sums, rare = np.array([bounds.sum(), 0.0]), np.array([3, 50, 99])
+    made = row_weights([bounds, np.zeros(100)], rare[:0], sums, sums, np.zeros(2))
     assert np.all(made.bounds[0] >= bounds) and np.all(made.bounds[0] <= bounds * (1 + 1.3e-7))
-    assert made.totals[0] == pytest.approx(1.0, rel=1e-6) and made.totals[0] >= 1.0
-    assert made.totals[1] == made.units[1] == 0.0
+    assert made.totals[0, 0] == pytest.approx(1.0, rel=1e-6) and made.totals[0, 0] >= 1.0
+    assert not made.totals[1].any() and not made.units[1].any() and made.totals[0, 1] == 0.0
+    without = bounds.sum() - bounds[rare].sum()
+    made = row_weights([bounds], rare, np.array([without]), sums[:1], np.zeros(1))
+    np.testing.assert_allclose(made.totals[0], [1.0, bounds[rare].sum() / sums[0]], rtol=1e-6)
+    usual = probabilities(made.keep[0], made.other[0])
+    assert not usual[rare].any()
+    np.testing.assert_allclose(np.delete(usual, rare), np.delete(bounds, rare) / without, rtol=1e-6)
+    some = probabilities(made.rare_keep[0], made.rare_other[0])
+    np.testing.assert_allclose(some, bounds[rare] / bounds[rare].sum(), rtol=1e-6)
     for wrong in (np.nan, np.inf):
         bounds[17] = wrong
         with pytest.raises(ValueError, match="bound of datum 17's residual is"):
-            row_weights([bounds], np.ones(1), np.zeros(1))
+            row_weights([bounds], rare, np.ones(1), np.ones(1), np.zeros(1))
 
 
 # -------------------------------------------------------------------------------- single decisions
@@ -90,11 +99,11 @@ def few(seed=0, size=60):
     return x, y
 
 
-def made(order, size=60):
+def made(order, size=60, outliers=0.0):
     x, y = few(size=size)
     model = sm.models.glm.logistic(x, y)
     fit = sm.laplace(model, progress=False)
-    return x, y, model, fit, sm.Taylor(fit, order=order, outliers=0.0)
+    return x, y, model, fit, sm.Taylor(fit, order=order, outliers=outliers)
 
 
 def value(x, y, model, beta):
@@ -121,9 +130,9 @@ def residuals(x, y, model, fit, order):
     return there - here - known, known.sum() + other - prior
 
 
-def flips(order, selector, kernel=None, seed=1, weights=None):
+def flips(order, selector, kernel=None, seed=1, weights=None, outliers=0.0):
     """((accepted, tried) from HERE, the same from THERE), reads, of a chain on two points."""
-    x, y, model, fit, control = made(order)
+    x, y, model, fit, control = made(order, outliers=outliers)
     if weights is not None:
         prepared = prepared_for(model, control)
         prepared.__dict__["row_weights"] = weights(prepared.row_weights)
@@ -153,22 +162,32 @@ def log_ratio_of(x, y, model):
     return there.sum() + other - here.sum() - prior
 
 
+# Shares of the rows that are outliers: none; few, which are read; more, which are drawn.
+NONE, READ, DRAWN = 0.0, 0.05, 0.2
+
+
 @compiled_only
+@pytest.mark.parametrize("outliers", [NONE, READ, DRAWN])
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("form", FORMS)
-def test_two_points_are_in_detailed_balance(form, order):
-    tries, told, (x, y, model, fit, _) = flips(order, FORMS[form])
+def test_two_points_are_in_detailed_balance(form, order, outliers):
+    tries, told, (x, y, model, fit, control) = flips(order, FORMS[form], outliers=outliers)
     ratio_holds(tries, log_ratio_of(x, y, model))
     r, delta = residuals(x, y, model, fit, order)
     assert np.abs(r).sum() > 0.2, "there is nothing to decide about"
-    signs = np.array([1.0, -1.0])
-    met = np.minimum(1.0, np.exp(signs * delta))
+    rare = prepared_for(model, control).outliers
+    read = np.isin(np.arange(len(r)), rare if outliers == READ else [])
+    signs, known = np.array([1.0, -1.0]), delta + r[read].sum()
+    met = np.minimum(1.0, np.exp(signs * known))
+    pulls = np.asarray(told["pulls"])
     if form == "everything":
         assert np.mean(told["exact"]) == 1.0
         assert log_ratio_of(x, y, model) == pytest.approx(delta + r.sum(), abs=1e-9)
         rates_are(tries, np.minimum(1.0, np.exp(signs * (delta + r.sum()))))
-    elif form == "factorised":
-        against, along = (np.maximum(s * r, 0.0).sum() for s in (-1.0, 1.0))
+        return
+    assert (pulls.min() == 2 * len(rare)) == (outliers == READ) or outliers == NONE
+    if form == "factorised":
+        against, along = (np.maximum(s * r[~read], 0.0).sum() for s in (-1.0, 1.0))
         rates_are(tries, met * np.exp([-against, -along]))
         with pytest.raises(AssertionError):  # the other sign would show
             rates_are(tries, met * np.exp([-along, -against]))
@@ -196,11 +215,19 @@ def of_another_fit(weights):
     return weights._replace(keep=weights.keep[:, ::-1].copy(), other=weights.other[:, ::-1].copy())
 
 
+def without_rare(weights):
+    """Outliers are neither read nor drawn."""
+    totals = weights.totals.copy()
+    totals[:, 1] = 0.0
+    return weights._replace(totals=totals)
+
+
 @compiled_only
 @pytest.mark.parametrize("form", ["factorised", "auxiliary"])
-@pytest.mark.parametrize("mutant", [halved, squared, of_another_fit])
+@pytest.mark.parametrize("mutant", [halved, squared, of_another_fit, without_rare])
 def test_mutants_are_out_of_balance(mutant, form):
-    tries, _, (x, y, model, *_) = flips(2, FORMS[form], weights=mutant)
+    outliers = DRAWN if mutant is without_rare else NONE
+    tries, _, (x, y, model, *_) = flips(2, FORMS[form], weights=mutant, outliers=outliers)
     with pytest.raises(AssertionError):
         ratio_holds(tries, log_ratio_of(x, y, model))
 

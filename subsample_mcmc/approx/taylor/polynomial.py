@@ -283,20 +283,24 @@ def reach(trial, i, j, each, everything):
 
 @jit(inner="always")
 def residual_bounds(trial):
-    """(bound of the sum of |residual_1 - residual_0| of all rows, rounding of a row, table)."""
+    """Of |residual_1 - residual_0|: bounds of the sum over raced rows, and over all; and more."""
     own, whole = trial.control.arrays, trial.control.arrays.sums.whole
     rounding = max(whole.limits[own.tables[0], 3], whole.limits[own.tables[1], 3])
-    return apart(trial, 0, 1, whole, 0), rounding, own.tables[0]
+    bound = apart(trial, 0, 1, own.sums.raced, 0)
+    everywhere = apart(trial, 0, 1, whole, 0) if len(trial.control.outliers) > 0 else bound
+    return bound, everywhere, rounding, own.tables[0]
 
 
 @jit(inner="always")
 def residual_bound(trial, arm):
-    """(bound of the sum of |residual| of all rows, rounding of a row, table), at one arm."""
+    """Of |residual| at one arm: the same."""
     own, whole = trial.control.arrays, trial.control.arrays.sums.whole
-    table = own.tables[arm]
+    table, size = own.tables[arm], own.sizes[arm]
     if len(own.sums.points) == 1:  # residuals hold what is the same everywhere
-        return np.inf, 0.0, table
-    return remainder(whole, table, own.sizes[arm], 0), whole.limits[table, 3], table
+        return np.inf, np.inf, 0.0, table
+    bound = remainder(own.sums.raced, table, size, 0)
+    everywhere = remainder(whole, table, size, 0) if len(trial.control.outliers) > 0 else bound
+    return bound, everywhere, whole.limits[table, 3], table
 
 
 @jit(inner="always")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
+from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
@@ -37,7 +38,6 @@ from subsample_mcmc.approx.taylor.references import (
     used_of,
 )
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.thinning import row_weights
 from subsample_mcmc.decisions.thinned import RowWeights
 from subsample_mcmc.numerics.progress import Bar
 
@@ -293,7 +293,7 @@ class Expansion(Prepared):
                 bounds.append(self.source.row_bounds(ints, sums.points[table], bar, inverse))
         bound, seen = sums.raced.limits[:, 0], sums.raced.limits[:, 4]
         shares = np.clip(seen / np.maximum(bound, 1e-300), 0.0, 1.0)
-        return row_weights(bounds, sums.whole.limits[:, 0], shares)
+        return row_weights(bounds, self.outliers, bound, sums.whole.limits[:, 0], shares)
 
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
