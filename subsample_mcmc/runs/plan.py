@@ -257,7 +257,8 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
             raced = model.size - always
             scaled = gaps / np.sqrt(raced * np.maximum(spreads, 1e-300))
             pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))
-            expected = float(np.mean(pulls)) / (arms * model.size) + always / model.size
+            if not leaf.selector.thins:  # whose reading depends on bounds, not on G and N v
+                expected = float(np.mean(pulls)) / (arms * model.size) + always / model.size
     every = sum(v["decisions"].sum() for v in timed.stats.values() if "decisions" in v)
     return {
         "kernel": label, "variant": name, "G, nats": gap, "N v, nats^2": spread,

@@ -43,7 +43,7 @@ from subsample_mcmc.numerics.progress import Bar
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
 MOST_WEIGHTS = 1 << 28  # rows, times configurations, of which weights are kept
-USUAL_WEIGHTS = 1 << 26  # of several configurations, where nobody asked for them
+USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
 CUBIC = 40  # parameters up to which third order is the default
 PATIENT = 2.0  # seconds after which a progress bar appears
 
@@ -267,10 +267,8 @@ class Expansion(Prepared):
 
     @property
     def thins(self) -> bool:  # type: ignore[override]
-        """Are residuals bounded, and weights of all rows small beside the data."""
-        count = len(self.sums.points)
-        most = USUAL_WEIGHTS if count > 1 else MOST_WEIGHTS
-        return self.proved and count * self.model.size <= most
+        """Are residuals bounded, and weights of all rows no burden."""
+        return self.proved and len(self.sums.points) * self.model.size <= USUAL_WEIGHTS
 
     @cached_property
     def row_weights(self) -> RowWeights:  # type: ignore[override]
