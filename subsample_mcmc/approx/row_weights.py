@@ -51,6 +51,7 @@ def fill_alias(weights, keep, other, small, large):
 
 def alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(keep, other) of weights that are not all zero."""
+    weights = weights.astype(float)  # plain Python would add single precision up in it
     kind = row_kind(len(weights))
     keep, other = np.zeros(len(weights)), np.zeros(len(weights), dtype=kind)
     small, large = np.zeros((2, len(weights)), dtype=kind)
