@@ -142,14 +142,14 @@ rare[rng.choice(100_000, 10, replace=False), 1] = 1.0
 ones = (rng.random(100_000) < 0.4).astype(float)
 ones[rare[:, 1] == 1.0] = [1.0] * 6 + [0.0] * 4
 carried = sm.models.glm.logistic(rare, ones)
-fit = sm.laplace(carried, progress=False)
-blind = sm.Taylor(fit, outliers=0.0)
+mode = sm.laplace(carried, progress=False)
+blind = sm.Taylor(mode, outliers=0.0)
 for name, selector in {
     "Normal": sm.Racing(),
     "Betting": sm.Racing(sm.Betting(), delta=0.01),
     "Thinned": sm.Thinned(),
 }.items():
-    step = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=selector, control=blind)
+    step = sm.Metropolis("beta", proposal=sm.pcn(mode), selector=selector, control=blind)
     chain = sm.sample(
         carried, step, draws=20_000, warmup=500, chains=1, seed=3, progress=False, audit=0.05
     )
