@@ -159,7 +159,8 @@ for name, selector in {
         f"{name:8} mean {found.mean():.3f}, sd {found.std():.3f}, {told['wrong']:.0f} of "
         f"{told['audited']:.0f} audited wrong, {rows:,.1f} rows read"
     )
-#
+
+# %% [markdown]
 # ## Failure 4: steps that nobody checks
 #
 # Stochastic gradient Langevin dynamics (SGLD) takes gradients from mini-batches and accepts every

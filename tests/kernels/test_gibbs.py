@@ -490,4 +490,4 @@ def test_what_describe_says():
     assert sm.Gibbs("label").facts(model)["guarantee"] == "exact"
     assert sm.Gibbs("label", sm.LilUCB()).facts(model)["guarantee"] == "none"
     assert sm.Gibbs("label", sm.Exact(), cumulative=True).facts(model)["arms"] == 3
-    assert sm.Gibbs("label", None).selector == sm.Gibbs("label").selector
+    assert sm.Gibbs("label", None).selector.itself == sm.Racing()

@@ -460,12 +460,13 @@ try:
 except sm.StoreError as error:
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-left = sm.load(path)
+left, drawn = sm.load(path), store.peek(path).draws
 whole = runs.run(2000)
 assert runs.same(left, whole, head=left.shape[1])
+assert min(drawn) < 2000, drawn
 found = sm.resume(path, runs.model(), runs.kernel(), progress=False)
 assert runs.same(found, whole) and runs.same_states(found, whole)
-print("draws before:", max(store.peek(path).draws))  # the other chain may have none yet
+print("draws before:", max(drawn))  # the other chain may have none yet
 """
 
 
