@@ -4,6 +4,7 @@ Rows that a control variate names as outliers have a table of their own: their b
 the sum, and then they are read instead.
 """
 
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -154,3 +155,17 @@ def draw_point(stream, weights, rates):
         return n, rates.rare_unit * weights.bounds[table, n]
     n = draw_row(stream, weights.keep[table], weights.other[table])
     return n, rates.unit * weights.bounds[table, n]
+
+
+@jit(inner=True)
+def draw_points(stream, weights, rates, time, end, rows, limits):
+    """Points after a time and before the end, as many as there is room for; (the time, how many).
+
+    Less than there is room for: there are no more.
+    """
+    for count in range(len(rows)):
+        time -= log(uniform(stream))
+        if time > end:
+            return time, count
+        rows[count], limits[count] = draw_point(stream, weights, rates)
+    return time, len(rows)

@@ -3,13 +3,13 @@
 The proof stands in decisions/thinned.py.
 """
 
-from math import exp, log
+from math import exp
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.approx.row_weights import draw_point, rates_of, uniform, without_rare
+from subsample_mcmc.approx.row_weights import draw_points, rates_of, uniform, without_rare
 from subsample_mcmc.approx.thinning import FIRST, beyond, sum_of_outliers
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
@@ -129,14 +129,10 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
         rate, time, batch, more = 2.0 * (rates.usual + rates.rare), 0.0, FIRST, True
         read, rounds = 0, 0
         while more:
-            count = 0
-            while count < batch:
-                time -= log(uniform(stream))
-                if time > rate:
-                    more = False
-                    break
-                rows[count], limits[count] = draw_point(stream, weights, rates)
-                count += 1
+            time, count = draw_points(
+                stream, weights, rates, time, rate, rows[:batch], limits[:batch]
+            )
+            more = count == batch
             if count == 0:
                 break
             residuals(trial, arm, rows[:count], values[:count])

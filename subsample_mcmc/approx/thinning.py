@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.approx.row_weights import draw_point, rates_of, uniform, without_rare
+from subsample_mcmc.approx.row_weights import draw_points, rates_of, uniform, without_rare
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     BEYOND_BOUND,
@@ -138,14 +138,10 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
             return Outcome(0, pulls, rounds, PREDICTED if pulls == 0 else RACED, 0, -1, -1)
         time, batch, more = 0.0, FIRST, rate > 0.0
         while more:
-            count = 0
-            while count < batch:
-                time -= log(uniform(stream))
-                if time > rate:
-                    more = False
-                    break
-                rows[count], limits[count] = draw_point(stream, weights, rates)
-                count += 1
+            time, count = draw_points(
+                stream, weights, rates, time, rate, rows[:batch], limits[:batch]
+            )
+            more = count == batch
             if count == 0:
                 break
             residuals(trial, 1, rows[:count], going[:count])

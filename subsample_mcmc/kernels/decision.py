@@ -108,10 +108,11 @@ def deciders(
     if control is not None:
         functions = prepared_for(model, control).functions
         if selector.thins:
-            before, choose = known_sums(functions), thinned_choice(sources, functions)
-            again = negative_parts(functions)
             if draws:
-                before, choose, again = distances(functions), thinned_draw(sources, functions), None
+                choose, before, again = thinned_draw(sources, functions), distances(functions), None
+            else:
+                choose, before = thinned_choice(sources, functions), known_sums(functions)
+                again = negative_parts(functions)
             return make_decider(choose, nothing_to_resize, touched, before), again
         predict = prediction(sources, functions, place, questions_of(selector, functions))
         sources = residual_sources(sources, functions)

@@ -13,6 +13,7 @@ from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import fingerprint
 from tests.helpers.claims import equal
 from tests.helpers.laws import first_transitions, rows_equal
+from tests.helpers.weights import halved, without_rare
 
 DRAWS = 200_000
 ALARM = 1e-6
@@ -144,10 +145,6 @@ def test_draws_follow_the_conditional(case, seed):
             fits(found, wrong)
 
 
-def halved(weights):
-    return weights._replace(totals=0.5 * weights.totals)
-
-
 def squared(weights):
     made = [alias_table(own.astype(float) ** 2) for own in weights.bounds]
     keep, other = map(np.array, zip(*made, strict=True))
@@ -156,12 +153,6 @@ def squared(weights):
 
 def alike(weights):
     return weights._replace(keep=np.ones_like(weights.keep))
-
-
-def without_rare(weights):
-    totals = weights.totals.copy()
-    totals[:, 1] = 0.0
-    return weights._replace(totals=totals)
 
 
 @compiled_only

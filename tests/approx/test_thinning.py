@@ -11,6 +11,7 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.row_weights import alias_table, draw_row, row_weights
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.helpers.claims import equal, interval
+from tests.helpers.weights import halved, without_rare
 
 ALWAYS, NEVER = 0.0, 1e300
 FORMS = {
@@ -199,11 +200,6 @@ def rates_are(tries, rates):
         equal(k, n, p)
 
 
-def halved(weights):
-    """The process of points runs at half its rate."""
-    return weights._replace(totals=0.5 * weights.totals)
-
-
 def squared(weights):
     """Rows are drawn in proportion to squares of bounds."""
     keep, other = alias_table(weights.bounds[0].astype(float) ** 2)
@@ -213,13 +209,6 @@ def squared(weights):
 def of_another_fit(weights):
     """Rows are drawn by the bounds of others."""
     return weights._replace(keep=weights.keep[:, ::-1].copy(), other=weights.other[:, ::-1].copy())
-
-
-def without_rare(weights):
-    """Outliers are neither read nor drawn."""
-    totals = weights.totals.copy()
-    totals[:, 1] = 0.0
-    return weights._replace(totals=totals)
 
 
 @compiled_only
