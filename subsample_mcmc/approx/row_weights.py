@@ -13,7 +13,6 @@ from subsample_mcmc.decisions.thinned import RowWeights
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed, row_kind
 
-MOST_ROWS = 2**32  # rows are drawn by 32 bits
 LARGEST = 1e38  # of bounds: they are kept in single precision
 
 U11 = np.uint64(11)
@@ -75,8 +74,6 @@ def row_weights(
     raced, whole: what the bounds of all rows but the outliers, and of all, add up to.
     """
     count, size, few = len(bounds), len(bounds[0]), len(outliers)
-    if size >= MOST_ROWS:
-        raise ValueError(f"Thinned() serves fewer than 2^32 rows, and the model has {size:,}.")
     kind = row_kind(size)
     kept, units, totals = np.zeros((count, size), dtype=np.float32), *np.zeros((2, count, 2))
     keep, other = np.ones(kept.shape), np.zeros(kept.shape, dtype=kind)

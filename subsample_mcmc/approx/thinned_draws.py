@@ -20,7 +20,7 @@ from subsample_mcmc.decisions.rules.rule import (
     RACED,
     Outcome,
 )
-from subsample_mcmc.decisions.selector import failed, not_a_sum
+from subsample_mcmc.decisions.selector import failed, not_a_sum, possible_arms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK
@@ -148,11 +148,7 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
 
     @jit(inner=True)
     def choose(stream, trial, offsets, params, scratch):
-        possible, only = 0, -1
-        for arm in range(len(offsets)):
-            if offsets[arm] > -np.inf:
-                possible += 1
-                only = arm
+        possible, only = possible_arms(offsets)
         if possible == 1:
             return Outcome(only, 0, 0, ALONE, 0, -1, -1)
         table, weights, bounds = params.weights, scratch.weights, scratch.bounds

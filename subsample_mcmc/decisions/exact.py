@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, ALONE, EXACT, NOT_FINITE, Outcome
-from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum, possible_arms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.population import Shape
@@ -61,14 +61,10 @@ def exact_choice(sources: Sources) -> Any:
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
-        sizes, best, highest, pulls, possible = params[0], -1, -np.inf, 0, 0
-        for arm in range(len(offsets)):
-            if offsets[arm] > -np.inf:
-                possible += 1
-                best = arm
+        sizes, best, highest, pulls = params[0], -1, -np.inf, 0
+        possible, only = possible_arms(offsets)
         if possible == 1:
-            return Outcome(best, 0, 0, ALONE, 0, -1, -1)
-        best = -1
+            return Outcome(only, 0, 0, ALONE, 0, -1, -1)
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
                 continue

@@ -75,6 +75,17 @@ def failed(code, arm, row, pulls, rounds):
     return Outcome(-1, pulls, rounds, code, 0, arm, row)
 
 
+@jit(inner="always")
+def possible_arms(offsets):
+    """(how many arms are possible at all, the last of them)."""
+    count, last = 0, -1
+    for arm in range(len(offsets)):
+        if offsets[arm] > -np.inf:
+            count += 1
+            last = arm
+    return count, last
+
+
 @jit(inner=True)
 def not_a_sum(value):
     """True for nan and +inf; -inf is a legal sum."""

@@ -26,7 +26,7 @@ from subsample_mcmc.decisions.rules.rule import (
     RETREATED,
     Outcome,
 )
-from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, not_a_sum, possible_arms
 from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.numerics.jit import jit
@@ -192,9 +192,7 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
     def settled(chain, case, current):
         trial, tally, now = case.trial, case.tally[0], chain.now[0]
         resize(case.params, case.scratch, trial.target[0].rows)
-        possible = 0
-        for arm in range(len(case.offsets)):
-            possible += 1 if case.offsets[arm] > -np.inf else 0
+        possible, _ = possible_arms(case.offsets)
         none, only, risk = before(case, current)
         if none >= 0:
             fail(now, trial, NOT_FINITE, none, -1)

@@ -8,7 +8,7 @@ costs O(N). Between decisions every bit is zero again; clearing costs what was d
 
 Row numbers come from a counter hashed by SplitMix64 (Steele, Lea & Flood 2014): one uint64 of
 state, seeded from the caller's generator, never reused within a run. A row's probability
-differs from 1/N by less than 2^-32 of it.
+differs from 1/N by less than N / 2^64 of it.
 """
 
 from typing import Any, NamedTuple
@@ -92,9 +92,12 @@ def hashed(counter):
 
 @jit(inner=True)
 def below(bits, size):
-    """floor(bits * size / 2^64) for size < 2^32: uniform on 0 .. size - 1."""
+    """floor(bits * size / 2^64): uniform on 0 .. size - 1."""
     size = np.uint64(size)
-    return np.int64(((bits >> _U32) * size + (((bits & _LOW) * size) >> _U32)) >> _U32)
+    high, low = size >> _U32, size & _LOW
+    upper = (bits >> _U32) * low + (((bits & _LOW) * low) >> _U32)
+    middle = (bits & _LOW) * high + (upper & _LOW)
+    return np.int64((bits >> _U32) * high + (upper >> _U32) + (middle >> _U32))
 
 
 @jit(inner=True)

@@ -37,7 +37,7 @@ class Shape(NamedTuple):
         return len(self.sizes)
 
 
-LARGEST = 2**32 - 1
+LARGEST = 2**48  # rows: beyond, 64 bits draw some a hundred-thousandth more often than others
 BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
 
 
@@ -81,7 +81,7 @@ class Population:
                 )
         self.size = whole(size, "size", "the number of rows (N), at least 1")
         if self.size > LARGEST:
-            raise ValueError(f"size={self.size}: at most {LARGEST} rows are supported.")
+            raise ValueError(f"size={self.size}: at most 2^48 rows are supported.")
         self.log_prior = prior_of(log_prior, self.arms)
         self.shape = Shape((self.size,) * self.arms, shared=True)
         self.log_factor = log_factor
@@ -299,5 +299,5 @@ def common_length(data) -> int:
         )
     size = next(iter(lengths.values()))
     if size > LARGEST:
-        raise ValueError(f"data has {size} rows: at most {LARGEST} are supported.")
+        raise ValueError(f"data has {size} rows: at most 2^48 are supported.")
     return size

@@ -213,7 +213,7 @@ def test_below_is_the_high_word_of_a_product(rng):
     def call(bits, size):
         return draws.below(bits, size)
 
-    for size in (1, 2, 3, 7, 10**6, 2**31, 2**32 - 1):
+    for size in (1, 2, 3, 7, 10**6, 2**31, 2**32 - 1, 2**32, 2**33 + 5, 10**12 + 1, 2**48):
         for bits in [0, 2**32 - 1, 2**64 - 1, *map(int, rng.integers(2**64, size=50, dtype="u8"))]:
             assert call(np.uint64(bits), size) == bits * size >> 64
 
@@ -248,11 +248,12 @@ def test_a_hundred_million_rows(tmp_path):
 
 
 @pytest.mark.slow
-def test_rows_beyond_int32():
-    size = 2**32 - 1
+def test_rows_beyond_32_bits():
+    size = 2**33
     rows = make_rows([size])
     assert rows.kept.dtype == np.int64 and make_rows([2**20]).kept.dtype == np.int32
     samples = sample(size, (CHUNK, CHUNK), 100, seed=6, rows=rows)
-    assert samples.max() > 2**31 and samples.min() >= 0
-    assert_uniform(np.bincount(samples.ravel() >> 22, minlength=1024))
+    assert samples.max() > 2**32 and samples.min() >= 0
+    assert_uniform(np.bincount(samples.ravel() >> 23, minlength=1024))
+    assert_uniform(np.bincount(samples.ravel() & 1023, minlength=1024))
     assert_untouched(rows)

@@ -329,9 +329,10 @@ sm.draw(sm.Population(lambda data, arm, n: data.y[n] * arm, {"y": x[:, 1]}, arms
 sm.identify(lambda arm, rng: rng.normal() + arm, 3, sm.LilUCB(scale=1.0), seed=1)
 for key, made in list(memo._results.items()):
     for signature in getattr(made, "nopython_signatures", ()) if key[0] == "jit" else ():
-        # A chunk of draws is handed over once; the others are made by compiled code.
+        # A chunk of draws is handed over once; the others, of a few numbers, are made by
+        # compiled code.
         found = {name for kind in signature.args for name in by_value(kind)}
-        found -= {"Chunk", "Outcome", "Push", "StagePlan"}
+        found -= {"Chunk", "Outcome", "Push", "Rates", "StagePlan"}
         if found:
             print(made.__name__, found)
 """
