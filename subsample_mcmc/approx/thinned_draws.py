@@ -82,6 +82,7 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
                 bound = rates.usual + rates.rare
                 bounds[arm] = bound if bound < np.inf else np.inf
                 floor = max(floor, offsets[arm] - bounds[arm])
+            scratch.first[arm] = bounds[arm]
         return floor
 
     @jit(inner=True)
@@ -178,6 +179,7 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
                 pulls, rounds = pulls + read, rounds + looks
                 if code < 0:
                     return failed(code, chosen, row, pulls, rounds)
+        scratch.bound[0] += scratch.first[chosen]
         ended = RACED
         if pulls == 0:
             ended = PREDICTED

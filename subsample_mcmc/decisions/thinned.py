@@ -42,6 +42,8 @@ class ThinnedScratch(NamedTuple):
     weights: np.ndarray  # (arms,) by which a draw proposes them
     bounds: np.ndarray  # (arms,) of the sums of their residuals
     done: np.ndarray  # (arms,) what was read of each
+    first: np.ndarray  # (arms,) the bounds before any of it was read
+    bound: np.ndarray  # (1,) a statistic: the sum over decisions of the bound that they met
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,8 @@ class Thinned(Selector):
         arms = len(shape.sizes)
         return ThinnedScratch(
             np.zeros(CHUNK, dtype=kind), np.zeros(CHUNK), np.zeros((2, CHUNK)),
-            np.zeros(arms), np.zeros(arms), np.zeros(arms, dtype=np.int64),
+            np.zeros(arms), np.zeros(arms), np.zeros(arms, dtype=np.int64), np.zeros(arms),
+            np.zeros(1),
         )  # fmt: skip
 
     def build(self, sources: Any) -> Any:

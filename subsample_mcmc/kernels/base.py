@@ -63,6 +63,8 @@ ANY_CHAIN = Chain(
     np.random.Generator(np.random.PCG64(0)), np.zeros(1, dtype=np.uint64),
     np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=NOW).view(np.recarray),
 )  # fmt: skip
+# Of selectors that thin: over the decisions of a draw, what bounds of all residuals add up to.
+BOUND = (("bound", "f8"),)
 ANY_NUMBER = 2**62  # of rows: more than there can be
 # What a kernel's facts say where its decisions are summed directly.
 DECIDES_EXACTLY = {
@@ -302,11 +304,19 @@ def labelled(kernel: Kernel) -> list[tuple[str, Leaf]]:
     return found
 
 
+def statistics_of(leaf: Leaf) -> tuple[tuple[str, str], ...]:
+    """What a leaf counts in every draw: (name, kind)."""
+    return (
+        *leaf.columns,
+        *(BOUND if getattr(getattr(leaf, "selector", None), "thins", False) else ()),
+    )
+
+
 def columns_of(kernel: Kernel) -> tuple[Column, ...]:
     """Where each leaf's statistics stand in a draw's row of words."""
     found: list[Column] = []
     for label, leaf in labelled(kernel):
-        for name, kind in leaf.columns:
+        for name, kind in statistics_of(leaf):
             found.append(Column(label, name, kind, len(found)))
     return tuple(found)
 

@@ -28,7 +28,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector, not_a_sum, possible_arms
 from subsample_mcmc.decisions.thinned import Thinned
-from subsample_mcmc.kernels.base import ANY_CHAIN
+from subsample_mcmc.kernels.base import ANY_CHAIN, BOUND
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -275,17 +275,22 @@ def decide(chain, judge, current):
 
 
 def make_judge(
-    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any
+    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any, bound: np.ndarray
 ) -> Judge:
-    """A kernel's means to decide between `arms` arms; decide, again: compiled, or None."""
+    """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.
+
+    bound: where a selector that thins adds up what it met.
+    """
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
     shape = Shape(sizes, shared=True, barred=barred, residual_rewards=bool(trial.control))
     offsets = np.zeros(arms)
-    trial = trial._replace(pulls=tally["pulls"])
+    trial, scratch = trial._replace(pulls=tally["pulls"]), selector.scratch(shape)
+    if selector.thins:
+        scratch = scratch._replace(bound=bound)
     case = Case(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
-        selector.scratch(shape), tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
+        scratch, tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
         np.zeros((2, SAMPLED)),
     )  # fmt: skip
     asked: Any = 0
@@ -343,12 +348,14 @@ class Decision:
         """
         controls = make_controls(self.control, model, self.selector, self.arms)
         trial = make_trial(model, run, block, rows, candidates, indices, controls, beside)
-        tally = tally_of(run.next_words(len(TALLY.names or ())))
+        counted = len(TALLY.names or ())
+        words = run.next_words(counted + len(BOUND if self.selector.thins else ()))
         selector = with_range(self.selector, self.control, model, self.arms)
         decide, again = made
         return make_judge(
-            model, trial, selector, self.arms, tally, decide, again if run.audited else None
-        )
+            model, trial, selector, self.arms, tally_of(words), decide,
+            again if run.audited else None, words[counted:].view(float),
+        )  # fmt: skip
 
 
 # --------------------------------------------------------------------------------- what is counted

@@ -426,3 +426,20 @@ def test_plans_and_audits_know_the_default():
     assert "as given" in str(found)
     report = sm.audit(model, sm.Racing(delta=0.01), kernel, steps=50, warmup=20, seed=1)
     assert report.rows[0]["audited"] == 50
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("case", ["thinned", "summed"])
+def test_a_draw_tells_the_bound_of_the_value_drawn(case):
+    """As it was before rows were read: at least what third derivatives allow, and not much more."""
+    size, order, far, _ = CASES[case]
+    d = far / np.sqrt(size) * (AWAY[0] + AWAY[1] * np.asarray(regression(size).data.x))
+    least = 0.1 * np.sum(np.abs(d) ** 3) / 6.0
+    control = sm.Taylor({"beta": np.array([0.3, 0.4])}, order=order, outliers=0.0)
+    kernel = sm.Gibbs("k", sm.Thinned(), control=control)
+    kernel >>= sm.Metropolis("beta", proposal=stay, selector=sm.Exact())
+    at = {"k": 0, "beta": np.array([0.3, 0.4]) + far * np.array(AWAY) / np.sqrt(size)}
+    trace = sm.sample(regression(size), kernel, 30, 0, chains=1, seed=1, start=[at], progress=False)
+    told = trace.stats["k"]
+    assert np.all(told["bound"] >= least) and np.all(told["bound"] < 3.0 * least)
+    assert np.all(told["exact"] == (1 if case == "summed" else 0))

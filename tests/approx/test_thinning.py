@@ -404,3 +404,25 @@ def test_evidence_in_few_rows_is_read():
     mean = float(density @ grid)
     batches = draws.reshape(60, -1).mean(axis=1)
     assert abs(draws.mean() - mean) < 4.5 * batches.std(ddof=1) / np.sqrt(60)
+
+
+def test_the_bound_is_how_many_rows_are_drawn():
+    """The auxiliary test looks at all points of its process: as many as L says, on average."""
+    _, told, _ = flips(2, FORMS["auxiliary"], outliers=DRAWN)
+    drawn, bound = np.sum(told["pulls"]) / 2.0, np.sum(told["bound"])
+    assert drawn > 10_000
+    assert abs(drawn - bound) < 5.0 * np.sqrt(bound)  # Poisson: 6e-7 of correct runs fail
+
+
+@pytest.mark.plain
+def test_the_report_tells_the_bounds():
+    _, _, model, _, control = made(2)
+    kernel = sm.Metropolis("beta", selector=sm.Thinned(), control=control)
+    trace = sm.sample(model, kernel >> sm.Slice("beta"), 61, 10, chains=2, seed=1, progress=False)
+    each = np.ravel(trace.stats["beta"]["bound"])  # one decision a draw
+    rows = trace.report().rows
+    assert np.all(each > 0.0) and "bound" not in trace.stats["beta_2"]
+    assert rows[0]["bound"] == np.median(each) and np.isnan(rows[1]["bound"])
+    assert np.mean(each <= rows[0]["bound_high"]) >= 0.95 > np.mean(each < rows[0]["bound_high"])
+    assert "L, sum of residuals' bounds: median" in str(trace.report())
+    assert "bound" in trace.to_arviz().sample_stats["beta_bound"].name

@@ -39,6 +39,8 @@ _LINES = (
     ("wrong", "wrong", "count"),
     ("error per decision <= (95%)", "error_upper", "number"),
     ("error per draw <= (95%)", "error_per_draw", "number"),
+    ("L, sum of residuals' bounds: median", "bound", "number"),
+    ("L is below it in 95% of draws", "bound_high", "number"),
     ("nats lost per wrong one", "regret_wrong", "number"),
     ("nats lost per audited one", "regret_audited", "number"),
     ("nats between the best two", "margin", "number"),
@@ -101,6 +103,14 @@ def longest_rest(stats: Mapping) -> int:
     return longest
 
 
+def bounds_met(stats: Mapping) -> np.ndarray:
+    """Of each draw that decided by thinning: what bounds of all residuals add up to, a decision."""
+    if "bound" not in stats:
+        return np.zeros(0)
+    decided = stats["decisions"] > 0
+    return stats["bound"][decided] / stats["decisions"][decided]
+
+
 def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: float):
     """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
     total = {f: stats.total(f) for f in TALLY.names or ()}
@@ -113,6 +123,7 @@ def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: f
     # Where all were audited, how often these draws went wrong is a count; `upper` is for others.
     counted = wrong / decisions if audited and audited >= decisions else upper
     sweep = min(1.0, counted * per_draw) if audited and not proved else np.nan
+    met = bounds_met(stats)
     return {
         "kernel": kernel["label"],
         **{k: kernel.get(k) for k in ("kind", "guarantee", "selector", "delta", "rows", "arms")},
@@ -130,6 +141,8 @@ def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: f
             end: _ratio(total[end], decisions)
             for end in ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
         },
+        "bound": float(np.median(met)) if len(met) else np.nan,
+        "bound_high": float(np.quantile(met, 0.95, method="higher")) if len(met) else np.nan,
         "capped": _ratio(total["capped"], total["steps"]),
         "audited": audited,
         "wrong": wrong,
