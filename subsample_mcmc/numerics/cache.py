@@ -102,15 +102,20 @@ def spelled(kind) -> str:
     return f"{made.__module__}.{made.__qualname__}{getattr(kind, 'fields', '')}({items})"
 
 
-def rebuilt(target, library, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
-    """What numba's CompileResult._rebuild does, for a draft."""
-    draft = compilers.Draft.read(target, library[0], library[2])
-    return compilers.compiler.compile_result(
-        target_context=target, typing_context=target.typing_context, library=draft,
-        environment=env, entry_point=target.get_executable(draft, fndesc, env), fndesc=fndesc,
+def rebuilt(target, kept, fndesc, env, signature, objectmode, lifted, typeann, reload, envs):
+    """What numba's CompileResult._rebuild does, for libraries of our own as well."""
+    for prepare in reload:
+        prepare()
+    library = compilers.read_library(target, kept)
+    found = compilers.compiler.compile_result(
+        target_context=target, typing_context=target.typing_context, library=library,
+        environment=env, entry_point=target.get_executable(library, fndesc, env), fndesc=fndesc,
         type_annotation=typeann, signature=signature, objectmode=objectmode, lifted=lifted,
         reload_init=reload, referenced_envs=envs,
     )  # fmt: skip
+    for referenced in envs:
+        library.codegen.set_env(referenced.env_name, referenced)
+    return found
 
 
 class ContentCache(CACHE_BASE or object):
@@ -137,9 +142,7 @@ class ContentCache(CACHE_BASE or object):
             # import, and is imported as soon as something is compiled.
             compilers.rtsys.initialize(target_context)
             content = pickle.loads(payload)
-            of_numba = compilers.compiler.CompileResult._rebuild
-            build = rebuilt if content[0][1] == "bitcode" else of_numba
-            found = build(target_context, *content)
+            found = rebuilt(target_context, *content)
             return found if found.signature.args == tuple(getattr(sig, "args", sig)) else None
         except Exception:  # an unreadable entry must never stop a run: it is compiled anew
             return None

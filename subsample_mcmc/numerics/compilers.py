@@ -5,6 +5,7 @@ said not to; and checked functions refuse every look-up beyond an array, and eve
 negative index. If numba moves the private names used here, `jit` compiles with what is left.
 """
 
+import ctypes
 import importlib
 import sys
 from contextlib import suppress
@@ -69,6 +70,91 @@ try:
             self._finalize_final_module()
             return self
 
+    def new_engine(shared) -> Any:
+        """An engine of LLVM that holds nothing yet, with the options of the shared one."""
+        chosen: dict[str, Any] = {"opt": numba.config.OPT}
+        shared._customize_tm_options(chosen)
+        target = llvmlite.binding.Target.from_triple(llvmlite.binding.get_process_triple())
+        empty = llvmlite.binding.parse_assembly(str(shared._create_empty_module("own")))
+        given = {}
+        if hasattr(numba.config, "USE_LLVMLITE_MEMORY_MANAGER"):
+            given["use_lmm"] = numba.config.USE_LLVMLITE_MEMORY_MANAGER
+        machine = target.create_target_machine(**chosen)
+        return llvmlite.binding.create_mcjit_compiler(empty, machine, **given)
+
+    class OwnLibrary(codegen.JITCodeLibrary):
+        """Code in an engine of its own, which goes when the function goes.
+
+        numba has one engine for all, and never takes anything out of it. Here the shared target
+        machine translates, and the engine is given object code only: no module of LLVM stays.
+        """
+
+        own: Any = None  # the engine; None: not translated yet, or in the shared one
+        code, names = b"", frozenset[str]()
+        linked = b""  # of one from disk: the module that others may link
+
+        def _finalize_final_module(self):
+            prefix = codegen.RuntimeLinker.PREFIX
+            if any(v.name.startswith(prefix) for v in self._final_module.global_variables):
+                super()._finalize_final_module()  # it calls itself, which the shared one resolves
+                return
+            self._finalize_dynamic_globals()
+            self._verify_declare_only_symbols()
+            names = {f.name for f in self._final_module.functions if not f.is_declaration}
+            self.take(self._codegen._tm.emit_object(self._final_module), frozenset(names))
+
+        def take(self, code, names):
+            """Load object code."""
+            self.code, self.names, self.own = code, names, new_engine(self._codegen)
+            self.own.add_object_file(llvmlite.binding.ObjectFileRef.from_data(code))
+            self.own.finalize_object()
+            self._finalized = True
+
+        def get_pointer_to_function(self, name):
+            self._ensure_finalized()
+            if self.own is None:
+                return super().get_pointer_to_function(name)
+            return self.own.get_function_address(name) if name in self.names else 0
+
+        @property
+        def codegen(self):
+            return self
+
+        def set_env(self, name, environment):
+            """As numba does in the shared engine."""
+            if self.own is None:
+                self._codegen.set_env(name, environment)
+            elif place := self.own.get_global_value_address(name):
+                (ctypes.c_void_p * 1).from_address(place)[0] = ctypes.c_void_p(id(environment))
+
+        def serialize_using_object_code(self):
+            if self.own is None:
+                return super().serialize_using_object_code()
+            linked = self._get_module_for_linking().as_bitcode()
+            return self.name, "own", (self.code, self.names, linked)
+
+        @classmethod
+        def read(cls, target, name, kept):
+            """The inverse of serialize."""
+            self = cls(target.codegen(), name)
+            code, names, self.linked = kept
+            self.take(code, names)
+            return self
+
+        def _get_module_for_linking(self):
+            if self._shared_module is None and self.linked:
+                self._shared_module = llvmlite.binding.parse_bitcode(self.linked)
+            return super()._get_module_for_linking()
+
+    def read_library(target, kept) -> Any:
+        """A library from disk, of any kind: (name, kind, what it is made of)."""
+        name, kind, content = kept
+        if kind == "bitcode":
+            return Draft.read(target, name, content)
+        if kind == "own":
+            return OwnLibrary.read(target, name, content)
+        return target.codegen().unserialize_library(kept)
+
     def import_array_functions() -> None:
         """Import what numba compiles array functions with, but not scipy.linalg.
 
@@ -110,6 +196,13 @@ try:
             for env in getattr(made, "_find_referenced_environments", list)():
                 made.library.codegen.set_env(env.env_name, env)
             return made
+
+    class OfUser(Outer):
+        """Compiles what was made from a user's function, and is freed with it."""
+
+        def __init__(self, typingctx, targetctx, library, *rest):
+            own = OwnLibrary(targetctx.codegen(), "own")
+            super().__init__(typingctx, targetctx, own, *rest)
 
     class Disjoint(compiler.Compiler):
         """Compiles a function whose array arguments never overlap (4x on mini-batches)."""
@@ -248,7 +341,7 @@ try:
         (where, apart, checked): type(
             where.__name__, (*(Checked,) * checked, where, *(Disjoint,) * apart), {}
         )
-        for where in (Inner, Outer) for apart in (True, False) for checked in (True, False)
+        for where in (Inner, Outer, OfUser) for apart in (True, False) for checked in (True, False)
     }  # fmt: skip
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher

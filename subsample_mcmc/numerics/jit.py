@@ -125,7 +125,7 @@ def _compiled(function, options, callers):
     if (known := recall(("jit", key))) is not None:
         return known
     frozen = digest.frozen_copy(key)
-    made = numba.njit(**numba_options(*options))(frozen)
+    made = numba.njit(**numba_options(*options, of_user=digest.of_user))(frozen)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
     if inner in NOT_FOR_PYTHON:
@@ -145,7 +145,7 @@ def _compiled(function, options, callers):
     return keep(("jit", key), made)
 
 
-def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]:
+def numba_options(flags, disjoint, inner, user, checked=False, of_user=False) -> dict[str, Any]:
     """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
     undocumented = {
         "_nrt": bool(user),
@@ -155,9 +155,9 @@ def numba_options(flags, disjoint, inner, user, checked=False) -> dict[str, Any]
     }
     wanted = {name: value for name, value in undocumented.items() if name in KNOWN}
     if COMPILERS:
-        wanted["pipeline_class"] = COMPILERS[
-            compilers.Inner if inner in (True, "always") else compilers.Outer, disjoint, checked
-        ]
+        outer = compilers.OfUser if of_user else compilers.Outer
+        where = compilers.Inner if inner in (True, "always") else outer
+        wanted["pipeline_class"] = COMPILERS[where, disjoint, checked]
     wanted["boundscheck"] = True if checked else None  # None: as the environment says
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 

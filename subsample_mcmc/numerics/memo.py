@@ -7,7 +7,7 @@ The one rule for what is forgotten: of results about users' functions, beyond MO
 that was asked for longest ago; of the package's own, beyond MOST_RESULTS. It is only built again
 when it is asked for again, so no builder may have an effect beside its result. Models and runs hold
 what they use, and what somebody holds is found again: nothing that is in use is built twice. What
-nobody holds is freed, but for its machine code, which numba never unloads.
+nobody holds is freed, and the machine code of users' functions with it (compilers.OwnLibrary).
 """
 
 import weakref

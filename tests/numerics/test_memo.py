@@ -6,7 +6,10 @@ import types
 import weakref
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
@@ -16,6 +19,17 @@ from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.memo import is_of_users, memoised
 
 compiled_only = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+
+
+class State(NamedTuple):
+    mu: np.ndarray
+
+
+class Data(NamedTuple):
+    y: np.ndarray
+
+
+STATE, DATA = State(np.zeros(1)), Data(np.zeros(9))
 
 
 def log_likelihood(state, data, n):
@@ -68,6 +82,41 @@ def test_models_are_freed(monkeypatch):
     assert len(memo._of_users) == 30
     again = sampled(10.0)[1]  # built again, and the same
     assert again.draws["mu"].tobytes() == first
+
+
+def mapped(address):
+    """Is memory there that may be executed."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, rights, *_ = line.split()
+        first, last = (int(end, 16) for end in place.split("-"))
+        if first <= address < last:
+            return "x" in rights
+    return False
+
+
+def code_of(constant):
+    """A weak reference to a compiled function, and where its machine code is."""
+    made = jit(edited(constant), user=True)
+    made.compile((numba.typeof(STATE), numba.typeof(DATA), numba.int64))
+    (result,) = made.overloads.values()
+    return weakref.ref(made), result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+@compiled_only
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="tells what is mapped")
+@pytest.mark.parametrize("source", ["compiled", "read from disk"])
+def test_machine_code_goes_with_the_function(monkeypatch, tmp_path, source):
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
+    if source == "read from disk":
+        code_of(40.0)
+        memo._of_users.clear()
+        gc.collect()
+    made, address = code_of(40.0)
+    assert made().stats.cache_hits[made().signatures[0]] == (source == "read from disk")
+    assert mapped(address)
+    memo._of_users.clear()
+    gc.collect()
+    assert made() is None and not mapped(address)
 
 
 @compiled_only
