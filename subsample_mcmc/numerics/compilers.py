@@ -72,7 +72,7 @@ try:
 
     def new_engine(shared) -> Any:
         """An engine of LLVM that holds nothing yet, with the options of the shared one."""
-        chosen: dict[str, Any] = {"opt": numba.config.OPT}
+        chosen: dict[str, Any] = {"opt": numba.config.OPT}  # type: ignore[attr-defined]
         shared._customize_tm_options(chosen)
         target = llvmlite.binding.Target.from_triple(llvmlite.binding.get_process_triple())
         empty = llvmlite.binding.parse_assembly(str(shared._create_empty_module("own")))
