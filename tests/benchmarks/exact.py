@@ -1,9 +1,10 @@
 """Exact decisions with few rows beside races: what a chain's effective draws cost.
 
-    python -m tests.benchmarks.exact [--only walk | pcn | draw]
+    python -m tests.benchmarks.exact [--only walk | pcn | order | draw]
 
 Logistic regressions, one chain, one thread, all selectors in the same run. Effective draws are
 those of the worst coefficient, per second of the whole call; rows are those read a decision.
+`order`: the same for sm.Thinned at orders 2 and 3, with the seconds that fitting sums takes.
 Then draws of one of ten locations within a few nats of each other: what a draw more costs.
 """
 
@@ -24,6 +25,10 @@ SELECTORS = {
 TASKS = [  # proposal, rows, coefficients, order
     ("walk", 100_000, 10, 3), ("walk", 1_000_000, 10, 3), ("walk", 1_000_000, 10, 2),
     ("pcn", 100_000, 10, 3), ("pcn", 100_000, 20, 3), ("pcn", 100_000, 20, 2),
+]  # fmt: skip
+ORDERS = [  # rows, coefficients
+    (10_000, 10), (10_000, 40), (10_000, 80), (100_000, 20), (100_000, 40), (100_000, 60),
+    (100_000, 80), (100_000, 100), (1_000_000, 20), (1_000_000, 40),
 ]  # fmt: skip
 PILOT, SECONDS = 1_000, 4.0  # draws, and time that each chain may take
 
@@ -132,6 +137,28 @@ def measured(proposal: str, size: int, d: int, order: int) -> list[dict]:
     return [row | {"over Normal": row["ESS/s"] / first} for row in found]
 
 
+def of_orders(size: int, d: int) -> list[dict]:
+    """A row for each proposal and order: what thinned decisions cost, after what was prepared."""
+    model, fit = regression(size, d)
+    found: list[dict] = []
+    for proposal in ("walk", "pcn"):
+        for order in (2, 3):
+            kernel = kernel_of(proposal, fit, order, sm.Thinned())
+            prepared, _ = chain(model, kernel, 10, fit)
+            spent, _ = chain(model, kernel, PILOT, fit)
+            draws = int(np.clip(SECONDS / spent * PILOT, PILOT, 400_000))
+            spent, trace = chain(model, kernel, draws, fit)
+            told, beta = trace.stats["beta"], np.asarray(trace.draws["beta"])
+            least = min(float(arviz.ess(beta[:, :, j])) for j in range(d))
+            found.append({
+                "proposal": proposal, "order": order, "first call, s": prepared,
+                "us a draw": 1e6 * spent / draws, "rows": float(np.mean(told["pulls"])) / 2.0,
+                "L": float(np.median(told["bound"])), "accepted": float(np.mean(told["accepted"])),
+                "ESS/s": least / spent,
+            })  # fmt: skip
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="proposals that start like this")
@@ -139,6 +166,9 @@ def main() -> None:
     tasks = [task for task in TASKS if task[0].startswith(options.only)]
     for task in tasks:
         print(table("{} {:g} d={} order {}".format(*task), measured(*task)), flush=True)
+    if "order".startswith(options.only):
+        for size, d in ORDERS:
+            print(table(f"orders, {size:g} d={d}", of_orders(size, d)), flush=True)
     if "draw".startswith(options.only):
         rows = [row for order in (3, 2) for row in draws_of_locations(100_000, order)]
         print(table("draws of ten locations", rows), flush=True)
