@@ -1,10 +1,12 @@
 """Exact decisions with few rows beside races: what a chain's effective draws cost.
 
     python -m tests.benchmarks.exact [--only walk | pcn | order | draw]
+    python -m tests.benchmarks.exact --peers [--task "N=1e+06"] [--seconds 10] [--pymhss PYTHON]
 
 Logistic regressions, one chain, one thread, all selectors in the same run. Effective draws are
 those of the worst coefficient, per second of the whole call; rows are those read a decision.
 `order`: the same for sm.Thinned at orders 2 and 3, with the seconds that fitting sums takes.
+`--peers`: exact minibatch methods of others beside ours (tests/benchmarks/peers).
 Then draws of one of ten locations within a few nats of each other: what a draw more costs.
 """
 
@@ -16,6 +18,7 @@ import arviz
 import numpy as np
 
 import subsample_mcmc as sm
+from tests.benchmarks.peers import run as peers
 from tests.benchmarks.report import table
 
 SELECTORS = {
@@ -162,7 +165,14 @@ def of_orders(size: int, d: int) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="proposals that start like this")
+    parser.add_argument("--peers", action="store_true", help="others' methods beside ours")
+    parser.add_argument("--task", default="", help="of the peers' tasks, those with this in them")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a peer's chain")
+    parser.add_argument("--pymhss", default="", help="a Python that has PyMHSS")
     options = parser.parse_args()
+    if options.peers:
+        peers.main(options.task, options.seconds, options.pymhss)
+        return
     tasks = [task for task in TASKS if task[0].startswith(options.only)]
     for task in tasks:
         print(table("{} {:g} d={} order {}".format(*task), measured(*task)), flush=True)

@@ -1,0 +1,163 @@
+"""Exact minibatch methods beside ours: effective draws per second and per row, and their errors.
+
+Each has one thread, starts at the mode and walks in the posterior's covariance. A peer's step (and
+Firefly's share of dark rows) is the best of a pilot's. ESS are arviz's, of every coefficient: the
+least, mean and most; rows are those looked at, of a proposal's pair of states one. Errors of means
+are in posterior sds, beside importance sampling from the Laplace approximation, which says how
+precise it is.
+"""
+
+import time
+
+import arviz
+import numpy as np
+
+import subsample_mcmc as sm
+from tests.benchmarks import tall_peers
+from tests.benchmarks.peers import firefly, others, walks, zigzag
+from tests.benchmarks.peers.targets import TASKS, target_of
+from tests.benchmarks.report import table
+
+PILOT = 0.15  # of the time of a row, for each setting that is tried
+MOST = 400_000  # draws of a row
+GAPS = (0.3, 1.0)  # of the zig-zag's times: it does not walk faster for them
+OURS = {
+    "ours, Thinned 3": (sm.Thinned(), 3), "ours, Thinned 2": (sm.Thinned(), 2),
+    "ours, Betting": (sm.Racing(sm.Betting(), delta=0.01), 3),
+    "ours, Normal": (sm.Racing(delta=0.01), 3), "ours, Exact": (sm.Exact(), 3),
+}  # fmt: skip
+
+
+def least(chain) -> np.ndarray:
+    """ESS of every coordinate."""
+    return np.array([float(arviz.ess(np.ascontiguousarray(line)[None])) for line in chain.T])
+
+
+def row(name, chain, seconds, rows, accepted, truth) -> dict:
+    """In numbers; chain: in theta."""
+    ess, wide = least(chain), chain.std(axis=0, ddof=1) / truth.sd
+    off = np.abs(chain.mean(axis=0) - truth.mean) / truth.sd
+    return {
+        "method": name, "us a draw": 1e6 * seconds / len(chain), "rows a draw": rows,
+        "accepted": accepted, "ESS/s": ess.min() / seconds, "mean": ess.mean() / seconds,
+        "most": ess.max() / seconds, "ESS/1000 rows": 1e3 * ess.min() / max(rows * len(chain), 1.0),
+        "mean error": off.max(), "its error": float((1.0 / np.sqrt(ess)).max()),
+        "sd ratio, least": wide.min(), "largest": wide.max(),
+    }  # fmt: skip
+
+
+def none(name, why) -> dict:
+    """A row that says why it is none."""
+    keys = row("", np.random.default_rng(0).standard_normal((100, 1)), 1.0, 1.0, 1.0, UNIT)
+    return {key: float("nan") for key in keys} | {"method": f"{name}: {why}"}
+
+
+UNIT = tall_peers.Truth(*np.zeros((1, 1)), np.eye(1), np.zeros(1), np.ones(1), 0.0, 0.0, 0.0)
+
+
+def timed(call, draws: int):
+    """(chain, rows a draw, accepted, seconds); call(draws, seed)."""
+    begun = time.process_time()
+    chain, rows, moved = call(draws, 1)
+    return chain, rows / draws, moved / draws, time.process_time() - begun
+
+
+def best_of(calls: dict, seconds: float):
+    """The setting with most ESS a second in a pilot, and the draws that fit its time."""
+    found = {}
+    for setting, call in calls.items():
+        call(20, 0)
+        *_, brief = timed(call, 50)
+        draws = int(np.clip(PILOT * seconds / max(brief, 1e-5) * 50, 50, MOST))
+        chain, _, _, spent = timed(call, draws)
+        moved = chain.std(axis=0).min() > 1e-6
+        found[setting] = (least(chain).min() / spent if moved else 0.0, spent / draws)
+    best = max(found, key=lambda setting: found[setting][0])
+    return best, int(np.clip(seconds / found[best][1], 200, MOST))
+
+
+def tuned(name, calls, target, truth, seconds) -> dict:
+    """A row of a compiled peer; calls: by setting."""
+    best, draws = best_of(calls, seconds)
+    chain, rows, accepted, spent = timed(calls[best], draws)
+    theta = target.mode + chain @ target.factor.T
+    return row(f"{name} ({best})", theta, spent, rows, accepted, truth)
+
+
+def compiled(target, truth, seconds):
+    """Rows of the peers that are our own implementations."""
+    for name in walks.WALKS:
+        run = walks.walker(target, name)
+        calls = {f"step {k:g}": lambda n, s, k=k, run=run: run(k, n, s) for k in walks.KAPPAS}
+        yield tuned(name, calls, target, truth, seconds)
+    fly = firefly.flier(target)
+    calls = {
+        f"step {k:g}, share {q:g}": lambda n, s, k=k, q=q: fly(k, q, n, s)
+        for k in (0.3, 1.0) for q in firefly.SHARES[:3]
+    }  # fmt: skip
+    yield tuned("Firefly", calls, target, truth, seconds)
+    zig = zigzag.zigzagger(target)
+    calls = {f"every {g:g}": lambda n, s, g=g: zig(n, g, s) for g in GAPS}
+    yield tuned("zig-zag", calls, target, truth, seconds)
+
+
+def ours(x, y, truth, seconds):
+    """Rows of this package: the same walk, and its own proposal along the fit."""
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    for name, (selector, order) in OURS.items():
+        control = sm.Taylor(fit, order=order)
+        for proposal in ("walk", "pCN"):
+            made = sm.pcn(fit) if proposal == "pCN" else walk_of(fit)
+            kernel = sm.Metropolis("beta", proposal=made, selector=selector, control=control)
+
+            def call(draws, kernel=kernel):
+                begun = time.process_time()
+                trace = sm.sample(
+                    model, kernel, draws=draws, warmup=0, chains=1, seed=1, start=[fit.state],
+                    progress=False,
+                )  # fmt: skip
+                return time.process_time() - begun, trace
+
+            call(20)
+            brief, _ = call(200)
+            spent, trace = call(int(np.clip(seconds / brief * 200, 200, MOST)))
+            told, chain = trace.stats["beta"], np.asarray(trace.draws["beta"])[0]
+            rows, accepted = float(np.mean(told["pulls"])) / 2.0, float(np.mean(told["accepted"]))
+            yield row(f"{name}, {proposal}", chain, spent, rows, accepted, truth)
+
+
+def walk_of(fit):
+    """The peers' own proposal: a normal step in the posterior's covariance."""
+    factor, d = 2.4 / np.sqrt(len(fit.mean)) * np.asarray(fit.factor), len(fit.mean)
+
+    def step(rng, current, out):
+        for i in range(d):
+            out[i] = current[i]
+        for j in range(d):
+            z = rng.normal()
+            for i in range(j, d):
+                out[i] += factor[i, j] * z
+
+    return step
+
+
+def task(name: str, seconds: float, python: str) -> list[dict]:
+    """All rows of a task."""
+    make, *given = TASKS[name]
+    x, y = make(*given)
+    truth, target = tall_peers.long_reference(x, y), target_of(x, y)
+    print(f"\n{name}: truth known to {truth.error_mean:.2g} sd", flush=True)
+    found = [*ours(x, y, truth, seconds), *compiled(target, truth, seconds)]
+    for peer in others.NAMES:
+        told = others.pymhss(python, peer, x, target, seconds)
+        label = f"PyMHSS {peer}"
+        found.append(none(label, told) if isinstance(told, str) else row(label, *told, truth))
+    return found
+
+
+def main(chosen: str, seconds: float, python: str) -> None:
+    """The tables of all tasks whose names hold a text."""
+    for name in TASKS:
+        if chosen in name:
+            print(table(name, task(name, seconds, python)), flush=True)

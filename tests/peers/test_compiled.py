@@ -1,0 +1,93 @@
+"""Our compiled peers of the benchmark have the law that they should: else they are no rivals."""
+
+import numpy as np
+import pytest
+
+from subsample_mcmc.numerics.jit import DISABLED
+from tests.benchmarks.peers import firefly, walks, zigzag
+from tests.benchmarks.peers.targets import target_of
+
+pytestmark = pytest.mark.skipif(DISABLED, reason="needs many steps")
+BATCHES = 50
+LIMIT = 5.0  # in Monte Carlo errors: of ten moments one run in 20,000 fails
+
+
+def regression(away=0.7):
+    """Forty rows, around a reference off the mode: so that residuals decide."""
+    rng = np.random.default_rng(3)
+    x = np.column_stack([np.ones(40), 1.5 * rng.standard_normal(40)])
+    y = (rng.random(40) < 1.0 / (1.0 + np.exp(-x @ [0.5, 1.0]))).astype(float)
+    return target_of(x, y, away)
+
+
+def moments(target):
+    """Means of both coordinates and of their squares and product, by quadrature."""
+    line = np.linspace(-9.0, 9.0, 361)
+    z = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
+    eta = target.etas[:, None] + target.design @ z.T
+    found = (target.y[:, None] * eta - np.logaddexp(0.0, eta)).sum(axis=0)
+    found += -0.5 * np.einsum("ij,jk,ik->i", z, target.pull, z) - z @ target.push
+    weight = np.exp(found - found.max())
+    return weight @ functions(z) / weight.sum()
+
+
+def functions(z):
+    return np.column_stack([z, z**2, z[:, 0] * z[:, 1]])
+
+
+def errors(chain, target):
+    """Differences from the truth, in Monte Carlo errors by batch means."""
+    means = functions(chain).reshape(BATCHES, -1, 5).mean(axis=1)
+    return (means.mean(axis=0) - moments(target)) / (means.std(axis=0, ddof=1) / np.sqrt(BATCHES))
+
+
+def run_walk(name, target, wrong):
+    form, order = walks.WALKS[name]
+    weights = walks.weights_of(target, order)
+    whole = weights.sum() * (0.4 if wrong else 1.0)
+    table = (weights, *walks.alias_of(weights), whole)
+    if wrong and name == "random walk":
+        target = target._replace(y=1.0 - target.y)
+    chi = walks.CHI / (whole * 1.5) ** 2
+    return walks.walk(target, table, form, order, 1.0, chi, 200_000, np.random.default_rng(1))[0]
+
+
+def run_firefly(name, target, wrong):
+    slope, hessian = firefly.sums_of(target)
+    return firefly.fly(
+        target,
+        slope,
+        hessian * (0.5 if wrong else 1.0),
+        1.0,
+        0.2,
+        200_000,
+        np.random.default_rng(1),
+    )[0]
+
+
+def run_zigzag(name, target, wrong):
+    ones = np.abs(target.design).sum(axis=1)
+    norms = np.sqrt(np.einsum("ij,ij->i", target.design, target.design))
+    weights = 0.25 * ones * norms
+    whole = weights.sum() * (0.4 if wrong else 1.0)
+    stiff = float(np.sqrt(2.0) * np.linalg.norm(target.pull, 2))
+    tables = (*walks.alias_of(weights), ones, norms, float(whole), stiff)
+    return zigzag.zigzag(target, tables, 200_000, 0.5, np.random.default_rng(1))[0]
+
+
+PEERS = {**dict.fromkeys(walks.WALKS, run_walk), "firefly": run_firefly, "zig-zag": run_zigzag}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_peers_have_the_posterior(name):
+    target = regression()
+    assert np.all(np.abs(errors(PEERS[name](name, target, False), target)) < LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_wrong_peers_have_not(name):
+    """Rates at two fifths; wrong sums of Firefly's bounds; another posterior."""
+    target = regression()
+    assert np.abs(errors(PEERS[name](name, target, True), target)).max() > 2.0 * LIMIT
