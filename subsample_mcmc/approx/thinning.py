@@ -134,8 +134,8 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
             pulls, rounds = 2 * len(trial.control.outliers), 1
             if gap != gap:
                 return failed(NOT_FINITE, 1, -1, pulls, rounds)
-        auxiliary = rate * weights.shares[rates.table] > params.lost
-        if not auxiliary and not gap > 0.0:
+        auxiliary, ratio = rate * weights.shares[rates.table] > params.lost, 0.0
+        if not gap > 0.0:
             return Outcome(0, pulls, rounds, PREDICTED if pulls == 0 else RACED, 0, -1, -1)
         time, batch, more = 0.0, FIRST, rate > 0.0
         while more:
@@ -155,12 +155,14 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
                     return failed(code, 1, np.int64(rows[i]), pulls, rounds)
                 r, u = min(max(r, -c), c), uniform(stream)
                 if auxiliary:
-                    if 2.0 * u * c < c - r:
-                        gap += log((c + r) / (c - r))
+                    here, there = c - max(r, 0.0), c + min(r, 0.0)
+                    if u * c < here:
+                        ratio += log(there / here) if there > 0.0 else -np.inf
                 elif u * c < -r:
                     return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
         ended = PREDICTED if pulls == 0 else RACED
-        return Outcome(1 if gap > 0.0 else 0, pulls, rounds, ended, 0, -1, -1)
+        goes = 1 if ratio >= 0.0 or log(uniform(stream)) < ratio else 0
+        return Outcome(goes, pulls, rounds, ended, 0, -1, -1)
 
     return choose
 

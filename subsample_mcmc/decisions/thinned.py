@@ -63,11 +63,13 @@ class Thinned(Selector):
       difference from y to x, alpha(x, y) / alpha(y, x) = exp(Delta + sum r_n): detailed balance,
       whatever the rows drawn (Cornish et al. 2019, with the polynomial as one factor). It accepts
       at least exp(-sum |r_n|) as often as Exact.
-    - *auxiliary*, where that would cost more than `lost`: counts s_n ~ Poisson((c_n - r_n) / 2),
-      thinned from the same process; accept if log u < Delta + sum s_n log((c_n + r_n) / (c_n -
-      r_n)). Given y the pair (x, s) has density pi(x) prod (c_n - r_n)^s_n e^(r_n / 2) / ..., that
-      of (y, s) has -r_n in the place of r_n, and their ratio is what is compared: Metropolis-
-      Hastings on (state, s) (Zhang, Cooper & De Sa 2020).
+    - *auxiliary*, where that would cost more than `lost`: if log u < Delta, counts s_n ~
+      Poisson(c_n - r_n^+), thinned from the same process; accept with probability min(1, prod
+      ((c_n - r_n^-) / (c_n - r_n^+))^s_n). From y to x the counts are Poisson(c_n - r_n^-), as r_n
+      changes its sign, and as r_n^+ - r_n^- = r_n the product is exp(sum r_n) times the ratio of
+      both laws of s: Metropolis-Hastings on (state, s), after a screen by Delta (Zhang, Cooper & De
+      Sa 2020; Prado, Nemeth & Sherlock 2024). It accepts at least as often as the factorised test:
+      of row n alone the smaller of both densities of s_n adds up to exp(-r_n^-).
     - *everything*, where L exceeds `most` times the number of rows.
 
     Which of them is used depends on L and on a constant of the model. L is the same from x to y and

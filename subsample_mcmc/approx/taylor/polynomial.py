@@ -43,6 +43,7 @@ class Sums(NamedTuple):
     raced: Terms
     whole: Terms  # over all rows
     learnt: Learnt  # what the whole sum leaves over
+    single: int  # 1: a row sees the parameters through one predictor
 
 
 def terms(s0, s1, s2, s3, limits) -> Terms:
@@ -270,6 +271,55 @@ def apart(trial, i, j, parts, which):
 
 
 @jit(inner="always")
+def most_of(w, power):
+    """The most of |a.s| |a.x|^power over a, all three of length 1; w = |s.x|.
+
+    a lies between s and x, where tan(t) = power tan(phi - t): t its angle to s, phi that of x.
+    """
+    w = min(max(w, 1e-9), 1.0)
+    side = sqrt(1.0 - w * w)
+    slope = (
+        2.0
+        * power
+        * side
+        / ((power + 1.0) * w + sqrt((power + 1.0) ** 2 * w * w + 4.0 * power * side * side))
+    )
+    c = 1.0 / sqrt(1.0 + slope * slope)
+    return c * (w * c + side * slope * c) ** power
+
+
+@jit(inner="always")
+def between(trial, parts):
+    """Bound of the sum of |residual_1 - residual_0|, of two arms around one reference.
+
+    Along the segment s = x_1 - x_0 a residual's slope is at most M |a.s| |a.x|^order / order!, with
+    a the row's direction, and the mean of |a.x|^order on the way at most that of its ends. With
+    several predictors s and x may reach a row by different ones, so their angle tells nothing.
+    """
+    own = trial.control.arrays
+    table, far = own.tables[0], max(own.sizes[0], own.sizes[1])
+    if far == 0.0:
+        return 0.0
+    order = 3.0 if len(parts.cubes) > 0 else 2.0
+    square, first, second = 0.0, 0.0, 0.0
+    for k in range(own.sums.used[table]):
+        gap = own.scaled[1, k] - own.scaled[0, k]
+        square += gap * gap
+        first += gap * own.scaled[0, k]
+        second += gap * own.scaled[1, k]
+    step, mean = sqrt(square), 0.0
+    for arm in range(2):
+        size = own.sizes[arm]
+        if size > 0.0 and step > 0.0:
+            along = abs(first if arm == 0 else second) / (step * size)
+            share = most_of(along, order) if own.sums.single == 1 else 1.0
+            mean += 0.5 * share * (size / far) ** order
+    # M far^(order + 1) / order! is so many remainders at `far`.
+    bound = remainder(parts, table, far, 0) * (order + 1.0) * mean * step / far
+    return bound * (1.0 + 1e-9)
+
+
+@jit(inner="always")
 def reach(trial, i, j, each, everything):
     """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
     own = trial.control.arrays
@@ -286,8 +336,11 @@ def residual_bounds(trial):
     """Of |residual_1 - residual_0|: bounds of the sum over raced rows, and over all; and more."""
     own, whole = trial.control.arrays, trial.control.arrays.sums.whole
     rounding = max(whole.limits[own.tables[0], 3], whole.limits[own.tables[1], 3])
-    bound = apart(trial, 0, 1, own.sums.raced, 0)
-    everywhere = apart(trial, 0, 1, whole, 0) if len(trial.control.outliers) > 0 else bound
+    raced = own.sums.raced
+    bound = min(apart(trial, 0, 1, raced, 0), between(trial, raced))
+    everywhere = bound
+    if len(trial.control.outliers) > 0:
+        everywhere = min(apart(trial, 0, 1, whole, 0), between(trial, whole))
     return bound, everywhere, rounding, own.tables[0]
 
 
