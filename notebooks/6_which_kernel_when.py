@@ -157,7 +157,7 @@ for name, selector in {
     found, rows = chain.draws["beta"][..., 1], told["pulls"] / told["decisions"] / 2
     print(
         f"{name:8} mean {found.mean():.3f}, sd {found.std():.3f}, {told['wrong']:.0f} of "
-        f"{told['audited']:.0f} audited wrong, {rows:,.1f} rows read"
+        f"{told['audited']:.0f} audited wrong, {rows:,.3g} rows read"
     )
 
 # %% [markdown]
