@@ -44,9 +44,10 @@ from subsample_mcmc.numerics.progress import Bar
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
 MOST_WEIGHTS = 1 << 28  # rows, times configurations, of which weights are kept
 USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
-# Parameters up to which third order is the default: there chains were 1 to 6 times faster by it, at
-# 10^4 to 10^6 rows (tests/benchmarks/exact.py --only order); beyond, sums take longer than chains.
-CUBIC = 80
+# Parameters up to which third order is the default: there thinned chains were .8 to 1.5 times as
+# fast by it, at 10^4 to 10^6 rows (tests/benchmarks/exact.py --only order), and races far faster;
+# beyond, .7 to 2 times, and sums take twice as long.
+CUBIC = 40
 PATIENT = 2.0  # seconds after which a progress bar appears
 
 
@@ -72,7 +73,7 @@ class Taylor(Control):
     fit: sm.laplace(model), or a dict of the continuous blocks' values: the reference, near the
         posterior mode. A list of them gives one to each configuration of the discrete blocks, in
         the order of their values (the last block's last site changes fastest).
-    order: 2, or 3 where the model has sm.Predictors. Default: 3 for those with at most 80
+    order: 2, or 3 where the model has sm.Predictors. Default: 3 for those with at most 40
         parameters (a decision costs parameters^3 / 6 multiplications, and reads far fewer rows),
         else 2. sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
