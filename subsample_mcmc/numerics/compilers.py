@@ -121,7 +121,7 @@ try:
             return self
 
         def set_env(self, name, environment):
-            """As numba does in the shared engine."""
+            """As numba does in the shared engine; one that the code does not mention is left."""
             if self.own is None:
                 self._codegen.set_env(name, environment)
             elif place := self.own.get_global_value_address(name):

@@ -81,7 +81,7 @@ class Population:
                 )
         self.size = whole(size, "size", "the number of rows (N), at least 1")
         if self.size > LARGEST:
-            raise ValueError(f"size={self.size}: at most 2^48 rows are supported.")
+            raise ValueError(f"size={self.size}: at most {LARGEST:,} rows are supported.")
         self.log_prior = prior_of(log_prior, self.arms)
         self.shape = Shape((self.size,) * self.arms, shared=True)
         self.log_factor = log_factor
@@ -299,5 +299,5 @@ def common_length(data) -> int:
         )
     size = next(iter(lengths.values()))
     if size > LARGEST:
-        raise ValueError(f"data has {size} rows: at most 2^48 are supported.")
+        raise ValueError(f"data has {size} rows: at most {LARGEST:,} are supported.")
     return size

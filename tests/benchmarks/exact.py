@@ -14,6 +14,9 @@ import argparse
 import time
 from typing import Any
 
+from tests.benchmarks import machine  # first: it limits the threads of numpy
+
+# isort: split
 import arviz
 import numpy as np
 
@@ -119,47 +122,42 @@ def chain(model, kernel, draws: int, fit):
     return time.perf_counter() - begun, trace
 
 
+def effective(model, fit, kernel, pilot: int = PILOT) -> dict:
+    """What a chain costs, after what is compiled and prepared: so many draws say how many fit."""
+    prepared, _ = chain(model, kernel, 10, fit)
+    spent, _ = chain(model, kernel, pilot, fit)
+    draws = int(np.clip(SECONDS / spent * pilot, 200, 400_000))
+    spent, trace = chain(model, kernel, draws, fit)
+    told, beta = trace.stats["beta"], np.asarray(trace.draws["beta"])
+    least = min(float(arviz.ess(beta[:, :, j])) for j in range(beta.shape[-1]))
+    return {
+        "first call, s": prepared, "us a draw": 1e6 * spent / draws,
+        "rows": float(np.mean(told["pulls"])) / 2.0,
+        "L": float(np.median(told["bound"])) if "bound" in told else float("nan"),
+        "accepted": float(np.mean(told["accepted"])), "ESS/s": least / spent,
+    }  # fmt: skip
+
+
 def measured(proposal: str, size: int, d: int, order: int) -> list[dict]:
     """A row for each selector."""
     model, fit = regression(size, d)
     found: list[dict] = []
     for name, selector in SELECTORS.items():
         kernel = kernel_of(proposal, fit, order, selector)
-        chain(model, kernel, 10, fit)  # compiles, and prepares
-        spent, _ = chain(model, kernel, PILOT // (20 if name == "Exact" else 1), fit)
-        draws = int(np.clip(SECONDS / spent * PILOT / (20 if name == "Exact" else 1), 200, 400_000))
-        spent, trace = chain(model, kernel, draws, fit)
-        told, beta = trace.stats["beta"], np.asarray(trace.draws["beta"])
-        each = [float(arviz.ess(beta[:, :, j])) for j in range(d)]
-        found.append({
-            "selector": name,
-            "us a draw": 1e6 * spent / draws, "rows": float(np.mean(told["pulls"])) / 2.0,
-            "accepted": float(np.mean(told["accepted"])), "ESS/s": min(each) / spent,
-        })  # fmt: skip
+        pilot = PILOT // (20 if name == "Exact" else 1)
+        found.append({"selector": name} | effective(model, fit, kernel, pilot))
     first = found[0]["ESS/s"]
     return [row | {"over Normal": row["ESS/s"] / first} for row in found]
 
 
 def of_orders(size: int, d: int) -> list[dict]:
-    """A row for each proposal and order: what thinned decisions cost, after what was prepared."""
+    """A row for each proposal and order, of thinned decisions."""
     model, fit = regression(size, d)
-    found: list[dict] = []
-    for proposal in ("walk", "pcn"):
-        for order in (2, 3):
-            kernel = kernel_of(proposal, fit, order, sm.Thinned())
-            prepared, _ = chain(model, kernel, 10, fit)
-            spent, _ = chain(model, kernel, PILOT, fit)
-            draws = int(np.clip(SECONDS / spent * PILOT, PILOT, 400_000))
-            spent, trace = chain(model, kernel, draws, fit)
-            told, beta = trace.stats["beta"], np.asarray(trace.draws["beta"])
-            least = min(float(arviz.ess(beta[:, :, j])) for j in range(d))
-            found.append({
-                "proposal": proposal, "order": order, "first call, s": prepared,
-                "us a draw": 1e6 * spent / draws, "rows": float(np.mean(told["pulls"])) / 2.0,
-                "L": float(np.median(told["bound"])), "accepted": float(np.mean(told["accepted"])),
-                "ESS/s": least / spent,
-            })  # fmt: skip
-    return found
+    return [
+        {"proposal": proposal, "order": order}
+        | effective(model, fit, kernel_of(proposal, fit, order, sm.Thinned()))
+        for proposal in ("walk", "pcn") for order in (2, 3)
+    ]  # fmt: skip
 
 
 def main() -> None:
@@ -170,6 +168,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a peer's chain")
     parser.add_argument("--pymhss", default="", help="a Python that has PyMHSS")
     options = parser.parse_args()
+    print(f"{machine.processor()}, {machine.pin()}", flush=True)
     if options.peers:
         peers.main(options.task, options.seconds, options.pymhss)
         return

@@ -43,13 +43,12 @@ def errors(chain, target):
 
 def run_walk(name, target, wrong):
     form, order = walks.WALKS[name]
-    weights = walks.weights_of(target, order)
-    whole = weights.sum() * (0.4 if wrong else 1.0)
-    table = (weights, *walks.alias_of(weights), whole)
+    *table, whole = walks.table_of(target, order)
+    whole *= 0.4 if wrong else 1.0
     if wrong and name == "random walk":
         target = target._replace(y=1.0 - target.y)
-    chi = walks.CHI / (whole * 1.5) ** 2
-    return walks.walk(target, table, form, order, 1.0, chi, 200_000, np.random.default_rng(1))[0]
+    chi, rng = walks.CHI / (whole * 1.5) ** 2, np.random.default_rng(1)
+    return walks.walk(target, (*table, whole), form, order, 1.0, chi, 200_000, rng)[0]
 
 
 def run_firefly(name, target, wrong):
@@ -66,12 +65,8 @@ def run_firefly(name, target, wrong):
 
 
 def run_zigzag(name, target, wrong):
-    ones = np.abs(target.design).sum(axis=1)
-    norms = np.sqrt(np.einsum("ij,ij->i", target.design, target.design))
-    weights = 0.25 * ones * norms
-    whole = weights.sum() * (0.4 if wrong else 1.0)
-    stiff = float(np.sqrt(2.0) * np.linalg.norm(target.pull, 2))
-    tables = (*walks.alias_of(weights), ones, norms, float(whole), stiff)
+    *tables, whole, stiff = zigzag.tables_of(target)
+    tables = (*tables, whole * (0.4 if wrong else 1.0), stiff)
     return zigzag.zigzag(target, tables, 200_000, 0.5, np.random.default_rng(1))[0]
 
 

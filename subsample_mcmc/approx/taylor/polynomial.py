@@ -277,30 +277,21 @@ def most_of(w, power):
     a lies between s and x, where tan(t) = power tan(phi - t): t its angle to s, phi that of x.
     """
     w = min(max(w, 1e-9), 1.0)
-    side = sqrt(1.0 - w * w)
-    slope = (
-        2.0
-        * power
-        * side
-        / ((power + 1.0) * w + sqrt((power + 1.0) ** 2 * w * w + 4.0 * power * side * side))
-    )
+    side, turn = sqrt(1.0 - w * w), (power + 1.0) * w
+    slope = 2.0 * power * side / (turn + sqrt(turn * turn + 4.0 * power * side * side))
     c = 1.0 / sqrt(1.0 + slope * slope)
     return c * (w * c + side * slope * c) ** power
 
 
 @jit(inner="always")
-def between(trial, parts):
-    """Bound of the sum of |residual_1 - residual_0|, of two arms around one reference.
+def between(own, order):
+    """Two arms around one reference: (the larger distance, remainders there that bound their gap).
 
     Along the segment s = x_1 - x_0 a residual's slope is at most M |a.s| |a.x|^order / order!, with
     a the row's direction, and the mean of |a.x|^order on the way at most that of its ends. With
     several predictors s and x may reach a row by different ones, so their angle tells nothing.
     """
-    own = trial.control.arrays
     table, far = own.tables[0], max(own.sizes[0], own.sizes[1])
-    if far == 0.0:
-        return 0.0
-    order = 3.0 if len(parts.cubes) > 0 else 2.0
     square, first, second = 0.0, 0.0, 0.0
     for k in range(own.sums.used[table]):
         gap = own.scaled[1, k] - own.scaled[0, k]
@@ -314,9 +305,16 @@ def between(trial, parts):
             along = abs(first if arm == 0 else second) / (step * size)
             share = most_of(along, order) if own.sums.single == 1 else 1.0
             mean += 0.5 * share * (size / far) ** order
-    # M far^(order + 1) / order! is so many remainders at `far`.
-    bound = remainder(parts, table, far, 0) * (order + 1.0) * mean * step / far
-    return bound * (1.0 + 1e-9)
+    # M far^(order + 1) / order! is order + 1 remainders at `far`. A margin for rounding.
+    return far, (order + 1.0) * mean * step / max(far, 1e-300) * (1.0 + 1e-9)
+
+
+@jit(inner="always")
+def gap_of(own, parts, far, times):
+    """Bound of the sum of |residual_1 - residual_0|: what both are, or what lies between them."""
+    table = own.tables[0]
+    both = remainder(parts, table, own.sizes[0], 0) + remainder(parts, table, own.sizes[1], 0)
+    return min(both, remainder(parts, table, far, 0) * times)
 
 
 @jit(inner="always")
@@ -336,11 +334,9 @@ def residual_bounds(trial):
     """Of |residual_1 - residual_0|: bounds of the sum over raced rows, and over all; and more."""
     own, whole = trial.control.arrays, trial.control.arrays.sums.whole
     rounding = max(whole.limits[own.tables[0], 3], whole.limits[own.tables[1], 3])
-    raced = own.sums.raced
-    bound = min(apart(trial, 0, 1, raced, 0), between(trial, raced))
-    everywhere = bound
-    if len(trial.control.outliers) > 0:
-        everywhere = min(apart(trial, 0, 1, whole, 0), between(trial, whole))
+    far, times = between(own, 3.0 if len(whole.cubes) > 0 else 2.0)
+    bound = gap_of(own, own.sums.raced, far, times)
+    everywhere = gap_of(own, whole, far, times) if len(trial.control.outliers) > 0 else bound
     return bound, everywhere, rounding, own.tables[0]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from tests.benchmarks.peers.targets import Target
 from tests.benchmarks.peers.walks import known, log_factor
 
-SHARES = (1e-4, 1e-3, 1e-2, 1e-1)  # q; the best is taken
+SHARES = (1e-4, 1e-3, 1e-2)  # q; the best is taken
 
 
 @numba.njit

@@ -28,14 +28,14 @@ OURS = {
 }  # fmt: skip
 
 
-def least(chain) -> np.ndarray:
+def effective(chain) -> np.ndarray:
     """ESS of every coordinate."""
     return np.array([float(arviz.ess(np.ascontiguousarray(line)[None])) for line in chain.T])
 
 
 def row(name, chain, seconds, rows, accepted, truth) -> dict:
     """In numbers; chain: in theta."""
-    ess, wide = least(chain), chain.std(axis=0, ddof=1) / truth.sd
+    ess, wide = effective(chain), chain.std(axis=0, ddof=1) / truth.sd
     off = np.abs(chain.mean(axis=0) - truth.mean) / truth.sd
     return {
         "method": name, "us a draw": 1e6 * seconds / len(chain), "rows a draw": rows,
@@ -44,15 +44,6 @@ def row(name, chain, seconds, rows, accepted, truth) -> dict:
         "mean error": off.max(), "its error": float((1.0 / np.sqrt(ess)).max()),
         "sd ratio, least": wide.min(), "largest": wide.max(),
     }  # fmt: skip
-
-
-def none(name, why) -> dict:
-    """A row that says why it is none."""
-    keys = row("", np.random.default_rng(0).standard_normal((100, 1)), 1.0, 1.0, 1.0, UNIT)
-    return {key: float("nan") for key in keys} | {"method": f"{name}: {why}"}
-
-
-UNIT = tall_peers.Truth(*np.zeros((1, 1)), np.eye(1), np.zeros(1), np.ones(1), 0.0, 0.0, 0.0)
 
 
 def timed(call, draws: int):
@@ -71,7 +62,7 @@ def best_of(calls: dict, seconds: float):
         draws = int(np.clip(PILOT * seconds / max(brief, 1e-5) * 50, 50, MOST))
         chain, _, _, spent = timed(call, draws)
         moved = chain.std(axis=0).min() > 1e-6
-        found[setting] = (least(chain).min() / spent if moved else 0.0, spent / draws)
+        found[setting] = (effective(chain).min() / spent if moved else 0.0, spent / draws)
     best = max(found, key=lambda setting: found[setting][0])
     return best, int(np.clip(seconds / found[best][1], 200, MOST))
 
@@ -93,7 +84,7 @@ def compiled(target, truth, seconds):
     fly = firefly.flier(target)
     calls = {
         f"step {k:g}, share {q:g}": lambda n, s, k=k, q=q: fly(k, q, n, s)
-        for k in (0.3, 1.0) for q in firefly.SHARES[:3]
+        for k in (0.3, 1.0) for q in firefly.SHARES
     }  # fmt: skip
     yield tuned("Firefly", calls, target, truth, seconds)
     zig = zigzag.zigzagger(target)
@@ -151,8 +142,11 @@ def task(name: str, seconds: float, python: str) -> list[dict]:
     found = [*ours(x, y, truth, seconds), *compiled(target, truth, seconds)]
     for peer in others.NAMES:
         told = others.pymhss(python, peer, x, target, seconds)
-        label = f"PyMHSS {peer}"
-        found.append(none(label, told) if isinstance(told, str) else row(label, *told, truth))
+        if isinstance(told, str):  # why there is none
+            nothing = dict.fromkeys(found[0], float("nan"))
+            found.append(nothing | {"method": f"PyMHSS {peer}: {told}"})
+        else:
+            found.append(row(f"PyMHSS {peer}", *told, truth))
     return found
 
 

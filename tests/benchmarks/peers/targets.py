@@ -41,14 +41,6 @@ def target_of(x: np.ndarray, y: np.ndarray, away: float = 0.0) -> Target:
     )  # fmt: skip
 
 
-def simulated(size: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """As Prado, Nemeth & Sherlock (2024) simulate: normal covariates, coefficients N(0, 1/d)."""
-    rng = np.random.default_rng(size + d)
-    x = np.column_stack([np.ones(size), rng.standard_normal((size, d - 1))])
-    p = 1.0 / (1.0 + np.exp(-x @ (rng.standard_normal(d) / np.sqrt(d))))
-    return x, (rng.random(size) < p).astype(float)
-
-
 def imbalanced(size: int = 1_000_000, d: int = 20, ones: int = 100):
     """So many rows of a million are 1."""
     rng = np.random.default_rng(1)
@@ -71,8 +63,9 @@ def levels(size: int = 100_000, d: int = 24):
     return x, (rng.random(size) < p).astype(float)
 
 
+# The first are as Prado, Nemeth & Sherlock (2024) simulate.
 TASKS = {
-    **{f"simulated, N={size:g}, d={d}": (simulated, size, d)
+    **{f"simulated, N={size:g}, d={d}": (tall_peers.simulate, size, d)
        for size, d in ((10_000, 10), (100_000, 10), (1_000_000, 10), (100_000, 20), (100_000, 50),
                        (1_000_000, 20))},
     "imbalanced, N=1e+06, d=20, 100 ones": (imbalanced,),

@@ -27,6 +27,7 @@ from math import exp, log, log1p, sqrt
 import numba
 import numpy as np
 
+from subsample_mcmc.approx.row_weights import alias_table
 from tests.benchmarks.peers.targets import Target
 
 MH_SS, SMH, TUNA, EXACT = range(4)
@@ -46,19 +47,10 @@ def weights_of(target: Target, order: int) -> np.ndarray:
     return norms**2 / 4.0 if order == 1 else norms**3 / (12.0 * sqrt(3.0))
 
 
-def alias_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(keep, other): Walker's table."""
-    size = len(weights)
-    keep, other = weights * (size / weights.sum()), np.arange(size)
-    small, large = list(np.flatnonzero(keep < 1.0)), list(np.flatnonzero(keep >= 1.0))
-    while small and large:
-        i, j = small.pop(), large[-1]
-        other[i] = j
-        keep[j] -= 1.0 - keep[i]
-        if keep[j] < 1.0:
-            small.append(large.pop())
-    keep[small + large] = 1.0
-    return keep, other
+def table_of(target: Target, order: int) -> tuple:
+    """c_n, an alias table on them, and their sum."""
+    weights = weights_of(target, order)
+    return weights, *alias_table(weights), weights.sum()
 
 
 @numba.njit
@@ -186,8 +178,7 @@ def walk(target, table, form, order, scale, chi, draws, rng):
 def walker(target: Target, name: str):
     """run(kappa, draws, seed) of one of WALKS."""
     form, order = WALKS[name]
-    weights = weights_of(target, order)
-    table = (weights, *alias_of(weights), weights.sum())
+    table = table_of(target, order)
 
     def run(kappa: float, draws: int, seed: int):
         scale, d = kappa / sqrt(len(target.mode)), len(target.mode)

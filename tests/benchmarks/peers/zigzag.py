@@ -12,8 +12,9 @@ from math import exp, log, sqrt
 import numba
 import numpy as np
 
+from subsample_mcmc.approx.row_weights import alias_table
 from tests.benchmarks.peers.targets import Target
-from tests.benchmarks.peers.walks import alias_of, drawn_row
+from tests.benchmarks.peers.walks import drawn_row
 
 
 @numba.njit
@@ -73,14 +74,19 @@ def zigzag(target, tables, times, gap, rng):
     return chain, rows, flips
 
 
-def zigzagger(target: Target):
-    """run(times, gap, seed)."""
+def tables_of(target: Target) -> tuple:
+    """An alias table on rows, their lengths, and what rates add up to."""
     ones = np.abs(target.design).sum(axis=1)
     norms = np.sqrt(np.einsum("ij,ij->i", target.design, target.design))
     weights = 0.25 * ones * norms
     # |sum_i of rates of the prior| <= |pull z|_1 <= sqrt(d) |pull| |z|
     stiff = float(np.sqrt(len(target.mode)) * np.linalg.norm(target.pull, 2))
-    tables = (*alias_of(weights), ones, norms, float(weights.sum()), stiff)
+    return *alias_table(weights), ones, norms, float(weights.sum()), stiff
+
+
+def zigzagger(target: Target):
+    """run(times, gap, seed)."""
+    tables = tables_of(target)
 
     def run(times: int, gap: float, seed: int):
         return zigzag(target, tables, times, gap, np.random.default_rng(seed))
