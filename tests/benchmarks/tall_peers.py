@@ -90,7 +90,9 @@ def log_posterior(x, y, points) -> np.ndarray:
     return total
 
 
-def long_reference(x, y, draws: int = 1000, seed: int = 1) -> Truth:
+def long_reference(
+    x, y, draws: int = 1000, seed: int = 1, laplace=laplace, log_posterior=log_posterior
+) -> Truth:
     """Importance sampling from the Laplace approximation, by antithetic pairs.
 
     The moments of the proposal are known, so only the weights' deviations from one cost precision:
@@ -161,18 +163,13 @@ def logistic(x, y, subsample=None):
         numpyro.sample("y", dist.Bernoulli(logits=rows @ beta), obs=seen)
 
 
-def hamiltonian(x, y, draws, warmup, seed=1, truth=None, inner="NUTS", subsample=None) -> dict:
-    """NumPyro's NUTS or HMC on the exact likelihood, or inside HMCECS with a Taylor proxy.
-
-    In float64: a sum of 1e6 terms in float32 is off by hundredths of a nat. NUTS adapts its step;
-    HMC goes almost a quarter period in three, after which the next draw is a new one.
-    """
+def hamiltonian_chain(x, y, draws, warmup, seed, mode, covariance, inner, subsample):
+    """(draws, and in a last column gradients; when parts ended): see `hamiltonian`."""
     import jax
     from numpyro.infer import HMC, HMCECS, NUTS, init_to_value
 
-    truth = truth or long_reference(x, y)
-    mode, keywords = {"beta": truth.mode}, {"subsample": subsample}
-    known = {"init_strategy": init_to_value(values=mode), "inverse_mass_matrix": truth.covariance}
+    mode, keywords = {"beta": mode}, {"subsample": subsample}
+    known = {"init_strategy": init_to_value(values=mode), "inverse_mass_matrix": covariance}
     known |= {"dense_mass": True, "adapt_mass_matrix": False}
     kernel = NUTS(logistic, **known)
     if inner == "HMC":
@@ -191,7 +188,19 @@ def hamiltonian(x, y, draws, warmup, seed=1, truth=None, inner="NUTS", subsample
     begun = clock()
     data = jax.numpy.asarray(x), jax.numpy.asarray(y)
     state = kernel.init(jax.random.PRNGKey(seed), warmup, None, data, keywords)
-    chain, ends = run(begun, block, state, data, (1, -(-draws // warmup)))
+    return run(begun, block, state, data, (1, -(-draws // warmup)))
+
+
+def hamiltonian(x, y, draws, warmup, seed=1, truth=None, inner="NUTS", subsample=None) -> dict:
+    """NumPyro's NUTS or HMC on the exact likelihood, or inside HMCECS with a Taylor proxy.
+
+    In float64: a sum of 1e6 terms in float32 is off by hundredths of a nat. NUTS adapts its step;
+    HMC goes almost a quarter period in three, after which the next draw is a new one.
+    """
+    truth = truth or long_reference(x, y)
+    chain, ends = hamiltonian_chain(
+        x, y, draws, warmup, seed, truth.mode, truth.covariance, inner, subsample
+    )
     name = f"NumPyro HMCECS, {inner} inside" if subsample else f"NumPyro {inner}, exact"
     note = f"{chain[:, -1].mean():.1f} gradients a draw"
     return row(name, x, truth, chain[:, :-1], ends, note)

@@ -4,28 +4,34 @@ import numpy as np
 import pytest
 
 from subsample_mcmc.numerics.jit import DISABLED
-from tests.benchmarks.peers import firefly, walks, zigzag
+from tests.benchmarks.peers import firefly, poisson, walks, zigzag
+from tests.benchmarks.peers.families import LOGISTIC, MOST, STUDENT, log_factor, of_rows
 from tests.benchmarks.peers.targets import target_of
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="needs many steps")
 BATCHES = 50
+RADIUS = 6.5  # of the ball of Poisson minibatching: all but 1e-9 of these posteriors
 LIMIT = 5.0  # in Monte Carlo errors: of ten moments one run in 20,000 fails
 
 
-def regression(away=0.7):
+def regression(family=LOGISTIC, away=0.7):
     """Forty rows, around a reference off the mode: so that residuals decide."""
     rng = np.random.default_rng(3)
     x = np.column_stack([np.ones(40), 1.5 * rng.standard_normal(40)])
-    y = (rng.random(40) < 1.0 / (1.0 + np.exp(-x @ [0.5, 1.0]))).astype(float)
-    return target_of(x, y, away)
+    eta = x @ [0.5, 1.0]
+    y = (rng.random(40) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    return target_of(x, eta + rng.standard_t(4.0, 40) if family == STUDENT else y, family, away)
 
 
 def moments(target):
     """Means of both coordinates and of their squares and product, by quadrature."""
     line = np.linspace(-9.0, 9.0, 361)
     z = np.stack(np.meshgrid(line, line, indexing="ij"), axis=-1).reshape(-1, 2)
-    eta = target.etas[:, None] + target.design @ z.T
-    found = (target.y[:, None] * eta - np.logaddexp(0.0, eta)).sum(axis=0)
+    eta, y = target.etas[:, None] + target.design @ z.T, target.y[:, None]
+    each = y * eta - np.logaddexp(0.0, eta)
+    if target.family == STUDENT:
+        each = -2.5 * np.log1p((y - eta) ** 2 / 4.0)
+    found = each.sum(axis=0)
     found += -0.5 * np.einsum("ij,jk,ik->i", z, target.pull, z) - z @ target.push
     weight = np.exp(found - found.max())
     return weight @ functions(z) / weight.sum()
@@ -70,13 +76,32 @@ def run_zigzag(name, target, wrong):
     return zigzag.zigzag(target, tables, 200_000, 0.5, np.random.default_rng(1))[0]
 
 
+def run_poisson(name, target, wrong):
+    weights, keep, other, whole, least = poisson.tables_of(target, RADIUS)
+    tables = weights, keep, other, whole * (0.4 if wrong else 1.0), least
+    form, rng = poisson.WALKS[name], np.random.default_rng(1)
+    return poisson.poisson_walk(target, tables, form, 0.7, 0.1, RADIUS, 60_000, rng)[0]
+
+
 PEERS = {**dict.fromkeys(walks.WALKS, run_walk), "firefly": run_firefly, "zig-zag": run_zigzag}
+PEERS |= dict.fromkeys(poisson.WALKS, run_poisson)
+
+
+def test_bounds_of_derivatives():
+    """Attained, and never exceeded, by differences of the log likelihoods."""
+    line, step = np.linspace(-8.0, 8.0, 16_001), 0.001
+    for family, y in ((LOGISTIC, 1.0), (STUDENT, 0.0)):
+        found = of_rows(log_factor, family, np.full(line.shape, y), line)
+        for order in range(3):
+            found = np.diff(found) / step
+            assert np.abs(found).max() == pytest.approx(MOST[family, order], rel=2e-3)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("family", [LOGISTIC, STUDENT], ids=["logistic", "student"])
 @pytest.mark.parametrize("name", PEERS)
-def test_peers_have_the_posterior(name):
-    target = regression()
+def test_peers_have_the_posterior(name, family):
+    target = regression(family)
     assert np.all(np.abs(errors(PEERS[name](name, target, False), target)) < LIMIT)
 
 

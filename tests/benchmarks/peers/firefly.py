@@ -1,7 +1,7 @@
 """Firefly Monte Carlo (Maclaurin & Adams 2014), compiled, with bounds tight at the mode.
 
-Row n is bright (z_n = 1) or dark. With B_n <= L_n the bound of Jaakkola & Jordan (1997), quadratic
-in the predictor and tight at the mode, the joint density is
+Row n is bright (z_n = 1) or dark. With B_n <= L_n, its log quadratic in the predictor and tight at
+the mode (families.chord), the joint density is
 
     prior * prod_n B_n * prod_bright (L_n / B_n - 1),
 
@@ -10,21 +10,16 @@ given the bright rows, then asks every bright row whether to go dark and a binom
 ones, a share q of them, whether to light up: their explicit resampling, as Metropolis-Hastings.
 """
 
-from math import expm1, log, tanh
+from math import expm1, log
 
 import numba
 import numpy as np
 
+from tests.benchmarks.peers.families import chord, log_factor, of_rows, slope
 from tests.benchmarks.peers.targets import Target
-from tests.benchmarks.peers.walks import known, log_factor
+from tests.benchmarks.peers.walks import known
 
 SHARES = (1e-4, 1e-3, 1e-2)  # q; the best is taken
-
-
-@numba.njit
-def curvature(xi):
-    """a(xi) of log sigma(s) >= -a s^2 + s / 2 + b."""
-    return 0.125 if abs(xi) < 1e-6 else tanh(0.5 * xi) / (4.0 * xi)
 
 
 @numba.njit
@@ -33,18 +28,15 @@ def above(target, n, z):
     step = 0.0
     for j in range(len(z)):
         step += target.design[n, j] * z[j]
-    e, sign = target.etas[n], 2.0 * target.y[n] - 1.0
-    a, eta = curvature(e), e + step
-    bound = log_factor(1.0, abs(e)) + 0.5 * (sign * eta - abs(e)) - a * (eta * eta - e * e)
-    return max(log_factor(target.y[n], eta) - bound, 0.0)
+    family, y, e = target.family, target.y[n], target.etas[n]
+    bound = log_factor(family, y, e) + (slope(family, y, e) - chord(family, y, e) * step) * step
+    return max(log_factor(family, y, e + step) - bound, 0.0)
 
 
 def sums_of(target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """(slope, hessian) of the sum of all log B_n, by z."""
-    e = target.etas
-    a = np.where(np.abs(e) < 1e-6, 0.125, np.tanh(0.5 * e) / (4.0 * np.where(e == 0.0, 1.0, e)))
-    slope = target.design.T @ (target.y - 0.5 - 2.0 * a * e)
-    return slope, (target.design * (2.0 * a)[:, None]).T @ target.design
+    """(slope, curvature) of the sum of all log B_n, by z."""
+    bent = 2.0 * of_rows(chord, target.family, target.y, target.etas)
+    return target.slope, (target.design * bent[:, None]).T @ target.design
 
 
 @numba.njit
@@ -55,7 +47,7 @@ def odds(target, n, z):
 
 
 @numba.njit
-def fly(target, slope, hessian, scale, share, draws, rng):
+def fly(target, tilt, hessian, scale, share, draws, rng):
     """(states, rows read, proposals accepted), from the mode with every row dark."""
     d, size, rows, moved = len(target.mode), len(target.y), 0, 0
     order, bright = np.arange(size), 0  # bright rows come first
@@ -63,7 +55,7 @@ def fly(target, slope, hessian, scale, share, draws, rng):
     z, chain, log_share = np.zeros(d), np.zeros((draws, d)), log(share)
     for t in range(draws):
         new = z + scale * rng.standard_normal(d)
-        gap = known(target, new, 0) - known(target, z, 0) + slope @ (new - z)
+        gap = known(target, new, 0) - known(target, z, 0) + tilt @ (new - z)
         gap -= 0.5 * (new @ hessian @ new - z @ hessian @ z)
         there = np.empty(bright)
         for i in range(bright):
@@ -100,10 +92,10 @@ def fly(target, slope, hessian, scale, share, draws, rng):
 
 def flier(target: Target):
     """run(kappa, share, draws, seed)."""
-    slope, hessian = sums_of(target)
+    tilt, hessian = sums_of(target)
 
     def run(kappa: float, share: float, draws: int, seed: int):
         scale = kappa / np.sqrt(len(target.mode))
-        return fly(target, slope, hessian, scale, share, draws, np.random.default_rng(seed))
+        return fly(target, tilt, hessian, scale, share, draws, np.random.default_rng(seed))
 
     return run

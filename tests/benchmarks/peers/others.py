@@ -1,8 +1,9 @@
-"""PyMHSS, of the authors of MH-SS, in a process of its own: it needs tensorflow and jax.
+"""Programs of others, each in a process of its own: PyMHSS, of the authors of MH-SS, and NumPyro.
 
-Its loops are Python: rows are counted as well as seconds. Its posterior has no prior, which moves
-means by less than 10^-3 sd here. Settings are those of its paper: kappa 1.5 for MH-SS and SMH, 2.4
-for its random walk; for TunaMH a step that makes lambda small.
+They need tensorflow and jax. PyMHSS's loops are Python: rows are counted as well as seconds. Its
+posterior has no prior, which moves means by less than 10^-3 sd here. Settings are those of its
+paper: kappa 1.5 for MH-SS and SMH, 2.4 for its random walk; for TunaMH a step that makes lambda
+small.
 """
 
 import json
@@ -53,24 +54,46 @@ print(json.dumps({"seconds": made_["cpu_time"], "rows": share * len(y),
 """
 
 
+HMCECS = """
+import json, sys
+import numpy as np
+from tests.benchmarks import tall_peers
+
+found = np.load(sys.argv[1])
+seconds = float(sys.argv[3])
+x, y, mode, covariance = (found[k] for k in ("x", "y", "mode", "covariance"))
+
+def call(draws):
+    chain, ends = tall_peers.hamiltonian_chain(
+        x, y, draws, draws, 1, mode, covariance, "HMC", tall_peers.BATCH)
+    return chain, ends[-1] - ends[-2]
+
+_, spent = call(50)
+chain, spent = call(int(np.clip(seconds / spent * 50, 50, 20_000)))
+rows = tall_peers.BATCH * float(chain[:, -1].mean() + 1)  # and those of blocks that are new
+np.save(sys.argv[1] + ".npy", chain[:, :-1])
+print(json.dumps({"seconds": spent, "rows": rows, "accepted": float("nan")}))
+"""
+
+
 def pymhss(python: str, name: str, x, target: Target, seconds: float):
     """(chain, seconds, rows a decision, accepted), or the reason why there is none."""
+    return program(PROGRAM.replace("KEPT", str(KEPT)), python, name, x, target, seconds)
+
+
+def hmcecs(python: str, name: str, x, target: Target, seconds: float):
+    """The same of NumPyro's HMCECS, as `python -m tests.benchmarks.tall --peers` sets it up."""
+    return program(HMCECS, python, name, x, target, seconds)
+
+
+def program(text: str, python: str, name: str, x, target: Target, seconds: float):
+    """What a program of its own finds; it reads data, name and seconds."""
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "data.npz")
-        np.savez(
-            place, x=x, y=target.y, mode=target.mode, covariance=target.factor @ target.factor.T
-        )
-        program = PROGRAM.replace("KEPT", str(KEPT))
-        command = [
-            python or sys.executable,
-            "-W",
-            "ignore",
-            "-c",
-            program,
-            place,
-            name,
-            str(seconds),
-        ]
+        covariance = target.factor @ target.factor.T
+        np.savez(place, x=x, y=target.y, mode=target.mode, covariance=covariance)
+        known = [place, name, str(seconds)]
+        command = [python or sys.executable, "-W", "ignore", "-c", text, *known]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         except subprocess.TimeoutExpired:

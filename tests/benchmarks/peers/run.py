@@ -13,9 +13,9 @@ import arviz
 import numpy as np
 
 import subsample_mcmc as sm
-from tests.benchmarks import tall_peers
-from tests.benchmarks.peers import firefly, others, walks, zigzag
-from tests.benchmarks.peers.targets import TASKS, target_of
+from tests.benchmarks.peers import firefly, others, poisson, walks, zigzag
+from tests.benchmarks.peers.families import LOGISTIC
+from tests.benchmarks.peers.targets import TASKS, target_of, truth_of
 from tests.benchmarks.report import table
 
 PILOT = 0.15  # of the time of a row, for each setting that is tried
@@ -87,14 +87,21 @@ def compiled(target, truth, seconds):
         for k in (0.3, 1.0) for q in firefly.SHARES
     }  # fmt: skip
     yield tuned("Firefly", calls, target, truth, seconds)
+    for name in poisson.WALKS:
+        run = poisson.walker(target, name)
+        calls = {
+            f"step {k:g}, share {q:g}": lambda n, s, k=k, q=q, run=run: run(k, q, n, s)
+            for k in poisson.KAPPAS for q in poisson.SHARES
+        }  # fmt: skip
+        yield tuned(name, calls, target, truth, seconds)
     zig = zigzag.zigzagger(target)
     calls = {f"every {g:g}": lambda n, s, g=g: zig(n, g, s) for g in GAPS}
     yield tuned("zig-zag", calls, target, truth, seconds)
 
 
-def ours(x, y, truth, seconds):
+def ours(x, y, family, truth, seconds):
     """Rows of this package: the same walk, and its own proposal along the fit."""
-    model = sm.models.glm.logistic(x, y)
+    model = (sm.models.glm.logistic if family == LOGISTIC else sm.models.glm.student_t)(x, y)
     fit = sm.laplace(model, progress=False)
     for name, (selector, order) in OURS.items():
         control = sm.Taylor(fit, order=order)
@@ -133,21 +140,29 @@ def walk_of(fit):
     return step
 
 
+def programs(x, target, truth, seconds, python):
+    """Rows of others' programs; of one that is not there, why."""
+    calls = {f"PyMHSS {name}": (others.pymhss, name) for name in others.NAMES}
+    calls["NumPyro HMCECS"] = others.hmcecs, ""
+    for name, (call, what) in calls.items():
+        told = "its models have no Student noise"
+        if target.family == LOGISTIC:
+            told = call(python, what, x, target, seconds)
+        if isinstance(told, str):
+            yield {"method": f"{name}: {told}"}
+        else:
+            yield row(name, *told, truth)
+
+
 def task(name: str, seconds: float, python: str) -> list[dict]:
     """All rows of a task."""
-    make, *given = TASKS[name]
+    family, make, *given = TASKS[name]
     x, y = make(*given)
-    truth, target = tall_peers.long_reference(x, y), target_of(x, y)
+    truth, target = truth_of(x, y, family), target_of(x, y, family)
     print(f"\n{name}: truth known to {truth.error_mean:.2g} sd", flush=True)
-    found = [*ours(x, y, truth, seconds), *compiled(target, truth, seconds)]
-    for peer in others.NAMES:
-        told = others.pymhss(python, peer, x, target, seconds)
-        if isinstance(told, str):  # why there is none
-            nothing = dict.fromkeys(found[0], float("nan"))
-            found.append(nothing | {"method": f"PyMHSS {peer}: {told}"})
-        else:
-            found.append(row(f"PyMHSS {peer}", *told, truth))
-    return found
+    found = [*ours(x, y, family, truth, seconds), *compiled(target, truth, seconds)]
+    nothing = dict.fromkeys(found[0], float("nan"))
+    return found + [nothing | told for told in programs(x, target, truth, seconds, python)]
 
 
 def main(chosen: str, seconds: float, python: str) -> None:

@@ -4,12 +4,12 @@ With r_n the difference of row n's residuals between proposal z' and state z und
 order k (0: none, 1, 2), Delta the difference of the polynomials' sums and the prior, and
 |r_n| <= c_n M(z, z'), all three draw rows by c_n from a Poisson process of rate M sum(c):
 
-    order 0  c_n = |a_n|                  M = |s|                                      s = z' - z
-    order 1  c_n = |a_n|^2 / 4            M = |s| max over z, z' of |z| (1 + w) / 2
-    order 2  c_n = |a_n|^3 / (12 sqrt 3)  M = |s| (|z|^2 E(w) + |z'|^2 E(w')) / 2
+    order 0  c_n = B1 |a_n|        M = |s|                                      s = z' - z
+    order 1  c_n = B2 |a_n|^2      M = |s| max over z, z' of |z| (1 + w) / 2
+    order 2  c_n = B3 |a_n|^3 / 2  M = |s| (|z|^2 E(w) + |z'|^2 E(w')) / 2
 
-as derivatives of the logistic log likelihood by its predictor are at most 1, 1/4 and 1/(6 sqrt 3).
-w is |cos| of the angle between s and z (or z'): no unit vector a has |a.s| |a.z| beyond
+B the most that derivatives of the log likelihood by its predictor come to (families.MOST). w is
+|cos| of the angle between s and z (or z'): no unit vector a has |a.s| |a.z| beyond
 |s| |z| (1 + w) / 2, which is convex along the segment; |a.s| (a.z)^2 is at most |s| |z|^2 E(w), and
 the mean of (a.z_t)^2 over the segment at most that of its ends. (Both as in the MH-SS paper.)
 
@@ -22,12 +22,13 @@ lambda = chi (C M)^2, one test.
 Where a rate exceeds N all of them read everything, as their authors' code does.
 """
 
-from math import exp, log, log1p, sqrt
+from math import log, sqrt
 
 import numba
 import numpy as np
 
 from subsample_mcmc.approx.row_weights import alias_table
+from tests.benchmarks.peers.families import MOST, bend, log_factor, slope, sum_of_rows
 from tests.benchmarks.peers.targets import Target
 
 MH_SS, SMH, TUNA, EXACT = range(4)
@@ -42,9 +43,7 @@ CHI = 0.1  # TunaMH's lambda, on average
 def weights_of(target: Target, order: int) -> np.ndarray:
     """c_n."""
     norms = np.sqrt(np.einsum("ij,ij->i", target.design, target.design))
-    if order == 0:
-        return norms
-    return norms**2 / 4.0 if order == 1 else norms**3 / (12.0 * sqrt(3.0))
+    return MOST[target.family, order] * norms ** (order + 1) / max(order, 1)
 
 
 def table_of(target: Target, order: int) -> tuple:
@@ -54,24 +53,17 @@ def table_of(target: Target, order: int) -> tuple:
 
 
 @numba.njit
-def log_factor(y, eta):
-    """Of one row; both signs without overflow."""
-    low = min(eta, 0.0) - log1p(exp(-abs(eta)))  # log of the probability of a 1
-    return low - (1.0 - y) * eta
-
-
-@numba.njit
 def residual(target, n, z, order):
     """l_n less its polynomial, at z."""
     step = 0.0
     for j in range(len(z)):
         step += target.design[n, j] * z[j]
-    found, p = log_factor(target.y[n], target.etas[n] + step), 0.0
+    family, y, eta = target.family, target.y[n], target.etas[n]
+    found = log_factor(family, y, eta + step)
     if order > 0:
-        p = 1.0 / (1.0 + exp(-target.etas[n]))
-        found -= log_factor(target.y[n], target.etas[n]) + (target.y[n] - p) * step
+        found -= log_factor(family, y, eta) + slope(family, y, eta) * step
     if order > 1:
-        found += 0.5 * p * (1.0 - p) * step * step
+        found += 0.5 * bend(family, y, eta) * step * step
     return found
 
 
@@ -89,10 +81,8 @@ def known(target, z, order):
 @numba.njit
 def everything(target, z):
     """The log posterior, but for a constant."""
-    found = known(target, z, 0)
-    for n in range(len(target.y)):
-        found += residual(target, n, z, 0)
-    return found
+    etas = target.etas + target.design @ z
+    return known(target, z, 0) + sum_of_rows(target.family, target.y, etas)
 
 
 @numba.njit

@@ -1,18 +1,19 @@
 """The zig-zag process with control variates (Bierkens, Fearnhead & Roberts 2019), compiled.
 
 U = -log posterior. Coordinate i flips at rate sum_n [v_i (d_i U_n(z) - d_i U_n(0))]^+ plus that of
-the prior and the sums at the mode; summands are at most |a_ni| |a_n| |z| / 4. Points of a process
-of rate sum_n |a_n|_1 |a_n| (|z| + sqrt(d) t) / 4 pick row n by |a_n|_1 |a_n| from an alias table
-(rows by importance: the best setting known), coordinate i by |a_ni|, and flip it with the ratio of
-both rates.
+the prior and the sums at the mode; summands are at most B |a_ni| |a_n| |z|, B the
+most of |l_n''|. Points of a process of rate B sum_n |a_n|_1 |a_n| (|z| + sqrt(d) t) pick row n by
+|a_n|_1 |a_n| from an alias table (rows by importance: the best setting known), coordinate i by
+|a_ni|, and flip it with the ratio of both rates.
 """
 
-from math import exp, log, sqrt
+from math import log, sqrt
 
 import numba
 import numpy as np
 
 from subsample_mcmc.approx.row_weights import alias_table
+from tests.benchmarks.peers.families import MOST, slope
 from tests.benchmarks.peers.targets import Target
 from tests.benchmarks.peers.walks import drawn_row
 
@@ -31,6 +32,7 @@ def zigzag(target, tables, times, gap, rng):
     """(states every `gap`, rows read, flips), from the mode."""
     keep, other, ones, norms, whole, stiff = tables
     d, rows, flips = len(target.mode), 0, 0
+    family, most = target.family, MOST[target.family, 1]
     z, v, chain = np.zeros(d), np.ones(d), np.zeros((times, d))
     constant = target.push - target.slope  # d U at the mode, but for rounding 0
     for i in range(d):
@@ -58,10 +60,10 @@ def zigzag(target, tables, times, gap, rng):
             step = 0.0
             for j in range(d):
                 step += target.design[n, j] * z[j]
-            p = 1.0 / (1.0 + exp(-target.etas[n]))
-            change = 1.0 / (1.0 + exp(-target.etas[n] - step)) - p
+            eta = target.etas[n]
+            change = slope(family, target.y[n], eta) - slope(family, target.y[n], eta + step)
             rows += 1
-            if rng.random() * 0.25 * norms[n] * reach < v[i] * np.sign(a) * change:
+            if rng.random() * most * norms[n] * reach < v[i] * np.sign(a) * change:
                 v[i], flips = -v[i], flips + 1
         else:  # the prior's, and what is left of sums at the mode: coordinate by coordinate
             rate = target.pull @ z + constant
@@ -78,7 +80,7 @@ def tables_of(target: Target) -> tuple:
     """An alias table on rows, their lengths, and what rates add up to."""
     ones = np.abs(target.design).sum(axis=1)
     norms = np.sqrt(np.einsum("ij,ij->i", target.design, target.design))
-    weights = 0.25 * ones * norms
+    weights = MOST[target.family, 1] * ones * norms
     # |sum_i of rates of the prior| <= |pull z|_1 <= sqrt(d) |pull| |z|
     stiff = float(np.sqrt(len(target.mode)) * np.linalg.norm(target.pull, 2))
     return *alias_table(weights), ones, norms, float(weights.sum()), stiff
