@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from subsample_mcmc.numerics.jit import DISABLED
-from tests.benchmarks.peers import firefly, poisson, walks, zigzag
+from tests.benchmarks.peers import firefly, poisson, potts, walks, zigzag
 from tests.benchmarks.peers.families import LOGISTIC, MOST, STUDENT, log_factor, of_rows
 from tests.benchmarks.peers.targets import target_of
 
@@ -111,3 +111,28 @@ def test_wrong_peers_have_not(name):
     """Rates at two fifths; wrong sums of Firefly's bounds; another posterior."""
     target = regression()
     assert np.abs(errors(PEERS[name](name, target, True), target)).max() > 2.0 * LIMIT
+
+
+def potts_error(q, wrong=False):
+    """Of the energy and its square, of four sites with three colours, in Monte Carlo errors."""
+    weights = potts.weights_of(2, strength=3.0, narrow=1.0)
+    states = np.stack(np.meshgrid(*[np.arange(3)] * 4, indexing="ij"), -1).reshape(-1, 4)
+    energy = potts.energies(weights, states)
+    law = np.exp(energy) / np.exp(energy).sum()
+    truth = np.array([law @ energy, law @ energy**2])
+    inverse = (1.0 - np.eye(4)) / (weights + np.eye(4))
+    tables = potts.tables_of(inverse if wrong else weights)
+    rng = np.random.default_rng(1)
+    chain, _ = potts.sweeps(weights, tables, q, states[0], 3, 40_000, rng)
+    found = potts.energies(weights, chain)
+    means = np.column_stack([found, found**2]).reshape(BATCHES, -1, 2).mean(axis=1)
+    return (means.mean(axis=0) - truth) / (means.std(axis=0, ddof=1) / np.sqrt(BATCHES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [0.0, 0.3, 3.0], ids=["Gibbs", "few pairs", "many"])
+def test_poisson_gibbs_has_the_law_of_a_potts_model(q):
+    """Tables by the inverse of the weights are told from right ones."""
+    assert np.abs(potts_error(q)).max() < LIMIT
+    if q > 0.0:
+        assert np.abs(potts_error(q, wrong=True)).max() > 2.0 * LIMIT

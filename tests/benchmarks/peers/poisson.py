@@ -25,7 +25,7 @@ from tests.benchmarks.peers.walks import drawn_row, known
 
 PLAIN, MALA, BARKER = range(3)
 WALKS = {"PoissonMH": PLAIN, "Poisson-MALA": MALA, "Poisson-Barker": BARKER}
-KAPPAS = (0.1, 0.3, 0.7, 1.2)  # of steps kappa / sqrt(d) in posterior sds; the best is taken,
+KAPPAS = (0.1, 0.3, 1.0)  # of steps kappa / sqrt(d) in posterior sds; the best is taken,
 SHARES = (0.0, 0.3)  # and of lambda / L
 
 
