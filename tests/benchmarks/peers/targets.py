@@ -4,6 +4,8 @@ A state theta is mode + factor z, factor the Cholesky factor of the Laplace cova
 standard normal, and all methods walk in it. That is the preconditioning that their papers advise.
 """
 
+import runpy
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from tests.benchmarks import tall_peers
 from tests.benchmarks.peers.families import LOGISTIC, STUDENT, bend, of_rows, slope
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 VARIANCE = tall_peers.VARIANCE  # of the normal prior of each coefficient
 
 
@@ -107,6 +110,12 @@ def levels(size: int = 100_000, d: int = 24):
     return x, (rng.random(size) < p).astype(float)
 
 
+def flights(path: str = "../shared/data/hflights_2011"):
+    """Late arrivals of Houston's flights, as in examples/tall_logistic.py."""
+    x, y, _ = runpy.run_path(str(EXAMPLES / "tall_logistic.py"))["flights"](path)
+    return x, y
+
+
 # Family, and what makes x and y. The first are as Prado, Nemeth & Sherlock (2024) simulate.
 TASKS = {
     **{f"simulated, N={size:g}, d={d}": (LOGISTIC, tall_peers.simulate, size, d)
@@ -114,4 +123,5 @@ TASKS = {
     "robust, N=100000, d=20": (STUDENT, robust),
     "imbalanced, N=1e+06, d=20, 100 ones": (LOGISTIC, imbalanced),
     "collinear levels, N=100000, d=24": (LOGISTIC, levels),
+    "flights, N=223874, d=23": (LOGISTIC, flights),
 }  # fmt: skip
