@@ -10,7 +10,7 @@ import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
 from subsample_mcmc.approx.row_weights import draw_points, rates_of, uniform, without_rare
-from subsample_mcmc.approx.thinning import FIRST, beyond, sum_of_outliers
+from subsample_mcmc.approx.thinning import FIRST, beyond, rows_of_sum, sum_of_outliers
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
     ALONE,
@@ -106,10 +106,11 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
                 done[arm], bounds[arm] = OUTLIERS_READ, rates.usual
                 offsets[arm] += add_outliers(trial, arm, scratch.values[0])
                 return few
+        before = trial.pulls[0]
         value = total(trial, arm, own.size)
         done[arm], bounds[arm] = SUMMED, 0.0
         offsets[arm] += value - own.sums[arm]
-        return own.size
+        return rows_of_sum(trial, before)
 
     @jit(inner=True)
     def propose(stream, weights, whole):

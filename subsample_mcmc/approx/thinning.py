@@ -37,6 +37,12 @@ def beyond(r, c, rounding):
     return BEYOND_BOUND if abs(r) < np.inf else NOT_FINITE
 
 
+@jit(inner="always")
+def rows_of_sum(trial, before):
+    """What an exact sum counts as read; a sum that was remembered has taken off raced rows."""
+    return trial.target[0].rows if trial.pulls[0] < before else trial.control.size
+
+
 @memoised
 def sum_of_outliers(residuals: Any) -> Any:
     """add(trial, arm, values): the sum of their residuals at an arm."""
@@ -109,12 +115,15 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
 
     @jit(inner=True)
     def everything(trial, offsets):
-        own, size = trial.control, trial.control.size
-        stay, go = total(trial, 0, size), total(trial, 1, size)
+        own, read, before = trial.control, 0, trial.pulls[0]
+        stay = total(trial, 0, own.size)
+        read, before = rows_of_sum(trial, before), trial.pulls[0]
+        go = total(trial, 1, own.size)
+        read += rows_of_sum(trial, before)
         if not_a_sum(stay) or not_a_sum(go):
-            return failed(NOT_FINITE, 0 if not_a_sum(stay) else 1, -1, 2 * size, 1)
+            return failed(NOT_FINITE, 0 if not_a_sum(stay) else 1, -1, read, 1)
         ahead = offsets[1] - own.sums[1] + go > offsets[0] - own.sums[0] + stay
-        return Outcome(1 if ahead else 0, 2 * size, 1, EXACT, 0, -1, -1)
+        return Outcome(1 if ahead else 0, read, 1, EXACT, 0, -1, -1)
 
     @jit(inner=True)
     def choose(stream, trial, offsets, params, scratch):
@@ -132,10 +141,10 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
         if read == 1:
             gap += add_outliers(trial, 1, going) - add_outliers(trial, 0, staying)
             pulls, rounds = 2 * len(trial.control.outliers), 1
-            if gap != gap:
+            if not gap < np.inf:
                 return failed(NOT_FINITE, 1, -1, pulls, rounds)
-        auxiliary, ratio = rate * weights.shares[rates.table] > params.lost, 0.0
-        if not gap > 0.0:
+        auxiliary = rate * weights.shares[rates.table] > params.lost
+        if not (auxiliary or gap > 0.0):
             return Outcome(0, pulls, rounds, PREDICTED if pulls == 0 else RACED, 0, -1, -1)
         time, batch, more = 0.0, FIRST, rate > 0.0
         while more:
@@ -157,12 +166,11 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
                 if auxiliary:
                     here, there = c - max(r, 0.0), c + min(r, 0.0)
                     if u * c < here:
-                        ratio += log(there / here) if there > 0.0 else -np.inf
+                        gap += log(there / here) if there > 0.0 else -np.inf
                 elif u * c < -r:
                     return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
         ended = PREDICTED if pulls == 0 else RACED
-        goes = 1 if ratio >= 0.0 or log(uniform(stream)) < ratio else 0
-        return Outcome(goes, pulls, rounds, ended, 0, -1, -1)
+        return Outcome(1 if gap > 0.0 else 0, pulls, rounds, ended, 0, -1, -1)
 
     return choose
 
@@ -195,7 +203,9 @@ def negative_parts(functions: ControlFunctions) -> Any:
         rows, size, outliers = scratch.rows, trial.control.size, trial.control.outliers
         if offsets[0] == -np.inf or offsets[1] == -np.inf:
             return -1.0
-        _, read, _ = rates_at(trial, case.params.weights)
+        rates, read, _ = rates_at(trial, case.params.weights)
+        if not rates.usual + rates.rare <= case.params.most:  # all was read, at no cost
+            return -1.0
         whole, against, square = 0.0, 0.0, 0.0
         for first in range(0, size, CHUNK):
             count = min(CHUNK, size - first)

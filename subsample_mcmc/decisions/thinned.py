@@ -63,13 +63,14 @@ class Thinned(Selector):
       difference from y to x, alpha(x, y) / alpha(y, x) = exp(Delta + sum r_n): detailed balance,
       whatever the rows drawn (Cornish et al. 2019, with the polynomial as one factor). It accepts
       at least exp(-sum |r_n|) as often as Exact.
-    - *auxiliary*, where that would cost more than `lost`: if log u < Delta, counts s_n ~
-      Poisson(c_n - r_n^+), thinned from the same process; accept with probability min(1, prod
-      ((c_n - r_n^-) / (c_n - r_n^+))^s_n). From y to x the counts are Poisson(c_n - r_n^-), as r_n
-      changes its sign, and as r_n^+ - r_n^- = r_n the product is exp(sum r_n) times the ratio of
-      both laws of s: Metropolis-Hastings on (state, s), after a screen by Delta (Zhang, Cooper & De
-      Sa 2020; Prado, Nemeth & Sherlock 2024). It accepts at least as often as the factorised test:
-      of row n alone the smaller of both densities of s_n adds up to exp(-r_n^-).
+    - *auxiliary*, where that would cost more than `lost`: counts s_n ~ Poisson(c_n - r_n^+),
+      thinned from the same process; accept if log u < Delta + sum s_n log((c_n - r_n^-) / (c_n -
+      r_n^+)). From y to x the counts are Poisson(c_n - r_n^-), as r_n changes its sign, and as
+      r_n^+ - r_n^- = r_n the sum is sum r_n and the log ratio of both laws of s:
+      Metropolis-Hastings on (state, s) (Zhang, Cooper & De Sa 2020; Prado, Nemeth & Sherlock 2024).
+      It accepts at least as often as the factorised test: of row n alone the smaller of both
+      densities of s_n adds up to exp(-r_n^-). Delta alone rejects nothing here: far from the
+      reference it may be off by many nats, and would hold a chain there.
     - *everything*, where L exceeds `most` times the number of rows.
 
     Which of them is used depends on L and on a constant of the model. L is the same from x to y and
@@ -91,7 +92,7 @@ class Thinned(Selector):
     names it.
 
     most: rows drawn, as a share of all, beyond which everything is read instead.
-    lost: nats of acceptance, beyond which the auxiliary test decides.
+    lost: nats of acceptance at most, as a pilot says, beyond which the auxiliary test decides.
 
     An exact decision under the same u is coupled to other numbers, so an audit compares none. Of
     proposals it adds up max(-r_n, 0) over all rows: the most that the factorised test can cost, in
@@ -109,7 +110,7 @@ class Thinned(Selector):
     """
 
     most: float = 0.05
-    lost: float = 0.1
+    lost: float = 1.0
     weights: Any = field(default=None, repr=False, compare=False, kw_only=True)  # of one model
 
     guarantee: ClassVar[str] = "exact"

@@ -9,6 +9,7 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.row_weights import alias_table
+from subsample_mcmc.approx.taylor.checks import BOUNDED
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import fingerprint
 from tests.helpers.claims import equal
@@ -278,7 +279,9 @@ def test_choices_of_models_have_their_posterior_probability():
         lengths={"theta": ("q", [2, 3])},
     )  # fmt: skip
     known = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in range(2)]
-    control = sm.Taylor(known, order=2)
+    modes = [np.ravel(fit.state["theta"]) for fit in known]
+    modes[1] = modes[1] + np.sqrt(np.diag(known[1].covariance))  # off, so that residuals matter
+    control = sm.Taylor([{"theta": mode} for mode in modes], order=2)
     choice = sm.Gibbs("q", pseudo=sm.PseudoPrior(known), control=control)
     moves = sm.Metropolis("theta", proposal=sm.independence(known), selector=sm.Exact())
     assert "Thinned()" in (choice >> moves).describe(model)
@@ -290,14 +293,18 @@ def test_choices_of_models_have_their_posterior_probability():
 
     a = np.linspace(-4.5, 4.5, 91)
     grid = np.stack(np.meshgrid(a, a, a, indexing="ij"), axis=-1).reshape(-1, 3)
-    weights = [np.zeros(1), np.zeros(1)]
+    weights, alone = np.zeros((2, 2))
     for k in range(2):
         points = grid if k else np.unique(grid[:, :2], axis=0)
-        e = points @ np.array([np.ones(30), x, x**2])[: 2 + k]
-        value = (y * e - np.logaddexp(0.0, e)).sum(axis=1) - 0.5 * (points**2).sum(axis=1)
+        columns = np.array([np.ones(30), x, x**2])[: 2 + k]
+        e, e0 = points @ columns, modes[k][: 2 + k] @ columns
+        p, d = 1.0 / (1.0 + np.exp(-e0)), e - e0
+        known_part = y * e0 - np.logaddexp(0.0, e0) + (y - p) * d - 0.5 * p * (1.0 - p) * d**2
         level = (a[1] - a[0]) ** (2 + k) * (2.0 * np.pi) ** (-0.5 * k)
-        weights[k] = level * np.exp(value).sum()
-    wanted = float(weights[1] / (weights[0] + weights[1]))
+        for into, rows in ((weights, y * e - np.logaddexp(0.0, e)), (alone, known_part)):
+            into[k] = level * np.exp(rows.sum(axis=1) - 0.5 * (points**2).sum(axis=1)).sum()
+    wanted = float(weights[1] / weights.sum())
+    assert abs(alone[1] / alone.sum() - wanted) > 0.2, "the polynomials alone would do"
     assert abs(q.mean() - wanted) < 4.5 * q.std(ddof=1) / np.sqrt(len(q)), (q.mean(), wanted)
 
 
@@ -317,8 +324,12 @@ def test_where_draws_cannot_be_thinned():
 
 
 def test_a_bound_that_is_too_small_is_named():
+    """Of the data that no sample of the check of remainders looks at."""
+    unseen = np.ones(60, dtype=bool)
+    unseen[np.linspace(0, 59, BOUNDED).astype(int)] = False
+
     def far_too_small(e, data, n):
-        return 1e-4, 1.25e-4
+        return (1e-4, 1.25e-4) if unseen[n] else (0.1, 0.125)
 
     model = regression(60, bound=far_too_small)
     fit = sm.laplace(model, progress=False)

@@ -8,7 +8,16 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.row_weights import alias_table, draw_row, row_weights
+from subsample_mcmc.approx.row_weights import (
+    alias_table,
+    draw_points,
+    draw_row,
+    rates_of,
+    row_weights,
+)
+from subsample_mcmc.approx.taylor.checks import SAMPLED
+from subsample_mcmc.approx.thinning import ROUNDING, beyond
+from subsample_mcmc.decisions.rules.rule import BEYOND_BOUND, NOT_FINITE
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.helpers.claims import equal, interval
 from tests.helpers.weights import halved, without_rare
@@ -19,7 +28,10 @@ FORMS = {
     "auxiliary": sm.Thinned(most=1e9, lost=ALWAYS),
     "everything": sm.Thinned(most=ALWAYS),
 }
-HERE, THERE = np.array([0.5, -0.25]), np.array([-0.25, 0.75])
+# Two points, sums of whose coordinates are exact. Residuals from the first to the second: all but
+# .001 of one sign, at order 2; 0.8 for, 1.5 against the move, with 40,000 moves each way and more.
+ONE_SIGN = 0, np.array([0.5, -0.25]), np.array([-0.25, 0.75])
+BOTH_SIGNS = 4, np.array([0.875, 0.703125]), np.array([1.828125, 0.328125])
 STEPS = 200_000
 compiled_only = pytest.mark.skipif(DISABLED, reason="needs many steps")
 
@@ -85,11 +97,76 @@ def test_weights_are_bounds_and_name_what_is_none():
             row_weights([bounds], rare, np.ones(1), np.ones(1), np.zeros(1))
 
 
+@jit
+def count_points(stream, weights, raced, whole, rows, limits, counts, bounds, numbers):
+    """Points of many processes, batch by batch as decisions draw them."""
+    rates = rates_of(weights, raced, whole, 0)
+    for i in range(len(numbers)):
+        time, more = 0.0, True
+        while more:
+            time, count = draw_points(
+                stream, weights, rates, time, rates.usual + rates.rare, rows, limits
+            )
+            more = count == len(rows)
+            numbers[i] += count
+            for k in range(count):
+                counts[rows[k]] += 1
+                bounds[rows[k]] = limits[k]
+
+
+@compiled_only
+@pytest.mark.parametrize("few", [0, 4])
+def test_points_are_rows_by_the_bounds_that_they_are_told(rng, few):
+    """A Poisson number of each row, with the bound of its residual as mean."""
+    bounds = rng.exponential(size=30)
+    outliers, raced, whole = np.arange(few) * 7, 2.5, 3.25
+    usual = bounds.sum() - bounds[outliers].sum()
+    made = row_weights([bounds], outliers, np.array([usual]), bounds.sum()[None], np.zeros(1))
+    wanted = raced * bounds / usual
+    wanted[outliers] = whole * bounds[outliers] / bounds.sum()
+    counts, told, numbers = np.zeros(30, dtype=np.int64), np.zeros(30), np.zeros(300_000)
+    rows, stream = np.zeros(3, dtype=made.other.dtype), np.array([3], dtype=np.uint64)
+    count_points(stream, made, raced, whole, rows, np.zeros(3), counts, told, numbers)
+    np.testing.assert_allclose(told, wanted, rtol=1e-6)
+    assert stats.chisquare(counts, counts.sum() * wanted / wanted.sum()).pvalue > 1e-6
+    if few:
+        off = wanted.copy()
+        off[outliers] *= 0.95  # would show
+        assert stats.chisquare(counts, counts.sum() * off / off.sum()).pvalue < 1e-6
+    seen = np.bincount(numbers.astype(int), minlength=16)[:16]
+    assert stats.chisquare(seen, seen.sum() * poisson_law(wanted.sum(), 16)).pvalue > 1e-6
+
+
+def poisson_law(mean, most):
+    law = stats.poisson.pmf(np.arange(most), mean)
+    return law / law.sum()
+
+
+@jit
+def code_of(r, c, rounding):
+    return beyond(r, c, rounding)
+
+
+@pytest.mark.plain
+def test_a_residual_may_exceed_its_bound_by_rounding_only():
+    for sign in (1.0, -1.0):
+        assert code_of(sign * 2.0, 2.0, 0.0) == 0
+        assert code_of(sign * (2.0 + 0.9 * ROUNDING * 1e-9), 2.0, 1e-9) == 0
+        assert code_of(sign * (2.0 + 1.1 * ROUNDING * 1e-9), 2.0, 1e-9) == BEYOND_BOUND
+        assert code_of(sign * np.inf, 2.0, 1e-9) == NOT_FINITE
+    assert code_of(np.nan, 2.0, 1e-9) == NOT_FINITE
+
+
 # -------------------------------------------------------------------------------- single decisions
-def flip(rng, current, out):
-    """The other one of two points; their sum is exact."""
-    out[0] = HERE[0] + THERE[0] - current[0]
-    out[1] = HERE[1] + THERE[1] - current[1]
+def flip_of(pair):
+    """The other one of two points."""
+    first, second = pair[1] + pair[2]
+
+    def flip(rng, current, out):
+        out[0] = first - current[0]
+        out[1] = second - current[1]
+
+    return flip
 
 
 def few(seed=0, size=60):
@@ -100,8 +177,8 @@ def few(seed=0, size=60):
     return x, y
 
 
-def made(order, size=60, outliers=0.0):
-    x, y = few(size=size)
+def made(order, size=60, outliers=0.0, pair=ONE_SIGN):
+    x, y = few(pair[0], size)
     model = sm.models.glm.logistic(x, y)
     fit = sm.laplace(model, progress=False)
     return x, y, model, fit, sm.Taylor(fit, order=order, outliers=outliers)
@@ -116,8 +193,8 @@ def value(x, y, model, beta):
     return y * eta - np.logaddexp(0.0, eta), prior
 
 
-def residuals(x, y, model, fit, order):
-    """(r_n, Delta) from HERE to THERE, by formulas of their own."""
+def residuals(x, y, model, fit, order, pair=ONE_SIGN):
+    """(r_n, Delta) from the first point to the second, by formulas of their own."""
     at = x @ np.ravel(fit.state["beta"])
     p = 1.0 / (1.0 + np.exp(-at))
     first, second, third = y - p, -p * (1.0 - p), -p * (1.0 - p) * (1.0 - 2.0 * p)
@@ -126,27 +203,27 @@ def residuals(x, y, model, fit, order):
         d = x @ beta - at
         return first * d + second * d**2 / 2.0 + (third * d**3 / 6.0 if order > 2 else 0.0)
 
-    (here, prior), (there, other) = (value(x, y, model, b) for b in (HERE, THERE))
-    known = polynomial(THERE) - polynomial(HERE)
+    (here, prior), (there, other) = (value(x, y, model, b) for b in pair[1:])
+    known = polynomial(pair[2]) - polynomial(pair[1])
     return there - here - known, known.sum() + other - prior
 
 
-def flips(order, selector, kernel=None, seed=1, weights=None, outliers=0.0):
-    """((accepted, tried) from HERE, the same from THERE), reads, of a chain on two points."""
-    x, y, model, fit, control = made(order, outliers=outliers)
+def flips(order, selector, kernel=None, seed=1, weights=None, outliers=0.0, pair=ONE_SIGN):
+    """((accepted, tried) from the first, the same from the second), reads, of a chain on two."""
+    x, y, model, fit, control = made(order, outliers=outliers, pair=pair)
     if weights is not None:
         prepared = prepared_for(model, control)
         prepared.__dict__["row_weights"] = weights(prepared.row_weights)
-    step = sm.Metropolis("beta", proposal=flip, selector=selector, control=control)
+    step = sm.Metropolis("beta", proposal=flip_of(pair), selector=selector, control=control)
     step = kernel(step, model, fit) if kernel else step
     trace = sm.sample(
         model, step, draws=STEPS, warmup=0, chains=1, seed=seed, progress=False,
-        start=[{"beta": HERE}],
+        start=[{"beta": pair[1]}],
     )  # fmt: skip
     told = trace.stats["beta"]
     accepted = np.asarray(told["accepted"][0]).astype(bool)
-    after = np.asarray(trace.draws["beta"])[0, :, 0] == THERE[0]
-    before = np.where(accepted, ~after, after)  # was it THERE
+    after = np.asarray(trace.draws["beta"])[0, :, 0] == pair[2][0]
+    before = np.where(accepted, ~after, after)  # was it the second
     tries = [(int(accepted[before == b].sum()), int((before == b).sum())) for b in (False, True)]
     return tries, told, (x, y, model, fit, control)
 
@@ -158,8 +235,8 @@ def ratio_holds(tries, log_ratio, alarm=1e-6):
     assert low <= log_ratio <= high, (tries, low, log_ratio, high)
 
 
-def log_ratio_of(x, y, model):
-    (here, prior), (there, other) = (value(x, y, model, b) for b in (HERE, THERE))
+def log_ratio_of(x, y, model, pair=ONE_SIGN):
+    (here, prior), (there, other) = (value(x, y, model, b) for b in pair[1:])
     return there.sum() + other - here.sum() - prior
 
 
@@ -167,31 +244,81 @@ def log_ratio_of(x, y, model):
 NONE, READ, DRAWN = 0.0, 0.05, 0.2
 
 
+def auxiliary_rates(r, limits, delta, draws=400_000):
+    """Of a step from either point, by counts of every row: (k, n), a simulation of its own."""
+    rng = np.random.default_rng(0)
+    for sign in (1.0, -1.0):
+        here, there = limits - np.maximum(sign * r, 0.0), limits - np.maximum(-sign * r, 0.0)
+        log_ratio, step = np.full(draws, sign * delta), np.log(there / here)
+        for rate, one in zip(here, step, strict=True):
+            log_ratio += one * rng.poisson(rate, draws)
+        yield int(np.sum(np.log(rng.random(draws)) < log_ratio)), draws
+
+
 @compiled_only
+@pytest.mark.parametrize("pair", [ONE_SIGN, BOTH_SIGNS], ids=["one sign", "both signs"])
 @pytest.mark.parametrize("outliers", [NONE, READ, DRAWN])
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("form", FORMS)
-def test_two_points_are_in_detailed_balance(form, order, outliers):
-    tries, told, (x, y, model, fit, control) = flips(order, FORMS[form], outliers=outliers)
-    ratio_holds(tries, log_ratio_of(x, y, model))
-    r, delta = residuals(x, y, model, fit, order)
+def test_two_points_are_in_detailed_balance(form, order, outliers, pair):
+    tries, told, (x, y, model, fit, control) = flips(
+        order, FORMS[form], outliers=outliers, pair=pair
+    )
+    ratio_holds(tries, log_ratio_of(x, y, model, pair))
+    r, delta = residuals(x, y, model, fit, order, pair)
     assert np.abs(r).sum() > 0.2, "there is nothing to decide about"
     rare = prepared_for(model, control).outliers
-    read = np.isin(np.arange(len(r)), rare if outliers == READ else [])
+    few = outliers == READ and pair is ONE_SIGN  # the others' bounds are small, so they are drawn
+    read = np.isin(np.arange(len(r)), rare if few else [])
     signs, known = np.array([1.0, -1.0]), delta + r[read].sum()
     met = np.minimum(1.0, np.exp(signs * known))
     pulls = np.asarray(told["pulls"])
     if form == "everything":
         assert np.mean(told["exact"]) == 1.0
-        assert log_ratio_of(x, y, model) == pytest.approx(delta + r.sum(), abs=1e-9)
+        assert log_ratio_of(x, y, model, pair) == pytest.approx(delta + r.sum(), abs=1e-9)
         rates_are(tries, np.minimum(1.0, np.exp(signs * (delta + r.sum()))))
         return
-    assert (pulls.min() == 2 * len(rare)) == (outliers == READ) or outliers == NONE
+    assert (pulls.min() == 2 * len(rare)) == few or outliers == NONE
     if form == "factorised":
         against, along = (np.maximum(s * r[~read], 0.0).sum() for s in (-1.0, 1.0))
         rates_are(tries, met * np.exp([-against, -along]))
         with pytest.raises(AssertionError):  # the other sign would show
             rates_are(tries, met * np.exp([-along, -against]))
+    elif outliers == NONE:
+        weights = prepared_for(model, control).row_weights
+        limits = told["bound"][0][0] * weights.bounds[0] / weights.bounds[0].sum(dtype=float)
+        for found, wanted in zip(tries, auxiliary_rates(r, limits, delta), strict=True):
+            one, two = interval(*found, 1e-7), interval(*wanted, 1e-7)
+            assert one[0] < two[1] and two[0] < one[1], (found, wanted)
+
+
+@compiled_only
+@pytest.mark.parametrize("times", [0.5, 0.9, 1.1, 2.0])
+@pytest.mark.parametrize("switch", ["most", "lost"])
+def test_balance_holds_on_either_side_of_a_switch(switch, times):
+    """Near it, a switch by one state and not by both would use one form there and another back."""
+    _, told, (_, _, model, _, control) = flips(2, FORMS["factorised"], pair=BOTH_SIGNS)
+    bound, share = float(told["bound"][0][0]), prepared_for(model, control).row_weights.shares[0]
+    if switch == "most":
+        selector = sm.Thinned(most=times * bound / model.size, lost=NEVER)
+    else:
+        selector = sm.Thinned(most=1e9, lost=times * bound * share)
+    tries, told, (x, y, model, *_) = flips(2, selector, pair=BOTH_SIGNS)
+    ratio_holds(tries, log_ratio_of(x, y, model, BOTH_SIGNS))
+    if switch == "most":
+        assert np.mean(told["exact"]) == (1.0 if times < 1.0 else 0.0)
+
+
+@compiled_only
+@pytest.mark.parametrize("there", ["everything", "auxiliary"])
+def test_another_form_on_the_way_back_would_show(there):
+    """The mutant that the test before is for: factorised one way, another form the other."""
+    one, two = (flips(2, FORMS[form], pair=BOTH_SIGNS, seed=2)[0] for form in ("factorised", there))
+    _, _, (x, y, model, *_) = flips(2, FORMS["everything"], pair=BOTH_SIGNS)
+    with pytest.raises(AssertionError):
+        ratio_holds([one[0], two[1]], log_ratio_of(x, y, model, BOTH_SIGNS))
+    with pytest.raises(AssertionError):
+        ratio_holds([two[0], one[1]], log_ratio_of(x, y, model, BOTH_SIGNS))
 
 
 def rates_are(tries, rates):
@@ -234,10 +361,10 @@ def test_delayed_acceptance_is_in_balance(form):
 
 
 def bound_of(control, model, order):
-    """L, of HERE and THERE, by formulas of its own: with the worst directions by search."""
+    """L, of the two points, by formulas of its own: with the worst directions by search."""
     sums = prepared_for(model, control).sums
     limit, metric, at = sums.whole.limits[0, 0], sums.metric[0], sums.points[0]
-    ends = [metric @ (b - at) for b in (HERE, THERE)]
+    ends = [metric @ (b - at) for b in ONE_SIGN[1:]]
     step = ends[1] - ends[0]
     turn = np.linspace(0.0, np.pi, 200_001)
     rows = np.stack([np.cos(turn), np.sin(turn)])
@@ -249,24 +376,15 @@ def bound_of(control, model, order):
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_rows_that_are_read_are_as_the_bound_says(order):
-    """L of them, where the known part accepts, by the auxiliary test: fewer where one rejects."""
+    """L of them by the auxiliary test; fewer by the factorised one: none where Delta rejects."""
     read = {}
     for form in ("auxiliary", "factorised"):
-        tries, told, (x, y, model, fit, control) = flips(order, FORMS[form])
+        _, told, (_, _, model, _, control) = flips(order, FORMS[form])
         wanted = bound_of(control, model, order)
         np.testing.assert_allclose(told["bound"], wanted, rtol=1e-6)
-        _, known = residuals(x, y, model, fit, order)
-        looked = [
-            n * np.exp(min(sign * known, 0.0)) for (_, n), sign in zip(tries, (1, -1), strict=True)
-        ]
         read[form] = np.sum(told["pulls"]) / 2.0
-        if form == "auxiliary":  # a Poisson number in each decision that looks
-            p = np.array(looked) / [n for _, n in tries]
-            spread = sum(
-                n * (wanted * q + wanted**2 * q * (1.0 - q))
-                for (_, n), q in zip(tries, p, strict=True)
-            )
-            assert abs(read[form] - wanted * np.sum(looked)) < 5.0 * np.sqrt(spread)
+        if form == "auxiliary":  # a Poisson number in each decision
+            assert abs(read[form] - wanted * STEPS) < 5.0 * np.sqrt(wanted * STEPS)
     assert 0.0 < read["factorised"] < read["auxiliary"]
 
 
@@ -276,6 +394,45 @@ def moments(model, kernel, draws, seed):
     beta = np.asarray(trace.draws["beta"])
     means = beta.reshape(4 * 20, -1, beta.shape[-1]).mean(axis=1)  # batches: errors by their spread
     return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(len(means)), trace
+
+
+@compiled_only
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_chain_that_starts_far_from_the_reference_arrives(order):
+    """43 posterior sds away the known part is off by many nats: alone it rejects for good."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(200_000), rng.standard_normal((200_000, 4))])
+    y = (rng.random(200_000) < 1.0 / (1.0 + np.exp(-x @ np.linspace(0.3, -0.3, 5)))).astype(float)
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit, order=order))
+    trace = sm.sample(model, kernel, draws=2_000, warmup=1_000, chains=2, seed=1, progress=False)
+    off = np.asarray(trace.draws["beta"]).mean(axis=(0, 1)) - np.ravel(fit.state["beta"])
+    assert np.all(np.abs(off) < np.sqrt(np.diag(fit.covariance))), off
+    assert np.mean(trace.stats["beta"]["accepted"]) > 0.9
+
+
+@pytest.mark.plain
+def test_an_audit_passes_by_what_was_read_in_full():
+    """A proposal whose likelihood overflows is rejected by its sum, with an audit as without."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(300), rng.standard_normal(300)])
+    model = sm.models.glm.poisson(x, rng.poisson(1.0, 300).astype(float))
+    control = sm.Taylor(sm.laplace(model, progress=False))
+
+    def far(rng, current, out):
+        step = 1000.0 if rng.random() < 0.2 else 0.05
+        for i in range(2):
+            out[i] = current[i] + step * rng.normal()
+
+    kernel = sm.Metropolis("beta", proposal=far, control=control)
+    runs = [
+        sm.sample(model, kernel, 200, 20, chains=1, seed=1, audit=audit, progress=False)
+        for audit in (0.0, 1.0)
+    ]
+    assert np.array_equal(runs[0].draws["beta"], runs[1].draws["beta"])
+    told = runs[1].stats["beta"]
+    assert 0 < np.sum(told["audited"]) < 200 and np.sum(told["exact"]) > 0
 
 
 @pytest.mark.slow
@@ -335,8 +492,9 @@ def test_where_it_does_not_serve():
 
 
 def test_a_bound_that_is_too_small_is_named():
-    """A remainder declared 1,000 times too small."""
+    """Declared 1,000 times too small: of all data, or of those that no sample looks at."""
     x, y = few(size=400)
+    unseen = np.ones(400)
 
     def eta(state, data, n):
         return data.x[n, 0] * state.beta[0] + data.x[n, 1] * state.beta[1]
@@ -349,14 +507,19 @@ def test_a_bound_that_is_too_small_is_named():
         return data.y[n] - p, -p * (1.0 - p)
 
     def remainder(e, data, n):
-        return 1e-4, 1e-4
+        return (1e-4, 1e-4) if data.unseen[n] == 1.0 else (0.1, 0.125)
 
-    parts = sm.Predictors(eta, log_factor, derivatives, remainder)
-    model = sm.Model(parts, {"x": x, "y": y}, {"beta": np.zeros(2)})
-    fit = sm.laplace(model, progress=False)
-    kernel = sm.Metropolis(
-        "beta", proposal=sm.pcn(fit), selector=sm.Thinned(), control=sm.Taylor(fit)
-    )
+    def kernel_of(data):
+        parts = sm.Predictors(eta, log_factor, derivatives, remainder)
+        model = sm.Model(parts, data, {"beta": np.zeros(2)})
+        fit = sm.laplace(model, progress=False)
+        control = sm.Taylor(fit, order=2)
+        return model, sm.Metropolis("beta", proposal=sm.pcn(fit), control=control)
+
+    with pytest.raises(ValueError, match=r"remainder says .* order 3 .* at most .* at datum 0"):
+        kernel_of({"x": x, "y": y, "unseen": unseen})
+    unseen[np.linspace(0, 399, SAMPLED).astype(int)] = 0.0
+    model, kernel = kernel_of({"x": x, "y": y, "unseen": unseen})
     with pytest.raises(sm.SpreadError, match=r"residual of .* at datum \d+ .*exceeds the bound"):
         sm.sample(model, kernel, draws=5_000, warmup=0, chains=1, seed=1, progress=False)
 
@@ -376,9 +539,11 @@ def test_it_is_described_as_exact():
 def test_an_audit_tells_what_thinning_costs():
     """The sum of negative parts, by formulas of its own, from both points; and nothing is wrong."""
     x, y, model, fit, control = made(2)
-    step = sm.Metropolis("beta", proposal=flip, selector=FORMS["factorised"], control=control)
+    step = sm.Metropolis(
+        "beta", proposal=flip_of(ONE_SIGN), selector=FORMS["factorised"], control=control
+    )
     runs = [
-        sm.sample(model, step, 400, 0, chains=1, seed=1, audit=audit, start=[{"beta": HERE}],
+        sm.sample(model, step, 400, 0, chains=1, seed=1, audit=audit, start=[{"beta": ONE_SIGN[1]}],
                   progress=False)
         for audit in (0.0, 1.0)
     ]  # fmt: skip
@@ -386,7 +551,7 @@ def test_an_audit_tells_what_thinning_costs():
     told = runs[1].stats["beta"]
     r, _ = residuals(x, y, model, fit, 2)
     wanted = [np.maximum(-r, 0.0).sum(), np.maximum(r, 0.0).sum()]
-    after = np.asarray(runs[1].draws["beta"])[0, :, 0] == THERE[0]
+    after = np.asarray(runs[1].draws["beta"])[0, :, 0] == ONE_SIGN[2][0]
     before = np.r_[False, after[:-1]]
     assert before.any() and not before.all()
     np.testing.assert_allclose(np.ravel(told["regret"]), np.array(wanted)[before * 1], rtol=1e-9)

@@ -1,11 +1,14 @@
 """What users claim of their predictors, checked on a few data before anything is built on it."""
 
 from itertools import combinations_with_replacement as multisets
+from itertools import product
+from math import comb, factorial
 from typing import Any
 
 import numpy as np
 
 SAMPLED = 64  # data on which a claim of linearity is checked
+BOUNDED = 16  # of these, on which a remainder is
 
 
 def at_some(model, count: int) -> tuple[np.ndarray, Any]:
@@ -123,6 +126,51 @@ def check_derivatives(model, count: int, order: int, widths) -> None:
                 raise ValueError(
                     f"derivatives says that the derivative of log_factor by predictor(s) {part} is "
                     f"{own[i]:.6g} at datum {n}, eta={tuple(at)}; differences say {seen:.6g}."
+                )
+
+
+def check_remainder(model, count: int, order: int, widths) -> None:
+    """Refuse a remainder that differences of the derivatives exceed, by a sample.
+
+    A difference over its width is the next derivative somewhere between: beyond the bound, it
+    proves that the bound is wrong. A bound that is too small may otherwise stay unseen: by it,
+    hardly a row needs to be read.
+    """
+    given, rng = model.predictors, np.random.default_rng(0)
+    rows, etas = at_some(model, count)
+    parts = list(multisets(range(count), order))
+    skipped = sum(comb(count + k - 1, k) for k in range(1, order))
+    turns = rng.standard_normal((3, count)) if count > 1 else np.ones((1, 1))
+    turns /= np.linalg.norm(turns, axis=1)[:, None]
+    width = float(np.min(widths))
+
+    def along(point, turn, n):
+        """The derivative of this order in a direction."""
+        eta = point[0] if count == 1 else tuple(point)
+        values = given.derivatives(eta, model.data, n)[skipped:]
+        found = 0.0
+        for part, value in zip(parts, values, strict=False):
+            times = factorial(order) / np.prod([factorial(part.count(k)) for k in set(part)])
+            found += times * value * np.prod(turn[list(part)])
+        return found
+
+    some = np.linspace(0, len(rows) - 1, BOUNDED).astype(int)
+    for n, at in zip(rows[some], etas(model.floats)[some], strict=True):
+        for turn, far in product(turns, (-3.0, -1.0, 0.0, 1.0, 3.0)):
+            with np.errstate(all="ignore"):
+                middle, h = at + far * width * turn, 0.25 * width
+                low, high = along(middle - h * turn, turn, n), along(middle + h * turn, turn, n)
+                seen, rounding = abs(high - low) / (2.0 * h), 1e-10 * (abs(low) + abs(high)) / h
+                eta = middle[0] if count == 1 else tuple(middle)
+                bound = given.remainder(eta, model.data, n)[order - 2]
+                allowed = float(bound * np.exp(given.growth * h))
+            if seen > 1.0001 * allowed + rounding:
+                raise ValueError(
+                    f"remainder says that the derivative of order {order + 1} of log_factor is at "
+                    f"most {allowed:.6g} in size at datum {n}, near eta={tuple(middle)}; "
+                    f"differences of derivatives say {seen:.6g}. It must bound the third and "
+                    "fourth derivatives along every direction of length 1, wherever the predictors "
+                    "may come to (growth: by which factor e^growth they may grow per unit)."
                 )
 
 

@@ -14,7 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import read_residuals
-from subsample_mcmc.approx.taylor.checks import check_affine, check_derivatives, check_eta, typical
+from subsample_mcmc.approx.taylor.checks import (
+    check_affine,
+    check_derivatives,
+    check_eta,
+    check_remainder,
+    typical,
+)
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
@@ -266,6 +272,10 @@ class Linear:
         self.widths = SMALL[min(self.count, 2) - 1] * typical(model, self.count, point)
         if given.derivatives is not None:
             check_derivatives(model, self.count, order, 0.1 * self.widths)
+            if given.remainder is not None:
+                check_remainder(
+                    model, self.count, order, self.widths / SMALL[min(self.count, 2) - 1]
+                )
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)
@@ -378,10 +388,9 @@ class Linear:
             raced = weight > 0.0
             each = np.where(raced, r * rho ** (self.order + 1), 0.0)
             found[0] += each.sum()
-            found[1] = max(found[1], each.max())
             grown = self.model.predictors.growth * np.where(raced, rho, 0.0).max()
-            found[2] = max(found[2], grown)
-            found[3] = max(found[3], 1e-13 * np.where(raced, np.abs(v), 0.0).max())
+            rounding = 1e-13 * np.where(raced, np.abs(v), 0.0).max()
+            found[1:] = np.maximum(found[1:], [each.max(), grown, rounding])  # nan is told below
         if not np.all(np.isfinite(found)):
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found

@@ -43,7 +43,6 @@ class Sums(NamedTuple):
     raced: Terms
     whole: Terms  # over all rows
     learnt: Learnt  # what the whole sum leaves over
-    single: int  # 1: a row sees the parameters through one predictor
 
 
 def terms(s0, s1, s2, s3, limits) -> Terms:
@@ -287,9 +286,12 @@ def most_of(w, power):
 def between(own, order):
     """Two arms around one reference: (the larger distance, remainders there that bound their gap).
 
-    Along the segment s = x_1 - x_0 a residual's slope is at most M |a.s| |a.x|^order / order!, with
-    a the row's direction, and the mean of |a.x|^order on the way at most that of its ends. With
-    several predictors s and x may reach a row by different ones, so their angle tells nothing.
+    Along the segment s = x_1 - x_0 a residual's slope is at most M |A s| |A x|^order / order!, with
+    A the matrix of the row's predictors, and the mean of |A x|^order on the way at most that of its
+    ends. Of A its length is known, the root of tr B, B = A'A. With one predictor |A s| is |a.s|.
+    Several reach no farther: (|A s|^2, |A x|^2) = (s.Bs, x.Bx) is tr B times a mean of ((b.s)^2,
+    (b.x)^2) over unit vectors b, which lie on an ellipse, or inside it where b leaves the plane of
+    s and x: what grows with both is largest on the ellipse, for one b.
     """
     table, far = own.tables[0], max(own.sizes[0], own.sizes[1])
     square, first, second = 0.0, 0.0, 0.0
@@ -303,8 +305,7 @@ def between(own, order):
         size = own.sizes[arm]
         if size > 0.0 and step > 0.0:
             along = abs(first if arm == 0 else second) / (step * size)
-            share = most_of(along, order) if own.sums.single == 1 else 1.0
-            mean += 0.5 * share * (size / far) ** order
+            mean += 0.5 * most_of(along, order) * (size / far) ** order
     # M far^(order + 1) / order! is order + 1 remainders at `far`. A margin for rounding.
     return far, (order + 1.0) * mean * step / max(far, 1e-300) * (1.0 + 1e-9)
 

@@ -227,8 +227,7 @@ class Taylor(Control):
         third = s3s if source.order > 2 else np.zeros((0, d, 1))
         found = terms(s0s, s1s, s2s, third, limits)
         learnt = full.learnt if full else nothing(len(points), d)
-        single = int(source.known() and source.count == 1)
-        return Sums(points, lengths, metrics, found, full.whole if full else found, learnt, single)
+        return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)
 
 
 def best_source(model, derivatives, order: int, references: list[np.ndarray]) -> Any:

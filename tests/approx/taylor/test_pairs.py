@@ -109,3 +109,64 @@ def test_the_bound_of_families(family, order):
     control = sm.Taylor(reference, order=order, outliers=0.0)
     found = ratios(model, control, points)
     assert (0.1 if family != "softmax" else 0.01) < found.max() <= 1.0
+
+
+def two_etas(state, data, n):
+    return state.beta[0] * data.x[n], state.beta[1] * data.x[n]
+
+
+def mixed_factor(e, data, n):
+    return -0.5 * (e[0] ** 2 + e[1] ** 2) + 0.05 * e[0] * e[1] ** data.power[0]
+
+
+def mixed_squares(e, data, n):
+    return -e[0], -e[1], -1.0, 0.0, -1.0
+
+
+def mixed_cubes(e, data, n):
+    return -e[0], -e[1], -1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0
+
+
+def mixed_remainder(e, data, n):
+    """Of .05 a b^2 and .05 a b^3 along unit directions: 6 * .385, and 24 * .325 times .05."""
+    return 0.3 * 2.0 / 27.0**0.5, 1.2 * 27.0**0.5 / 16.0
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_several_predictors_may_meet_at_any_angle(order):
+    """A move along the first, where the second stands far from the reference.
+
+    Their angle in the parameters tells as much as with one predictor, and no more.
+    """
+    derivatives = mixed_squares if order == 2 else mixed_cubes
+    parts = sm.Predictors(two_etas, mixed_factor, derivatives, mixed_remainder)
+    data = {"x": np.ones(50), "power": np.full(50, float(order))}
+    model = sm.Model(parts, data, {"beta": np.zeros(2)})
+    control = sm.Taylor({"beta": np.zeros(2)}, order=order, outliers=0.0)
+    found = ratios(model, control, np.array([[-0.01, 1.0], [0.01, 1.0]]))
+    assert (0.7 if order == 2 else 0.5) < found.max() <= 1.0
+
+
+def exponential_factor(e, data, n):
+    return sm.exp(e) - 3.0 * e
+
+
+def exponential_derivatives(e, data, n):
+    return sm.exp(e) - 3.0, sm.exp(e), sm.exp(e)
+
+
+def exponential_remainder(e, data, n):
+    return sm.exp(e), sm.exp(e)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_bound_that_grows_is_that_of_the_farther_end(order):
+    """From near the reference outwards, where derivatives grow as fast as they may."""
+    parts = sm.Predictors(
+        lambda state, data, n: state.beta[0] * data.x[n], exponential_factor,
+        exponential_derivatives, exponential_remainder, growth=1.0,
+    )  # fmt: skip
+    model = sm.Model(parts, {"x": np.ones(50)}, {"beta": np.zeros(1)})
+    control = sm.Taylor({"beta": np.zeros(1)}, order=order, outliers=0.0)
+    found = ratios(model, control, np.array([[0.05], [1.0], [3.0], [6.0]]))
+    assert 0.4 < found.max() <= 1.0
