@@ -15,6 +15,8 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.row_weights import row_weights
+from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
+from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
@@ -128,8 +130,12 @@ class Taylor(Control):
         """The order for a model."""
         if self.order is not None:
             return self.order
-        simple = model.predictors is not None and self.derivatives is None
-        return 3 if simple and len(model.floats) <= CUBIC and cubic(model) else 2
+        if self.derivatives is not None:
+            return 2
+        d = len(model.floats)
+        if model.predictors is None:
+            return 3 if d <= by_jets.CUBIC and not by_jets.obstacle(model) else 2
+        return 3 if d <= CUBIC and cubic(model) else 2
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -238,6 +244,8 @@ def best_source(model, derivatives, order: int, references: list[np.ndarray]) ->
         return Given(model, derivatives, several)
     if model.predictors is not None:
         return Linear(model, order, several, references[0])
+    if not by_jets.obstacle(model):
+        return Jets(model, order)
     return Stencil(model, len(references))
 
 
