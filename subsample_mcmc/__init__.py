@@ -15,7 +15,8 @@ Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
 Runs             sample, resume, load, audit, plan, Trace, cite
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
-In functions     log, log1p, exp, which compile to vector instructions
+In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
+                 log_normal_cdf: right in the tails, and with known derivatives
 Parts of yours   sm.extend: rules, selectors, control variates, strategies, kernels
 
 help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
@@ -75,6 +76,14 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
+from subsample_mcmc.numerics.special import (
+    digamma,
+    log_normal_cdf,
+    log_sigmoid,
+    logsumexp,
+    normal_cdf,
+    softplus,
+)
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
 from subsample_mcmc.runs.plan import Plan, plan
@@ -135,6 +144,7 @@ __all__ = [
     "cite",
     "cycle",
     "delayed",
+    "digamma",
     "draw",
     "exp",
     "expected_pulls",
@@ -147,7 +157,11 @@ __all__ = [
     "load",
     "log",
     "log1p",
+    "log_normal_cdf",
+    "log_sigmoid",
+    "logsumexp",
     "mixture",
+    "normal_cdf",
     "pcn",
     "plan",
     "positive",
@@ -155,6 +169,7 @@ __all__ = [
     "resume",
     "sample",
     "simplex",
+    "softplus",
     "when",
 ]
 
