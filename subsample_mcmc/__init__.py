@@ -12,7 +12,7 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
                  MergeSplit, WangLandau, PseudoPrior, kernel; cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
-Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
+Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, resume, load, audit, plan, Trace, cite
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
@@ -36,6 +36,7 @@ from subsample_mcmc import pymc as pymc
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.derivatives_shown import derivatives
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.bandits import selectors as selectors
 from subsample_mcmc.bandits.experiment import Experiment
@@ -144,6 +145,7 @@ __all__ = [
     "cite",
     "cycle",
     "delayed",
+    "derivatives",
     "digamma",
     "draw",
     "exp",

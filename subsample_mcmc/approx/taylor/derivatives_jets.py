@@ -301,6 +301,11 @@ class Jets:
             first * powers,
             self.totals(ints, point, vectors[len(free) :], spans, keep, bar, share),
         ])  # fmt: skip
+        if not np.all(np.isfinite(found)):
+            raise NotSmoothError(
+                "log_likelihood, or a derivative of it, is not finite at "
+                f"{self.model.show(np.array(ints), point)}"
+            )
         value, gradient, hessian, third = tensors(found, len(free), cubic)
         s1, s2 = np.zeros(d), np.zeros((d, d))
         s1[free], s2[np.ix_(free, free)] = gradient / scales, hessian / np.outer(scales, scales)
@@ -379,6 +384,8 @@ class Jets:
         unit[np.arange(len(free)), free] = 1.0
         sums = self.totals(ints, point, unit, spans, lambda first, last: np.ones(last - first))
         for j, known in zip(free, 2.0 * sums[:, 2], strict=True):
+            if not np.isfinite(known):
+                raise NotSmoothError(f"log_likelihood has no second derivative by coordinate {j}")
             h = HALF / np.sqrt(abs(known)) if known else 1e-3 * max(abs(point[j]), 1e-2)
             for _ in range(1 if known else 6):  # wider, until it bends
                 seen, noise = self.bend(ints, point, j, h, spans)

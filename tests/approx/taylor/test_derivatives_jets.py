@@ -292,6 +292,36 @@ def test_mistakes_are_told_as_they_are_without(rng):
         prepared_for(model, sm.Taylor({"beta": [-1.0, 1.0, 1.0]}))
 
 
+# ---------------------------------------------------------------------------- for people who look
+@pytest.mark.parametrize(("family", "power"), [
+    ("student t scale", 4), ("poisson", 4), ("softmax", 4), ("logistic by hand", 4),
+])  # fmt: skip
+def test_derivatives_are_shown(family, power, rng):
+    """Which way, and how fast what is left over falls, of both ways to write a model."""
+    model, likelihood = made(family, rng)
+    state = {name: np.full(v.block.shape, 0.1) for name, v in model.variables.items()}
+    plain = sm.Model(likelihood, model.data._asdict(), state)
+    for one, way in ((plain, "jets"), (model, "predictors")):
+        found = sm.derivatives(one, state)
+        assert (found.way, found.why, found.order, found.rows) == (way, "", 3, SIZE)
+        assert found.left < 0.01 and abs(found.power - power) < 0.3 and found.nanoseconds > 0.0
+        assert f"derivatives of order 3 by {'jets' if way == 'jets' else 'sm.'}" in str(found)
+    second = sm.derivatives(plain, state, order=2)
+    assert abs(second.power - 3.0) < 0.3 and second.left > found.left
+
+
+def test_interpolation_is_shown_with_its_reason(rng):
+    model, reference = regressed(robust, rng)
+    told = str(sm.derivatives(model, reference))
+    assert "by interpolation between 13 points" in told and "why not better: the second" in told
+    few = sm.derivatives(regression("logistic", 50, 2, "jets")[0])
+    assert few.way == "interpolation" and few.why == "" and "why not" not in str(few)
+    with pytest.raises(ValueError, match="order=3 needs third derivatives"):
+        sm.derivatives(model, reference, order=3)
+    with pytest.raises(TypeError, match=r"give an sm\.Model"):
+        sm.derivatives(robust)
+
+
 # ------------------------------------------------------------------------------ draws, and errors
 def walk(selector, control=None, step=0.03):
     return sm.Metropolis("beta", step, selector=selector, control=control, adapt=False)
