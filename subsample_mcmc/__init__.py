@@ -12,10 +12,11 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
                  MergeSplit, WangLandau, PseudoPrior, kernel; cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
-Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes
+Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, resume, load, audit, plan, Trace, cite
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
-In functions     log, log1p, exp, which compile to vector instructions
+In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
+                 log_normal_cdf: right in the tails, and with known derivatives
 Parts of yours   sm.extend: rules, selectors, control variates, strategies, kernels
 
 help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
@@ -35,6 +36,7 @@ from subsample_mcmc import pymc as pymc
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.derivatives_shown import derivatives
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.bandits import selectors as selectors
 from subsample_mcmc.bandits.experiment import Experiment
@@ -75,6 +77,14 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
+from subsample_mcmc.numerics.special import (
+    digamma,
+    log_normal_cdf,
+    log_sigmoid,
+    logsumexp,
+    normal_cdf,
+    softplus,
+)
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
 from subsample_mcmc.runs.plan import Plan, plan
@@ -135,6 +145,8 @@ __all__ = [
     "cite",
     "cycle",
     "delayed",
+    "derivatives",
+    "digamma",
     "draw",
     "exp",
     "expected_pulls",
@@ -147,7 +159,11 @@ __all__ = [
     "load",
     "log",
     "log1p",
+    "log_normal_cdf",
+    "log_sigmoid",
+    "logsumexp",
     "mixture",
+    "normal_cdf",
     "pcn",
     "plan",
     "positive",
@@ -155,6 +171,7 @@ __all__ = [
     "resume",
     "sample",
     "simplex",
+    "softplus",
     "when",
 ]
 

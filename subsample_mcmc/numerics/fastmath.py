@@ -235,37 +235,43 @@ def exp(x):
     return _exp64(np.float64(x))
 
 
-def _called_from_python(function, name, x):
-    """Return `function(x)` as a numpy scalar of x's precision, silent where the bit tricks wrap."""
-    if np.ndim(x) > 0:
-        raise TypeError(
-            f"{name} was given an array of shape {np.shape(x)}; it takes one number, inside a "
-            f"function of one datum. For whole arrays use np.{name}."
-        )
-    real = np.float32 if isinstance(x, np.float32) else np.float64
+def _called_from_python(function, name, *given):
+    """Return `function` of numbers as a numpy scalar of x's precision, silent where bits wrap."""
+    for x in given:
+        if np.ndim(x) > 0:
+            raise TypeError(
+                f"{name} was given an array of shape {np.shape(x)}; it takes one number, inside a "
+                "function of one datum."
+                + (f" For whole arrays use np.{name}." if hasattr(np, name) else "")
+            )
+    narrow = name in ("log", "log1p", "exp") and isinstance(given[0], np.float32)
+    real = np.float32 if narrow else np.float64
     with np.errstate(all="ignore"):
-        return real(function(real(float(x))))
+        return real(function(*(real(float(x)) for x in given)))
 
 
 if DISABLED:
 
-    def _scalar(function):
+    def for_python(function):
         """Return `function` with the checks and types of a call from Python."""
 
         @functools.wraps(function)
-        def call(x):
-            return _called_from_python(function, function.__name__, x)
+        def call(*given):
+            return _called_from_python(function, function.__name__, *given)
 
         return call
-
-    log, log1p, exp = _scalar(log), _scalar(log1p), _scalar(exp)
 else:
 
     class Scalar(type(log)):  # type: ignore[misc]
         """A compiled function that stays one for numba, and checks a call from Python."""
 
-        def __call__(self, x):
-            return _called_from_python(super().__call__, self.__name__, x)
+        def __call__(self, *given):
+            return _called_from_python(super().__call__, self.__name__, *given)
 
-    for _function in (log, log1p, exp):
-        _function.__class__ = Scalar
+    def for_python(function):
+        """Return `function`, which now checks its arguments when Python calls it."""
+        function.__class__ = Scalar
+        return function
+
+
+log, log1p, exp = for_python(log), for_python(log1p), for_python(exp)

@@ -1,10 +1,11 @@
-"""Compile: with compilers.py, cache.py and pointer_types.py, all that knows numba from inside.
+"""Compile: with the files named below, all that knows numba from inside.
 
 `jit` compiles a function once per content (see digest.py) and keeps the machine code on disk
 under a key made of it. Stock `cache=True` never hits for closures over user functions, goes stale
 when another file changes, and can link two closures of one factory to the wrong function; a key
 of contents, which is also part of the symbol's name, does none of these.
-If numba moves the private names used here, it compiles with what is left.
+If numba moves the private names used here, it compiles with what is left. The others are
+compilers.py, cache.py, pointer_types.py and jets/kinds.py.
 """
 
 import hashlib

@@ -178,11 +178,12 @@ def held(rng, state, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["loose", "stencil"])
+@pytest.mark.parametrize("source", ["loose", "stencil", "jets"])
 def test_gibbs_with_sums_of_each_arm(source):
     """Draws of k are independent, of its conditional: every arm has a table of its own."""
+    d = 3 if source == "jets" else 2
     model, reference = regression(
-        "logistic", GIBBS, 2, source, configurations=4, effect=0.025, seed=4
+        "logistic", GIBBS, d, source, configurations=4, effect=0.025, seed=4
     )
     fits = [{"beta": reference["beta"] - 0.01 * k} for k in range(4)]
     start = reference["beta"] + 0.05

@@ -3,6 +3,7 @@
 One likelihood serves many models: what differs travels in data, so that little is compiled.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,12 @@ def likelihood(state, data, n):
     return factor(eta(state, data, n), data, n)
 
 
+def opaque(state, data, n):
+    """The same, of which no derivatives are known: nobody differentiates floor."""
+    e = eta(state, data, n)
+    return factor(e, data, n) + 0.0 * math.floor(e)
+
+
 def by_hand(state, data, n, gradient, hessian):
     """First and second derivatives by the blocks, for Taylor(derivatives=...)."""
     first, second, _ = derivatives(eta(state, data, n), data, n)
@@ -98,8 +105,8 @@ def regression(
 ) -> tuple[sm.Model, dict]:
     """A model, and a dict of its reference: the coefficients that the data were drawn with.
 
-    source: "given" derivatives with bounds, "loose": without, "differences", or "stencil": no
-        predictors at all.
+    source: "given" derivatives with bounds, "loose": without, "differences"; or no predictors at
+        all: a plain function, "jets", or one that only interpolation serves, "stencil".
     """
     kind = FAMILIES[name]
     rng = np.random.default_rng(seed)
@@ -117,8 +124,8 @@ def regression(
     else:
         y = mean + rng.standard_normal(size)
     data = {"x": x, "y": y, "effect": effects, "kind": kind}
-    given: Any = likelihood
-    if source != "stencil":
+    given: Any = opaque if source == "stencil" else likelihood
+    if source not in ("stencil", "jets"):
         given = predictors(kind, source != "differences", source == "given")
     model = sm.Model(given, data, {"k": 0, "beta": beta + 0.01}, prior,
                      support={"k": configurations})  # fmt: skip

@@ -311,12 +311,14 @@ def gradient_at(bench, arm, start, length):
     return out
 
 
-SLOW = pytest.param("stencil", 2, 4, marks=pytest.mark.slow)
+SLOW = [
+    pytest.param(*given, marks=pytest.mark.slow) for given in (("stencil", 2, 4), ("jets", 3, 4))
+]
 
 
 @pytest.mark.parametrize(
     ("source", "order", "configurations"),
-    [("given", 2, 1), ("given", 3, 1), ("loose", 3, 4), SLOW],
+    [("given", 2, 1), ("given", 3, 1), ("loose", 3, 4), *SLOW],
 )
 def test_the_gradient_is_that_of_the_sum_of_h(source, order, configurations, rng):
     """By differences of the sum, which are exact for polynomials of third order."""

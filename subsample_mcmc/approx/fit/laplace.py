@@ -1,8 +1,9 @@
 """sm.laplace: the posterior mode and the Gaussian around it, from a few passes over the data.
 
 Newton's steps, in the free coordinates in which kernels move. Value, gradient and Hessian of the
-log likelihood come from sm.Predictors where a model has them, else from differences, datum by
-datum. With many data the search begins on some: two or three passes over all of them are enough.
+log likelihood come from sm.Predictors where a model has them, with many data from derivatives of
+the function itself (jets), and else from differences, datum by datum. With many data the search
+begins on some: two or three passes over all of them are enough.
 """
 
 from math import log, pi, sqrt
@@ -23,6 +24,7 @@ from subsample_mcmc.approx.fit.newton import (
     several,
     spectrum,
 )
+from subsample_mcmc.approx.taylor.derivatives_jets import FEW, Jets, NotSmoothError, obstacle
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, quadratic, stencil
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
@@ -91,13 +93,18 @@ class Summed:
 
 
 class Expanded:
-    """A log likelihood of predictors: derivatives by the blocks' values, and the chain rule."""
+    """A log likelihood with derivatives by the blocks' values: these, and the chain rule."""
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
-        self.source = Linear(model, 2, True, model.floats)
-        self.source.spans = spans
+        self.source = self.source_of(model, spans)
         self.weight = model.size / sum(last - first for first, last in spans)
+
+    def source_of(self, model, spans) -> Any:
+        """Derivatives by sm.Predictors."""
+        source = Linear(model, 2, True, model.floats)
+        source.spans = spans
+        return source
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
@@ -122,6 +129,22 @@ class Expanded:
         return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
 
 
+class Followed(Expanded):
+    """A log likelihood that is differentiated as it stands, by the coordinates that are fitted."""
+
+    def source_of(self, model, spans) -> Any:
+        """Derivatives by jets."""
+        ends = [(part[5], part[6]) for part in self.coordinates.parts.values()]
+        return Jets(model, 2, spans, np.concatenate([np.arange(*each) for each in ends]))
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The same; where it is not smooth, nothing that is usable."""
+        try:
+            return super().around(u, before)
+        except NotSmoothError:
+            return Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
+
+
 @helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
@@ -137,9 +160,10 @@ def laplace(
     tolerance: how far from the mode the result may be, in posterior standard deviations.
     progress: a bar after two seconds (None), at once (True), or never (False).
 
-    With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step, other
-    functions f^2 + f + 1 times (f free coordinates), by all cores. Eigenvalues of the negative
-    Hessian, scaled to a diagonal of ones, below 1e-10 of the largest become 1e-4, with a warning.
+    With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step; other
+    functions f^2 + f + 1 times (f free coordinates), or with their derivatives, where they have
+    them and data are many, f^2 / 16 times; by all cores. Eigenvalues of the negative Hessian,
+    scaled to a diagonal of ones, below 1e-10 of the largest become 1e-4, with a warning.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
@@ -151,27 +175,52 @@ def laplace(
     """
     must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
-    heights: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
+    none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
     few = [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
-    kind = Summed if model.predictors is None else Expanded
     check_model(model, ints=co.ints)
+
+    def search(kind: type) -> tuple:
+        """(what was found, heights, passes over all rows) by one way to read the log density."""
+        full, heights = kind(co, co.spans, bar), none
+        if size < MANY:
+            return *several(full, u, len(none), rng, tolerance), full.passes
+        try:
+            found, heights = several(kind(co, few, bar), u, len(none), rng, 1e-2)
+            found = climb(full, full.around(found[0].u + found[1], found[0]), tolerance)
+        except (ValueError, np.linalg.LinAlgError):  # some data did not tell about all
+            found = climb(full, begin(full, u), tolerance)
+        return found, heights, full.passes
+
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        full = kind(co, co.spans, bar)
-        if size < MANY:
-            found, heights = several(full, u, len(heights), rng, tolerance)
-        else:
-            try:
-                found, heights = several(kind(co, few, bar), u, len(heights), rng, 1e-2)
-                found = climb(full, full.around(found[0].u + found[1], found[0]), tolerance)
-            except (ValueError, np.linalg.LinAlgError):  # some data did not tell about all
-                found = climb(full, begin(full, u), tolerance)
-    return finished(co, heights, full.passes, *found)
+        kind = way_of(co, few if size >= MANY else co.spans, u)
+        try:
+            found, heights, passes = search(kind)
+        except (ValueError, np.linalg.LinAlgError):
+            if kind is not Followed:
+                raise
+            found, heights, passes = search(Summed)  # kinks on the way; or it says what is wrong
+    return finished(co, heights, passes, *found)
+
+
+def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
+    """How the log density of a model is read: by derivatives where it has them near the start."""
+    model = co.model
+    if model.predictors is not None:
+        return Expanded
+    few_evaluations = model.size < MANY or co.size <= FEW  # sooner made than jets are compiled
+    if few_evaluations or co.size > MOST_PARAMETERS or obstacle(model):
+        return Summed
+    try:
+        Followed(co, spans, None).source.check_sums(co.ints, co.lift(u)[0][0])
+    except NotSmoothError:
+        return Summed
+    return Followed
 
 
 def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: float) -> Fit:

@@ -113,9 +113,10 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
     The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
-    with the third power of the distance, and is reckoned back to AWAY.
+    with the third power of the distance, and is reckoned back to AWAY. Of third order it is what
+    is the same both ways, and grows with the fourth.
     """
-    model = probes.model
+    model, cubic = probes.model, probes.source.order > 2
     ints = configuration(probes.strides, table)
     centre, ways, place = lines(probes, sums, table, ints)
     trial = probe(model, ints, centre[0].copy(), np.tile(centre, (5, 1)))
@@ -133,10 +134,10 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
                     continue
                 trial.candidates[1:] = points
                 for rows in pieces(model.size):
-                    off[rows] = residuals_at(read, trial, rows, middle[rows])
+                    off[rows] = residuals_at(read, trial, rows, middle[rows], cubic)
                 if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
                     far = FAR * 0.5**halving
-                    np.fmax(scores, (AWAY / far) ** 3 * off, out=scores)
+                    np.fmax(scores, (AWAY / far) ** (4 if cubic else 3) * off, out=scores)
                     break
             else:
                 blind += 1
@@ -155,7 +156,7 @@ def warn_of_blind(blind: int, ways: int) -> None:
         )
 
 
-def residuals_at(read, trial, rows, middle) -> np.ndarray:
+def residuals_at(read, trial, rows, middle, cubic: bool) -> np.ndarray:
     """The larger residual of each row at the two ends of a line; infinite where it is no number."""
     up, down, high, low = values = np.zeros((4, len(rows)))
     for k in range(4):
@@ -163,6 +164,8 @@ def residuals_at(read, trial, rows, middle) -> np.ndarray:
     slope, bend = 0.5 * (up - down), 0.5 * (up + down) - middle
     curve = middle + FAR * FAR * bend
     off = np.fmax(np.abs(high - curve - FAR * slope), np.abs(low - curve + FAR * slope))
+    if cubic:
+        off = np.abs(0.5 * (high + low) - curve)
     return np.where(np.isfinite(high + low + curve + slope), np.minimum(off, LARGEST), np.inf)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.row_weights import row_weights
+from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
+from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
@@ -122,14 +124,49 @@ class Taylor(Control):
 
     def text(self, model=None) -> str:
         """Its order is that for the model."""
-        return repr(self if model is None else replace(self, order=self.order_of(model)))
+        if model is None:
+            return repr(self)
+        way, why = self.way_of(model)
+        shown = repr(replace(self, order=self.order_of(model)))
+        return f"{shown} by {way}" + (f" ({why})" if why else "") if why or way == "jets" else shown
 
     def order_of(self, model) -> int:
         """The order for a model."""
         if self.order is not None:
             return self.order
-        simple = model.predictors is not None and self.derivatives is None
-        return 3 if simple and len(model.floats) <= CUBIC and cubic(model) else 2
+        if self.derivatives is not None:
+            return 2
+        if model.predictors is None:
+            cubic_by_jets = len(model.floats) <= by_jets.CUBIC and self.way_of(model)[0] == "jets"
+            return 3 if cubic_by_jets else 2
+        return 3 if len(model.floats) <= CUBIC and cubic(model) else 2
+
+    def way_of(self, model) -> tuple[str, str]:
+        """(where a model's derivatives come from, why from nothing better, where that is asked)."""
+        if self.derivatives is not None:
+            return "given", ""
+        if model.predictors is not None:
+            return "predictors", ""
+        if isinstance(prepared := model.prepared.get(self), Expansion):
+            return prepared.way
+        d = len(model.floats)
+        if self.order != 3 and d <= by_jets.FEW:
+            return "interpolation", ""
+        if d > by_jets.MOST:
+            return "interpolation", f"{d} parameters are more than the {by_jets.MOST} of jets"
+        why = by_jets.obstacle(model)
+        return ("interpolation", why) if why else ("jets", "")
+
+    def check_order(self, way: str, why: str) -> None:
+        """Refuse a third order that there is none of."""
+        if self.order != 3 or way in ("predictors", "jets"):
+            return
+        if way == "given":
+            raise ValueError("order=3 does not go with derivatives=..., which are of second order.")
+        raise ValueError(
+            "order=3 needs third derivatives: of sm.Predictors, or of a log_likelihood that is "
+            f"smooth and compiles for them. {why[:1].upper()}{why[1:]}. Leave order out."
+        )
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -148,10 +185,7 @@ class Taylor(Control):
         if len(model.floats) == 0:
             raise ValueError("the model has no continuous block: there is nothing to expand in.")
         references_of(self.fit, model, count)
-        if self.order == 3 and (self.derivatives is not None or model.predictors is None):
-            raise ValueError(
-                "order=3 needs a model of sm.Predictors; other sources of derivatives stop at 2."
-            )
+        self.check_order(*self.way_of(model))
 
     def gradient(self) -> Any:
         """Compiled; it reads no data."""
@@ -161,7 +195,18 @@ class Taylor(Control):
         """One or two passes over the data for each configuration of the discrete blocks."""
         count, strides = configurations(model), strides_of(model)
         references = references_of(self.fit, model, count)
-        source = best_source(model, self.derivatives, self.order_of(model), references)
+        way, why = self.way_of(model)
+        self.check_order(way, why)
+        order = self.order_of(model)
+        source: Any = best_source(model, self.derivatives, order, way, references)
+        if isinstance(source, Jets):
+            try:
+                for table, reference in enumerate(references):
+                    source.check_smooth(configuration(strides, table), reference)
+            except NotSmoothError as told:
+                way, why, order = "interpolation", str(told), 2
+                self.check_order(way, why)
+                source = best_source(model, None, order, way, references)
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto":
             scores = np.zeros(model.size, dtype=np.float32)
@@ -178,8 +223,8 @@ class Taylor(Control):
         if self.predict:
             study(probes, sums)
         known = pilot(probes, sums, outliers) and self.predict
-        how = self.derivatives, self.order_of(model), references
-        return Expansion(model, how, source, strides, sums, outliers, known)
+        how = self.derivatives, order, way, references
+        return Expansion(model, how, source, strides, sums, outliers, known, why)
 
     def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
         """What the residual of each row may come to, where no bound has said so."""
@@ -230,14 +275,14 @@ class Taylor(Control):
         return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)
 
 
-def best_source(model, derivatives, order: int, references: list[np.ndarray]) -> Any:
-    """Where derivatives come from: the user, the model's predictors, or else interpolation."""
+def best_source(model, derivatives, order: int, way: str, references: list[np.ndarray]) -> Any:
+    """Where derivatives come from, by the name of the way."""
     several = len(references) > 1
-    if derivatives is not None:
+    if way == "given":
         return Given(model, derivatives, several)
-    if model.predictors is not None:
+    if way == "predictors":
         return Linear(model, order, several, references[0])
-    return Stencil(model, len(references))
+    return Jets(model, order) if way == "jets" else Stencil(model, len(references))
 
 
 class Expansion(Prepared):
@@ -245,12 +290,13 @@ class Expansion(Prepared):
 
     def __init__(
         self, model, how: tuple, source, strides: np.ndarray, sums: Sums, outliers: np.ndarray,
-        known: bool,
+        known: bool, why: str,
     ):  # fmt: skip
         self.model, self.how, self.strides, self.sums = model, how, strides, sums
         self.outliers, self.known, self.proved = outliers, known, source.known()
         self.source, self.wanted, self.kept = source, source.needs, source.kept()
         self.absolute = self.proved and len(sums.points) > 1
+        self.way = how[2], why  # where derivatives come from, and why from nothing better
 
     @property
     def references(self) -> list[np.ndarray]:

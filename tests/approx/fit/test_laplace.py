@@ -148,6 +148,69 @@ def test_weighted_rows_are_a_start_only(rng, monkeypatch):
         assert part.passes < whole.passes
 
 
+def scaled_line(state, data, n):
+    z = (data.y[n] - state.b[0] - state.b[1] * data.x[n]) / state.sigma[0]
+    return -2.5 * sm.log1p(z * z / 4.0) - sm.log(state.sigma[0]) + 0.1 * state.k[0] * state.p[0]
+
+
+def shares(state, data, n):
+    return sm.log(state.p[data.i[n]]) - 0.5 * (data.y[n] - state.b[0] * data.x[n]) ** 2
+
+
+def steep(state, data, n):
+    return -abs(data.y[n] - state.b[0] - state.b[1] * data.x[n] - state.b[2] * data.x[n] ** 2)
+
+
+def rooted(state, data, n):
+    r = data.y[n] - state.b[0] - state.b[1] * data.x[n]
+    return -0.5 * r * r - np.sqrt(state.b[2] * state.b[2])
+
+
+def weak_prior(state):
+    return -0.5 * np.sum(state.b**2) / 100.0
+
+
+@pytest.mark.parametrize(("likelihood", "state", "options", "way"), [
+    (scaled_line, {"b": [0.1, 0.0], "sigma": 2.0, "k": 0, "p": 1.0},
+     {"given": {"k": 1}, "blocks": ["b", "sigma"]}, "Followed"),
+    (shares, {"p": [0.2, 0.3, 0.5], "b": [0.0]}, {}, "Followed"),
+    (steep, {"b": [0.0, 0.3, 0.0]}, {"tolerance": 0.2}, "Summed"),
+    (rooted, {"b": [0.5, 0.5, 0.0]}, {}, "Summed"),
+])  # fmt: skip
+def test_derivatives_find_what_differences_find(likelihood, state, options, way, rng, monkeypatch):
+    """Of positive values and simplices, beside blocks that are held; or say that they cannot."""
+    size = 25_000
+    x = rng.standard_normal(size)
+    data = {"x": x, "y": 0.3 + 0.7 * x + rng.standard_t(5, size), "i": rng.integers(0, 3, size)}
+    kinds = {"p": sm.simplex if likelihood is shares else sm.interval(0.0, 2.0),
+             "sigma": sm.positive}  # fmt: skip
+    model = sm.Model(
+        likelihood, data, state, weak_prior, support={"k": 2} if "k" in state else None,
+        constraints={name: kind for name, kind in kinds.items() if name in state},
+    )  # fmt: skip
+    fits, ways = [], []
+    for many in (20_480, 50_000):
+        monkeypatch.setattr(module, "MANY", many)
+        monkeypatch.setattr(module, "way_of", noted(ways, module.way_of))
+        fits.append(laplace(model, progress=False, **({"tolerance": 1e-6} | options)))
+        monkeypatch.undo()
+    assert ways == [way, "Summed"]
+    far, apart = scaled(*fits)
+    loose = 1e-6 if way == "Followed" else 0.5
+    assert far < loose and (apart < 1e-4 or way == "Summed")
+
+
+def noted(ways, way_of):
+    """The choice of a way, which is noted."""
+
+    def chosen(*given):
+        kind = way_of(*given)
+        ways.append(kind.__name__)
+        return kind
+
+    return chosen
+
+
 def test_rows_that_mislead_do_no_harm(rng, monkeypatch):
     """The windows hold one class only: the search on them fails, and all data are searched."""
     for name, value in {"MANY": 1000, "WINDOWS": 4, "WINDOW": 64}.items():

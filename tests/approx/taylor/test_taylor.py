@@ -33,6 +33,9 @@ def sources(family):
     for source in ("given", "differences"):
         for order in (2, 3):
             yield *regression(family, SIZE, 3, source), {"order": order}
+    model, reference = regression(family, SIZE, 3, "jets")
+    yield model, reference, {"order": 2}
+    yield model, reference, {"order": 3}
     model, reference = regression(family, SIZE, 3, "stencil")
     yield model, reference, {}
     yield model, reference, {"derivatives": tall.by_hand}
@@ -65,7 +68,7 @@ def test_several_predictors(count, source, order, rng):
     assert slope == pytest.approx(order + 1, abs=0.2)
 
 
-@pytest.mark.parametrize("source", ["given", "differences", "by hand", "stencil"])
+@pytest.mark.parametrize("source", ["given", "differences", "by hand", "stencil", "jets"])
 def test_every_configuration_has_sums_of_its_own(source, rng):
     """As Metropolis sees them, one at a time, and as Gibbs does, arm by arm."""
     kind = "stencil" if source == "by hand" else source
@@ -365,7 +368,7 @@ def test_estimates_are_no_proofs(rng):
     """Of what a pilot saw, with a margin: used by asymptotic rules alone, and not far off."""
     for source, more in (
         ("differences", {}), ("differences", {"order": 3}), ("stencil", {}),
-        ("stencil", {"derivatives": tall.by_hand}),
+        ("stencil", {"derivatives": tall.by_hand}), ("jets", {}), ("jets", {"order": 2}),
     ):  # fmt: skip
         model, reference = regression("logistic", SIZE, 3, source)
         control = sm.Taylor(reference, **more)
@@ -441,9 +444,9 @@ def test_sums_of_one_model_are_not_those_of_another(rng):
         np.testing.assert_allclose(limits, anew, rtol=1e-6)
 
 
-@pytest.mark.parametrize("source", ["given", "stencil"])
+@pytest.mark.parametrize("source", ["given", "stencil", "jets"])
 def test_a_pickled_one_is_the_same(source, rng):
-    model, reference = regression("logistic", SIZE, 2, source, configurations=2)
+    model, reference = regression("logistic", SIZE, 3, source, configurations=2)
     control = sm.Taylor(reference, outliers=0.02)
     points = around(reference, rng)
     before = Bench(model, control, points, ints=[1])
@@ -526,8 +529,11 @@ def test_wrong_numbers_are_refused(more):
 @pytest.mark.plain
 def test_orders_that_a_source_has_not():
     model, reference = regression("logistic", 50, 2, "stencil")
-    for more in ({}, {"derivatives": tall.by_hand}):
-        with pytest.raises(ValueError, match=r"order=3 needs a model of sm\.Predictors"):
+    for more, words in (
+        ({}, r"order=3 needs third derivatives: .* floor|order=3 .* derivatives: TypeError"),
+        ({"derivatives": tall.by_hand}, "order=3 does not go with derivatives"),
+    ):
+        with pytest.raises(ValueError, match=words):
             sm.Taylor(reference, order=3, **more).check(model, "beta")
     with pytest.raises(ValueError, match=r"3 predictors at order 2 need Predictors\(derivatives"):
         prepared_for(softmax(50, 3, "differences")[0], sm.Taylor({"beta": np.zeros((3, 2))}))
@@ -759,9 +765,16 @@ def test_names_that_show_what_it_is():
 def test_the_default_order():
     for source, more, order in (
         ("given", {}, 3), ("stencil", {}, 2), ("stencil", {"derivatives": tall.by_hand}, 2),
+        ("jets", {}, 3), ("jets", {"derivatives": tall.by_hand}, 2),
     ):  # fmt: skip
-        model, reference = regression("logistic", 50, 2, source)
+        model, reference = regression("logistic", 50, 3, source)
         assert sm.Taylor(reference, **more).order_of(model) == order
+    few = regression("logistic", 50, 2, "jets")[0]
+    assert sm.Taylor({"beta": np.zeros(2)}).order_of(few) == 2
+    assert sm.Taylor({"beta": np.zeros(2)}, order=3).order_of(few) == 3
+    for d, order in ((12, 3), (13, 2)):
+        made = regression("logistic", 50, d, "jets")[0]
+        assert sm.Taylor({"beta": np.zeros(d)}).order_of(made) == order
     for d, order in ((40, 3), (41, 2)):
         x = np.random.default_rng(0).standard_normal((90, d))
         made = sm.models.glm.logistic(x, (x[:, 0] > 0.0).astype(float))

@@ -1,0 +1,444 @@
+"""Derivatives of any likelihood that compiles for jets (numerics/jets/): one call for each line.
+
+A residual takes the derivatives along its own step, so it costs a few evaluations whatever the
+number of parameters. Sums take as many lines as a symmetric tensor has numbers: along e_i,
+e_i + e_j, and of third order e_i - e_j and e_i + e_j + e_k, several at once. Steps are about a
+posterior standard deviation, so that little cancels.
+
+Jets know the function where it is read, and nowhere else. So before they are used they are asked
+whether it is smooth there: whether each datum's derivatives are those along the opposite direction,
+too, and whether their sum is what differences see at half a standard deviation. Where it is not, as
+with abs(y - mu), interpolation is the better polynomial.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.control import read_residuals
+from subsample_mcmc.approx.taylor.polynomial import locate
+from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
+from subsample_mcmc.errors import CompileError
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.population import read_only
+from subsample_mcmc.target.rewards import MASK, probe, rewards, rewards_of
+
+FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
+CUBIC = 12  # parameters up to which third order is the default: 364 lines
+MOST = 64  # parameters up to which second order is: 2,080 lines
+SPAN = 1 << 13  # rows that one thread reads at a time
+SAMPLE, RUNS = 20_000, 40  # rows at which jets are compared with differences, in so many runs
+HALF = 0.5  # standard deviations of these rows at which they are
+CLOSE = 0.5  # the part by which curvatures may differ there
+EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
+
+
+class NotSmoothError(Exception):
+    """A likelihood that jets cannot serve at a reference; the message says why."""
+
+
+class JetSource(NamedTuple):
+    """What residuals are computed with."""
+
+    reference: Any  # a state of Points, with the discrete values of the arm in hand
+    steps: np.ndarray  # (arms, d) from there
+    slopes: np.ndarray  # (d,) of the Points
+
+
+@jit(inner=True)
+def jet_residuals(trial, arm, rows, out):
+    """l - h of a mini-batch."""
+    own = trial.control.arrays
+    rewards(trial, arm, rows, out)
+    locate(own, trial.ints, own.tables[arm])
+    read_residuals(trial, arm, rows, out)
+
+
+# ------------------------------------------------------------------------------ compiled for jets
+def jets_of() -> Any:
+    """The module that knows jets; imported where they are wanted."""
+    if DISABLED:
+        from subsample_mcmc.numerics.jets import plain
+
+        return plain
+    from subsample_mcmc.numerics.jets import operators
+
+    return operators
+
+
+def on_lines(model, ints, floats, slopes) -> Any:
+    """The blocks as a user's function reads them, the continuous ones as points.
+
+    slopes: (d,) of one line, or (d, LANES).
+    """
+    jets, parts = jets_of(), []
+    for block, values in zip(model.blocks, model.state(ints, floats), strict=True):
+        if block.discrete:
+            parts.append(values)
+            continue
+        along = slopes[block.start : block.start + block.length]
+        shape = (*values.shape, *slopes.shape[1:])
+        parts.append(jets.point(values, read_only(along.reshape(shape))))
+    return model.record(*parts)
+
+
+@memoised
+def summing(likelihood) -> Any:
+    """add(state, data, first, weights, order, look, out) -> a row, or -1.
+
+    Adds up coefficients of rows from `first` on whose weight is not 0: out (LANES, 4). With look,
+    the first row is returned of which the lanes of the second half, along directions opposite to
+    those of the first, have other derivatives up to the order, or that has none.
+    """
+    jets = jets_of()
+    likelihood, coefficients = jets.readable(likelihood), jets.coefficients_in_lanes
+    lane, no_lanes, lanes = jets.lane, jets.no_lanes, jets.LANES
+
+    @jit(inner=True)
+    def is_bent(c, order):
+        for k in range(lanes // 2):
+            size, off = 0.0, 0.0
+            for a, b, degree in (
+                (lane(c[1], k), -lane(c[1], k + lanes // 2), 1),
+                (lane(c[2], k), lane(c[2], k + lanes // 2), 2),
+                (lane(c[3], k), -lane(c[3], k + lanes // 2), 3),
+            ):
+                if degree <= order:
+                    size += abs(a) + abs(b)
+                    off += abs(a - b)
+            if not off <= EVEN * size:
+                return True
+        return False
+
+    @jit(flags=FLAGS)
+    def add(state, data, first, weights, order, look, out):
+        value = 0.0
+        one, two, three = no_lanes(), no_lanes(), no_lanes()
+        for i in range(np.uint64(len(weights))):
+            if weights[i] != 0.0:
+                n = np.int64(first + i) & MASK
+                c = coefficients(likelihood(state, data, n))
+                if look:
+                    if is_bent(c, order):
+                        return n
+                else:
+                    value += c[0]
+                    one, two, three = one + c[1], two + c[2], three + c[3]
+        for k in range(lanes):
+            out[k, 0] += value
+            out[k, 1] += lane(one, k)
+            out[k, 2] += lane(two, k)
+            out[k, 3] += lane(three, k)
+        return -1
+
+    return add
+
+
+@memoised
+def subtracting(likelihood, cubic: bool) -> Any:
+    """read(context, source, arm, rows, out): takes h of a mini-batch from rewards."""
+    jets = jets_of()
+    likelihood, coefficients = jets.readable(likelihood), jets.coefficients
+
+    # Slopes are written outside: here no two arrays overlap.
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def subtract(reference, data, rows, out):
+        for i in range(np.uint64(len(rows))):
+            c = coefficients(likelihood(reference, data, np.int64(rows[i]) & MASK))
+            h = c[0] + c[1] + c[2]
+            if cubic:
+                h += c[3]
+            out[i] -= h
+
+    @jit(inner="entry")
+    def read(context, source, arm, rows, out):
+        for j in range(len(source.slopes)):
+            source.slopes[j] = source.steps[arm, j]
+        subtract(source.reference, context.data, rows, out)
+        return 0.0
+
+    return read
+
+
+# --------------------------------------------------------------------- which models they serve
+class Asked:
+    """The key under which a model keeps why it has no jets."""
+
+
+ASKED = Asked()
+
+
+def obstacle(model) -> str:
+    """Why a model's log likelihood has no derivatives by jets; empty if it has."""
+    if ASKED not in model.prepared:
+        model.prepared[ASKED] = found_obstacle(model)
+    return model.prepared[ASKED]
+
+
+def found_obstacle(model) -> str:
+    """See `obstacle`."""
+    d = len(model.floats)
+    if model.prepare is not None:
+        return "prepare, and what it makes of the parameters, is not followed"
+    if d == 0:
+        return "no block is continuous"
+    try:
+        jets = jets_of()
+        slopes = np.zeros((d, jets.LANES))
+        state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
+        add, none = summing(model.compiled[0]), np.zeros(int(DISABLED))  # plain Python: of one row
+        add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((jets.LANES, 4)))
+    except CompileError as error:
+        return f"log_likelihood does not compile for derivatives: {str(error)[:200]}"
+    except NUMBA_ERRORS as error:
+        return f"log_likelihood does not compile for derivatives: {told(error)}"
+    except (ImportError, AttributeError, TypeError, IndexError) as error:
+        return f"log_likelihood has no derivatives: {type(error).__name__}: {str(error)[:200]}"
+    return ""
+
+
+def told(error: Exception) -> str:
+    """What numba says is wrong, without how it came there."""
+    lines = [line.strip(" -\x1b[0123456789m>") for line in str(error).splitlines()]
+    starts = ("No implementation", "Unknown", "Cannot", "Invalid", "Use of", "log_likelihood is")
+    named = [line for line in lines if line.startswith(starts)]
+    places = [line for line in lines if line.startswith("File ") and ", line " in line]
+    what = (named or [line for line in lines if line] or ["?"])[0][:160]
+    return what + (f" (line {places[-1].rpartition('line ')[2].rstrip(':')})" if places else "")
+
+
+# -------------------------------------------------------------------------------------- the source
+class Jets:
+    """A source of derivatives: log_likelihood itself, compiled for jets."""
+
+    needs = "sm.Predictors(..., remainder=...): a likelihood of linear predictors, with a bound"
+    constant = True
+
+    def __init__(self, model, order: int, spans=None, free=None):
+        """spans: runs of rows, where not all are read; free: coordinates to differentiate by."""
+        self.model, self.order = model, order
+        size, d = model.size, len(model.floats)
+        every = [(first, min(first + SPAN, size)) for first in range(0, size, SPAN)]
+        self.spans = every if spans is None else spans
+        self.free = np.arange(d) if free is None else np.asarray(free)
+        self.full: dict[int, tuple] = {}  # sums over all rows, by configuration
+        self.scales: dict[int, np.ndarray] = {}
+
+    def known(self) -> bool:
+        """No bound is known of a function that is only evaluated."""
+        return False
+
+    def kept(self) -> tuple:
+        """All it needs is in the model."""
+        return ()
+
+    def restore(self, kept: tuple) -> None:
+        """Nothing to restore."""
+
+    def bind(self, ints, floats, steps) -> tuple[Any, Any]:
+        """The line of one chain."""
+        slopes = np.zeros(len(floats))
+        return (), JetSource(on_lines(self.model, ints, floats, slopes), steps, slopes)
+
+    @property
+    def residuals(self) -> Any:
+        """Rewards, from which `reading` subtracts."""
+        return jet_residuals
+
+    @cached_property
+    def reading(self) -> Any:
+        """The hot loop."""
+        return subtracting(self.model.compiled[0], self.order > 2)
+
+    # ------------------------------------------------------------------------------------- sums
+    def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
+        """(s0, s1, s2, s3) at a reference, over the rows that are kept."""
+        if len(keep.outliers) and table in self.full:
+            few = self.of_rows(ints, point, keep.outliers, table)
+            return tuple(a - b for a, b in zip(self.full[table], few, strict=True))
+        found = self.along_lines(ints, point, self.spans, keep, bar, table=table)
+        self.full[table] = found
+        return found
+
+    def of_rows(self, ints, point, rows, table: int) -> tuple:
+        """The same of a few rows."""
+        spans = [(first, last) for first, last in self.spans if among(rows, first, last)]
+
+        def only(first, last):
+            weights = np.zeros(last - first)
+            low, high = np.searchsorted(rows, (first, last))
+            weights[rows[low:high] - first] = 1.0
+            return weights
+
+        return self.along_lines(ints, point, spans, only, None, self.scales[table], table)
+
+    def along_lines(self, ints, point, spans, keep, bar, scales=None, table: int = 0) -> tuple:
+        """(s0, s1, s2, s3) of some rows: along the coordinates first, whose curvatures give scales.
+
+        keep(first, last): weights of rows, 0 or not.
+        """
+        free, cubic, d = self.free, self.order > 2, len(point)
+        lines = lines_of(len(free), cubic)
+        unit, vectors = np.zeros((len(free), d)), np.zeros((len(lines), d))
+        unit[np.arange(len(free)), free] = 1.0
+        count = -(-len(lines) // jets_of().LANES)
+        share = 1.0 / count
+        first = self.totals(ints, point, unit, spans, keep, bar, share)
+        if scales is None:
+            scales = scales_by(2.0 * first[:, 2], point[free])
+            self.scales[table] = scales
+        for k, (where, signs) in enumerate(lines):
+            vectors[k, free[list(where)]] = np.array(signs) * scales[list(where)]
+        powers = scales[:, None] ** np.arange(4.0)
+        found = np.concatenate([
+            first * powers,
+            self.totals(ints, point, vectors[len(free) :], spans, keep, bar, share),
+        ])  # fmt: skip
+        if not np.all(np.isfinite(found)):
+            raise NotSmoothError(
+                "log_likelihood, or a derivative of it, is not finite at "
+                f"{self.model.show(np.array(ints), point)}"
+            )
+        value, gradient, hessian, third = tensors(found, len(free), cubic)
+        s1, s2 = np.zeros(d), np.zeros((d, d))
+        s1[free], s2[np.ix_(free, free)] = gradient / scales, hessian / np.outer(scales, scales)
+        if not cubic:
+            return value, s1, s2, np.zeros((d, 0))
+        third /= scales[:, None, None] * scales[:, None] * scales
+        return value, s1, s2, by_pairs(third)
+
+    def totals(self, ints, point, vectors, spans, keep, bar=None, share=1.0) -> np.ndarray:
+        """(lines, 4): sums of value and coefficients along each vector; by all cores.
+
+        Spans are added up in order: sums do not depend on how many cores there are.
+        """
+        model, add = self.model, summing(self.model.compiled[0])
+        groups = self.states(ints, point, vectors)
+
+        def part(span):
+            out, weights = np.zeros((len(groups), jets_of().LANES, 4)), keep(*span)
+            with np.errstate(all="ignore"):
+                for group, own in zip(groups, out, strict=True):
+                    add(group, model.data, span[0], weights, self.order, False, own)
+            if bar is not None:
+                bar.update((span[1] - span[0]) * share * len(groups))
+            return out
+
+        total = np.zeros((len(groups), jets_of().LANES, 4))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for found in pool.map(part, spans):
+                total += found
+        return total.reshape(-1, 4)[: len(vectors)]
+
+    def states(self, ints, point, vectors) -> list:
+        """States on lines, LANES at a time; those that are left over do not move."""
+        lanes, groups = jets_of().LANES, []
+        for first in range(0, len(vectors), lanes):
+            slopes = np.zeros((len(point), lanes))
+            some = vectors[first : first + lanes]
+            slopes[:, : len(some)] = some.T
+            groups.append(pointer_to(on_lines(self.model, np.array(ints), point.copy(), slopes)))
+        return groups
+
+    # ------------------------------------------------------------------------------- is it smooth
+    def check_smooth(self, ints, point) -> None:
+        """Raise NotSmoothError where derivatives do not say what the function does nearby."""
+        self.check_rows(ints, point)
+        self.check_sums(ints, point)
+
+    def check_rows(self, ints, point) -> None:
+        """Is a datum at a kink, or has no derivatives: compare opposite directions."""
+        model, jets = self.model, jets_of()
+        add, half = summing(model.compiled[0]), jets.LANES // 2
+        scales = np.zeros(len(point))
+        scales[self.free] = scales_by(np.zeros(len(self.free)), point[self.free])
+        some = np.random.default_rng(0).standard_normal((half, len(point))) * scales
+        group = self.states(ints, point, np.concatenate([some, -some]))[0]
+        unused = np.zeros((jets.LANES, 4))
+
+        def part(span):
+            weights = np.ones(span[1] - span[0])
+            with np.errstate(all="ignore"):
+                return add(group, model.data, span[0], weights, self.order, True, unused)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            bad = [row for row in pool.map(part, self.spans) if row >= 0]
+        if bad:
+            raise NotSmoothError(
+                f"log_likelihood is not smooth at the reference at datum {bad[0]}"
+                f"{datum_of(model.data, bad[0], model.size)}"
+            )
+
+    def check_sums(self, ints, point) -> None:
+        """Are there kinks between here and half a standard deviation off: compare curvatures."""
+        d, free = len(point), self.free
+        spans = some_of(self.spans)
+        unit = np.zeros((len(free), d))
+        unit[np.arange(len(free)), free] = 1.0
+        sums = self.totals(ints, point, unit, spans, lambda first, last: np.ones(last - first))
+        for j, known in zip(free, 2.0 * sums[:, 2], strict=True):
+            if not np.isfinite(known):
+                raise NotSmoothError(f"log_likelihood has no second derivative by coordinate {j}")
+            h = HALF / np.sqrt(abs(known)) if known else 1e-3 * max(abs(point[j]), 1e-2)
+            for _ in range(1 if known else 6):  # wider, until it bends
+                seen, noise = self.bend(ints, point, j, h, spans)
+                if abs(seen) > 0.01:
+                    break
+                h *= 4.0
+            wanted = known * h * h
+            apart = abs(seen - wanted) - noise
+            if apart > CLOSE * max(abs(seen), abs(wanted)):
+                raise NotSmoothError(
+                    f"the second derivative of log_likelihood by coordinate {j}, {known:.4g} over "
+                    f"{sum(b - a for a, b in spans)} data, is {seen / (h * h):.4g} by differences "
+                    "at half a standard deviation: it has kinks there"
+                )
+
+    def bend(self, ints, point, j: int, h: float, spans) -> tuple[float, float]:
+        """(second difference over some rows, its rounding); 0 where it is not finite."""
+        model, total, size = self.model, 0.0, 0.0
+        points = np.tile(point, (3, 1))
+        points[1, j] += h
+        points[2, j] -= h
+        trial = probe(model, np.array(ints), point.copy(), points)
+        for first, last in spans:
+            rows = np.arange(first, last, dtype=row_kind(model.size))
+            values = np.zeros((3, len(rows)))
+            with np.errstate(all="ignore"):
+                for p in range(3):
+                    rewards_of(trial, p, rows, values[p])
+                total += float((values[1] - values[0] + (values[2] - values[0])).sum())
+                size += float(np.abs(values[0]).sum())
+        return (total, 1e-14 * size) if np.isfinite(total) else (0.0, np.inf)
+
+
+def among(rows: np.ndarray, first: int, last: int) -> bool:
+    """Is one of these, which are sorted, in first .. last - 1."""
+    low, high = np.searchsorted(rows, (first, last))
+    return bool(low < high)
+
+
+def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Steps of about a standard deviation; where there is no curvature, a part of the value."""
+    size = np.abs(curvatures)
+    known = np.isfinite(size) & (size > 0.0)
+    return np.where(
+        known, 1.0 / np.sqrt(np.where(known, size, 1.0)), np.maximum(np.abs(point), 1e-3)
+    )
+
+
+def some_of(spans) -> list[tuple[int, int]]:
+    """At most SAMPLE rows of these, in runs that lie far apart."""
+    size = sum(last - first for first, last in spans)
+    if size <= SAMPLE:
+        return list(spans)
+    taken = [spans[i * len(spans) // RUNS] for i in range(min(RUNS, len(spans)))]
+    each = SAMPLE // len(taken)
+    return [(first, min(first + each, last)) for first, last in dict.fromkeys(taken)]

@@ -1,0 +1,366 @@
+"""The types of numbers that know their derivatives along a line theta + t s.
+
+    Line   value and slope: a parameter is one, and so is whatever is affine in parameters
+    Jet    value and Taylor coefficients of t to t^4: after the first operation that is not affine
+    Point  a block of parameters, whose items are Lines; what is cut out of it is a Part
+
+Numbers, Lines and Jets unify in this order: loops and branches are typed as they are for numbers.
+A slope is one number, or LANES of them: as many lines at once, whose values are computed once.
+With `jit` and its like this file knows numba from inside.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.errors import TypingError
+from numba.core.typeconv import Conversion
+from numba.extending import (
+    intrinsic,
+    lower_cast,
+    make_attribute_wrapper,
+    models,
+    register_model,
+)
+
+from subsample_mcmc.numerics import fastmath, special
+from subsample_mcmc.numerics.jets import series
+from subsample_mcmc.numerics.jit import FLAGS
+from subsample_mcmc.numerics.pointer_types import PointerType
+
+# Machine code for jets is kept under a key that these files are part of.
+HERE = Path(__file__)
+FILES = (series.__file__, fastmath.__file__, special.__file__, HERE, HERE.with_name("operators.py"))
+CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
+NUMBERS = types.Integer | types.Float | types.Boolean
+LANES = 8  # lines at once: a vector of AVX-512, two of AVX2
+FLOAT = types.float64
+# How all that is registered for jets is compiled.
+INLINED: Any = {"forceinline": True, "fastmath": set(FLAGS), "error_model": "numpy"}
+
+
+# ------------------------------------------------------------------------------------------ lanes
+class LanesType(types.Type):
+    """LANES numbers, computed with one by one, at once."""
+
+    def __init__(self):
+        super().__init__(f"Lanes({LANES})")
+
+
+SEVERAL = LanesType()
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+
+
+@register_model(LanesType)
+class LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, VECTOR)
+
+
+def spread(builder, number):
+    """The same number in all lanes."""
+    one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), mask)
+
+
+def as_slope(target, builder, value, kind, slope):
+    """A number, or lanes, as a slope of one of both kinds."""
+    if kind == slope:
+        return value
+    number = target.cast(builder, value, kind, FLOAT)
+    return number if slope == FLOAT else spread(builder, number)
+
+
+def in_lanes(operation: str) -> Any:
+    """An operation on two of which one, or both, are lanes."""
+
+    @intrinsic
+    def compute(typing, a, b):
+        def code(target, builder, signature, given):
+            one, two = (
+                as_slope(target, builder, value, kind, SEVERAL)
+                for value, kind in zip(given, signature.args, strict=True)
+            )
+            return getattr(builder, operation)(one, two)
+
+        return SEVERAL(types.unliteral(a), types.unliteral(b)), code
+
+    return compute
+
+
+ADD, SUBTRACT, MULTIPLY, DIVIDE = map(in_lanes, ("fadd", "fsub", "fmul", "fdiv"))
+
+
+@intrinsic
+def sign(typing, slope):
+    """1, 0 or -1, of a number or of lanes."""
+
+    def code(target, builder, signature, given):
+        zero, one, minus = (
+            as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT, slope)
+            for x in (0.0, 1.0, -1.0)
+        )
+        up = builder.fcmp_ordered(">", given[0], zero)
+        down = builder.fcmp_ordered("<", given[0], zero)
+        return builder.select(up, one, builder.select(down, minus, zero))
+
+    return slope(slope), code
+
+
+@intrinsic
+def lanes_in(typing, row):
+    """LANES numbers that lie together, as the last axis of slopes has them."""
+
+    def code(target, builder, signature, given):
+        data = target.make_array(row)(target, builder, value=given[0]).data
+        found = builder.load(builder.bitcast(data, VECTOR.as_pointer()))
+        found.align = 8  # arrays are not aligned as vectors are
+        return found
+
+    return SEVERAL(row), code
+
+
+@intrinsic
+def lane(typing, lanes, which):
+    """One of the lanes."""
+
+    def code(target, builder, signature, given):
+        return builder.extract_element(given[0], given[1])
+
+    return FLOAT(SEVERAL, types.intp), code
+
+
+@intrinsic
+def no_lanes(typing):
+    """Zeros."""
+    return SEVERAL(), lambda target, builder, signature, given: ir.Constant(VECTOR, [0.0] * LANES)
+
+
+# --------------------------------------------------------------------------------- lines and jets
+class Along(types.Type):
+    """A number along a line, with slopes of one kind."""
+
+    more = 1  # coefficients besides the value
+
+    def __init__(self, slope):
+        self.slope = slope
+        self.content = types.BaseTuple.from_types((FLOAT, *[slope] * self.more))
+        super().__init__(f"{type(self).__name__}({slope}, {CONTENT})")
+
+    def is_less(self, other) -> bool:
+        """Can it become one of these without loss."""
+        if isinstance(other, Along):
+            return other.slope == self.slope and other.more < self.more
+        return isinstance(other, NUMBERS)
+
+    def can_convert_from(self, context, other):
+        return Conversion.safe if self.is_less(other) else None
+
+    def unify(self, context, other):
+        return self if self.is_less(other) else None
+
+
+class LineType(Along):
+    """c: a value, and its slope."""
+
+
+class JetType(Along):
+    """c: a value, and the coefficients of t to t^4."""
+
+    more = 4
+
+
+@register_model(LineType)
+@register_model(JetType)
+class AlongModel(models.StructModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, [("c", kind.content)])
+
+
+for made in (LineType, JetType):
+    make_attribute_wrapper(made, "c", "c")
+
+
+def rank(kind: Any) -> int:
+    """0 of numbers, 1 of Lines, 2 of Jets, 9 of what is none of them."""
+    if isinstance(kind, Along):
+        return 1 if isinstance(kind, LineType) else 2
+    return 0 if isinstance(kind, NUMBERS) else 9
+
+
+def put_together(target, builder, kind, parts):
+    """A Line, or a Jet, of its coefficients."""
+    made = target.make_helper(builder, kind)
+    made.c = target.make_tuple(builder, kind.content, parts)
+    return made._getvalue()
+
+
+def of_parts(make) -> Any:
+    """A Line, or a Jet, of a tuple: where some of its coefficients are lanes, all become lanes."""
+
+    @intrinsic
+    def build(typing, parts):
+        kinds = [types.unliteral(part) for part in parts]
+        kind = make(SEVERAL if SEVERAL in kinds else FLOAT)
+
+        def code(target, builder, signature, given):
+            values = [builder.extract_value(given[0], i) for i in range(len(kinds))]
+            goals = (FLOAT, *[kind.slope] * kind.more)
+            each = zip(values, parts, goals, strict=True)
+            cast = [as_slope(target, builder, *one) for one in each]
+            return put_together(target, builder, kind, cast)
+
+        return kind(parts), code
+
+    return build
+
+
+line_of, jet_of = of_parts(LineType), of_parts(JetType)
+
+
+def become(target, builder, source, goal, value):
+    """A cast that puts zeros behind what is there."""
+    if isinstance(source, Along):
+        content = target.make_helper(builder, source, value=value).c
+        parts = [builder.extract_value(content, i) for i in range(1 + source.more)]
+    else:
+        parts = [target.cast(builder, value, source, FLOAT)]
+    zero = as_slope(target, builder, target.get_constant(FLOAT, 0.0), FLOAT, goal.slope)
+    return put_together(target, builder, goal, parts + [zero] * (1 + goal.more - len(parts)))
+
+
+for kind in (types.Integer, types.Float, types.Boolean):
+    lower_cast(kind, LineType)(become)
+    lower_cast(kind, JetType)(become)
+lower_cast(LineType, JetType)(become)
+
+
+@intrinsic
+def jet(typing, a, like):
+    """A number, a Line or a Jet as a Jet, of a kind with `like` where that is none."""
+    goal = JetType((a if rank(a) else like).slope)
+
+    def code(target, builder, signature, given):
+        return target.cast(builder, given[0], types.unliteral(a), goal)
+
+    return goal(types.unliteral(a), like), code
+
+
+def reading(slope) -> Any:
+    """What a log likelihood is, as five coefficients."""
+    goal = JetType(slope)
+
+    @intrinsic
+    def coefficients(typing, value):
+        if rank(value) == 9:
+            raise TypingError(f"log_likelihood is {value}, where a number is wanted")
+
+        def code(target, builder, signature, given):
+            whole = target.cast(builder, given[0], value, goal)
+            return target.make_helper(builder, goal, value=whole).c
+
+        return goal.content(value), code
+
+    return coefficients
+
+
+coefficients, coefficients_in_lanes = reading(FLOAT), reading(SEVERAL)
+
+
+# ----------------------------------------------------------------------------------------- points
+class Point(NamedTuple):
+    """A block of parameters on a line, or on LANES of them: then slopes have one axis more."""
+
+    values: np.ndarray
+    slopes: np.ndarray
+    shape: tuple
+    size: int
+    ndim: int
+
+
+def point(values: np.ndarray, slopes: np.ndarray) -> Point:
+    """A block, with what else functions ask of an array."""
+    return Point(values, slopes, values.shape, values.size, values.ndim)
+
+
+class PartType(types.Type):
+    """A row, or some rows, of a point."""
+
+    def __init__(self, values, slopes):
+        self.values, self.slopes = values, slopes
+        super().__init__(f"Part({values}, {slopes}, {CONTENT})")
+
+
+@register_model(PartType)
+class PartModel(models.StructModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, [("values", kind.values), ("slopes", kind.slopes)])
+
+
+for name in ("values", "slopes"):
+    make_attribute_wrapper(PartType, name, name)
+
+
+@intrinsic
+def part_of(typing, values, slopes):
+    """A Part of its values and its slopes."""
+    kind = PartType(values, slopes)
+
+    def code(target, builder, signature, given):
+        made = target.make_helper(builder, kind)
+        made.values, made.slopes = given
+        return made._getvalue()
+
+    return kind(values, slopes), code
+
+
+def width_of(kind: Any) -> int:
+    """Of a point, or a part of one: lines at once; 0 for what is none."""
+    if isinstance(kind, PartType):
+        values, slopes = kind.values, kind.slopes
+    elif isinstance(kind, PointerType) and kind.fields == Point._fields:
+        values, slopes = kind.kinds[:2]
+    else:
+        return 0
+    return 1 if slopes.ndim == values.ndim else LANES
+
+
+# ----------------------------------------------------- functions of the package, called with jets
+def serve(dispatcher: Any, implementation: Any, arguments: int = 1) -> None:
+    """Let sm.log and its like be called with Lines and Jets."""
+    if arguments == 1:
+
+        @numba.njit(**INLINED)
+        def of_jets(x):
+            return implementation(x)
+    else:
+
+        @numba.njit(**INLINED)
+        def of_jets(a, b):
+            return implementation(a, b)
+
+    def among(given) -> bool:
+        return any(rank(one) in (1, 2) for one in given)
+
+    template, overload_of = dispatcher.get_call_template, dispatcher.get_overload
+
+    def get_call_template(args, kws):
+        return (of_jets.get_call_template if among(args) else template)(args, kws)
+
+    def get_overload(given):
+        return (of_jets.get_overload if among(given) else overload_of)(given)
+
+    dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload
+
+
+own: Any
+for own in (
+    ADD, SUBTRACT, MULTIPLY, DIVIDE, sign, lanes_in, lane, no_lanes, line_of, jet_of, jet,
+    coefficients, coefficients_in_lanes, part_of,
+):  # fmt: skip
+    own.digest = f"{own._name} {CONTENT}"

@@ -1,0 +1,390 @@
+"""What compiled functions may do with Lines and Jets: what is not listed here does not compile.
+
+Comparisons are by value. Where two arguments of max or min are equal, or that of abs is 0, it is as
+an instant later along the line: so what is written with them, and smooth, has its derivatives, and
+of what has a kink there they are those to one side (derivatives_jets.py looks for such rows).
+"""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from subsample_mcmc.numerics import special
+from subsample_mcmc.numerics.jets import kinds, series
+from subsample_mcmc.numerics.jets.kinds import (
+    INLINED,
+    SEVERAL,
+    LanesType,
+    coefficients,
+    coefficients_in_lanes,
+    jet,
+    jet_of,
+    lanes_in,
+    line_of,
+    part_of,
+    point,
+    rank,
+    serve,
+    sign,
+    width_of,
+)
+
+__all__ = [
+    "LANES",
+    "coefficients",
+    "coefficients_in_lanes",
+    "lane",
+    "no_lanes",
+    "point",
+    "readable",
+]
+
+LANES, lane, no_lanes = kinds.LANES, kinds.lane, kinds.no_lanes
+plus, minus, times, product = series.plus, series.minus, series.times, series.product
+of_line, of_series = series.of_line, series.of_series
+
+
+# ---------------------------------------------------------------------------------------- of lanes
+def lane_by_lane(*functions, by) -> None:
+    """Register an operation on lanes, or on lanes and a number."""
+
+    def chosen(a, b):
+        both = isinstance(a, LanesType | types.Number) and isinstance(b, LanesType | types.Number)
+        return (lambda a, b: by(a, b)) if both and SEVERAL in (a, b) else None  # noqa: PLW0108
+
+    for function in functions:
+        overload(function, jit_options=INLINED)(chosen)
+
+
+ADD, SUBTRACT, MULTIPLY, DIVIDE = kinds.ADD, kinds.SUBTRACT, kinds.MULTIPLY, kinds.DIVIDE
+lane_by_lane(operator.add, operator.iadd, by=ADD)
+lane_by_lane(operator.sub, operator.isub, by=SUBTRACT)
+lane_by_lane(operator.mul, operator.imul, by=MULTIPLY)
+lane_by_lane(operator.truediv, operator.itruediv, by=DIVIDE)
+
+
+# ---------------------------------------------------------------------------------- the operators
+def of_two(*functions, literal: bool = False):
+    """Register make(ranks, a, b) -> implementation, for two of which one is no number."""
+
+    def register(make):
+        def chosen(a, b):
+            ranks = rank(a), rank(b)
+            return make(ranks, a, b) if 0 < max(ranks) < 9 else None
+
+        for function in functions:
+            overload(function, jit_options=INLINED, prefer_literal=literal, strict=False)(chosen)
+        return make
+
+    return register
+
+
+@of_two(operator.add, operator.iadd)
+def add(ranks, a, b):
+    if ranks == (1, 1):
+        return lambda a, b: line_of((a.c[0] + b.c[0], a.c[1] + b.c[1]))
+    if ranks == (1, 0):
+        return lambda a, b: line_of((a.c[0] + b, a.c[1]))
+    if ranks == (0, 1):
+        return lambda a, b: line_of((a + b.c[0], b.c[1]))
+    if ranks == (2, 0):
+        return lambda a, b: jet_of((a.c[0] + b, a.c[1], a.c[2], a.c[3], a.c[4]))
+    if ranks == (0, 2):
+        return lambda a, b: jet_of((a + b.c[0], b.c[1], b.c[2], b.c[3], b.c[4]))
+    if ranks == (2, 1):
+        return lambda a, b: jet_of((a.c[0] + b.c[0], a.c[1] + b.c[1], a.c[2], a.c[3], a.c[4]))
+    if ranks == (1, 2):
+        return lambda a, b: jet_of((a.c[0] + b.c[0], a.c[1] + b.c[1], b.c[2], b.c[3], b.c[4]))
+    return lambda a, b: jet_of(plus(a.c, b.c))
+
+
+@of_two(operator.sub, operator.isub)
+def subtract(ranks, a, b):
+    if ranks == (1, 1):
+        return lambda a, b: line_of((a.c[0] - b.c[0], a.c[1] - b.c[1]))
+    if ranks == (1, 0):
+        return lambda a, b: line_of((a.c[0] - b, a.c[1]))
+    if ranks == (2, 0):
+        return lambda a, b: jet_of((a.c[0] - b, a.c[1], a.c[2], a.c[3], a.c[4]))
+    if ranks == (2, 1):
+        return lambda a, b: jet_of((a.c[0] - b.c[0], a.c[1] - b.c[1], a.c[2], a.c[3], a.c[4]))
+    if ranks == (2, 2):
+        return lambda a, b: jet_of(minus(a.c, b.c))
+    return lambda a, b: a + (-b)
+
+
+@of_two(operator.mul, operator.imul)
+def multiply(ranks, a, b):
+    if ranks == (1, 0):
+        return lambda a, b: line_of((a.c[0] * b, a.c[1] * b))
+    if ranks == (2, 0):
+        return lambda a, b: jet_of(times(a.c, b))
+    if ranks[0] == 0 or ranks == (2, 1):
+        return lambda a, b: b * a
+    if ranks == (1, 1):
+        return lambda a, b: jet_of(series.product_of_lines(a.c, b.c))
+    if ranks == (1, 2):
+        return lambda a, b: jet_of(series.product_with_line(a.c, b.c))
+    return lambda a, b: jet_of(product(a.c, b.c))
+
+
+@of_two(operator.truediv, operator.itruediv)
+def divide(ranks, a, b):
+    if ranks == (1, 0):
+        return lambda a, b: line_of((a.c[0] / b, a.c[1] / b))
+    if ranks == (2, 0):
+        return lambda a, b: jet_of(series.over(a.c, b))
+    return lambda a, b: a * inverse(b)
+
+
+def inverse(a):
+    """1 / a."""
+
+
+def whole(exponent: Any) -> int:
+    """A small whole exponent that is written in the source; -1 else."""
+    if isinstance(exponent, types.IntegerLiteral) and 0 <= exponent.literal_value <= 4:
+        return exponent.literal_value
+    return -1
+
+
+@of_two(operator.pow, operator.ipow, literal=True)
+def raise_to(ranks, a, b):
+    known = whole(b)
+    if known == 1:
+        return lambda a, b: a
+    if known == 2:
+        return lambda a, b: a * a
+    if known == 3:
+        return lambda a, b: a * a * a
+    if known == 4:
+        return lambda a, b: (a * a) * (a * a)
+    if ranks == (1, 0):
+        return lambda a, b: jet_of(of_line(series.power(a.c[0], float(b)), a.c[1]))
+    if ranks == (2, 0):
+        return lambda a, b: jet_of(of_series(series.power(a.c[0], float(b)), a.c))
+    return lambda a, b: np.exp(b * np.log(a))
+
+
+@of_two(math.pow, np.power)
+def powers(ranks, a, b):
+    return lambda a, b: a**b
+
+
+@overload(operator.neg, jit_options=INLINED)
+def negative(a):
+    if isinstance(a, LanesType):
+        return lambda a: MULTIPLY(a, -1.0)
+    if rank(a) == 1:
+        return lambda a: line_of((-a.c[0], -a.c[1]))
+    return (lambda a: jet_of(times(a.c, -1.0))) if rank(a) == 2 else None
+
+
+@overload(operator.pos, jit_options=INLINED)
+def positive(a):
+    return (lambda a: a) if rank(a) in (1, 2) else None
+
+
+# ------------------------------------------------------------------------------------ comparisons
+def value(a):
+    """Of a number, a Line or a Jet: the number."""
+
+
+@overload(value, jit_options=INLINED)
+def value_of(a):
+    return (lambda a: a.c[0]) if rank(a) else (lambda a: a)
+
+
+def compared(function) -> None:
+    """Register a comparison, by value."""
+
+    @of_two(function)
+    def compare(ranks, a, b):
+        return lambda a, b: function(value(a), value(b))
+
+
+for function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+    compared(function)
+
+
+def question(function) -> None:
+    """Register a question of one number, by value."""
+
+    @overload(function, jit_options=INLINED, strict=False)
+    def ask(x):
+        return (lambda x: function(x.c[0])) if rank(x) in (1, 2) else None
+
+
+for function in (math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite):
+    question(function)
+
+
+def larger(a, b):
+    """The larger of two Jets."""
+
+
+@overload(larger, jit_options=INLINED)
+def larger_of(a, b):
+    def choose(a, b):
+        if a.c[0] > b.c[0]:
+            return a
+        if a.c[0] == b.c[0]:
+            return b + jet_of(series.at_zero(times(minus(a.c, b.c), 0.5), sign, 1.0))
+        return b
+
+    return choose
+
+
+@of_two(max, np.maximum, np.fmax)
+def maximum(ranks, a, b):
+    return lambda a, b: larger(jet(a, b), jet(b, a))
+
+
+@of_two(min, np.minimum, np.fmin)
+def minimum(ranks, a, b):
+    return lambda a, b: -larger(-jet(a, b), -jet(b, a))
+
+
+@overload(abs, jit_options=INLINED)
+@overload(np.abs, jit_options=INLINED, strict=False)
+@overload(np.fabs, jit_options=INLINED, strict=False)
+@overload(math.fabs, jit_options=INLINED, strict=False)
+def absolute(x):
+    if rank(x) not in (1, 2):
+        return None
+
+    def choose(x):
+        made = jet(x, x)
+        if made.c[0] > 0.0:
+            return made
+        if made.c[0] == 0.0:
+            return jet_of(series.at_zero(made.c, sign, 0.0))
+        return -made
+
+    return choose
+
+
+# ---------------------------------------------------------------------- functions of one argument
+def register(function, known) -> None:
+    """A function of one Line or Jet, by its series."""
+
+    @overload(function, jit_options=INLINED, strict=False)
+    def chosen(x):
+        if rank(x) == 1:
+            return lambda x: jet_of(of_line(known(x.c[0]), x.c[1]))
+        if rank(x) == 2:
+            return lambda x: jet_of(of_series(known(x.c[0]), x.c))
+        return None
+
+
+for name, known in series.FUNCTIONS.items():
+    register(getattr(math, name), known)
+    if twin := series.NUMPY.get(name, name):
+        register(getattr(np, twin), known)
+for function in (inverse, np.reciprocal):
+    register(function, series.reciprocal)
+
+
+@overload(np.square, jit_options=INLINED, strict=False)
+def square(x):
+    return (lambda x: x * x) if rank(x) in (1, 2) else None
+
+
+# --------------------------------------------------------------- functions of this package's own
+def ours(name: str, known: Any) -> Any:
+    """A name of this file's own, under which a function of the package is registered."""
+
+    def function(x):
+        """Of a Line or a Jet."""
+
+    function.__name__ = name
+    register(function, known)
+    return function
+
+
+for name, (dispatcher, known) in series.OURS.items():
+    serve(dispatcher, ours(name, known))
+soft = ours("soft", series.softplus)
+
+
+@of_two(np.logaddexp)
+def logsumexp(ranks, a, b):
+    def choose(a, b):
+        gap = a - b
+        if value(a) > value(b):
+            return a + soft(-gap) if value(b) > -np.inf else jet(a, gap)
+        return b + soft(gap) if value(a) > -np.inf else jet(b, gap)
+
+    return choose
+
+
+def logsumexp_of_two(a, b):
+    """Of Lines, Jets and numbers."""
+
+
+of_two(logsumexp_of_two)(logsumexp)
+serve(special.logsumexp, logsumexp_of_two, 2)
+
+
+# ----------------------------------------------------------------------------------------- points
+def counts(block, index) -> int:
+    """How many axes of a point an index leaves; -1: it is no index of whole numbers."""
+    values = block.values if isinstance(block, kinds.PartType) else block.kinds[0]
+    several = index.types if isinstance(index, types.BaseTuple) else (index,)
+    if all(isinstance(one, types.Integer) for one in several):
+        return values.ndim - len(several)
+    return values.ndim if isinstance(index, types.SliceType) else -1
+
+
+@overload(operator.getitem, jit_options=INLINED)
+def item(block, i):
+    width = width_of(block)
+    left = counts(block, i) if width else -1
+    if left < 0:
+        return None
+    if left:
+        return lambda block, i: part_of(block.values[i], block.slopes[i])
+    if width == 1:
+        return lambda block, i: line_of((block.values[i], block.slopes[i]))
+    return lambda block, i: line_of((block.values[i], lanes_in(block.slopes[i])))
+
+
+@overload(len, jit_options=INLINED)
+def length(block):
+    return (lambda block: len(block.values)) if width_of(block) else None
+
+
+def is_vector(kind: Any) -> bool:
+    """Numbers of one axis: an array, a point or a part of one."""
+    if width_of(kind):
+        return (kind.values if isinstance(kind, kinds.PartType) else kind.kinds[0]).ndim == 1
+    return (
+        isinstance(kind, types.Array) and kind.ndim == 1 and isinstance(kind.dtype, kinds.NUMBERS)
+    )
+
+
+@overload(operator.matmul, jit_options=INLINED)
+@overload(np.dot, jit_options=INLINED, strict=False)
+def dot(a, b):
+    """Of two vectors of which one is a point."""
+    if not (width_of(a) or width_of(b)) or not (is_vector(a) and is_vector(b)):
+        return None
+
+    def add_up(a, b):
+        if len(a) != len(b):
+            raise ValueError("vectors of different lengths")
+        total = a[0] * b[0]
+        for j in range(1, len(a)):
+            total += a[j] * b[j]
+        return total
+
+    return add_up
+
+
+def readable(function: Any) -> Any:
+    """Compiled functions read jets as they are."""
+    return function

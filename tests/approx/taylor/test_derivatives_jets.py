@@ -1,0 +1,387 @@
+"""Control variates of plain functions: derivatives of log_likelihood itself, and what has none."""
+
+import math
+import os
+import re
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.taylor import derivatives_jets
+from subsample_mcmc.approx.taylor.derivatives_jets import Jets
+from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
+from subsample_mcmc.approx.taylor.taylor import Keep
+from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
+from subsample_mcmc.numerics.progress import Bar
+from tests.approx.taylor.test_taylor import order_of
+from tests.helpers.claims import at_most
+from tests.helpers.laws import ALARM
+from tests.helpers.models import tally, walker
+from tests.helpers.tall import Bench, exact, regression
+
+SIZE = 600
+EVERY = Keep(np.zeros(0, dtype=np.int64))
+
+
+def sums_of(model, source, at):
+    return source.sums(model.ints, np.array(at, dtype=float), EVERY, Bar(delay=1e9))
+
+
+# ------------------------------------------------------------------------- the tensors themselves
+@pytest.mark.plain
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_tensors_are_those_of_their_values_along_lines(d, rng):
+    gradient, hessian = rng.standard_normal(d), rng.standard_normal((d, d))
+    third = rng.standard_normal((d, d, d))
+    hessian = hessian + hessian.T
+    third = sum(np.transpose(third, p) for p in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0),
+                                                 (2, 0, 1), (2, 1, 0)))  # fmt: skip
+    for cubic in (False, True):
+        rows = []
+        for where, signs in lines_of(d, cubic):
+            s = np.zeros(d)
+            s[list(where)] = signs
+            cube = np.einsum("ijk,i,j,k", third, s, s, s)
+            rows.append((1.5, gradient @ s, s @ hessian @ s / 2.0, cube / 6.0))
+        value, one, two, three = tensors(np.array(rows), d, cubic)
+        assert value == 1.5
+        np.testing.assert_allclose(one, gradient)
+        np.testing.assert_allclose(two, hessian, atol=1e-12)
+        if cubic:
+            assert len(rows) == d * (d + 1) * (d + 2) // 6
+            np.testing.assert_allclose(three, third, atol=1e-12)
+
+
+# ------------------------------------------------------------------------ the families, written out
+def linear(state, data, n):
+    total = 0.0
+    for j in range(len(state.beta)):
+        total += data.x[n, j] * state.beta[j]
+    return total
+
+
+def gaussian(state, data, n):
+    return -0.5 * ((data.y[n] - linear(state, data, n)) / data.sigma) ** 2
+
+
+def student_t(state, data, n):
+    z = (data.y[n] - linear(state, data, n)) / data.sigma
+    return -0.5 * (data.nu + 1.0) * math.log1p(z * z / data.nu)
+
+
+def student_t_scale(state, data, n):
+    z = (data.y[n] - linear(state, data, n)) / sm.exp(state.log_sigma[0])
+    return -state.log_sigma[0] - 0.5 * (data.nu + 1.0) * sm.log(1.0 + z**2 / data.nu)
+
+
+def gaussian_scale(state, data, n):
+    z = (data.y[n] - np.dot(data.x[n], state.beta)) / sm.exp(state.log_sigma[0])
+    return -0.5 * z * z - state.log_sigma[0]
+
+
+def logistic(state, data, n):
+    e = data.x[n] @ state.beta
+    return sm.log_sigmoid(e) if data.y[n] == 1 else sm.log_sigmoid(-e)
+
+
+def logistic_by_hand(state, data, n):
+    e = linear(state, data, n)
+    return data.y[n] * e - max(e, 0.0) - sm.log1p(sm.exp(-abs(e)))
+
+
+def poisson(state, data, n):
+    e = linear(state, data, n)
+    return data.y[n] * e - sm.exp(e)
+
+
+def negative_binomial(state, data, n):
+    mean, r = sm.exp(linear(state, data, n)), data.dispersion
+    return data.y[n] * sm.log(mean / (mean + r)) - r * sm.log(mean + r)
+
+
+def softmax(state, data, n):
+    total, own = 0.0, 0.0
+    for k in range(state.beta.shape[0]):
+        score = 0.0
+        for j in range(state.beta.shape[1]):
+            score += data.x[n, j] * state.beta[k, j]
+        total = sm.logsumexp(total, score)
+        if data.y[n] == k + 1:
+            own += score
+    return own - total
+
+
+def made(family, rng):
+    """A ready model of a family, and its likelihood written as a plain function."""
+    x = np.column_stack([np.ones(SIZE), rng.standard_normal((SIZE, 3))])
+    e = x @ [0.3, -0.5, 0.8, 0.2]
+    real, counts = e + rng.standard_t(4, SIZE), rng.poisson(np.exp(e))
+    coin = (rng.random(SIZE) < 1.0 / (1.0 + np.exp(-e))).astype(int)
+    glm = sm.models.glm
+    return {
+        "gaussian": lambda: (glm.gaussian(x, real, sigma=1.3), gaussian),
+        "gaussian scale": lambda: (glm.gaussian(x, real, sigma=None), gaussian_scale),
+        "student t": lambda: (glm.student_t(x, real, sigma=1.3), student_t),
+        "student t scale": lambda: (glm.student_t(x, real, sigma=None), student_t_scale),
+        "logistic": lambda: (glm.logistic(x, coin), logistic),
+        "logistic by hand": lambda: (glm.logistic(x, coin), logistic_by_hand),
+        "poisson": lambda: (glm.poisson(x, counts), poisson),
+        "negative binomial": lambda: (glm.negative_binomial(x, counts, 3.0), negative_binomial),
+        "softmax": lambda: (glm.softmax(x[:, :2], np.arange(SIZE) % 3), softmax),
+    }[family]()
+
+
+FAMILIES = (
+    "gaussian", "gaussian scale", "student t", "student t scale", "logistic", "logistic by hand",
+    "poisson", "negative binomial", "softmax",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:student_t calls")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sums_are_those_of_derivatives_by_hand(family, rng):
+    """To 1e-12 of what is added up; at the mode gradients cancel, and are compared with parts."""
+    model, likelihood = made(family, rng)
+    at = model.floats + 0.2 * rng.standard_normal(len(model.floats))
+    start = {name: at[v.block.start : v.block.start + v.block.length].reshape(v.block.shape)
+             for name, v in model.variables.items()}  # fmt: skip
+    plain = sm.Model(likelihood, model.data._asdict(), start, model.log_prior)
+    one = sums_of(plain, Jets(plain, 3), at)
+    two = sums_of(model, Linear(model, 3, True, at), at)
+    for order in (1, 2, 3):
+        size = np.abs(two[order]).max()
+        np.testing.assert_allclose(one[order], two[order], rtol=1e-12, atol=1e-12 * size)
+    points = at + np.array([[0.02], [0.1]]) * rng.standard_normal((2, len(at)))
+    benches = [Bench(m, sm.Taylor(start, order=3, outliers=0.0), points) for m in (plain, model)]
+    assert prepared_for(plain, benches[0].control).way == ("jets", "")
+    change = [b.residuals(1) - b.residuals(0) for b in benches]
+    size = np.abs(benches[1].values(1)).max()
+    np.testing.assert_allclose(*change, rtol=0.0, atol=1e-12 * size)
+
+
+# ------------------------------------------------------------------------------------ residuals
+@pytest.mark.parametrize(("order", "low", "high"), [(2, 2.9, 3.05), (3, 3.8, 4.05)])
+def test_residuals_have_the_power_of_their_order(order, low, high, rng):
+    for family in ("student t scale", "poisson"):
+        model, likelihood = made(family, rng)
+        state = {name: np.full(v.block.shape, 0.1) for name, v in model.variables.items()}
+        plain = sm.Model(likelihood, model.data._asdict(), state)
+        reference = {"beta": np.zeros(4) + 0.1, **state}
+        control = sm.Taylor(reference, order=order, outliers=0.0)
+        flat = {"beta": np.concatenate([np.ravel(reference[name]) for name in plain.names])}
+        slope = order_of(plain, control, flat, rng, far=0.05)
+        assert low <= slope <= high, (family, slope)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_sums_and_residuals_make_up_the_total(order, rng):
+    """The known sum and all residuals are the direct total, to 1e-12 of what is added up."""
+    model, likelihood = made("student t scale", rng)
+    state = {name: np.full(v.block.shape, 0.2) for name, v in model.variables.items()}
+    plain = sm.Model(likelihood, model.data._asdict(), state)
+    points = 0.2 + 0.1 * rng.standard_normal((5, 5))
+    bench = Bench(plain, sm.Taylor(state, order=order, outliers=0.0), points)
+    for arm in range(5):
+        values = bench.values(arm)
+        off = bench.means[arm] + bench.residuals(arm).sum() - values.sum()
+        assert abs(off) <= 1e-12 * np.abs(values).sum()
+
+
+def test_rows_that_are_always_read_are_not_in_the_sums(rng):
+    model, reference = regression("poisson", 3000, 3, "jets", heavy=True, seed=5)
+    for order in (2, 3):
+        control = sm.Taylor(reference, order=order, outliers=0.05)
+        bench = Bench(model, control, reference["beta"] + 0.05 * rng.standard_normal((3, 3)))
+        assert len(bench.raced) == 2850
+        exact(bench)
+
+
+def test_wrong_third_derivatives_are_noticed(rng, monkeypatch):
+    """A mutant: sums that are off by a part in 10^5."""
+    monkeypatch.setattr(derivatives_jets, "by_pairs", lambda third: by_pairs(third) * 1.00001)
+    model, reference = regression("poisson", SIZE, 3, "jets")
+    bench = Bench(model, sm.Taylor(reference, order=3), reference["beta"] + np.full((1, 3), 0.1))
+    with pytest.raises(AssertionError, match="the mean is off"):
+        exact(bench)
+
+
+def test_sums_do_not_depend_on_cores(monkeypatch):
+    model, reference = regression("logistic", 40_000, 3, "jets")
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        found.append(sums_of(model, Jets(model, 3), reference["beta"]))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
+# ------------------------------------------------------------------------- which way, and why not
+def robust(state, data, n):
+    return -abs(data.y[n] - linear(state, data, n))
+
+
+def hinge(state, data, n):
+    e = linear(state, data, n)
+    return -max(0.0, 1.0 - e * data.y[n])
+
+
+def by_array(state, data, n):
+    return -0.5 * (data.y[n] - np.sum(data.x[n] * state.beta)) ** 2
+
+
+def rounded(state, data, n):
+    return -0.5 * (data.y[n] - math.floor(100.0 * linear(state, data, n)) / 100.0) ** 2
+
+
+def regressed(likelihood, rng, d=3, size=SIZE, zero=False):
+    x = rng.standard_normal((size, d))
+    y = x @ np.linspace(0.5, -0.5, d) + rng.standard_normal(size)
+    y[7] = 0.0 if zero else y[7]
+    model = sm.Model(likelihood, {"x": x, "y": y}, {"beta": np.linspace(0.5, -0.5, d)})
+    return model, {"beta": np.zeros(d) if zero else np.linspace(0.5, -0.5, d)}
+
+
+@pytest.mark.parametrize(("likelihood", "zero", "words"), [
+    (robust, False, r"second derivative .* coordinate 0, 0 over 600 data, is -.*: it has kinks"),
+    (robust, True, r"is not smooth at the reference at datum 7 \(y=0\)"),
+    (hinge, False, "it has kinks there"),
+    (by_array, False, "does not compile for derivatives: "),
+    (rounded, False, "does not compile for derivatives: .*floor"),
+])  # fmt: skip
+def test_what_has_no_derivatives_is_interpolated(likelihood, zero, words, rng):
+    """Never an error: its sums are exact, as ever, and it is told why."""
+    model, reference = regressed(likelihood, rng, zero=zero)
+    control = sm.Taylor(reference, outliers=0.0)
+    bench = Bench(model, control, reference["beta"] + 0.1 * rng.standard_normal((3, 3)))
+    exact(bench)
+    assert prepared_for(model, control).way[0] == "interpolation"
+    kernel = sm.Metropolis("beta", selector=sm.Racing(), control=control)
+    told = kernel.describe(model)
+    assert "Taylor(order=2, outliers=0.0) by interpolation (" in told
+    assert re.search(words, told), told
+    with pytest.raises(ValueError, match="order=3 needs third derivatives"):
+        prepared_for(model, sm.Taylor(reference, order=3))
+
+
+def test_the_way_is_told():
+    for d, told in (
+        (2, "control: Taylor(order=2);"), (3, "control: Taylor(order=3) by jets;"),
+        (13, "control: Taylor(order=2) by jets;"),
+    ):  # fmt: skip
+        model, reference = regression("logistic", 50, d, "jets")
+        kernel = sm.Metropolis("beta", selector=sm.Racing(), control=sm.Taylor(reference))
+        assert told in kernel.describe(model)
+    many = np.zeros(65)
+    model = sm.Model(poisson, {"x": np.zeros((9, 65)), "y": np.ones(9)}, {"beta": many})
+    assert "(65 parameters are more than the 64 of jets)" in sm.Taylor({"beta": many}).text(model)
+    with pytest.raises(ValueError, match="65 continuous parameters: interpolation serves 64"):
+        prepared_for(model, sm.Taylor({"beta": many}))
+
+
+def test_mistakes_are_told_as_they_are_without(rng):
+    """An impossible reference names itself, whichever way derivatives come."""
+
+    def logged(state, data, n):
+        return sm.log(state.beta[0]) * data.y[n] - state.beta[1] ** 2 - state.beta[2] ** 2
+
+    model = sm.Model(logged, {"y": np.ones(20)}, {"beta": np.ones(3)})
+    with pytest.raises(
+        ValueError, match=r"not finite near the reference beta=\[-1, 1, 1\]: choose"
+    ):
+        prepared_for(model, sm.Taylor({"beta": [-1.0, 1.0, 1.0]}))
+
+
+# ---------------------------------------------------------------------------- for people who look
+@pytest.mark.parametrize(("family", "power"), [
+    ("student t scale", 4), ("poisson", 4), ("softmax", 4), ("logistic by hand", 4),
+])  # fmt: skip
+def test_derivatives_are_shown(family, power, rng):
+    """Which way, and how fast what is left over falls, of both ways to write a model."""
+    model, likelihood = made(family, rng)
+    state = {name: np.full(v.block.shape, 0.1) for name, v in model.variables.items()}
+    plain = sm.Model(likelihood, model.data._asdict(), state)
+    for one, way in ((plain, "jets"), (model, "predictors")):
+        found = sm.derivatives(one, state)
+        assert (found.way, found.why, found.order, found.rows) == (way, "", 3, SIZE)
+        assert found.left < 0.01 and abs(found.power - power) < 0.3 and found.nanoseconds > 0.0
+        assert f"derivatives of order 3 by {'jets' if way == 'jets' else 'sm.'}" in str(found)
+    second = sm.derivatives(plain, state, order=2)
+    assert abs(second.power - 3.0) < 0.3 and second.left > found.left
+
+
+def test_interpolation_is_shown_with_its_reason(rng):
+    model, reference = regressed(robust, rng)
+    told = str(sm.derivatives(model, reference))
+    assert "by interpolation between 13 points" in told and "why not better: the second" in told
+    few = sm.derivatives(regression("logistic", 50, 2, "jets")[0])
+    assert few.way == "interpolation" and few.why == "" and "why not" not in str(few)
+    with pytest.raises(ValueError, match="order=3 needs third derivatives"):
+        sm.derivatives(model, reference, order=3)
+    with pytest.raises(TypeError, match=r"give an sm\.Model"):
+        sm.derivatives(robust)
+
+
+# ------------------------------------------------------------------------------ draws, and errors
+def walk(selector, control=None, step=0.03):
+    return sm.Metropolis("beta", step, selector=selector, control=control, adapt=False)
+
+
+def plain_model(family, size, **more):
+    model, reference = regression(family, size, 3, "jets", **more)
+    state = {"beta": reference["beta"]}
+    one = sm.Model(PLAIN[family], {"x": model.data.x, "y": model.data.y}, state)
+    return one, state
+
+
+PLAIN = {"logistic": logistic_by_hand, "poisson": poisson}
+
+
+@pytest.mark.parametrize("family", sorted(PLAIN))
+def test_exact_decisions_are_the_same_with_and_without(family):
+    """At every distance, with arms ruled out or not: bit for bit."""
+    model, reference = plain_model(family, 2000, heavy=True, scale=0.3, seed=4)
+    for start in (reference["beta"], reference["beta"] + 0.5):
+        draws = []
+        for control in (None, sm.Taylor(reference, predict=False), sm.Taylor(reference)):
+            one = walker(model, walk(sm.Exact(), control), seed=3)
+            one.floats[:] = start
+            draws.append(one.advance(400).floats)
+            assert one.error is None
+        assert np.array_equal(draws[0], draws[1]) and np.array_equal(draws[0], draws[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.1, 1e-3])
+@pytest.mark.parametrize("predict", [True, False])
+def test_errors_are_as_rare_as_said(delta, predict):
+    """Races of residuals, and predictions: wrong in at most a share delta of 1,500 decisions."""
+    model, reference = plain_model("logistic", 20_000, heavy=True, seed=3)
+    race = sm.Racing(sm.Normal(), delta=delta, batch=64, retreat=False)
+    control = sm.Taylor(reference, predict=predict, outliers="auto" if predict else 0.02)
+    one = walker(model, walk(race, control), 1, audit=1.0)
+    words = one.advance(1500).words
+    told = tally(one, words, "beta")
+    assert one.error is None and told["audited"] == 1500
+    at_most(told["wrong"], told["audited"], delta)
+    assert told["pulls"] < 0.5 * told["everything"]
+    assert (told["predicted"] > 0.3 * told["decisions"]) == predict
+
+
+@pytest.mark.slow
+def test_chains_have_the_posterior_of_exact_ones():
+    """Means and variances of three coefficients, z of batch means; 1e-6 that one is above 5.3."""
+    model, _ = plain_model("logistic", 5000, seed=9)
+    fit = sm.laplace(model)
+    found = []
+    for selector, control, seed in ((sm.Exact(), None, 1), (sm.Racing(), sm.Taylor(fit), 2)):
+        kernel = sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.8), selector=selector,
+                               control=control)  # fmt: skip
+        trace = sm.sample(model, kernel, draws=20_000, warmup=500, chains=2, seed=seed,
+                          progress=False)  # fmt: skip
+        z = (trace.draws["beta"] - fit.mean) / np.sqrt(np.diag(fit.covariance))
+        batches = np.concatenate([z, z**2], axis=-1).reshape(2 * 50, -1, 6).mean(axis=1)
+        found.append((batches.mean(axis=0), batches.var(axis=0, ddof=1) / len(batches)))
+    apart = np.abs(found[0][0] - found[1][0]) / np.sqrt(found[0][1] + found[1][1])
+    assert apart.max() < 5.3 and ALARM <= 1e-6
+    assert np.abs(found[1][0][3:] - 1.0).max() < 0.3  # and it is the posterior that they have

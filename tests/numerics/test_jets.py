@@ -1,0 +1,438 @@
+"""Derivatives along lines: each function, and whole programs, against 100 digits of mpmath."""
+
+import math
+from types import SimpleNamespace
+
+import mpmath
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.taylor.derivatives_jets import jets_of, obstacle, on_lines
+from subsample_mcmc.numerics.jets import series
+from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.pointers import pointer_to
+
+mp = mpmath.mp
+mp.dps = 100
+CLOSE = 2e-13  # of each coefficient, relative to what cancels in it
+
+
+# ------------------------------------------------------------------------------------ functions
+def log_ndtr(x):
+    if x > 0:
+        return mpmath.log1p(-mpmath.erfc(x / mpmath.sqrt(2)) / 2)
+    return mpmath.log(mpmath.erfc(-x / mpmath.sqrt(2)) / 2)
+
+
+TRUE = {
+    "exp": mpmath.exp, "log": mpmath.log, "log1p": lambda x: mpmath.log(1 + x),
+    "log2": lambda x: mpmath.log(x) / mpmath.log(2), "log10": mpmath.log10,
+    "expm1": lambda x: mpmath.exp(x) - 1, "sqrt": mpmath.sqrt, "sin": mpmath.sin,
+    "cos": mpmath.cos, "tan": mpmath.tan, "sinh": mpmath.sinh, "cosh": mpmath.cosh,
+    "tanh": mpmath.tanh, "atan": mpmath.atan, "asin": mpmath.asin, "acos": mpmath.acos,
+    "erf": mpmath.erf, "erfc": mpmath.erfc, "lgamma": mpmath.loggamma,
+    "softplus": lambda x: mpmath.log(1 + mpmath.exp(x)),
+    "log_sigmoid": lambda x: -mpmath.log(1 + mpmath.exp(-x)), "digamma": mpmath.digamma,
+    "normal_cdf": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2, "log_normal_cdf": log_ndtr,
+}  # fmt: skip
+POSITIVE = ("log", "log2", "log10", "sqrt", "lgamma", "digamma")
+KNOWN = {**series.FUNCTIONS, **{name: known for name, (_, known) in series.OURS.items()}}
+
+
+def compiled(known):
+    """Value and coefficients of a function, callable from Python."""
+
+    @jit
+    def call(x, out):
+        found = known(x)
+        for k in range(5):
+            out[k] = found[k]
+
+    def coefficients(x) -> np.ndarray:
+        out = np.zeros(5)
+        with np.errstate(all="ignore"):
+            call(np.float64(x), out)
+        return out
+
+    return coefficients
+
+
+def points_for(name, rng) -> np.ndarray:
+    """Random points of a function's domain, at all scales, and some that branches are made for."""
+    near = [1e-8, 0.5, 1.0, 1.4616321, 2.0, 2.999, 3.0, 3.001, 5.0, 17.99, 18.0, 18.01, 40.0]
+    if name in POSITIVE:
+        return np.concatenate([np.exp(rng.uniform(-20.0, 20.0, 60)), near])
+    if name in ("asin", "acos"):
+        return np.concatenate([rng.uniform(-1.0, 1.0, 60), [0.0, 1e-8, 0.99999, -0.99999]])
+    if name == "log1p":
+        return np.concatenate([np.exp(rng.uniform(-20.0, 20.0, 60)) - 0.999999, near, [0.0]])
+    wide = 20.0 if name in ("erf", "erfc", "tan", "normal_cdf") else 60.0
+    both = np.concatenate([rng.uniform(-wide, wide, 60), near, -np.array(near), [0.0]])
+    return both[np.abs(both) < wide]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", sorted(TRUE))
+def test_every_function_has_its_derivatives(name, rng):
+    """To the fourth, everywhere."""
+    coefficients = compiled(KNOWN[name])
+    for x in points_for(name, rng):
+        want = np.array(
+            [float(c) for c in mpmath.taylor(TRUE[name], mpmath.mpf(float(x)), 5, chop=False)]
+        )
+        found = coefficients(x)
+        # Of an argument that is rounded on the way no more can be known.
+        slack = 2e-15 * abs(x) * np.abs(want[1:]) * np.arange(1, 6)
+        if name in ("softplus", "log_sigmoid"):  # 1 - 2 p: next to 0, beside numbers of size 1
+            slack += 1e-16
+        if name == "log_normal_cdf":  # towards 0 from where it is a parabola
+            slack += 4e-15 * np.abs(want).max()
+        allowed, tiny = CLOSE * np.abs(want[:5]) + slack, 1e-85 * np.abs(want).max() + 1e-290
+        assert np.all(np.abs(found - want[:5]) <= allowed + tiny), (x, found - want[:5], allowed)
+
+
+def test_no_function_is_left_out():
+    assert set(TRUE) == set(KNOWN)
+
+
+EDGES = {  # (argument, value, are the derivatives numbers)
+    "exp": [(-np.inf, 0.0, True), (-1000.0, 0.0, True), (np.inf, np.inf, False)],
+    "log": [(0.0, -np.inf, False), (5e-324, math.log(5e-324), False), (-1.0, np.nan, False)],
+    "log1p": [(-1.0, -np.inf, False), (5e-324, 5e-324, True), (-2.0, np.nan, False)],
+    "sqrt": [(0.0, 0.0, False), (-1.0, np.nan, False)],
+    "softplus": [(-np.inf, 0.0, True), (np.inf, np.inf, True), (5e-324, math.log(2.0), True)],
+    "log_sigmoid": [(np.inf, 0.0, True), (-np.inf, -np.inf, True), (-800.0, -800.0, True)],
+    "erf": [(np.inf, 1.0, True), (-np.inf, -1.0, True)],
+    "erfc": [(np.inf, 0.0, True), (-np.inf, 2.0, True)],
+    "normal_cdf": [(np.inf, 1.0, True), (-np.inf, 0.0, True)],
+    "log_normal_cdf": [(np.inf, 0.0, True), (-1e5, None, True), (-np.inf, -np.inf, False)],
+    "lgamma": [(0.0, np.inf, False), (1e-300, None, False), (-0.5, math.lgamma(-0.5), False)],
+    "digamma": [(0.0, np.nan, False), (np.inf, np.inf, True), (-3.0, np.nan, False)],
+    "atan": [(np.inf, math.pi / 2.0, True), (-np.inf, -math.pi / 2.0, True)],
+    "tanh": [(np.inf, 1.0, True), (-1000.0, -1.0, True)],
+    "asin": [(1.0, math.pi / 2.0, False), (1.5, np.nan, False)],
+    "acos": [(1.0, 0.0, False), (-1.5, np.nan, False)],
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", sorted(EDGES))
+def test_at_the_edges_of_functions(name):
+    """What has no derivative says so, by a number that is none; nan stays nan."""
+    coefficients = compiled(KNOWN[name])
+    for x, value, smooth in EDGES[name]:
+        found = coefficients(x)
+        if value is not None:
+            np.testing.assert_allclose(found[0], value, rtol=1e-15)
+        assert bool(np.all(np.isfinite(found[1:]))) == smooth, (x, found)
+    assert np.isnan(coefficients(np.nan)[:2]).all()
+
+
+@pytest.mark.plain
+def test_powers(rng):
+    coefficients = {p: compiled(power_of(p)) for p in (0.0, 0.5, 1.0, 2.5, 3.0, 7.0, -1.0, -1.5)}
+    for p, call in coefficients.items():
+        for x in [
+            *np.exp(rng.uniform(-30.0, 30.0, 20)),
+            -1.7 if p == int(p) else 1.7,
+            1e-200,
+            1e70,
+        ]:
+            want = [mpmath.binomial(p, k) * mpmath.mpf(float(x)) ** (p - k) for k in range(5)]
+            with np.errstate(over="ignore"):
+                want = np.array([float(w) if abs(w) < 1e308 else np.inf * mpmath.sign(w)
+                                 for w in want], dtype=float)  # fmt: skip
+            np.testing.assert_allclose(call(x), want, rtol=1e-13, atol=1e-310)
+    assert coefficients[3.0](0.0).tolist() == [0.0, 0.0, 0.0, 1.0, 0.0]
+    assert coefficients[0.0](0.0).tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert np.isinf(coefficients[0.5](0.0)[1]) and np.isnan(coefficients[0.5](-1.0)[1])
+
+
+def power_of(p):
+    power = series.power
+
+    @jit(inner="always")
+    def call(x):
+        return power(x, p)
+
+    return call
+
+
+# ------------------------------------------------------------------------------------- programs
+PROGRAMS = {
+    "loop": """
+        e = 0.0
+        for j in range(len(state.b)):
+            e += data.x[n, j] * state.b[j]
+        z = (data.y[n] - e) / state.s[0]
+        return -0.5 * z * z - sm.log(state.s[0]) + 0 * n
+    """,
+    "branches": """
+        e = state.b[0] + state.b[1] * data.x[n, 0]
+        if e > 0.3:
+            value = sm.log1p(e * e)
+        elif n % 2 == 0:
+            value = -e
+        else:
+            value = 2.0
+        return value if data.y[n] > -5.0 else 0.0
+    """,
+    "functions": """
+        e = state.b[0] * data.x[n, 1] + 0.1
+        a = math.sqrt(2.0 + math.sin(e)) + math.atan(e) * np.tanh(state.b[1]) - np.exp(-e)
+        c = math.lgamma(1.5 + e * e) + math.erf(e) + np.log1p(e * e) + np.square(e) - np.cosh(e)
+        return a + c + sm.digamma(2.0 + e * e) + sm.log_normal_cdf(e) + sm.normal_cdf(state.s[0])
+    """,
+    "powers": """
+        u = state.s[0] + 0.25 * state.b[1]
+        other = 2.0 ** state.b[0] + u ** state.b[1] + u ** -1.5
+        return u ** 3 - u ** data.y[n] + other + u ** 4 / u ** 2
+    """,
+    "extremes": """
+        e = state.b[0] - state.b[1] * data.x[n, 0]
+        a = max(e, 0.0) - min(0.5 * e, state.b[2]) + abs(e * state.b[2])
+        a = a + max(state.b[0], state.b[1])
+        return a + np.maximum(e * e, 1) - np.fabs(e) + min(1.0, 2.0) + np.abs(state.b[2])
+    """,
+    "mixture": """
+        a = -0.5 * (data.y[n] - state.b[0]) ** 2
+        c = -0.5 * ((data.y[n] - state.b[1]) / state.s[0]) ** 2 - sm.log(state.s[0])
+        p = state.b[2]
+        return sm.logsumexp(sm.log_sigmoid(p) + a, sm.log_sigmoid(-p) + c) - sm.softplus(p * 0.5)
+    """,
+    "matrix": """
+        total = 0.0
+        for i in range(state.w.shape[0]):
+            row = state.w[i]
+            score = state.w[i, 0] * data.x[n, 0] + row[1] * data.x[n, 1]
+            total += sm.exp(0.3 * score) / (1.0 + state.w[1, 1] ** 2)
+        return total + state.w[-1, 0] * state.w.size + state.b[1:][0]
+    """,
+    "helpers": """
+        e = linear(state.b, data.x, n) * SCALE
+        first, second = both(e, state.s[0])
+        return first / second + np.dot(data.x[n], state.b) + sm.log(1.0 / second)
+    """,
+    "constant": """
+        return data.y[n] * 2.0
+    """,
+    "affine": """
+        return -state.b[0] + (+state.b[1]) / 3 - 2 * state.b[2] + 1
+    """,
+    "table": """
+        value = state.b[data.i[n]] + TABLE[data.i[n]]
+        return -value * value if value == value and not math.isnan(value) else 0.0
+    """,
+}  # fmt: skip
+TABLE = np.array([0.3, -1.2, 2.0])
+
+
+def linear(beta, x, n):
+    total = 0.0
+    for j in range(beta.shape[0]):
+        total += x[n, j] * beta[j]
+    return total
+
+
+def both(e, s):
+    return e * e + 1.0, s + sm.exp(e)
+
+
+class Digits:
+    """A block of numbers of mpmath, indexed as arrays are."""
+
+    def __init__(self, items):
+        self.items = np.array(items, dtype=object)
+        self.shape, self.size = self.items.shape, self.items.size
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        found = self.items[i]
+        return Digits(found) if isinstance(found, np.ndarray) else found
+
+
+EXACTLY = {
+    **TRUE, "fabs": abs, "square": lambda x: x * x, "maximum": max, "abs": abs,
+    "isnan": mpmath.isnan,
+    "logsumexp": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+    "dot": lambda a, b: sum(mpmath.mpf(float(u)) * v for u, v in zip(a, b.items, strict=True)),
+}  # fmt: skip
+
+
+class Exactly:
+    """mpmath under the names that programs use."""
+
+    def __getattr__(self, name):
+        return EXACTLY[name]
+
+
+def program(name, **names):
+    """One of them as a function that sees some names."""
+    text = "def log_likelihood(state, data, n):" + PROGRAMS[name]
+    scope = {"math": math, "np": np, "sm": sm, "linear": linear, "both": both, "TABLE": TABLE,
+             "SCALE": 0.7, "__name__": "programs", **names}  # fmt: skip
+    exec(compile(text, f"<{name}>", "exec"), scope)
+    return scope["log_likelihood"]
+
+
+def both_exactly(e, s):
+    return e * e + 1, s + mpmath.exp(e)
+
+
+DATA = {
+    "x": np.array([[0.4, -1.1, 0.7], [1.3, 0.2, -0.6], [-0.8, 0.9, 1.9]]),
+    "y": np.array([0.3, 1.6, 2.2]), "i": np.array([0, 2, 1]),
+}  # fmt: skip
+START = {"b": np.array([0.5, 0.45, -0.3]), "s": 1.2, "w": np.array([[0.2, -0.4], [0.6, 0.9]])}
+
+
+def lines_through(model, slopes, n) -> np.ndarray:
+    """(LANES, 5) coefficients of datum n along lines."""
+    jets = jets_of()
+    likelihood = jets.readable(model.compiled[0])
+    coefficients, lane = jets.coefficients_in_lanes, jets.lane
+    lanes = jets.LANES
+
+    @jit(flags=FLAGS)
+    def write(state, data, n, out):
+        c = coefficients(likelihood(state, data, n))
+        for k in range(lanes):
+            out[k, 0] = c[0]
+            out[k, 1] = lane(c[1], k)
+            out[k, 2] = lane(c[2], k)
+            out[k, 3] = lane(c[3], k)
+            out[k, 4] = lane(c[4], k)
+
+    out = np.zeros((lanes, 5))
+    state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
+    with np.errstate(all="ignore"):
+        write(pointer_to(state), model.data, np.int64(n), out)
+    return out
+
+
+def line_through(model, slopes, n) -> np.ndarray:
+    """(5,) coefficients of datum n along one line."""
+    jets = jets_of()
+    likelihood, coefficients = jets.readable(model.compiled[0]), jets.coefficients
+
+    @jit(flags=FLAGS)
+    def write(state, data, n, out):
+        c = coefficients(likelihood(state, data, n))
+        for k in range(5):
+            out[k] = c[k]
+
+    out = np.zeros(5)
+    state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
+    with np.errstate(all="ignore"):
+        write(pointer_to(state), model.data, np.int64(n), out)
+    return out
+
+
+def along(function, slopes, n) -> np.ndarray:
+    """The same by mpmath."""
+    exact = {"x": [[mpmath.mpf(float(v)) for v in row] for row in DATA["x"]],
+             "y": [mpmath.mpf(float(v)) for v in DATA["y"]]}  # fmt: skip
+    data = SimpleNamespace(x=Digits(exact["x"]), y=exact["y"], i=DATA["i"])
+    point = np.concatenate([START["b"], [START["s"]], START["w"].ravel()])
+
+    def value(t):
+        at = [
+            mpmath.mpf(float(p)) + t * mpmath.mpf(float(s))
+            for p, s in zip(point, slopes, strict=True)
+        ]
+        state = SimpleNamespace(b=Digits(at[:3]), s=Digits(at[3:4]),
+                                w=Digits([at[4:6], at[6:8]]))  # fmt: skip
+        return mpmath.mpf(1) * function(state, data, n)
+
+    return np.array([float(c) for c in mpmath.taylor(value, 0, 4, chop=False)])
+
+
+@pytest.mark.plain
+@pytest.mark.filterwarnings("ignore:log_likelihood calls")
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_programs_have_their_derivatives(name, rng):
+    model = sm.Model(program(name), DATA, START)
+    assert obstacle(model) == ""
+    names = {module: Exactly() for module in ("math", "np", "sm")}
+    exact = program(name, both=both_exactly, SCALE=mpmath.mpf(0.7),
+                    TABLE=[mpmath.mpf(float(v)) for v in TABLE], **names)  # fmt: skip
+    slopes = rng.standard_normal((8, 8))
+    for n in range(3):
+        several = lines_through(model, slopes, n)
+        for k in (0, 5):
+            want = along(exact, slopes[:, k], n)
+            size = np.abs(want).max() + np.abs(want)
+            assert np.all(np.abs(several[k] - want) <= 1e-13 * size), (n, several[k], want)
+        one = line_through(model, np.ascontiguousarray(slopes[:, 5]), n)
+        np.testing.assert_allclose(one, several[5], rtol=1e-13, atol=1e-14)
+
+
+# ----------------------------------------------------------------------------- ties, and kinks
+TIES = """
+    e = data.x[n, 0] * state.b[0] + data.x[n, 1] * state.b[1]
+    z = e if data.y[n] > 1.0 else -e
+    if data.i[n] == 0:
+        return min(z, 0.0) - sm.log1p(sm.exp(-abs(z)))
+    if data.i[n] == 1:
+        return -(max(0.0, -z) + sm.log1p(sm.exp(-np.fabs(z))))
+    return sm.log_sigmoid(z)
+"""
+
+
+@pytest.mark.plain
+def test_what_is_smooth_at_a_tie_has_its_derivatives():
+    """The stable ways to write a logistic log likelihood, where the log odds are exactly 0."""
+    PROGRAMS["ties"] = TIES
+    model = sm.Model(program("ties"), DATA, {**START, "b": np.zeros(3)})
+    slopes = np.random.default_rng(3).standard_normal((8, 8))
+    for n in range(3):
+        e = DATA["x"][n, :2] @ slopes[:2]
+        z = e if DATA["y"][n] > 1.0 else -e
+        want = np.stack([-np.log(2.0) + 0 * z, z / 2, -(z**2) / 8, 0 * z, z**4 / 192], axis=1)
+        np.testing.assert_allclose(lines_through(model, slopes, n), want, rtol=1e-14, atol=1e-14)
+
+
+KINK = """
+    return -abs(state.b[0] - 0.5) + max(state.b[1], state.b[2] + 0.75)
+"""
+
+
+@pytest.mark.plain
+def test_at_a_kink_derivatives_are_those_to_one_side():
+    PROGRAMS["kink"] = KINK
+    model = sm.Model(program("kink"), DATA, START)
+    slopes = np.random.default_rng(3).standard_normal((8, 8))
+    found = lines_through(model, slopes, 0)
+    want = -np.abs(slopes[0]) + np.maximum(slopes[1], slopes[2])
+    np.testing.assert_allclose(found[:, 1], want, rtol=1e-14)
+
+
+# ----------------------------------------------------------------------------- what is not served
+REFUSED = {
+    "array": "return float(np.sum(data.x[n] * np.ones(3))) + (data.x[n] * state.b).sum()",
+    "floor": "return data.y[n] * math.floor(state.b[0])",
+    "index": "return TABLE[int(state.b[0])]",
+    "write": "kept = np.zeros(3)\n    kept[0] = state.b[0]\n    return kept[0]",
+    "remainder": "return state.b[0] % 0.3",
+    "cut": "return data.y[n] * round(state.b[1])",
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_is_not_known_is_said_in_a_sentence(name):
+    PROGRAMS[f"refused {name}"] = f"\n    {REFUSED[name]}\n"
+    model = sm.Model(program(f"refused {name}"), DATA, START)
+    why = obstacle(model)
+    assert why.startswith("log_likelihood ") and 30 < len(why) < 260 and "\n" not in why, why
+
+
+def with_prepare(state, data, n, made):
+    return -made[0] * data.y[n]
+
+
+def test_models_with_prepare_are_not_served():
+    model = sm.Model(with_prepare, DATA, START, prepare=lambda state, data: (state.b[0] ** 2,))
+    assert "prepare" in obstacle(model)
