@@ -247,10 +247,12 @@ for name, each in runs.items():
     )
 
 # %% [markdown]
-# Any other likelihood of a smooth model takes `sm.Taylor` as well, without derivatives: h is then
-# interpolated through d² + d + 1 points around the mode, order 2. Its sum is just as exact, but
-# nobody knows a bound of what it leaves over: decisions without data rest on an estimate, the
-# promise is asymptotic, and `sm.Betting()` refuses.
+# Any other likelihood of a smooth model takes `sm.Taylor` as well: the plain function is
+# differentiated as it stands, order 3 for up to 12 parameters (or, with one or two parameters as
+# here, and where it has kinks, interpolated through d² + d + 1 points around the mode, order 2; see
+# `sm.derivatives(model)`). Its sum is just as exact, but nobody knows a bound of what it leaves
+# over: decisions without data rest on an estimate, the promise is asymptotic, and `sm.Betting()`
+# refuses.
 
 
 # %%

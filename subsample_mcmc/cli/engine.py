@@ -47,6 +47,7 @@ from subsample_mcmc.numerics.cache import cache_directory, may_write
 from subsample_mcmc.numerics.fastmath import log
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.special import softplus
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.constraints import positive
 from subsample_mcmc.target.model import Model
@@ -246,6 +247,30 @@ def races_with_interpolated_Taylor() -> None:
 @unit
 def exact_sums_with_interpolated_Taylor() -> None:
     interpolated(Exact())
+
+
+def differentiated(selector: Selector) -> None:
+    """A decision with Taylor of a function that is differentiated as it stands."""
+    data = tall()[0].data._asdict()
+    model = Model(plain_logistic, data, {"beta": np.zeros(3)})
+    run(model, Metropolis("beta", selector=selector, control=Taylor({"beta": np.zeros(3)})))
+
+
+def plain_logistic(state, data, n):
+    total = 0.0
+    for j in range(3):
+        total += data.x[n, j] * state.beta[j]
+    return data.y[n] * total - softplus(total)
+
+
+@unit
+def races_with_differentiated_Taylor() -> None:
+    differentiated(Racing())
+
+
+@unit
+def exact_sums_with_differentiated_Taylor() -> None:
+    differentiated(Exact())
 
 
 def of_predictors(selector: Selector) -> None:

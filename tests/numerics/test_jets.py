@@ -159,6 +159,28 @@ def power_of(p):
     return call
 
 
+# -------------------------------------------------------------------------- called from Python
+@pytest.mark.plain
+def test_two_logarithms_at_the_edges():
+    inf, nan = np.inf, np.nan
+    for a, b, want in (
+        (0.0, 0.0, math.log(2.0)), (inf, 3.0, inf), (-inf, 3.0, 3.0), (-inf, -inf, -inf),
+        (inf, inf, inf), (inf, -inf, inf), (1e300, -1e300, 1e300), (nan, 1.0, nan), (1.0, nan, nan),
+        (-800.0, -801.0, -800.0 + math.log1p(math.exp(-1.0))),
+    ):  # fmt: skip
+        for one, two in ((a, b), (b, a)):
+            np.testing.assert_allclose(sm.logsumexp(one, two), want, rtol=1e-15)
+
+
+@pytest.mark.plain
+def test_calls_from_python_are_of_numbers():
+    assert isinstance(sm.softplus(3), np.float64) and isinstance(sm.digamma(np.float32(2)), float)
+    for call in (sm.softplus, sm.log_normal_cdf, lambda x: sm.logsumexp(0.0, x)):
+        with pytest.raises(TypeError, match="takes one number, inside a function of one datum"):
+            call(np.zeros(3))
+    assert isinstance(sm.log(np.float32(2)), np.float32)
+
+
 # ------------------------------------------------------------------------------------- programs
 PROGRAMS = {
     "loop": """

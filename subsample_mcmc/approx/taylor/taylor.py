@@ -75,13 +75,16 @@ class Taylor(Control):
     fit: sm.laplace(model), or a dict of the continuous blocks' values: the reference, near the
         posterior mode. A list of them gives one to each configuration of the discrete blocks, in
         the order of their values (the last block's last site changes fastest).
-    order: 2, or 3 where the model has sm.Predictors. Default: 3 for those with at most 40
-        parameters (a decision costs parameters^3 / 6 multiplications, and reads far fewer rows),
-        else 2. sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
+    order: 2 or 3. Default: 3 for sm.Predictors with at most 40 parameters (a decision costs
+        parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function with 3
+        to 12 that compiles for derivatives (sums take parameters^3 / 48 passes over the data); else
+        2. sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
-        them (O(parameters) a datum); else by interpolating log_likelihood between d^2 + d + 1
-        points, which takes no thought, and as many evaluations a datum.
+        them (O(parameters) a datum); else of log_likelihood itself, which is compiled for numbers
+        that know their derivatives, and takes a few evaluations a datum; else, where it has at most
+        2 parameters, kinks, or parts of which no derivatives are known, by interpolation between
+        d^2 + d + 1 points. kernel.describe(model) and sm.derivatives(model) say which way, and why.
     outliers: rows that are read by every decision which the sums alone do not settle. "auto":
         those by which a decision may turn and that a batch seldom meets, such as the rows of a rare
         level or of a huge covariate, found beforehand by what the residual of each row may come

@@ -28,6 +28,7 @@ from numba.extending import (
 )
 
 from subsample_mcmc.numerics import fastmath, special
+from subsample_mcmc.numerics.compilers import KNOWN
 from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jit import FLAGS
 from subsample_mcmc.numerics.pointer_types import PointerType
@@ -40,7 +41,9 @@ NUMBERS = types.Integer | types.Float | types.Boolean
 LANES = 8  # lines at once: a vector of AVX-512, two of AVX2
 FLOAT = types.float64
 # How all that is registered for jets is compiled.
-INLINED: Any = {"forceinline": True, "fastmath": set(FLAGS), "error_model": "numpy"}
+INLINED: Any = {"fastmath": set(FLAGS), "error_model": "numpy"}
+if "forceinline" in KNOWN:
+    INLINED["forceinline"] = True
 
 
 # ------------------------------------------------------------------------------------------ lanes

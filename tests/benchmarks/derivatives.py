@@ -1,0 +1,197 @@
+"""Plain functions beside ready families: derivatives of any likelihood, and what they cost.
+
+    python -m tests.benchmarks.derivatives [--only chain | residual | laplace | compile]
+
+`chain`: a logistic regression written as a plain function, beside sm.models.glm.logistic and beside
+interpolation; one chain, one thread, all in one run. `residual`: ns a residual of one row of a
+Student-t regression with free scale, by jets and by interpolation. `laplace`: seconds of the
+processor that a fit takes, by derivatives and by differences. `compile`: seconds until derivatives
+can be asked for, in a process that has to compile them, and in one that finds them on disk.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests.benchmarks import machine  # first: it limits the threads of numpy
+
+# isort: split
+import arviz
+import numpy as np
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.fit import laplace as fitting
+from subsample_mcmc.approx.taylor import derivatives_jets as jets
+from tests.benchmarks.report import table
+
+WARMUP, DRAWS = 500, 200_000
+
+
+def linear(state, data, n):
+    total = 0.0
+    for j in range(len(state.beta)):
+        total += data.x[n, j] * state.beta[j]
+    return total
+
+
+def logistic(state, data, n):
+    e = linear(state, data, n)
+    return sm.log_sigmoid(e) if data.y[n] == 1.0 else sm.log_sigmoid(-e)
+
+
+def student_t(state, data, n):
+    z = (data.y[n] - linear(state, data, n)) * sm.exp(-state.log_sigma[0])
+    return -state.log_sigma[0] - 2.5 * sm.log1p(z * z / 4.0)
+
+
+def prior(state):
+    total = 0.0
+    for j in range(len(state.beta)):
+        total -= 0.005 * state.beta[j] ** 2
+    return total
+
+
+def design(size: int, d: int, free_scale: bool = False):
+    """Correlated columns, and what y is drawn from."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((size, d)) + 0.5 * rng.standard_normal((size, 1))
+    e = x @ np.linspace(0.4, -0.4, d)
+    if free_scale:
+        return x, e + rng.standard_t(4, size)
+    return x, (rng.random(size) < 1.0 / (1.0 + np.exp(-e))).astype(float)
+
+
+def logistic_model(size: int, d: int):
+    """The plain function's model."""
+    x, y = design(size, d)
+    return sm.Model(logistic, {"x": x, "y": y}, {"beta": np.zeros(d)}, prior)
+
+
+def interpolating(work):
+    """Do something with jets out of the way."""
+    kept = jets.FEW, fitting.FEW
+    jets.FEW = fitting.FEW = 10**6
+    try:
+        return work()
+    finally:
+        jets.FEW, fitting.FEW = kept
+
+
+def chain_of(model, prepare=lambda work: work(), draws=DRAWS) -> tuple:
+    """(us a step, ESS a second, seconds of the control variate, share read)."""
+    fit = prepare(lambda: sm.laplace(model, progress=False))
+    control, begun = sm.Taylor(fit), time.process_time()
+    prepare(lambda: control.always_read(model))
+    spent = time.process_time() - begun
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=sm.Racing(), control=control)
+
+    def run(draws):
+        begun = time.perf_counter()
+        trace = sm.sample(model, kernel, draws=draws, warmup=WARMUP, chains=1, seed=1,
+                          progress=False)  # fmt: skip
+        return trace, time.perf_counter() - begun
+
+    run(100)
+    trace, seconds = run(draws)
+    ess = min(float(arviz.ess(column)) for column in trace.draws["beta"][0].T)
+    read = float(np.mean(1.0 - trace.stats["beta"]["predicted"]))
+    return 1e6 * seconds / (draws + WARMUP), ess / seconds, spent, read, control.text(model)
+
+
+def chains() -> None:
+    rows = []
+    for size, d in ((400_000, 8), (400_000, 20)):
+        x, y = design(size, d)
+        plain = logistic_model(size, d)
+        for name, model, how in (
+            ("glm.logistic", sm.models.glm.logistic(x, y), lambda work: work()),
+            ("plain function", plain, lambda work: work()),
+            ("interpolated", logistic_model(size, d), interpolating),
+        ):
+            us, ess, spent, read, text = chain_of(
+                model, how, 10_000 if how is interpolating else DRAWS
+            )
+            rows.append({
+                "N": size, "d": d, "model": name, "control": text.split(" (")[0], "us a step": us,
+                "ESS/s": ess, "decisions that read, %": 100.0 * read, "sums, CPU s": spent,
+            })  # fmt: skip
+    print(table("Metropolis with pcn, one chain", rows))
+
+
+def residuals() -> None:
+    rows = []
+    for d in (2, 8, 12, 20):
+        x, y = design(100_000, d - 1, free_scale=True)
+        state = {"beta": np.linspace(0.4, -0.4, d - 1), "log_sigma": 0.0}
+        model = sm.Model(student_t, {"x": x, "y": y}, state)
+        for found in (sm.derivatives(model, state), interpolating(lambda m=model: inspected(m))):
+            rows.append({
+                "d": d, "way": found.way, "order": found.order,
+                "ns a row, two arms": 2.0 * found.nanoseconds, "left over": found.left,
+                "power": found.power,
+            })  # fmt: skip
+    print(table("Student-t regression with free scale, N = 1e5", rows))
+
+
+def inspected(model):
+    return sm.derivatives(model)
+
+
+def fits() -> None:
+    rows = []
+    for size, d in ((1_000_000, 10), (1_000_000, 20)):
+        model = logistic_model(size, d)
+        sm.laplace(model, progress=False)
+        for name, how in (("derivatives", lambda work: work()), ("differences", interpolating)):
+            begun = time.process_time()
+            fit = how(lambda m=model: sm.laplace(m, progress=False))
+            spent = time.process_time() - begun
+            rows.append({"N": size, "d": d, "by": name, "CPU s": spent, "passes": fit.passes})
+    print(table("sm.laplace of a plain logistic regression", rows))
+
+
+COMPILE = """
+import time
+from tests.benchmarks import derivatives as here
+model = here.logistic_model(50, 8)
+begun = time.perf_counter()
+model.compiled
+own = time.perf_counter() - begun
+assert not here.jets.obstacle(model)
+sums = time.perf_counter() - begun - own
+here.sm.derivatives(model)
+print(f"{sums:.2f} {time.perf_counter() - begun - own - sums:.2f}")
+"""
+
+
+def compiles() -> None:
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "SUBSAMPLE_MCMC_CACHE": cache}
+        for name in ("nothing on disk", "from disk", "a third process"):
+            told = subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True,
+                                  capture_output=True, text=True).stdout.split()  # fmt: skip
+            rows.append({
+                "process": name, "jets, s": float(told[0]), "sm.derivatives, s": float(told[1]),
+            })  # fmt: skip
+    print(table("Seconds until derivatives of a new model are there, beside its own", rows))
+
+
+PARTS = {"chain": chains, "residual": residuals, "laplace": fits, "compile": compiles}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=sorted(PARTS))
+    only = parser.parse_args().only
+    print(machine.processor())
+    for name, part in PARTS.items():
+        if only in (None, name):
+            part()
+
+
+if __name__ == "__main__":
+    main()
