@@ -1,6 +1,9 @@
 """Derivatives along lines: each function, and whole programs, against 100 digits of mpmath."""
 
 import math
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import mpmath
@@ -10,7 +13,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.taylor.derivatives_jets import jets_of, obstacle, on_lines
 from subsample_mcmc.numerics.jets import series
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 
 mp = mpmath.mp
@@ -458,3 +461,38 @@ def with_prepare(state, data, n, made):
 def test_models_with_prepare_are_not_served():
     model = sm.Model(with_prepare, DATA, START, prepare=lambda state, data: (state.b[0] ** 2,))
     assert "prepare" in obstacle(model)
+
+
+UPGRADED = """
+import sys
+if sys.argv[1] != "now":  # as if the files of jets had been edited
+    from pathlib import Path
+    read = Path.read_bytes
+    def other(path):
+        return read(path) + (b"# another" if path.name == "kinds.py" else b"")
+    Path.read_bytes = other
+import numpy as np
+import subsample_mcmc as sm
+
+def log_likelihood(state, data, n):
+    return -sm.exp(state.b[0] + state.b[1] * data.x[n] + state.b[2])
+
+model = sm.Model(log_likelihood, {"x": np.linspace(0.0, 1.0, 50)}, {"b": np.zeros(3)})
+from subsample_mcmc.approx.taylor.derivatives_jets import obstacle
+from subsample_mcmc.numerics.jets import kinds
+print(kinds.CONTENT, repr(obstacle(model)))
+"""
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is kept")
+def test_machine_code_of_other_jets_is_not_read(tmp_path):
+    """A function of points takes no jets, but returns one: its key must know of them, too."""
+    told = []
+    for when in ("before", "now", "now"):
+        done = subprocess.run(
+            [sys.executable, "-c", UPGRADED, when], capture_output=True, text=True, check=True,
+            env=os.environ | {"SUBSAMPLE_MCMC_CACHE": str(tmp_path)},
+        )  # fmt: skip
+        told.append(done.stdout.strip().split(" ", 1))
+    assert told[0][0] != told[1][0]
+    assert [why for _, why in told] == ["''"] * 3

@@ -286,6 +286,11 @@ class Point(NamedTuple):
     ndim: int
 
 
+# Pointers to records are types by this name. So functions of points, whose results are jets, are
+# kept under a key that the files of jets are part of, as those are whose arguments are.
+Point.__qualname__ = f"Point, {CONTENT}"
+
+
 def point(values: np.ndarray, slopes: np.ndarray) -> Point:
     """A block, with what else functions ask of an array."""
     return Point(values, slopes, values.shape, values.size, values.ndim)
