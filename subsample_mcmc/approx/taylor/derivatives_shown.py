@@ -118,9 +118,7 @@ def measured(model, source, point: np.ndarray, found: Derivatives) -> Derivative
     points = np.array([point, point + away, point + 0.5 * away])
     third = np.zeros((1, d, d * (d + 1) // 2)) if source.order > 2 else np.zeros((0, d, 1))
     zeros = terms(np.zeros(1), np.zeros((1, d)), np.zeros((1, d, d)), third, np.zeros((1, 7)))
-    sums = Sums(
-        point[None], np.array([d]), np.eye(d)[None], zeros, zeros, nothing(1, d), 0
-    )  # fmt: skip
+    sums = Sums(point[None], np.array([d]), np.eye(d)[None], zeros, zeros, nothing(1, d))
     bound = make_polynomial(model, sums, np.zeros(len(model.ints), dtype=np.int64), 3, source)
     functions = polynomial_functions(source.residuals, source.reading)
     none = np.zeros(0, dtype=np.int64)
