@@ -35,8 +35,10 @@ CUBIC = 12  # parameters up to which third order is the default: 364 lines
 MOST = 64  # parameters up to which second order is: 2,080 lines
 SPAN = 1 << 13  # rows that one thread reads at a time
 SAMPLE, RUNS = 20_000, 40  # rows at which jets are compared with differences, in so many runs
+CONFIGURATIONS = 16  # of the discrete blocks in which they are, at most
 HALF = 0.5  # standard deviations of these rows at which they are
 CLOSE = 0.5  # the part by which curvatures may differ there
+SLIGHT = 1e-3  # nats there that make no difference
 EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
 
 
@@ -348,10 +350,15 @@ class Jets:
         return groups
 
     # ------------------------------------------------------------------------------- is it smooth
-    def check_smooth(self, ints, point) -> None:
-        """Raise NotSmoothError where derivatives do not say what the function does nearby."""
-        self.check_rows(ints, point)
-        self.check_sums(ints, point)
+    def check_smooth(self, points, configured) -> None:
+        """Raise NotSmoothError where derivatives do not say what the function does nearby.
+
+        points: references, by configuration; configured(table): its discrete values.
+        """
+        for table, point in enumerate(points):
+            self.check_rows(configured(table), point)
+        for table in range(0, len(points), 1 + len(points) // CONFIGURATIONS):
+            self.check_sums(configured(table), points[table])
 
     def check_rows(self, ints, point) -> None:
         """Is a datum at a kink, or has no derivatives: compare opposite directions."""
@@ -387,14 +394,16 @@ class Jets:
             if not np.isfinite(known):
                 raise NotSmoothError(f"log_likelihood has no second derivative by coordinate {j}")
             h = HALF / np.sqrt(abs(known)) if known else 1e-3 * max(abs(point[j]), 1e-2)
-            for _ in range(1 if known else 6):  # wider, until it bends
-                seen, noise = self.bend(ints, point, j, h, spans)
+            h = min(h, 10.0 * max(abs(point[j]), 1.0))  # flat: not out of this world
+            seen, noise = self.bend(ints, point, j, h, spans)
+            for _ in range(0 if known else 5):  # wider, until it bends
                 if abs(seen) > 0.01:
                     break
                 h *= 4.0
+                seen, noise = self.bend(ints, point, j, h, spans)
             wanted = known * h * h
             apart = abs(seen - wanted) - noise
-            if apart > CLOSE * max(abs(seen), abs(wanted)):
+            if apart > max(CLOSE * max(abs(seen), abs(wanted)), SLIGHT):
                 raise NotSmoothError(
                     f"the second derivative of log_likelihood by coordinate {j}, {known:.4g} over "
                     f"{sum(b - a for a, b in spans)} data, is {seen / (h * h):.4g} by differences "

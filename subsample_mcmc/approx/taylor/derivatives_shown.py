@@ -99,7 +99,7 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     source: Any = best_source(model, None, chosen, way, [point])
     if isinstance(source, Jets):
         try:
-            source.check_smooth(model.ints.copy(), point)
+            source.check_smooth([point], lambda table: model.ints.copy())
         except NotSmoothError as told:
             way, why, chosen = "interpolation", str(told), 2
             control.check_order(way, why)

@@ -204,8 +204,7 @@ class Taylor(Control):
         source: Any = best_source(model, self.derivatives, order, way, references)
         if isinstance(source, Jets):
             try:
-                for table, reference in enumerate(references):
-                    source.check_smooth(configuration(strides, table), reference)
+                source.check_smooth(references, lambda table: configuration(strides, table))
             except NotSmoothError as told:
                 way, why, order = "interpolation", str(told), 2
                 self.check_order(way, why)

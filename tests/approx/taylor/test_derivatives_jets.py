@@ -264,6 +264,40 @@ def test_what_has_no_derivatives_is_interpolated(likelihood, zero, words, rng):
         prepared_for(model, sm.Taylor(reference, order=3))
 
 
+def by_group(state, data, n):
+    """Smooth but in the last of 200 configurations, at one datum."""
+    r = data.y[n] - linear(state, data, n) - 0.25 * state.k[0]
+    return -abs(r) if state.k[0] == 199 and n == 5 else -0.5 * r * r
+
+
+def test_each_configuration_is_looked_at_and_some_are_compared(rng, monkeypatch):
+    """A kink is met wherever it is; curvatures, which take longer, are compared in a few."""
+    y, compared, check = rng.standard_normal(40), [], Jets.check_sums
+    y[5] = 0.25 * 199  # numbers without rounding: there the residual is 0
+    monkeypatch.setattr(Jets, "check_sums", lambda self, ints, point: (
+        compared.append(int(ints[0])), check(self, ints, point)))  # fmt: skip
+    data, state = {"x": rng.standard_normal((40, 3)), "y": y}, {"k": 0, "beta": np.zeros(3)}
+    for values, way in ((199, "jets"), (200, "interpolation")):
+        model = sm.Model(by_group, data, state, support={"k": values})
+        control = sm.Taylor({"beta": np.zeros(3)}, outliers=0.0, predict=False)
+        assert prepared_for(model, control).way[0] == way
+    assert 1 < len(compared) <= derivatives_jets.CONFIGURATIONS
+
+
+def test_a_flat_direction_is_no_kink(rng):
+    """Next to no curvature: not compared at a step that leads out of this world."""
+
+    def nearly_flat(state, data, n):
+        e = linear(state, data, n)
+        return -0.5 * (data.y[n] - e) ** 2 + 1e-9 * math.cos(3.0 * state.free[0])
+
+    reference = {"beta": np.linspace(0.5, -0.5, 3)}
+    one = sm.Model(nearly_flat, {"x": rng.standard_normal((SIZE, 3)), "y": np.zeros(SIZE)},
+                   {**reference, "free": 0.1})  # fmt: skip
+    control = sm.Taylor({**reference, "free": 0.1}, outliers=0.0)
+    assert prepared_for(one, control).way == ("jets", "")
+
+
 def test_the_way_is_told():
     for d, told in (
         (2, "control: Taylor(order=2);"), (3, "control: Taylor(order=3) by jets;"),
