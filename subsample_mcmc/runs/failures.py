@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.predictors import WHAT_IT_BOUNDS
 
 MOST_SHOWN = 4  # components of a block in a message
 
@@ -88,10 +89,7 @@ def explanation(walker: Any) -> Exception:
     if code == BEYOND_BOUND:
         return SpreadError(
             f"{where}: the residual of {candidate(model, leaf, arm)}{datum} exceeds the bound that "
-            f"remainder gives; {state}. remainder must bound the third and fourth derivatives of "
-            "log_factor along every direction of length 1, wherever the predictors may come to "
-            "(growth: by which factor e^growth they may grow per unit): correct it, and test it at "
-            "that datum."
+            f"remainder gives; {state}. {WHAT_IT_BOUNDS}: correct it, and test it at that datum."
         )
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
 

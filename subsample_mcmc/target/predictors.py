@@ -8,6 +8,11 @@ import numpy as np
 from subsample_mcmc.target.user_functions import plain
 
 ROWS = 3  # at either end of the data, where etas is compared with eta
+WHAT_IT_BOUNDS = (  # for errors
+    "remainder must bound the third and fourth derivatives of log_factor along every direction of "
+    "length 1, wherever the predictors may come to (growth: by which factor e^growth they may grow "
+    "per unit)"
+)
 
 
 @dataclass(frozen=True, eq=False)

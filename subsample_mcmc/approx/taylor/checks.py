@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.target.predictors import WHAT_IT_BOUNDS
+
 SAMPLED = 64  # data on which a claim of linearity is checked
 BOUNDED = 16  # of these, on which a remainder is
 
@@ -168,9 +170,7 @@ def check_remainder(model, count: int, order: int, widths) -> None:
                 raise ValueError(
                     f"remainder says that the derivative of order {order + 1} of log_factor is at "
                     f"most {allowed:.6g} in size at datum {n}, near eta={tuple(middle)}; "
-                    f"differences of derivatives say {seen:.6g}. It must bound the third and "
-                    "fourth derivatives along every direction of length 1, wherever the predictors "
-                    "may come to (growth: by which factor e^growth they may grow per unit)."
+                    f"differences of derivatives say {seen:.6g}. {WHAT_IT_BOUNDS}."
                 )
 
 

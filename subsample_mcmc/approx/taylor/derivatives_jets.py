@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import read_residuals
-from subsample_mcmc.approx.taylor.polynomial import locate
+from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
@@ -28,7 +27,7 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import MASK, probe, rewards, rewards_of
+from subsample_mcmc.target.rewards import MASK, probe, rewards_of
 
 FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
 CUBIC = 12  # parameters up to which third order is the default: 364 lines
@@ -52,15 +51,6 @@ class JetSource(NamedTuple):
     reference: Any  # a state of Points, with the discrete values of the arm in hand
     steps: np.ndarray  # (arms, d) from there
     slopes: np.ndarray  # (d,) of the Points
-
-
-@jit(inner=True)
-def jet_residuals(trial, arm, rows, out):
-    """l - h of a mini-batch."""
-    own = trial.control.arrays
-    rewards(trial, arm, rows, out)
-    locate(own, trial.ints, own.tables[arm])
-    read_residuals(trial, arm, rows, out)
 
 
 # ------------------------------------------------------------------------------ compiled for jets
@@ -252,7 +242,7 @@ class Jets:
     @property
     def residuals(self) -> Any:
         """Rewards, from which `reading` subtracts."""
-        return jet_residuals
+        return residuals_by_reading
 
     @cached_property
     def reading(self) -> Any:

@@ -269,13 +269,12 @@ class Linear:
         self.count = len(first) if isinstance(first, tuple) else 1
         check_eta(first)
         check_affine(model, self.count)
-        self.widths = SMALL[min(self.count, 2) - 1] * typical(model, self.count, point)
+        nat = typical(model, self.count, point)
+        self.widths = SMALL[min(self.count, 2) - 1] * nat
         if given.derivatives is not None:
             check_derivatives(model, self.count, order, 0.1 * self.widths)
             if given.remainder is not None:
-                check_remainder(
-                    model, self.count, order, self.widths / SMALL[min(self.count, 2) - 1]
-                )
+                check_remainder(model, self.count, order, nat)
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)

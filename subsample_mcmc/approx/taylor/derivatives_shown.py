@@ -7,12 +7,10 @@ little, and fall with the power of the order.
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.approx.control import controls_of
-from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.pilot import reader
 from subsample_mcmc.approx.taylor.polynomial import (
@@ -23,7 +21,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
 )
 from subsample_mcmc.approx.taylor.references import point_of, scales_of
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.taylor.taylor import Taylor, best_source
+from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.model import must_be_model
@@ -92,18 +90,9 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     if len(model.floats) == 0:
         raise ValueError("the model has no continuous block: there is nothing to differentiate by.")
     point = model.floats.copy() if fit is None else point_of(fit, model)
-    control = Taylor({}, order=order)
-    way, why = control.way_of(model)
-    control.check_order(way, why)
-    chosen = control.order_of(model)
-    source: Any = best_source(model, None, chosen, way, [point])
-    if isinstance(source, Jets):
-        try:
-            source.check_smooth([point], lambda table: model.ints.copy())
-        except NotSmoothError as told:
-            way, why, chosen = "interpolation", str(told), 2
-            control.check_order(way, why)
-            source = best_source(model, None, chosen, way, [point])
+    source, chosen, way, why = Taylor({}, order=order).source_of(
+        model, [point], lambda table: model.ints.copy()
+    )
     return measured(model, source, point, Derivatives(way, why, chosen, len(point), 0, 0, 0, 0))
 
 

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import read_residuals
-from subsample_mcmc.approx.taylor.polynomial import locate, value_at
+from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.bounds import look_at_part
-from subsample_mcmc.target.rewards import MASK, rewards
+from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
 
 CHECKED = 4  # data at which derivatives are compared with differences
@@ -22,15 +21,6 @@ class GivenSource(NamedTuple):
     steps: np.ndarray  # (arms, d) from there
     gradient: np.ndarray
     hessian: np.ndarray
-
-
-@jit(inner=True)
-def given_residuals(trial, arm, rows, out):
-    """l - h of a mini-batch."""
-    own = trial.control.arrays
-    rewards(trial, arm, rows, out)
-    locate(own, trial.ints, own.tables[arm])
-    read_residuals(trial, arm, rows, out)
 
 
 class Given:
@@ -68,7 +58,7 @@ class Given:
     @property
     def residuals(self) -> Any:
         """Rewards, from which `reading` subtracts."""
-        return given_residuals
+        return residuals_by_reading
 
     @cached_property
     def reading(self) -> Any:

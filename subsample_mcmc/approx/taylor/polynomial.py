@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Bound, ControlFunctions
+from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
 from subsample_mcmc.approx.taylor.remainder import Learnt, guess
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.rewards import rewards
 
 # ----------------------------------------------------------------------------- sums over the data
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
@@ -125,6 +126,15 @@ def locate(own, ints, table):
         own.ints[i] = ints[i]
     for j in range(len(own.floats)):
         own.floats[j] = own.sums.points[table, j]
+
+
+@jit(inner=True)
+def residuals_by_reading(trial, arm, rows, out):
+    """l - h of a mini-batch: rewards, from which the source's `reading` takes h."""
+    own = trial.control.arrays
+    rewards(trial, arm, rows, out)
+    locate(own, trial.ints, own.tables[arm])
+    read_residuals(trial, arm, rows, out)
 
 
 @jit(flags=FLAGS, inner=True)

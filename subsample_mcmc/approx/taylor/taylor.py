@@ -171,6 +171,24 @@ class Taylor(Control):
             f"smooth and compiles for them. {why[:1].upper()}{why[1:]}. Leave order out."
         )
 
+    def source_of(self, model, references: list[np.ndarray], configured: Any) -> tuple:
+        """(a source of derivatives, its order, way_of(model)); what is not smooth is interpolated.
+
+        configured(table): the discrete values of a configuration.
+        """
+        way, why = self.way_of(model)
+        self.check_order(way, why)
+        order = self.order_of(model)
+        source = best_source(model, self.derivatives, order, way, references)
+        if isinstance(source, Jets):
+            try:
+                source.check_smooth(references, configured)
+            except NotSmoothError as told:
+                way, why, order = "interpolation", str(told), 2
+                self.check_order(way, why)
+                source = best_source(model, None, order, way, references)
+        return source, order, way, why
+
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse models with too many configurations, or another model than the fit's."""
@@ -198,17 +216,9 @@ class Taylor(Control):
         """One or two passes over the data for each configuration of the discrete blocks."""
         count, strides = configurations(model), strides_of(model)
         references = references_of(self.fit, model, count)
-        way, why = self.way_of(model)
-        self.check_order(way, why)
-        order = self.order_of(model)
-        source: Any = best_source(model, self.derivatives, order, way, references)
-        if isinstance(source, Jets):
-            try:
-                source.check_smooth(references, lambda table: configuration(strides, table))
-            except NotSmoothError as told:
-                way, why, order = "interpolation", str(told), 2
-                self.check_order(way, why)
-                source = best_source(model, None, order, way, references)
+        source, order, way, why = self.source_of(
+            model, references, lambda table: configuration(strides, table)
+        )
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto":
             scores = np.zeros(model.size, dtype=np.float32)
