@@ -163,6 +163,7 @@ class Prepared:
     thins: bool = False  # are rows drawn by the bounds of their residuals where nothing is said
     absolute: bool = False  # are residuals bounded at each arm, not only their differences
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
+    found: str = ""  # what the model was found to allow, where draws depend on it
     # Attributes made anew elsewhere.
     compiled: ClassVar[tuple[str, ...]] = ("functions", "source", "row_weights")
 

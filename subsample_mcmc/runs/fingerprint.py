@@ -37,7 +37,10 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
         text = spelled(leaf)
         if isinstance(control := getattr(leaf, "control", None), Control):
             # What a user's own knows of the model is of a class of its own.
-            text += "".join(own_code(type(prepared_for(model, control))))
+            prepared = prepared_for(model, control)
+            text += "".join(own_code(type(prepared)))
+            if prepared.found:
+                found[f"derivatives for kernel {label}"] = prepared.found
         found[f"kernel {label}"] = hashlib.sha256(text.encode()).hexdigest()
     return found
 
@@ -103,8 +106,10 @@ def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: b
         return
     shown = [
         f"{name} ({stored[name]} then, {today[name]} now)"
-        if name.startswith(("version", "composition")) and name in stored and name in today
-        else name + ("" if name in stored else " (new)" if name in today else " (gone)")
+        if name.startswith(("version", "composition", "derivatives"))
+        and name in stored
+        and name in today
+        else name + (" (new)" if name not in stored else "" if name in today else " (gone)")
         for name in changed
     ]
     raise ValueError(

@@ -309,6 +309,8 @@ class Expansion(Prepared):
         self.source, self.wanted, self.kept = source, source.needs, source.kept()
         self.absolute = self.proved and len(sums.points) > 1
         self.way = how[2], why  # where derivatives come from, and why from nothing better
+        # Runs that were stored when there were no jets cannot go on with them.
+        self.found = f"jets of order {how[1]}" if how[2] == "jets" else ""
 
     @property
     def references(self) -> list[np.ndarray]:

@@ -313,6 +313,29 @@ def test_the_way_is_told():
         prepared_for(model, sm.Taylor({"beta": many}))
 
 
+def test_a_run_stored_without_jets_is_refused_to_them(tmp_path, monkeypatch):
+    """And one by jets goes on; the reason is given by name."""
+    model, reference = plain_model("logistic", 200)
+
+    def kernel():
+        return walk(sm.Racing(), sm.Taylor(reference))
+
+    def drawn(name):
+        path = tmp_path / name
+        sm.sample(model, kernel(), draws=5, warmup=0, chains=1, seed=1, progress=False, store=path)
+        return path
+
+    by_jets = drawn("jets.nc")
+    assert len(sm.resume(by_jets, model, kernel(), draws=9, progress=False).draws["beta"][0]) == 9
+    with monkeypatch.context() as patched:
+        patched.setattr(sm.Taylor, "way_of", lambda self, model: ("interpolation", ""))
+        before = drawn("before.nc")
+        with pytest.raises(ValueError, match=r"started: derivatives for kernel beta \(gone\)"):
+            sm.resume(by_jets, model, kernel(), draws=12, progress=False)
+    with pytest.raises(ValueError, match=r"started: derivatives for kernel beta \(new\)"):
+        sm.resume(before, model, kernel(), draws=9, progress=False)
+
+
 def test_mistakes_are_told_as_they_are_without(rng):
     """An impossible reference names itself, whichever way derivatives come."""
 
