@@ -280,8 +280,14 @@ def apart(trial, i, j, parts, which):
 
 
 @jit(inner="always")
+def power_of(x, order):
+    """x^2 or x^3: a power by name costs as much as all that surrounds it."""
+    return x * x * x if order > 2.0 else x * x
+
+
+@jit(inner="always")
 def most_of(w, power):
-    """The most of |a.s| |a.x|^power over a, all three of length 1; w = |s.x|.
+    """The most of |a.s| |a.x|^power over a, all three of length 1; w = |s.x|; power: 2 or 3.
 
     a lies between s and x, where tan(t) = power tan(phi - t): t its angle to s, phi that of x.
     """
@@ -289,7 +295,7 @@ def most_of(w, power):
     side, turn = sqrt(1.0 - w * w), (power + 1.0) * w
     slope = 2.0 * power * side / (turn + sqrt(turn * turn + 4.0 * power * side * side))
     c = 1.0 / sqrt(1.0 + slope * slope)
-    return c * (w * c + side * slope * c) ** power
+    return c * power_of(w * c + side * slope * c, power)
 
 
 @jit(inner="always")
@@ -315,7 +321,7 @@ def between(own, order):
         size = own.sizes[arm]
         if size > 0.0 and step > 0.0:
             along = abs(first if arm == 0 else second) / (step * size)
-            mean += 0.5 * most_of(along, order) * (size / far) ** order
+            mean += 0.5 * most_of(along, order) * power_of(size / far, order)
     # M far^(order + 1) / order! is order + 1 remainders at `far`. A margin for rounding.
     return far, (order + 1.0) * mean * step / max(far, 1e-300) * (1.0 + 1e-9)
 
