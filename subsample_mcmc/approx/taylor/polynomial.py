@@ -199,30 +199,42 @@ def sum_of(own, parts, table, steps):
     return value + cubic, cubic
 
 
-@jit(inner="always")
-def whole_sum(trial, arm):
-    """Sum of h over all rows, at the arm that stands in the state."""
-    own = trial.control.arrays
-    table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
-    if stands(own, trial, arm, table):  # it was rejected, or did not move
-        return own.values[arm]
-    if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+def sum_over_all(learns: bool) -> Any:
+    """sum(trial, arm) of h over all rows, at the arm that stands in the state.
+
+    learns: also what is believed of the rest, which races ask for and sm.Thinned does not.
+    """
+
+    @jit(inner="always")
+    def add_up(trial, arm):
+        own = trial.control.arrays
+        table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
+        if stands(own, trial, arm, table):  # it was rejected, or did not move
+            return own.values[arm]
+        if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+            for j in range(len(steps)):
+                steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
+            own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
+            own.values[arm] = own.values[1 - arm]
+            for k in range(2):
+                own.guesses[arm, k] = own.guesses[1 - arm, k]
+            return own.values[arm]
+        own.tables[arm] = table
         for j in range(len(steps)):
-            steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
-        own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
-        own.values[arm] = own.values[1 - arm]
-        own.guesses[arm, 0], own.guesses[arm, 1] = own.guesses[1 - arm, 0], own.guesses[1 - arm, 1]
-        return own.values[arm]
-    own.tables[arm] = table
-    for j in range(len(steps)):
-        steps[j] = trial.floats[j] - own.sums.points[table, j]
-    used = own.sums.used[table]
-    size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
-    value, cubic = sum_of(own, own.sums.whole, table, steps)
-    own.sizes[arm], own.values[arm] = size, value
-    more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
-    own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
-    return value
+            steps[j] = trial.floats[j] - own.sums.points[table, j]
+        used = own.sums.used[table]
+        size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
+        value, cubic = sum_of(own, own.sums.whole, table, steps)
+        own.sizes[arm], own.values[arm] = size, value
+        if learns:
+            more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
+            own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
+        return value
+
+    return add_up
+
+
+whole_sum, sum_alone = sum_over_all(True), sum_over_all(False)
 
 
 @jit(inner="always")
@@ -441,6 +453,6 @@ def add_gradient(own, trial, start, out):
 def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, whole_sum,
+        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, sum_alone,
         residual_bounds, residual_bound, reader,
     )  # fmt: skip
