@@ -13,18 +13,19 @@ from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN
-from subsample_mcmc.kernels.continuous import (
-    BlockCoordinates,
-    ContinuousBlock,
-    coordinates,
-    in_use,
-    start_from_current,
-    stay_or_go,
-)
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.constraints import inside, to_block, to_free
+from subsample_mcmc.numerics.pointers import RecordAddress
+from subsample_mcmc.target.moved import (
+    BlockCoordinates,
+    all_inside,
+    all_to_block,
+    all_to_free,
+    in_use,
+    moved,
+)
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 
@@ -36,7 +37,6 @@ class MetropolisTools(NamedTuple):
     coordinates: BlockCoordinates
     tuning: Tuning
     numbers: ProposalNumbers
-    current: np.ndarray  # the block as it is, read-only: what a user's proposal sees
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Metropolis(ContinuousBlock):
 
     sized: ClassVar[str] = "scale"
 
-    block: str
+    block: str | tuple[str, ...]
     scale: Any = 0.1
     proposal: Any = None
     selector: Selector = Default()
@@ -102,22 +102,28 @@ class Metropolis(ContinuousBlock):
         if self.surrogate is not None:
             yield self.surrogate, (state,)
         if not self.proposal.free:
-            out = np.zeros(model.variables[self.block].block.length)
-            current = read_only(out)
-            yield self.proposal.draw, (np.random.default_rng(0), current, out)
+            given = self.ends(moved(model, self.writes), *np.zeros((2, len(model.floats))))
+            yield self.proposal.draw, (np.random.default_rng(0), *given)
             if self.proposal.log_density is not None:
-                yield self.proposal.log_density, (out, current)
+                yield self.proposal.log_density, (given.out, given.current)
+
+    def ends(self, blocks, floats: np.ndarray, out: np.ndarray) -> Ends:
+        """What a proposal of the user's own reads and writes; out: a candidate."""
+        current, out = read_only(blocks.of(floats)), out[: blocks.block.length]
+        if len(self.writes) == 1:
+            return Ends(current, out)
+        return Ends(blocks.views(current, writeable=False), blocks.views(out))
 
     def check(self, model) -> None:
         """Refuse also a proposal of the user's own where the block varies in length."""
         super().check(model)
-        variable = model.variables[self.block]
-        if variable.place >= 0 and not self.proposal.free:
+        blocks = moved(model, self.writes)
+        if blocks.varies and not self.proposal.free:
             raise ValueError(
                 f"Metropolis({self.block!r}): the block varies in length, and a proposal of your "
                 "own does not see how long it is; use sm.pcn, sm.independence or a random walk."
             )
-        self.proposal.numbers(variable)
+        self.proposal.numbers(blocks)
 
     def build(self, model) -> Any:
         """The compiled step."""
@@ -125,20 +131,20 @@ class Metropolis(ContinuousBlock):
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
-        variable = model.variables[self.block]
-        block, to = variable.block, coordinates(variable)
-        free = len(to.u)
+        blocks = moved(model, self.writes)
+        free = blocks.free
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
             run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
             (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
         )  # fmt: skip
         judge = self.judge(model, run)
-        current = read_only(run.floats[block.start : block.start + block.length])
-        numbers = self.proposal.numbers(variable)
+        numbers = self.proposal.numbers(blocks)
         if not self.proposal.free:
-            numbers = numbers._replace(own=self.proposal.address(ANY_CHAIN.rng, current))
-        return MetropolisTools(judge, to, tuning, numbers, current)
+            ends = RecordAddress(self.ends(blocks, run.floats, judge.trial.candidates[1]))
+            own = self.proposal.address(ANY_CHAIN.rng, ends)
+            numbers = numbers._replace(own=own, ends=ends)
+        return MetropolisTools(judge, blocks.coordinates(), tuning, numbers)
 
 
 def metropolis_step(propose, own_coordinates: bool):
@@ -154,15 +160,14 @@ def metropolis_step(propose, own_coordinates: bool):
         start_from_current(trial)
         here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
         if own_coordinates:
-            current = tools.current
-            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, current, y)
-            if not inside(to.kind, to.low, to.high, y):
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v)
+            if not all_inside(to, y):
                 there = -np.inf
         else:
-            to_free(to.kind, to.low, to.high, x, u)
-            here = to_block(to.kind, to.low, to.high, u, y)
-            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, x, y)
-            there = to_block(to.kind, to.low, to.high, v, y)
+            all_to_free(to, x, u)
+            here = all_to_block(to, u, y)
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v)
+            there = all_to_block(to, v, y)
         accepted = stay_or_go(chain, judge, ratio + there - here)
         tally.scale = step_size(tuning, now)
         learn(tuning, now, u, accepted)

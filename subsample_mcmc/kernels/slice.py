@@ -19,17 +19,17 @@ import numpy as np
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, worst
-from subsample_mcmc.kernels.continuous import (
-    BlockCoordinates,
-    ContinuousBlock,
-    coordinates,
-    in_use,
-    start_from_current,
-)
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
-from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.moved import (
+    BlockCoordinates,
+    all_to_block,
+    all_to_free,
+    in_use,
+    moved,
+)
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.rewards import place, prior_of
 
@@ -84,7 +84,7 @@ class Slice(ContinuousBlock):
 
     sized: ClassVar[str] = "width"
 
-    block: str
+    block: str | tuple[str, ...]
     width: Any = 1.0
     selector: Selector = Default()
     most: int = 50
@@ -129,7 +129,7 @@ class Slice(ContinuousBlock):
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
-        to = coordinates(model.variables[self.block])
+        to = moved(model, self.writes).coordinates()
         free = len(to.u)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
@@ -157,7 +157,7 @@ def test(chain, tools, level, j, at):
         return -1
     _, v, _ = in_use(to, trial.ints)
     v[j] = at
-    there = to_block(to.kind, to.low, to.high, v, trial.candidates[1])
+    there = all_to_block(to, v, trial.candidates[1])
     offsets[0], offsets[1] = level, -np.inf
     if there > -np.inf:
         place(trial, 1)
@@ -216,8 +216,8 @@ def slice_step(chain, tools):
     tally.steps += 1
     start_from_current(trial)
     now_u, now_v, _ = in_use(to, trial.ints)
-    to_free(to.kind, to.low, to.high, x, now_u)
-    height = prior_of(trial) + to_block(to.kind, to.low, to.high, now_u, y)
+    all_to_free(to, x, now_u)
+    height = prior_of(trial) + all_to_block(to, now_u, y)
     if not_a_sum(height):
         fail(now, trial, BAD_PRIOR, 0, -1)
         return

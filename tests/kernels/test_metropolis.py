@@ -94,9 +94,9 @@ def test_pcn_and_independence(rng, name):
 
 
 @jit(inner="always")
-def forgetful(rng, tuning, given, now, which, u, v, x, y):
+def forgetful(rng, tuning, given, now, which, u, v):
     """The mutant: every proposal is corrected as if the Gaussian had made it."""
-    gaussian(rng, tuning, given, now, which, u, v, x, y)
+    gaussian(rng, tuning, given, now, which, u, v)
     far = distance(given.mean[which], given.factor[which], given.other, v)
     return 0.5 * (far - distance(given.mean[which], given.factor[which], given.other, u))
 
