@@ -362,12 +362,6 @@ def test_wrong_proposals_are_refused():
         walker(model, still >> fixed(proposal=(window, 5)))
 
 
-@pytest.mark.parametrize("make", [sm.Metropolis, sm.Gibbs, sm.Slice, sm.Langevin])
-def test_several_blocks_are_refused(make):
-    with pytest.raises(TypeError, match=r"give the name of one block, .* >> sm\.\w+\(.b.\)"):
-        make(["a", "b"])
-
-
 def test_wrong_blocks_are_refused():
     with pytest.raises(ValueError, match=r"Metropolis.'z'.*discrete"):
         sm.Metropolis("z").check(space("real"))
