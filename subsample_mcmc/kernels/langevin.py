@@ -60,6 +60,7 @@ class LangevinTools(NamedTuple):
 class Langevin(ContinuousBlock):
     """Propose along a gradient, of a mini-batch (SGLD) or a surrogate; accept by a race.
 
+    block: a name, or a tuple of names of blocks that move as one: see sm.Metropolis.
     step: h of v = u + h/2 M g(u) + (h M)^1/2 z in free coordinates. "auto" starts from 1/N, or
         from 1 with a preconditioner; warm-up adapts it to an acceptance of 0.574 (adapt=False
         keeps it).
@@ -68,7 +69,8 @@ class Langevin(ContinuousBlock):
         "minibatch", the default without: central differences of log_likelihood, 2 batch rewards a
         coordinate. Or gradient(state, data, n, out), which writes the derivatives of datum n's
         log likelihood by the block into out, zeros on entry (with prepare in the model:
-        gradient(state, data, n, prepared, out)). Checked on a few data when the chain is built.
+        gradient(state, data, n, prepared, out)); of several blocks by their names, out.b[0].
+        Checked on a few data when the chain is built.
     batch: rows of a gradient, drawn anew in every step; all N make it plain Langevin.
     precondition: M in free coordinates: sm.laplace(model), a vector of scales (the square roots
         of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
@@ -85,7 +87,8 @@ class Langevin(ContinuousBlock):
     control: sm.Taylor(fit): its gradient proposes, and the race is about what it leaves over. Or
         a reference point, sm.laplace(model) or the block's values there: its gradient over all
         data is computed once, and the mini-batch estimates only the difference to it (SGLD-CV).
-        That needs a model of one block. With correct=False a bias remains, of the order of h.
+        That needs a kernel that moves all blocks of the model. With correct=False a bias remains,
+        of the order of h.
     surrogate: see sm.delayed.
 
     Example:

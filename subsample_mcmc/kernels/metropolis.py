@@ -43,11 +43,17 @@ class MetropolisTools(NamedTuple):
 class Metropolis(ContinuousBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
+    block: a name; or a tuple of names, ("b", "sigma"), of blocks that move as one, each with its
+        own constraint: parameters that depend on each other mix better so. Their free coordinates
+        stand one after the other, in this order, wherever numbers are given for each. Blocks that
+        stand between them in the state do not move, but are copied: keep long ones elsewhere.
+        Of blocks that vary in length there may be one, the last.
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
         adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it.
     proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
-        It works on the block itself, not on free coordinates.
+        It works on the block itself, not on free coordinates; of several blocks, by their names,
+        as on a state: out.b[0] = current.b[0] + rng.standard_normal().
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded, else Racing(). describe(model) says which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
@@ -61,6 +67,16 @@ class Metropolis(ContinuousBlock):
         >>> trace = sm.sample(model, kernel, draws=2_000, warmup=1_000, chains=1, seed=1)
         >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
         [1.0, 2.0]
+
+    Coefficients and an unknown scale as one, from one fit:
+        >>> model = sm.models.glm.gaussian(x, y, sigma=None)
+        >>> fit = sm.laplace(model)
+        >>> both = sm.Metropolis(
+        ...     ("beta", "log_sigma"), proposal=sm.pcn(fit, beta=0.9), control=sm.Taylor(fit)
+        ... )
+        >>> trace = sm.sample(model, both, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta+log_sigma"]["accepted"].mean() > 0.9)
+        True
     """
 
     sized: ClassVar[str] = "scale"

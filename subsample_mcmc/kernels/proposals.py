@@ -197,9 +197,10 @@ def gaussian(rng, tuning, given, now, which, u, v):
 def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
-    pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
-    posterior, every proposal is accepted, whatever the dimension. A block of varying length takes
-    a list of fits, one for each length.
+    pcn(fit), fit = sm.laplace(model), takes both from the fit, also those of several blocks that
+    move as one; a mean given as numbers has their free coordinates in the order of their names.
+    Where that Gaussian is the posterior, every proposal is accepted, whatever the dimension. A
+    block of varying length takes a list of fits, one for each length.
 
     defensive: share of the proposals that do not trust the Gaussian: half of them a random walk in
         its covariance, half draws from Student's t around its mean. Without them, 0, a posterior

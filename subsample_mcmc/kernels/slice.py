@@ -61,6 +61,7 @@ class Slice(ContinuousBlock):
     Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
     dear as a Metropolis decision on two arms. `accepted` counts coordinates that moved.
 
+    block: a name, or a tuple of names: one sweep over the coordinates of all of them.
     width: of the first bracket in free coordinates, one number or one per coordinate. Warm-up
         adapts it to the brackets found; adapt=False keeps it.
     selector: how a test is decided; default Racing(). Its promise is per test, on rows of its own.

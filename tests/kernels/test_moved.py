@@ -330,9 +330,17 @@ def given(q):
     return Guess()
 
 
-@pytest.mark.parametrize("kind", ["walk", "independence", "langevin"])
+def of_two(state):
+    return state.q[0] == 1
+
+
+@pytest.mark.parametrize("kind", ["walk", "independence", "langevin", "composed"])
 def test_the_last_block_may_vary_in_length(kind):
-    if kind == "langevin":
+    if kind == "composed":
+        walk = joint(scale=0.6, names=("rate", "theta"))
+        slices = sm.when(of_two, joint(sm.Slice, names=("rate", "theta")))
+        kernel = sm.mixture((walk, 0.7), (sm.repeat(slices >> walk, 2), 0.3))
+    elif kind == "langevin":
         kernel = joint(sm.Langevin, 0.2, batch=1, names=("rate", "theta"))
     elif kind == "walk":
         kernel = joint(scale=0.6, names=("rate", "theta"))
