@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -17,6 +18,8 @@ from subsample_mcmc.numerics.pointers import FunctionAddress, call
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import Moved, moved
 from subsample_mcmc.target.rewards import of_state, place, prior_of
+
+FAR = 1_000  # numbers between blocks that move as one, which cost more than a decision may
 
 
 class ContinuousBlock(OneBlock):
@@ -69,6 +72,14 @@ class ContinuousBlock(OneBlock):
         for name in self.writes:
             self.decision.check(model, name)
 
+    def take_numbers(self) -> None:
+        """Refuse the name of a block where numbers belong: sm.Metropolis("b", "sigma")."""
+        if isinstance(given := getattr(self, self.sized), str):
+            raise TypeError(
+                f"{self.sized}={given!r}: give a positive number, or one a coordinate. Blocks that "
+                f"move as one are a tuple: sm.{type(self).__name__}(({self.block!r}, {given!r}))."
+            )
+
     def continuous(self, model: Model) -> Moved:
         """Its blocks; refuses discrete ones, and lengths that vary before the last."""
         found = moved(model, self.writes)
@@ -87,6 +98,12 @@ class ContinuousBlock(OneBlock):
                 f"{self.text()}: block {varying[0]!r} varies in length, and only the last of "
                 f"several may: name it last, {(*others, varying[0])}, or move it by a kernel of "
                 "its own."
+            )
+        if found.between > FAR:
+            warn(
+                f"{self.text()}: {found.between:,} numbers of other blocks stand between these in "
+                "the state, and every step copies them: give sm.Model(state={...}) with these "
+                "blocks side by side."
             )
         return found
 

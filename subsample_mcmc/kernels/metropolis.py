@@ -90,6 +90,7 @@ class Metropolis(ContinuousBlock):
     surrogate: Any = None
 
     def __post_init__(self):
+        self.take_numbers()
         self.take_selector()
         self.take_control()
         scale = np.asarray(self.scale, dtype=float)
@@ -140,6 +141,27 @@ class Metropolis(ContinuousBlock):
                 "own does not see how long it is; use sm.pcn, sm.independence or a random walk."
             )
         self.proposal.numbers(blocks)
+        if not self.proposal.free and len(self.writes) > 1:
+            self.try_by_name(model, blocks)
+
+    def try_by_name(self, model, blocks) -> None:
+        """Call a proposal of the user's own once, on copies: it must know blocks by their names."""
+        floats, draw = model.floats.copy(), self.proposal.draw
+        given = self.ends(blocks, floats, blocks.of(floats).copy())
+        try:
+            with np.errstate(all="ignore"):
+                plain(draw, "proposal[0]", "draw(rng, current, out)")(
+                    np.random.default_rng(0), given.current, given.out
+                )
+        except (AttributeError, TypeError) as error:
+            name = self.writes[0]
+            raise TypeError(
+                f"{self.text()}: draw(rng, current, out) raised {type(error).__name__}: {error} "
+                f"Of several blocks, current and out have the values by name: out.{name}[0] = "
+                f"current.{name}[0] + 0.1 * rng.standard_normal()."
+            ) from error
+        except Exception:  # which its arguments have nothing to do with: it shows when it runs
+            return
 
     def build(self, model) -> Any:
         """The compiled step."""

@@ -94,6 +94,7 @@ class Slice(ContinuousBlock):
     control: Any = None
 
     def __post_init__(self):
+        self.take_numbers()
         self.take_selector()
         self.take_control()
         width = np.asarray(self.width, dtype=float)

@@ -60,6 +60,11 @@ class Moved:
         length = max(v.block.start + v.block.length for v in self.variables) - start
         return Block("+".join(self.names), False, (length,), start)
 
+    @property
+    def between(self) -> int:
+        """Numbers in that range that stand still."""
+        return self.block.length - sum(v.block.length for v in self.variables)
+
     @cached_property
     def counts(self) -> list[int]:
         """Free coordinates of each block; of one that varies in length, of the longest."""

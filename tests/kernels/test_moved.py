@@ -58,12 +58,11 @@ def fresh(rng, state, data):
     state.theta[0] = 3.0 * state.p[0] + 0.5 * noise
 
 
-def model(rate=sm.positive):
+def model(rate=sm.positive, log_likelihood=likelihood):
     state = {"share": [0.5, 0.3, 0.2], "theta": 1.0, "exposure": [2.0, 7.0], "rate": 1.0, "p": 0.5}
-    constraints = {"share": sm.simplex, "rate": rate, "p": sm.interval(LOW, HIGH)}
-    return sm.Model(
-        likelihood, {"y": np.array([2.0, 1.0, 0.0])}, state, prior, constraints=constraints
-    )
+    sets = {"share": sm.simplex, "rate": rate, "p": sm.interval(LOW, HIGH)}
+    data = {"y": np.array([2.0, 1.0, 0.0])}
+    return sm.Model(log_likelihood, data, state, prior, constraints=sets)
 
 
 def ranks(draws):
@@ -421,3 +420,54 @@ def test_numbers_of_the_wrong_length_are_told_by_block():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=told):
             kernel.check(model())
+
+
+@pytest.mark.plain
+def test_a_second_name_where_numbers_belong():
+    for make in (sm.Metropolis, sm.Slice):
+        with pytest.raises(TypeError, match=rf"='p': .* sm.{make.__name__}\(\('rate', 'p'\)\)"):
+            make("rate", "p")
+
+
+def by_place(rng, current, out):
+    out[0] = current[0]
+
+
+def by_another_name(rng, current, out):
+    out.beta[0] = current.rate[0]
+
+
+def too_far(rng, current, out):
+    out.share[3] = current.rate[0]
+
+
+@pytest.mark.plain
+def test_own_proposals_that_do_not_know_the_blocks_are_told_how():
+    names = ("rate", "share")
+    for draw, told in ((by_place, r"written by name"), (by_another_name, "there is no 'beta'")):
+        with pytest.raises(TypeError, match=rf"{told}.* rate, share.*out.rate\[0\] = current"):
+            sm.Metropolis(names, proposal=draw).check(model())
+    kernel = sm.Metropolis(names, proposal=too_far) >> sm.Metropolis(("p", "theta", "exposure"))
+    with pytest.raises(IndexError, match=r'beyond block "share": `out.share\[3\]`'):
+        sm.sample(model(), kernel, draws=1, progress=False)
+
+
+@pytest.mark.plain
+def test_blocks_far_apart_are_warned_of():
+    state = {"mu": 0.0, "groups": np.zeros(5_000), "tau": 1.0}
+    far = sm.Model(nothing, {"y": np.zeros(2)}, state, constraints={"tau": sm.positive})
+    with pytest.warns(UserWarning, match="5,000 numbers of other blocks stand between"):
+        sm.Metropolis(("tau", "mu")).check(far)
+
+
+def broken(state, data, n):
+    return np.nan if state.rate[0] > 1.2 else likelihood(state, data, n)
+
+
+def test_a_reward_that_is_no_number_tells_the_blocks_that_moved():
+    given = model(log_likelihood=broken)
+    one = walker(given, joint(scale=1.0) >> sm.Metropolis("exposure", 1e-9, selector=sm.Exact()))
+    one.advance(500)
+    assert isinstance(one.error, sm.RewardError)
+    assert "for a proposal for rate, share, p, theta (share=[" in str(one.error)
+    assert "exposure" not in str(one.error).partition(";")[0]
