@@ -4,8 +4,9 @@ Label z[n] matters to datum n only: `touches` says so, and a sweep over all labe
 once per component. The weights are the labels' prior; log w[z[n]] stands in the likelihood of datum
 n, so that no prior sums over all labels. A thousand data are too few to race: moves are exact.
 
-Labels can be summed out, and then they should be: a second model does that, and both chains must
-find the same posterior. Their effective sample sizes (ESS) say what the labels cost.
+Labels can be summed out, and then they should be: a second model does that, and a simplex, three
+means and three positive scales move as one, by proposals from one fit. Both chains must find the
+same posterior. Their effective sample sizes (ESS) say what labels, and moves in turn, cost.
 """
 
 import numpy as np
@@ -47,7 +48,9 @@ moves = sm.repeat(mu >> sigma >> w, 3)
 options = {"draws": 4000, "chains": 2, "seed": 2, "progress": False}
 gibbs = sm.Gibbs("z", log_prior=lambda state, data, site, arm: 0.0)  # it is in the likelihood
 first = sm.sample(model, gibbs >> moves, **options)
-second = sm.sample(without, moves, **options)
+as_one = sm.pcn(sm.laplace(without, progress=False), beta=0.9)
+joint = sm.Metropolis(("w", "mu", "sigma"), proposal=as_one, selector=sm.Exact())
+second = sm.sample(without, joint, **options)
 
 print("            truth      with labels   ESS       summed out   ESS")
 for name, truth in TRUE.items():

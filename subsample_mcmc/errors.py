@@ -272,7 +272,7 @@ NEEDED = {
     "model": "an sm.Model",
     "kernel": "how its blocks move, such as sm.Metropolis('mu') >> sm.Gibbs('k')",
     "selector": "how decisions are made, such as sm.Racing(delta=0.01)",
-    "block": "the name of a block of the model's state, such as 'mu'",
+    "block": "the name of a block of the model's state, such as 'mu', or a tuple of several",
     "log_likelihood": "a function log_likelihood(state, data, n) -> float of one datum",
     "log_factor": "a function log_factor(data, arm, n) -> float of one datum",
     "data": "a dict of arrays, such as {'y': y}",

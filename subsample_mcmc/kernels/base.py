@@ -245,31 +245,51 @@ class Leaf(Kernel):
 
 
 class OneBlock(Leaf):
-    """A leaf that moves one block and decides by a selector: fields `block` and `selector`."""
+    """A leaf that moves one block, or several as one, and decides by a selector.
 
-    block: str
+    Fields: block, a name or a tuple of names; selector.
+    """
+
+    several: ClassVar[bool] = False  # may it move several blocks as one
+
+    block: Any
     selector: Any
 
     @property
     def writes(self) -> tuple[str, ...]:
-        return (self.block,)
+        return (self.block,) if isinstance(self.block, str) else self.block
 
     def text(self) -> str:
         return f"{type(self).__name__}({self.block!r})"
 
     def take_selector(self) -> None:
-        """Default() where None was given; refuses what is no selector, and several blocks."""
-        if not isinstance(self.block, str):
-            name = type(self).__name__
-            raise TypeError(
-                f"{name}({self.block!r}): give the name of one block, and compose kernels: "
-                f'sm.{name}("a") >> sm.{name}("b"). Parameters that depend on each other mix '
-                "better as one block, an array of the state."
-            )
+        """Default() where None was given; refuses what is no selector."""
+        self.take_block()
         if self.selector is None:
             object.__setattr__(self, "selector", Default())
         if not isinstance(self.selector, Selector):
             raise TypeError(f"selector={self.selector!r}: give a selector such as sm.Exact().")
+
+    def take_block(self) -> None:
+        """A name, or a tuple of names where several may move as one: one alone is that block."""
+        name, given = type(self).__name__, self.block
+        if isinstance(given, str):
+            return
+        if not self.several:
+            raise TypeError(
+                f"{name}({given!r}): give the name of one block, and compose kernels: "
+                f'sm.{name}("a") >> sm.{name}("b"). Parameters that depend on each other mix '
+                "better as one block, an array of the state."
+            )
+        names = tuple(given) if isinstance(given, list | tuple) else ()
+        if not names or not all(isinstance(one, str) for one in names):
+            raise TypeError(
+                f'{name}({given!r}): give the name of a block, "b", or a tuple of the names of '
+                'several that move as one, ("b", "sigma").'
+            )
+        if twice := [one for one in names if names.count(one) > 1]:
+            raise ValueError(f"{name}({given!r}): name block {twice[0]!r} once.")
+        object.__setattr__(self, "block", names if len(names) > 1 else names[0])
 
     def settled(self, model: Model) -> Kernel:
         """With the selector that the model says, if there was none."""
@@ -407,8 +427,9 @@ def description(kernel: Kernel, model: Model | None = None) -> str:
     for label, leaf in labelled(kernel):
         facts = leaf.facts(model)
         more = "; ".join(filter(None, (facts["promise"], facts["note"])))
+        moving = facts.get("moves") or ", ".join(facts["writes"]) or "nothing"
         parts = [
-            f"{facts['kind']} moves {', '.join(facts['writes']) or 'nothing'}",
+            f"{facts['kind']} moves {moving}",
             facts["selector"] or "no decision",
             facts["control"] and f"control: {facts['control']}",
             f"guarantee: {facts['guarantee']}" + (f" ({more})" if more else ""),

@@ -1,64 +1,36 @@
-"""What kernels of one continuous block share: its free coordinates, and the decision to stay or go.
+"""What kernels of continuous blocks share: the blocks that move as one, and the decision to go.
 
-A kernel proposes a point. The block as it is and the proposal are candidates 0 and 1 of one
+A kernel proposes a point. The blocks as they are and the proposal are candidates 0 and 1 of one
 decision; they are arms with the log prior as offset, and what the kernel's own ratio adds.
 """
 
 from math import log
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
-from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.moved import Moved, moved
 from subsample_mcmc.target.rewards import of_state, place, prior_of
 
-
-class BlockCoordinates(NamedTuple):
-    """A block's constraint as numbers, and room for two points."""
-
-    kind: int
-    low: float
-    high: float
-    u: np.ndarray  # free coordinates of the current value
-    v: np.ndarray  # and of the proposal
-    place: int  # in the integers: the site that tells how long the block is; -1: none does
-    lengths: np.ndarray  # by its value
-
-
-def coordinates(variable) -> BlockCoordinates:
-    """The coordinates of one continuous block."""
-    constraint = variable.constraint
-    u, v = np.zeros((2, constraint.free_length(variable.block.length)))
-    return BlockCoordinates(
-        constraint.kind, constraint.low, constraint.high, u, v, variable.place, variable.lengths
-    )
-
-
-def ends_of(model, variable, count: int = 2) -> np.ndarray:
-    """Candidates of one continuous block, with what stands still where it is shorter."""
-    block = variable.block
-    return np.tile(model.floats[block.start : block.start + block.length], (count, 1))
-
-
-@jit(inner="always")
-def in_use(to, ints):
-    """(u, v, which): free coordinates that the block has now, and the model it belongs to."""
-    if to.place < 0:
-        return to.u, to.v, 0
-    which = ints[to.place]
-    return to.u[: to.lengths[which]], to.v[: to.lengths[which]], which
+FAR = 1_000  # numbers between blocks that move as one, which cost more than a decision may
 
 
 class ContinuousBlock(OneBlock):
-    """A leaf that moves one continuous block and decides between staying and a proposed point."""
+    """A leaf that moves a continuous block, or several as one: to a proposed point, or nowhere."""
 
+    several: ClassVar[bool] = True
     sized: ClassVar[str] = ""  # the argument that is one number, or one for each free coordinate
+
+    @property
+    def label(self) -> str:
+        return "+".join(self.writes)
 
     @property
     def decision(self) -> Decision:
@@ -67,14 +39,24 @@ class ContinuousBlock(OneBlock):
 
     def usual_selector(self, model) -> Selector:
         """What decides where no selector was given."""
-        return self.decision.usual_selector(model, self.block)
+        return self.decision.usual_selector(model, self.writes[0])
+
+    def facts(self, model: Model | None = None) -> dict[str, Any]:
+        """Adds what moves as one, where that is more than one block."""
+        if len(self.writes) == 1:
+            return super().facts(model)
+        told = f"{', '.join(self.writes)} as one"
+        if model is not None:
+            blocks = moved(model, self.writes)
+            told += f", in {blocks.free} free coordinates ({blocks.text()})"
+        return super().facts(model) | {"moves": told}
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""
-        variable = model.variables[self.block]
-        ends = ends_of(model, variable)
+        blocks = moved(model, self.writes)
+        ends = blocks.candidates(model)
         made = (None, None) if self.selector is None else self.decision.deciders(model)
-        judge = self.decision.bind(model, run, variable.block, model.size, made, ends)
+        judge = self.decision.bind(model, run, blocks.block, model.size, made, ends)
         if (surrogate := getattr(self, "surrogate", None)) is None:
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
@@ -82,28 +64,53 @@ class ContinuousBlock(OneBlock):
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""
-        variable = self.continuous(model)
+        blocks = self.continuous(model)
         if self.sized:
             numbers = getattr(self, self.sized)
-            free = variable.constraint.free_length(variable.block.length)
-            if np.ndim(numbers) and np.shape(numbers) != (free,):
-                raise ValueError(
-                    f"{self.sized} has shape {np.shape(numbers)}: block {self.block!r} has {free} "
-                    "free coordinates."
-                )
-        self.decision.check(model, self.block)
+            if np.ndim(numbers) and np.shape(numbers) != (blocks.free,):
+                raise ValueError(f"{self.sized} has shape {np.shape(numbers)}: {blocks.sizes()}.")
+        for name in self.writes:
+            self.decision.check(model, name)
 
-    def continuous(self, model: Model) -> Variable:
-        """Its variable; refuses a discrete one."""
-        variable = model.variables[self.block]
-        if variable.block.discrete:
-            raise ValueError(f"{self.text()}: the block is discrete; use sm.Gibbs({self.block!r}).")
-        return variable
+    def take_numbers(self) -> None:
+        """Refuse the name of a block where numbers belong: sm.Metropolis("b", "sigma")."""
+        if isinstance(given := getattr(self, self.sized), str):
+            raise TypeError(
+                f"{self.sized}={given!r}: give a positive number, or one a coordinate. Blocks that "
+                f"move as one are a tuple: sm.{type(self).__name__}(({self.block!r}, {given!r}))."
+            )
+
+    def continuous(self, model: Model) -> Moved:
+        """Its blocks; refuses discrete ones, and lengths that vary before the last."""
+        found = moved(model, self.writes)
+        for v in found.variables:
+            if v.block.discrete:
+                raise ValueError(
+                    f"{self.text()}: the block is discrete; use sm.Gibbs({v.block.name!r})."
+                    if len(self.writes) == 1 else
+                    f"{self.text()}: block {v.block.name!r} is discrete, and only continuous ones "
+                    f"move as one; use sm.Gibbs({v.block.name!r}) beside it."
+                )  # fmt: skip
+        varying = [v.block.name for v in found.variables[:-1] if v.place >= 0]
+        if varying:
+            others = [name for name in self.writes if name != varying[0]]
+            raise ValueError(
+                f"{self.text()}: block {varying[0]!r} varies in length, and only the last of "
+                f"several may: name it last, {(*others, varying[0])}, or move it by a kernel of "
+                "its own."
+            )
+        if found.between > FAR:
+            warn(
+                f"{self.text()}: {found.between:,} numbers of other blocks stand between these in "
+                "the state, and every step copies them: give sm.Model(state={...}) with these "
+                "blocks side by side."
+            )
+        return found
 
 
 @jit(inner="always")
 def start_from_current(trial):
-    """Write the block as it is into both candidates."""
+    """Write the blocks as they are into both candidates."""
     x, y, start = trial.candidates[0], trial.candidates[1], trial.target[0].start
     for j in range(len(x)):
         x[j] = trial.floats[start + j]

@@ -10,7 +10,6 @@ from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, EXACT, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY, OneBlock
-from subsample_mcmc.kernels.continuous import ends_of
 from subsample_mcmc.kernels.decision import (
     Decision,
     Judge,
@@ -25,6 +24,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
 from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
 
@@ -226,7 +226,8 @@ class Gibbs(OneBlock):
         inactive: Any = ()
         if self.pseudo is not None:
             theta = model.variables[self.pseudo.block_of(model, self.block)]
-            candidates, beside = ends_of(model, theta, variable.support), theta.block
+            candidates = Moved((theta,)).candidates(model, variable.support)
+            beside = theta.block
             inactive = self.pseudo.numbers(model, self.block)
         decision = self.asks(model)
         if self.cumulative or self.local(model):

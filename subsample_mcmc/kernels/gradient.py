@@ -30,7 +30,8 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, row_kind, take
-from subsample_mcmc.target.constraints import SIMPLEX, to_block, to_free
+from subsample_mcmc.target.constraints import SIMPLEX
+from subsample_mcmc.target.moved import Moved, all_to_block, moved
 from subsample_mcmc.target.rewards import (
     MASK,
     Trial,
@@ -51,7 +52,7 @@ class GradientRoom(NamedTuple):
 
     batch: np.ndarray  # S
     one: np.ndarray  # the gradient of one datum
-    shaped: np.ndarray  # the same memory, in the block's shape
+    shaped: Any  # the same memory, in the block's shape; of several blocks, a record of them
     sums: np.ndarray
 
 
@@ -76,11 +77,9 @@ class Slope(NamedTuple):
     spare: np.ndarray
 
 
-def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -> Slope:
-    """Arrays for one block; own: the gradient that the user gives; controls: their sums do."""
-    block = variable.block
-    free = variable.constraint.free_length(block.length)
-    ends = np.tile(model.floats[block.start : block.start + block.length], (2, 1))
+def make_slope(model, run, blocks: Moved, batch: int, own: Any, controls: Any = ()) -> Slope:
+    """Arrays for what moves; own: the gradient that the user gives; controls: their sums do."""
+    block, free, ends = blocks.block, blocks.free, blocks.candidates(model)
     probe = make_trial(model, run, block, model.size, ends, None, controls)
     rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
     batch = 0 if controls else batch
@@ -88,7 +87,7 @@ def make_slope(model, run, variable, batch: int, own: Any, controls: Any = ()) -
     gradient: Any = 0
     room: Any = 0
     if own is not None:
-        room = RecordAddress(GradientRoom(some, one, one.reshape(block.shape or (1,)), sums))
+        room = RecordAddress(GradientRoom(some, one, blocks.views(one), sums))
         of_datum = jit(own, flags=FLAGS, user=True, inner=True)
         gradient = FunctionAddress(
             summing(model.compiled[1], of_datum), probe.calls.context, room, NUMBER
@@ -130,7 +129,7 @@ def slope_of(own: bool, control=None):
     def slope(tools, to, u, g):
         probe, point = tools.probe, tools.point[: len(u)]
         tools.bad[0] = -1
-        for j in range(len(u), probe.target[0].length):  # of a padded block: what stands still
+        for j in range(probe.target[0].length):  # also what stands still, in a block or between
             still = probe.floats[probe.target[0].start + j]
             probe.candidates[0, j] = probe.candidates[1, j] = still
         code = begin(tools, to, u)
@@ -141,9 +140,9 @@ def slope_of(own: bool, control=None):
             width = STEP * max(1.0, abs(u[j]))
             high, low = u[j] + width, u[j] - width  # as rounded: the width is high - low
             point[j] = high
-            change = to_block(to.kind, to.low, to.high, point, probe.candidates[0])
+            change = all_to_block(to, point, probe.candidates[0])
             point[j] = low
-            change -= to_block(to.kind, to.low, to.high, point, probe.candidates[1])
+            change -= all_to_block(to, point, probe.candidates[1])
             point[j] = u[j]
             if not abs(change) < np.inf:
                 continue  # neither prior nor data are asked off the support
@@ -218,7 +217,7 @@ def given_gradient():
         probe, sums = tools.probe, tools.sums
         for k in range(len(sums)):
             sums[k] = 0.0
-        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
+        all_to_block(to, u, probe.candidates[0])
         place(probe, 0)
         call_both(tools.gradient, probe.calls.context, tools.room, 0)
         code = 0
@@ -276,7 +275,7 @@ def known_gradient(control):
     @jit(inner=True)
     def begin(tools, to, u):
         probe = tools.probe
-        to_block(to.kind, to.low, to.high, u, probe.candidates[0])
+        all_to_block(to, u, probe.candidates[0])
         place(probe, 0)
         add_gradient(probe.control.arrays, probe, probe.target[0].start, tools.sums)
         return 0
@@ -285,34 +284,31 @@ def known_gradient(control):
 
 
 # ------------------------------------------------------------------- is the user's gradient right
-def check_gradient(model, name: str, gradient) -> None:
+def check_gradient(model, moving: tuple[str, ...], gradient) -> None:
     """Refuse a gradient that differs from central differences of log_likelihood.
 
     Uncompiled, at the initial state, on four data and at most CHECKED coordinates.
     """
     names = ("state", "data", "n") if model.prepare is None else ("state", "data", "n", "prepared")
     called = plain(gradient, "gradient", f"gradient({', '.join(names)}, out)")
-    block, given = model.variables[name].block, model.variables[name].constraint
-    floats = model.floats.copy()
+    blocks, floats = moved(model, moving), model.floats.copy()
     state = model.state(model.ints.copy(), floats)
-    part = floats[block.start : block.start + block.length]
-    u = np.zeros(given.free_length(block.length))
-    block_at, free_at = (getattr(f, "py_func", f) for f in (to_block, to_free))
-    free_at(given.kind, given.low, given.high, part.copy(), u)
+    part = blocks.of(floats)
+    u = blocks.free_at(part.copy())
 
     def at(point, n) -> dict[str, Any]:
-        """Arguments of the user's functions, with the block at free coordinates `point`."""
-        block_at(given.kind, given.low, given.high, point, part)
+        """Arguments of the user's functions, with the blocks at free coordinates `point`."""
+        blocks.blocks_at(point, part)
         return dict(zip(names, (state, model.data, n, *model.extra(state)), strict=True))
 
     for n in sorted({i * (model.size - 1) // 3 for i in range(4)}):
-        out = np.zeros(block.shape or (1,))
+        out = np.zeros(len(part))
         with np.errstate(all="ignore"):
-            result = called(*at(u, n).values(), out)
+            result = called(*at(u, n).values(), blocks.views(out))
         if result is not None:
             raise TypeError(
                 f"gradient(..., n={n}, out) returned {result!r}: it must write the derivatives "
-                f"with respect to {name} into out, and return nothing."
+                f"with respect to {', '.join(moving)} into out, and return nothing."
             )
         for j in np.unique(np.linspace(0, len(u) - 1, CHECKED).astype(int)):
             ends = []
@@ -323,13 +319,15 @@ def check_gradient(model, name: str, gradient) -> None:
                 ends.append((np.nan if value is None else value, point[j], part.copy()))
             (above, high, x), (below, low, y) = ends
             slopes, seen = (x - y) / (high - low), (above - below) / (high - low)
-            own = float(out.ravel() @ slopes)
+            own = float(out @ slopes)
             allowed = 1e-4 * max(abs(own), abs(seen)) + 1e-7 * (1.0 + abs(above))
             if not np.isfinite(seen) or abs(own - seen) <= allowed:
                 continue
-            where, scale = f"{name}[{j}]", slopes[j]
-            if given.kind == SIMPLEX or scale == 0.0:
-                where, scale = f"free coordinate {j} of {name}", 1.0
+            k = int(np.searchsorted(blocks.ends[:, 1], j, side="right"))
+            first, start = blocks.ends[k, 0], blocks.ends[k, 2]
+            where, scale = f"{moving[k]}[{j - first}]", slopes[start + j - first]
+            if blocks.variables[k].constraint.kind == SIMPLEX or scale == 0.0:
+                where, scale = f"free coordinate {j - first} of {moving[k]}", 1.0
             raise ValueError(
                 f"gradient says that the log likelihood of datum {n} has derivative "
                 f"{own / scale:.6g} with respect to {where} at the initial state; central "
@@ -339,14 +337,22 @@ def check_gradient(model, name: str, gradient) -> None:
 
 
 # ------------------------------------------------------------------ anchored at a reference point
-def reference_of(given, variable) -> np.ndarray:
-    """The reference point as an array of the block's length, checked.
+def reference_of(given, blocks: Moved) -> np.ndarray:
+    """The reference point as a candidate, checked.
 
     given: values of the block, a fit or a dict that has them, or a control variate made from one.
     """
-    block = variable.block
     given = getattr(given, "fit", given)  # of a control variate
     given = getattr(given, "state", given)  # of a fit
+    point = np.zeros(blocks.block.length)
+    for variable, (_, _, first, last) in zip(blocks.variables, blocks.ends, strict=True):
+        point[first:last] = block_of(given, variable)
+    return point
+
+
+def block_of(given, variable) -> np.ndarray:
+    """The reference point of one block."""
+    block = variable.block
     if isinstance(given, dict):
         given = given.get(block.name)
     try:
@@ -362,7 +368,7 @@ def reference_of(given, variable) -> np.ndarray:
             f"{block.shape}, such as a posterior mode."
         )
     variable.constraint.check(block.name, point.ravel())
-    return point.ravel().copy()
+    return point.ravel()
 
 
 def anchored(slope) -> Any:
@@ -380,10 +386,9 @@ def anchored(slope) -> Any:
     return difference
 
 
-def anchor(slope, tools, full, to, point: np.ndarray, floats: np.ndarray) -> None:
+def anchor(slope, tools, full, blocks: Moved, point: np.ndarray, floats: np.ndarray) -> None:
     """Write u* and g_N(u*) into the tools of a chain: one pass over all data."""
-    free_at = getattr(to_free, "py_func", to_free)
-    free_at(to.kind, to.low, to.high, point, tools.anchor)
+    tools.anchor[:] = blocks.free_at(point)
 
     @jit
     def once(full, to, u, g):
@@ -391,7 +396,8 @@ def anchor(slope, tools, full, to, point: np.ndarray, floats: np.ndarray) -> Non
 
     kept = floats.copy()  # slope() tries points in the state itself
     with np.errstate(all="ignore"):
-        code = once(pointer_to(full), pointer_to(to), tools.anchor, tools.known)
+        to = pointer_to(blocks.coordinates())
+        code = once(pointer_to(full), to, tools.anchor, tools.known)
     floats[:] = kept
     if code != 0:
         raise RewardError(

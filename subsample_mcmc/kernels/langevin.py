@@ -18,14 +18,7 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import BAD_PRIOR
-from subsample_mcmc.kernels.continuous import (
-    BlockCoordinates,
-    ContinuousBlock,
-    coordinates,
-    in_use,
-    start_from_current,
-    stay_or_go,
-)
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
     Slope,
@@ -39,7 +32,14 @@ from subsample_mcmc.kernels.gradient import (
 )
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
-from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.moved import (
+    BlockCoordinates,
+    Moved,
+    all_to_block,
+    all_to_free,
+    in_use,
+    moved,
+)
 from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 
@@ -60,6 +60,7 @@ class LangevinTools(NamedTuple):
 class Langevin(ContinuousBlock):
     """Propose along a gradient, of a mini-batch (SGLD) or a surrogate; accept by a race.
 
+    block: a name, or a tuple of names of blocks that move as one: see sm.Metropolis.
     step: h of v = u + h/2 M g(u) + (h M)^1/2 z in free coordinates. "auto" starts from 1/N, or
         from 1 with a preconditioner; warm-up adapts it to an acceptance of 0.574 (adapt=False
         keeps it).
@@ -68,7 +69,8 @@ class Langevin(ContinuousBlock):
         "minibatch", the default without: central differences of log_likelihood, 2 batch rewards a
         coordinate. Or gradient(state, data, n, out), which writes the derivatives of datum n's
         log likelihood by the block into out, zeros on entry (with prepare in the model:
-        gradient(state, data, n, prepared, out)). Checked on a few data when the chain is built.
+        gradient(state, data, n, prepared, out)); of several blocks by their names, out.b[0].
+        Checked on a few data when the chain is built.
     batch: rows of a gradient, drawn anew in every step; all N make it plain Langevin.
     precondition: M in free coordinates: sm.laplace(model), a vector of scales (the square roots
         of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
@@ -85,7 +87,8 @@ class Langevin(ContinuousBlock):
     control: sm.Taylor(fit): its gradient proposes, and the race is about what it leaves over. Or
         a reference point, sm.laplace(model) or the block's values there: its gradient over all
         data is computed once, and the mini-batch estimates only the difference to it (SGLD-CV).
-        That needs a model of one block. With correct=False a bias remains, of the order of h.
+        That needs a kernel that moves all blocks of the model. With correct=False a bias remains,
+        of the order of h.
     surrogate: see sm.delayed.
 
     Example:
@@ -99,7 +102,7 @@ class Langevin(ContinuousBlock):
         [1.0, 2.0]
     """
 
-    block: str
+    block: str | tuple[str, ...]
     step: Any = "auto"
     gradient: Any = None
     batch: int = 256
@@ -113,13 +116,14 @@ class Langevin(ContinuousBlock):
     surrogate: Any = None
 
     def __post_init__(self):
+        self.take_block()
         if self.correct or self.selector is not None:
             self.take_selector()
         if self.gradient is None:
             kind = "control" if self.variate is not None else "minibatch"
             object.__setattr__(self, "gradient", kind)
         refuse(self)
-        given = preconditioner(self.precondition, getattr(self.variate, "fit", None), self.block)
+        given = preconditioner(self.precondition, getattr(self.variate, "fit", None), self.writes)
         object.__setattr__(self, "precondition", given)
 
     @property
@@ -178,28 +182,30 @@ class Langevin(ContinuousBlock):
         if self.surrogate is not None:
             yield self.surrogate, (state,)
         if self.own is not None:
-            out = np.zeros(model.variables[self.block].block.shape or (1,))
+            blocks = moved(model, self.writes)
+            out = blocks.views(np.zeros(blocks.block.length))
             yield self.own, (state, model.data, np.int64(0), *model.extra(state), out)
 
     def check(self, model) -> None:
         """Refuse discrete blocks, batches beyond N, wrong shapes and wrong gradients."""
-        variable = self.continuous(model)
+        blocks = self.continuous(model)
         if not self.surrogate_gradient and self.batch > model.size:
             raise ValueError(
                 f"batch={self.batch} exceeds the model's {model.size} data: take at most those."
             )
-        scales_of(self.precondition, variable)
-        self.decision.check(model, self.block)
-        if self.anchored and len(model.names) > 1:
+        scales_of(self.precondition, blocks)
+        for name in self.writes:
+            self.decision.check(model, name)
+        if self.anchored and len(model.names) > len(self.writes):
             raise ValueError(
                 f"Langevin({self.block!r}, control=...): the gradient at the reference point "
                 f"changes with the other blocks of {model.names}, and would be stale. Leave "
-                "control out, or make the model one block."
+                "control out, or move all blocks as one, if they are continuous."
             )
         if self.anchored:
-            reference_of(self.control, variable)
+            reference_of(self.control, blocks)
         if self.own is not None:
-            check_gradient(model, self.block, self.own)
+            check_gradient(model, self.writes, self.own)
 
     def build(self, model) -> Any:
         """The compiled step."""
@@ -212,24 +218,23 @@ class Langevin(ContinuousBlock):
 
     def bind(self, model, run) -> LangevinTools:
         """Tools of one chain."""
-        variable = model.variables[self.block]
-        to = coordinates(variable)
-        free, given = len(to.u), self.precondition
+        blocks = moved(model, self.writes)
+        free, given = blocks.free, self.precondition
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, self.decision.selector, 2)
-        slope = make_slope(model, run, variable, int(self.batch), self.own, surrogate)
+        slope = make_slope(model, run, blocks, int(self.batch), self.own, surrogate)
         if self.anchored:
-            point = reference_of(self.control, variable)
-            full = make_slope(model, run, variable, model.size, self.own)
-            anchor(slope_of(self.own is not None), slope, full, to, point, run.floats)
+            point = reference_of(self.control, blocks)
+            full = make_slope(model, run, blocks, model.size, self.own)
+            anchor(slope_of(self.own is not None), slope, full, blocks, point, run.floats)
             slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
-        matrix, scales, factors = scales_of(given, variable)
+        matrix, scales, factors = scales_of(given, blocks)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size
         target = OPTIMAL if self.adapt and self.correct else 0.0
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
         push = Push(matrix, factors, float(self.decay), *room)
-        return LangevinTools(self.judge(model, run), to, tuning, slope, push)
+        return LangevinTools(self.judge(model, run), blocks.coordinates(), tuning, slope, push)
 
 
 def refuse(spec: Langevin) -> None:
@@ -271,31 +276,30 @@ class Push(NamedTuple):
     there: np.ndarray  # g_S(v)
 
 
-def preconditioner(given, fallback, block: str) -> Any:
-    """None, an array, or a tuple of matrices, one for each length of the block.
+def preconditioner(given, fallback, blocks: tuple[str, ...]) -> Any:
+    """None, an array, or a tuple of matrices, one for each length of the last block.
 
     fallback: a fit, or a list of them, if nothing is given; other things count as nothing.
     """
     source = fallback if given is None else given
     if hasattr(source, "gaussian"):
-        return source.gaussian(block)[1]
+        return source.gaussian(blocks)[1]
     fits = isinstance(source, list | tuple) and all(hasattr(fit, "gaussian") for fit in source)
-    if fits and source[0].model.variables[block].place >= 0:
-        return tuple(fit.gaussian(block)[1] for fit in source)
+    if fits and source[0].model.variables[blocks[-1]].place >= 0:
+        return tuple(fit.gaussian(blocks)[1] for fit in source)
     if isinstance(given, tuple) and all(np.ndim(one) == 2 for one in given):
         return given
     return None if given is None else np.array(given, dtype=float)
 
 
-def scales_of(given, variable) -> tuple[int, np.ndarray, np.ndarray]:
+def scales_of(given, blocks: Moved) -> tuple[int, np.ndarray, np.ndarray]:
     """(1 if matrices were given, scales, lower factors) of a preconditioner, checked."""
-    free = variable.constraint.free_length(variable.block.length)
+    free, wanted = blocks.free, blocks.lengths
     ones, unused = np.ones(free), np.zeros((1, 1, 1))
     if given is None:
         return 0, ones, unused
     if isinstance(given, tuple) or given.ndim == 2:
         matrices = given if isinstance(given, tuple) else (given,)
-        wanted = variable.lengths if variable.place >= 0 else [free]
         factors = np.zeros((len(wanted), free, free))
         fitting = [m.shape == (n, n) for m, n in zip(matrices, wanted, strict=False)]
         if len(matrices) == len(wanted) and all(fitting):
@@ -307,11 +311,10 @@ def scales_of(given, variable) -> tuple[int, np.ndarray, np.ndarray]:
     elif given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
         return 0, given, unused
     shape = [m.shape for m in given] if isinstance(given, tuple) else given.shape
-    each = f"; one for each of the lengths {list(variable.lengths)}" if variable.place >= 0 else ""
+    each = f"; one for each of the lengths {wanted}" if blocks.varies else ""
     raise ValueError(
         f"precondition has shape {shape}: give {free} positive scales, or a symmetric, "
-        f"positive definite matrix of shape {(free, free)}, for the block's {free} free "
-        f"coordinates{each}."
+        f"positive definite matrix of shape {(free, free)}: {blocks.sizes()}{each}."
     )
 
 
@@ -374,8 +377,8 @@ def launcher(slope):
         now, tally = chain.now[0], tools.judge.tally[0]
         x, y = trial.candidates[0], trial.candidates[1]
         start_from_current(trial)
-        to_free(to.kind, to.low, to.high, x, u)
-        here = to_block(to.kind, to.low, to.high, u, y)
+        all_to_free(to, x, u)
+        here = all_to_block(to, u, y)
         draw_batch(tools.slope, chain.rows)
         code = slope(tools.slope, to, u, push.here)
         place(trial, 0)
@@ -388,7 +391,7 @@ def launcher(slope):
         tally.steps += 1
         tally.gradients += reads(tools.slope, u)
         tally.scale = root * root
-        return to_block(to.kind, to.low, to.high, v, y) - here
+        return all_to_block(to, v, y) - here
 
     return launch
 

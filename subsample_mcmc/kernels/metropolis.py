@@ -13,18 +13,19 @@ from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN
-from subsample_mcmc.kernels.continuous import (
-    BlockCoordinates,
-    ContinuousBlock,
-    coordinates,
-    in_use,
-    start_from_current,
-    stay_or_go,
-)
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.proposals import ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.constraints import inside, to_block, to_free
+from subsample_mcmc.numerics.pointers import RecordAddress
+from subsample_mcmc.target.moved import (
+    BlockCoordinates,
+    all_inside,
+    all_to_block,
+    all_to_free,
+    in_use,
+    moved,
+)
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 
@@ -36,18 +37,23 @@ class MetropolisTools(NamedTuple):
     coordinates: BlockCoordinates
     tuning: Tuning
     numbers: ProposalNumbers
-    current: np.ndarray  # the block as it is, read-only: what a user's proposal sees
 
 
 @dataclass(frozen=True, eq=False)
 class Metropolis(ContinuousBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
+    block: a name; or a tuple of names, ("b", "sigma"), of blocks that move as one, each with its
+        own constraint: parameters that depend on each other mix better so. Their free coordinates
+        stand one after the other, in this order, wherever numbers are given for each. Blocks that
+        stand between them in the state do not move, but are copied: keep long ones elsewhere.
+        Of blocks that vary in length there may be one, the last.
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
         adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it.
     proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
-        It works on the block itself, not on free coordinates.
+        It works on the block itself, not on free coordinates; of several blocks, by their names,
+        as on a state: out.b[0] = current.b[0] + rng.standard_normal().
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded, else Racing(). describe(model) says which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
@@ -61,11 +67,21 @@ class Metropolis(ContinuousBlock):
         >>> trace = sm.sample(model, kernel, draws=2_000, warmup=1_000, chains=1, seed=1)
         >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
         [1.0, 2.0]
+
+    Coefficients and an unknown scale as one, from one fit:
+        >>> model = sm.models.glm.gaussian(x, y, sigma=None)
+        >>> fit = sm.laplace(model)
+        >>> both = sm.Metropolis(
+        ...     ("beta", "log_sigma"), proposal=sm.pcn(fit, beta=0.9), control=sm.Taylor(fit)
+        ... )
+        >>> trace = sm.sample(model, both, draws=500, warmup=0, chains=1, seed=1)
+        >>> bool(trace.stats["beta+log_sigma"]["accepted"].mean() > 0.9)
+        True
     """
 
     sized: ClassVar[str] = "scale"
 
-    block: str
+    block: str | tuple[str, ...]
     scale: Any = 0.1
     proposal: Any = None
     selector: Selector = Default()
@@ -74,6 +90,7 @@ class Metropolis(ContinuousBlock):
     surrogate: Any = None
 
     def __post_init__(self):
+        self.take_numbers()
         self.take_selector()
         self.take_control()
         scale = np.asarray(self.scale, dtype=float)
@@ -102,22 +119,49 @@ class Metropolis(ContinuousBlock):
         if self.surrogate is not None:
             yield self.surrogate, (state,)
         if not self.proposal.free:
-            out = np.zeros(model.variables[self.block].block.length)
-            current = read_only(out)
-            yield self.proposal.draw, (np.random.default_rng(0), current, out)
+            given = self.ends(moved(model, self.writes), *np.zeros((2, len(model.floats))))
+            yield self.proposal.draw, (np.random.default_rng(0), *given)
             if self.proposal.log_density is not None:
-                yield self.proposal.log_density, (out, current)
+                yield self.proposal.log_density, (given.out, given.current)
+
+    def ends(self, blocks, floats: np.ndarray, out: np.ndarray) -> Ends:
+        """What a proposal of the user's own reads and writes; out: a candidate."""
+        current, out = read_only(blocks.of(floats)), out[: blocks.block.length]
+        if len(self.writes) == 1:
+            return Ends(current, out)
+        return Ends(blocks.views(current, writeable=False), blocks.views(out))
 
     def check(self, model) -> None:
         """Refuse also a proposal of the user's own where the block varies in length."""
         super().check(model)
-        variable = model.variables[self.block]
-        if variable.place >= 0 and not self.proposal.free:
+        blocks = moved(model, self.writes)
+        if blocks.varies and not self.proposal.free:
             raise ValueError(
                 f"Metropolis({self.block!r}): the block varies in length, and a proposal of your "
                 "own does not see how long it is; use sm.pcn, sm.independence or a random walk."
             )
-        self.proposal.numbers(variable)
+        self.proposal.numbers(blocks)
+        if not self.proposal.free and len(self.writes) > 1:
+            self.try_by_name(model, blocks)
+
+    def try_by_name(self, model, blocks) -> None:
+        """Call a proposal of the user's own once, on copies: it must know blocks by their names."""
+        floats, draw = model.floats.copy(), self.proposal.draw
+        given = self.ends(blocks, floats, blocks.of(floats).copy())
+        try:
+            with np.errstate(all="ignore"):
+                plain(draw, "proposal[0]", "draw(rng, current, out)")(
+                    np.random.default_rng(0), given.current, given.out
+                )
+        except (AttributeError, TypeError) as error:
+            name = self.writes[0]
+            raise TypeError(
+                f"{self.text()}: draw(rng, current, out) raised {type(error).__name__}: {error} "
+                f"Of several blocks, current and out have the values by name: out.{name}[0] = "
+                f"current.{name}[0] + 0.1 * rng.standard_normal()."
+            ) from error
+        except Exception:  # which its arguments have nothing to do with: it shows when it runs
+            return
 
     def build(self, model) -> Any:
         """The compiled step."""
@@ -125,20 +169,20 @@ class Metropolis(ContinuousBlock):
 
     def bind(self, model, run) -> MetropolisTools:
         """Tools of one chain."""
-        variable = model.variables[self.block]
-        block, to = variable.block, coordinates(variable)
-        free = len(to.u)
+        blocks = moved(model, self.writes)
+        free = blocks.free
         one = np.ndim(self.scale) == 0
         tuning = make_tuning(
             run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
             (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
         )  # fmt: skip
         judge = self.judge(model, run)
-        current = read_only(run.floats[block.start : block.start + block.length])
-        numbers = self.proposal.numbers(variable)
+        numbers = self.proposal.numbers(blocks)
         if not self.proposal.free:
-            numbers = numbers._replace(own=self.proposal.address(ANY_CHAIN.rng, current))
-        return MetropolisTools(judge, to, tuning, numbers, current)
+            ends = RecordAddress(self.ends(blocks, run.floats, judge.trial.candidates[1]))
+            own = self.proposal.address(ANY_CHAIN.rng, ends)
+            numbers = numbers._replace(own=own, ends=ends)
+        return MetropolisTools(judge, blocks.coordinates(), tuning, numbers)
 
 
 def metropolis_step(propose, own_coordinates: bool):
@@ -154,15 +198,14 @@ def metropolis_step(propose, own_coordinates: bool):
         start_from_current(trial)
         here = there = 0.0  # log |dx/du|, where proposals are made in free coordinates
         if own_coordinates:
-            current = tools.current
-            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, current, y)
-            if not inside(to.kind, to.low, to.high, y):
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v)
+            if not all_inside(to, y):
                 there = -np.inf
         else:
-            to_free(to.kind, to.low, to.high, x, u)
-            here = to_block(to.kind, to.low, to.high, u, y)
-            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v, x, y)
-            there = to_block(to.kind, to.low, to.high, v, y)
+            all_to_free(to, x, u)
+            here = all_to_block(to, u, y)
+            ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v)
+            there = all_to_block(to, v, y)
         accepted = stay_or_go(chain, judge, ratio + there - here)
         tally.scale = step_size(tuning, now)
         learn(tuning, now, u, accepted)

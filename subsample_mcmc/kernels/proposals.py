@@ -1,9 +1,9 @@
 """Where Metropolis proposes to go: random walk, preconditioned Crank-Nicolson, or the user's own.
 
 A proposal is one compiled function that draws and weighs: propose(rng, tuning, numbers, now, which,
-u, v, x, y) writes where to go and returns log q(back) - log q(there). Those in free coordinates
-read u and write v; a user's own reads the block x and writes y. `which`: the model that a block of
-varying length belongs to, 0 for others.
+u, v) writes where to go and returns log q(back) - log q(there). Those in free coordinates read u
+and write v; a user's own reads and writes numbers.ends, the blocks themselves. `which`: the model
+that a block of varying length belongs to, 0 for others.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
     ABLE,
-    FLOATS,
     FunctionAddress,
+    RecordAddress,
     call_proposal,
     type_of,
 )
@@ -40,13 +40,24 @@ class ProposalNumbers(NamedTuple):
     defensive: float
     noise: np.ndarray  # scratch
     other: np.ndarray
-    own: Any = 0  # a user's function (rng, current, out), called by its address
+    own: Any = 0  # a user's functions (rng, ends), called by their address
+    ends: Any = 0  # ... with these
 
 
-def no_numbers(variable) -> ProposalNumbers:
+class Ends(NamedTuple):
+    """What a user's proposal reads and writes: the block's values, or a record of several blocks.
+
+    Arrays in the chain's own memory, where the state stands and where the proposal is wanted.
+    """
+
+    current: Any  # read-only
+    out: Any
+
+
+def no_numbers(blocks) -> ProposalNumbers:
     """Of a proposal without mean and covariance: room for noise."""
-    free = variable.constraint.free_length(variable.block.length)
-    return ProposalNumbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, 0.0, *np.zeros((2, free)))
+    room = np.zeros((2, blocks.free))
+    return ProposalNumbers(np.zeros((1, 1)), np.zeros((1, 1, 1)), 0.0, 0.0, *room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +70,12 @@ class RandomWalk:
     def build(self) -> Any:
         return random_walk
 
-    def numbers(self, variable) -> ProposalNumbers:
-        return no_numbers(variable)
+    def numbers(self, blocks) -> ProposalNumbers:
+        return no_numbers(blocks)
 
 
 @jit(inner="always")
-def random_walk(rng, tuning, given, now, which, u, v, x, y):
+def random_walk(rng, tuning, given, now, which, u, v):
     noise = given.noise[: len(u)]
     fill_normal(rng, noise)
     step = step_size(tuning, now)
@@ -93,36 +104,36 @@ class Gaussian:
     def build(self) -> Any:
         return gaussian
 
-    def numbers(self, variable) -> ProposalNumbers:
-        means, factors = gaussians(self.mean, self.covariance, variable)
+    def numbers(self, blocks) -> ProposalNumbers:
+        means, factors = gaussians(self.mean, self.covariance, blocks)
         room = np.zeros((2, means.shape[1]))
         columns = by_columns(factors)
         return ProposalNumbers(means, columns, float(self.beta), float(self.defensive), *room)
 
 
-def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
-    """(means, lower factors) in a block's free coordinates, one for each length it may have.
+def gaussians(mean, covariance, blocks) -> tuple[np.ndarray, np.ndarray]:
+    """(means, lower factors) in the free coordinates of blocks that move, by their lengths.
 
     mean, covariance: arrays, or a fit and None, or a list of fits and None.
     """
-    name, free = variable.block.name, variable.constraint.free_length(variable.block.length)
-    wanted = variable.lengths if variable.place >= 0 else [free]
+    free, wanted = blocks.free, blocks.lengths
     fits = isinstance(mean, list | tuple) and len(mean) > 0 and hasattr(mean[0], "gaussian")
     given = list(mean) if fits else [mean]
     if len(given) != len(wanted):
+        last = blocks.names[-1]
         raise ValueError(
-            f"{len(given)} means and covariances were given: block {name!r} has {len(wanted)} "
+            f"{len(given)} means and covariances were given: block {last!r} has {len(wanted)} "
             f"lengths, {list(wanted)}; give a list of fits, one for each: "
             "[sm.laplace(model, ..., given={...: k}) for k in ...]."
         )
     means, factors = np.zeros((len(wanted), free)), np.zeros((len(wanted), free, free))
     for k, (one, length) in enumerate(zip(given, wanted, strict=True)):
-        m, c = one.gaussian(name) if hasattr(one, "gaussian") else (one, covariance)
+        m, c = one.gaussian(blocks.names) if hasattr(one, "gaussian") else (one, covariance)
         m, c = np.atleast_1d(np.asarray(m, float)), np.atleast_2d(np.asarray(c, float))
         if m.shape != (length,) or c.shape != (length, length):
             raise ValueError(
-                f"the proposal's mean has shape {m.shape} and its covariance {c.shape}: the "
-                f"block has {length} free coordinates."
+                f"the proposal's mean has shape {m.shape} and its covariance {c.shape}: "
+                f"{blocks.sizes(length)}."
             )
         means[k, :length] = m
         try:
@@ -184,7 +195,7 @@ def defend(rng, mean, columns, noise, room, u, v):
 
 
 @jit(inner="always")
-def gaussian(rng, tuning, given, now, which, u, v, x, y):
+def gaussian(rng, tuning, given, now, which, u, v):
     mean, columns, noise = given.mean[which], given.columns[which], given.noise[: len(u)]
     fill_normal(rng, noise)
     if given.defensive > 0.0 and rng.random() < given.defensive:
@@ -207,9 +218,10 @@ def gaussian(rng, tuning, given, now, which, u, v, x, y):
 def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
-    pcn(fit), fit = sm.laplace(model), takes both from the fit. Where that Gaussian is the
-    posterior, every proposal is accepted, whatever the dimension. A block of varying length takes
-    a list of fits, one for each length.
+    pcn(fit), fit = sm.laplace(model), takes both from the fit, also those of several blocks that
+    move as one; a mean given as numbers has their free coordinates in the order of their names.
+    Where that Gaussian is the posterior, every proposal is accepted, whatever the dimension. A
+    block of varying length takes a list of fits, one for each length.
 
     defensive: share of the proposals that do not trust the Gaussian: half of them a random walk in
         its covariance, half draws from Student's t around its mean. Without them, 0, a posterior
@@ -277,24 +289,24 @@ class UserProposal:
     def build(self) -> Any:
         return own_proposal
 
-    def numbers(self, variable) -> ProposalNumbers:
-        return no_numbers(variable)
+    def numbers(self, blocks) -> ProposalNumbers:
+        return no_numbers(blocks)
 
-    def address(self, rng: Any, current: np.ndarray) -> FunctionAddress:
-        """The two functions as one; rng, current: of the types that they are called with."""
+    def address(self, rng: Any, ends: RecordAddress) -> FunctionAddress:
+        """The two functions as one; rng: of the type that they are called with."""
         draw, log_density = self.draw, self.log_density
         plain(draw, "proposal[0]", "draw(rng, current, out)")
         chosen, density = jit(draw, flags=FLAGS, user=True, inner=True), None
         if log_density is not None:
             plain(log_density, "proposal[1]", "log_density(to, given) -> float")
             density = jit(log_density, flags=FLAGS, user=True, inner=True)
-        kinds = (type_of(rng), type_of(current), FLOATS) if ABLE else ()
+        kinds = (type_of(rng), ends) if ABLE else ()
         return FunctionAddress(users_proposal(chosen, density), *kinds)
 
 
 @jit(inner=True)
-def own_proposal(rng, tuning, given, now, which, u, v, x, y):
-    return call_proposal(given.own, rng, x, y)
+def own_proposal(rng, tuning, given, now, which, u, v):
+    return call_proposal(given.own, rng, given.ends)
 
 
 @memoised
@@ -303,14 +315,15 @@ def users_proposal(chosen: Any, density: Any) -> Any:
     if density is None:
 
         @jit(inner="entry", user=True)
-        def symmetric(rng, current, out):
-            chosen(rng, current, out)
+        def symmetric(rng, ends):
+            chosen(rng, ends.current, ends.out)
             return 0.0
 
         return symmetric
 
     @jit(inner="entry", user=True)
-    def corrected(rng, current, out):
+    def corrected(rng, ends):
+        current, out = ends.current, ends.out
         chosen(rng, current, out)
         return 1.0 * (density(current, out) - density(out, current))
 

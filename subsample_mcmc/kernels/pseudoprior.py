@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.proposals import add_correlated, by_columns, distanc
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel
 from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free
+from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import place, prior_of
 
 free_at, block_at = (getattr(f, "py_func", f) for f in (to_free, to_block))
@@ -118,12 +119,12 @@ class PseudoPrior:
                     f"fit {k} of PseudoPrior was made at {choice}={fit.state[choice]}: give one "
                     f"for each value in order, made with given={{{choice!r}: {k}}}."
                 )
-        gaussians(list(self.fit), None, variable)
+        gaussians(list(self.fit), None, Moved((variable,)))
 
     def numbers(self, model, choice: str) -> "Inactive":
         """The Gaussians of one chain, in the coordinates where they are Gaussian."""
         variable = model.variables[self.block_of(model, choice)]
-        means, factors = gaussians(list(self.fit), None, variable)
+        means, factors = gaussians(list(self.fit), None, Moved((variable,)))
         kind, own = variable.constraint.kind, variable.constraint
         if self.transform is not None and COORDINATES[self.transform] != kind:
             kind = COORDINATES[self.transform]

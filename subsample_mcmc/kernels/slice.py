@@ -19,17 +19,17 @@ import numpy as np
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR, worst
-from subsample_mcmc.kernels.continuous import (
-    BlockCoordinates,
-    ContinuousBlock,
-    coordinates,
-    in_use,
-    start_from_current,
-)
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
-from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.moved import (
+    BlockCoordinates,
+    all_to_block,
+    all_to_free,
+    in_use,
+    moved,
+)
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.rewards import place, prior_of
 
@@ -61,6 +61,7 @@ class Slice(ContinuousBlock):
     Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
     dear as a Metropolis decision on two arms. `accepted` counts coordinates that moved.
 
+    block: a name, or a tuple of names: one sweep over the coordinates of all of them.
     width: of the first bracket in free coordinates, one number or one per coordinate. Warm-up
         adapts it to the brackets found; adapt=False keeps it.
     selector: how a test is decided; default Racing(). Its promise is per test, on rows of its own.
@@ -84,7 +85,7 @@ class Slice(ContinuousBlock):
 
     sized: ClassVar[str] = "width"
 
-    block: str
+    block: str | tuple[str, ...]
     width: Any = 1.0
     selector: Selector = Default()
     most: int = 50
@@ -93,6 +94,7 @@ class Slice(ContinuousBlock):
     control: Any = None
 
     def __post_init__(self):
+        self.take_numbers()
         self.take_selector()
         self.take_control()
         width = np.asarray(self.width, dtype=float)
@@ -129,7 +131,7 @@ class Slice(ContinuousBlock):
 
     def bind(self, model, run) -> SliceTools:
         """Tools of one chain."""
-        to = coordinates(model.variables[self.block])
+        to = moved(model, self.writes).coordinates()
         free = len(to.u)
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
         seen = run.keep("seen", np.zeros(free))
@@ -157,7 +159,7 @@ def test(chain, tools, level, j, at):
         return -1
     _, v, _ = in_use(to, trial.ints)
     v[j] = at
-    there = to_block(to.kind, to.low, to.high, v, trial.candidates[1])
+    there = all_to_block(to, v, trial.candidates[1])
     offsets[0], offsets[1] = level, -np.inf
     if there > -np.inf:
         place(trial, 1)
@@ -216,8 +218,8 @@ def slice_step(chain, tools):
     tally.steps += 1
     start_from_current(trial)
     now_u, now_v, _ = in_use(to, trial.ints)
-    to_free(to.kind, to.low, to.high, x, now_u)
-    height = prior_of(trial) + to_block(to.kind, to.low, to.high, now_u, y)
+    all_to_free(to, x, now_u)
+    height = prior_of(trial) + all_to_block(to, now_u, y)
     if not_a_sum(height):
         fail(now, trial, BAD_PRIOR, 0, -1)
         return

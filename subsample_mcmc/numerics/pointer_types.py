@@ -258,11 +258,9 @@ def call_record(typing, function, record, number):
 
 
 @numba.extending.intrinsic
-def call_proposal(typing, function, rng, current, out):
-    """function(rng, current, out)."""
-    must_be_array(out, FLOAT)
-    must_be_array(current, FLOAT)
-    return calling(rng, current, out)
+def call_proposal(typing, function, rng, about):
+    """function(rng, about)."""
+    return calling(rng, ABOUT)
 
 
 @numba.extending.intrinsic

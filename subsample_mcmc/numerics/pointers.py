@@ -321,9 +321,9 @@ def plain_call_record(function, record, number):
     return function.function(record, number)
 
 
-def plain_call_proposal(function, rng, current, out):
-    """Of arrays and a generator."""
-    return function.function(rng, current, out)
+def plain_call_proposal(function, rng, about):
+    """Of a generator and a record."""
+    return function.function(rng, about.record)
 
 
 def plain_call_decision(function, chain, case, current):

@@ -38,6 +38,14 @@ def item(self, key):
     return tuple.__getitem__(self, key)
 
 
+def no_assignment(self, key, value):
+    """What an assignment to a place raises: the arrays in it are written, not they themselves."""
+    raise TypeError(
+        f"[{key!r}] = ...: values are written by name, such as .{self._fields[0]}[0] = ...; the "
+        f"names here are {', '.join(self._fields)}."
+    )
+
+
 def record(*fields: str) -> type:
     """The one NamedTuple class with these fields, importable so that caches can name it."""
     for field in fields:
@@ -52,7 +60,8 @@ def record(*fields: str) -> type:
     if (known := globals().get(name)) is not None:
         return known
     made: Any = namedtuple(name, fields, module=__name__)  # type: ignore[misc]
-    for method, function in (("__getattr__", no_field), ("__getitem__", item)):
+    own = {"__getattr__": no_field, "__getitem__": item, "__setitem__": no_assignment}
+    for method, function in own.items():
         setattr(made, method, function)
     return globals().setdefault(name, made)  # another thread may have been first
 

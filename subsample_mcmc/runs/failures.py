@@ -131,6 +131,9 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
     shown = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
     more = ", ..." if last - first > MOST_SHOWN else ""
     shown = f" = {shown}" if last == first + 1 else f" = [{shown}{more}]"
+    writes = labelled(walker.program.kernel)[leaf][1].writes
+    if target.site < 0 and len(writes) > 1:  # several as one, with what stands still between them
+        shown = f" ({model.show(walker.ints, walker.floats, names=writes)})"
     try:
         with np.errstate(all="ignore"):
             made = model.extra(state)
@@ -160,4 +163,5 @@ def candidate(model, leaf, arm: int) -> str:
     block = leaf.writes[0]
     if model.variables[block].block.discrete:
         return f"{block}={arm}"
-    return f"the current {block}" if arm == 0 else f"a proposal for {block}"
+    names = ", ".join(leaf.writes)
+    return f"the current {names}" if arm == 0 else f"a proposal for {names}"

@@ -289,7 +289,7 @@ def shown_argument(value, model) -> Any:
     """A guarded view of an argument of a user's function."""
     if value is model.data:
         return guarded_data(value, model.size)
-    if type(value) is model.record:
+    if type(value) is model.record or hasattr(value, "_fields"):
         return guarded_state(value)
     if isinstance(value, tuple):
         return tuple(guarded(part, f"array {i} of prepare") for i, part in enumerate(value))

@@ -210,13 +210,15 @@ class Model:
                     "prior is positive."
                 )
 
-    def show(self, ints=None, floats=None, most: int = 6) -> str:
-        """The state in words, long blocks abridged."""
+    def show(self, ints=None, floats=None, most: int = 6, names=None) -> str:
+        """The state, or some blocks of it, in words, long blocks abridged."""
         given = self.state(
             self.ints if ints is None else ints, self.floats if floats is None else floats
         )
         parts = []
         for block, values in zip(self.blocks, given, strict=True):
+            if names is not None and block.name not in names:
+                continue
             flat = [f"{v:.6g}" for v in values.ravel()[:most]]
             more = ", ..." if values.size > most else ""
             shown = flat[0] if block.shape == () else f"[{', '.join(flat)}{more}]"

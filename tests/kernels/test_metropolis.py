@@ -94,9 +94,9 @@ def test_pcn_and_independence(rng, name):
 
 
 @jit(inner="always")
-def forgetful(rng, tuning, given, now, which, u, v, x, y):
+def forgetful(rng, tuning, given, now, which, u, v):
     """The mutant: every proposal is corrected as if the Gaussian had made it."""
-    gaussian(rng, tuning, given, now, which, u, v, x, y)
+    gaussian(rng, tuning, given, now, which, u, v)
     far = distance(given.mean[which], given.columns[which], given.other, v)
     return 0.5 * (far - distance(given.mean[which], given.columns[which], given.other, u))
 
@@ -360,12 +360,6 @@ def test_wrong_proposals_are_refused():
         walker(model, still >> fixed(proposal=np.add))
     with pytest.raises(TypeError, match=r"proposal\[1\]=5"):
         walker(model, still >> fixed(proposal=(window, 5)))
-
-
-@pytest.mark.parametrize("make", [sm.Metropolis, sm.Gibbs, sm.Slice, sm.Langevin])
-def test_several_blocks_are_refused(make):
-    with pytest.raises(TypeError, match=r"give the name of one block, .* >> sm\.\w+\(.b.\)"):
-        make(["a", "b"])
 
 
 def test_wrong_blocks_are_refused():

@@ -87,12 +87,18 @@ class Fit:
         return Coordinates(self.model, self.blocks, self.state)
 
     # ---------------------------------------------------------------------------- a Gaussian
-    def gaussian(self, block: str) -> tuple[np.ndarray, np.ndarray]:
-        """(mean, covariance) of one block's free coordinates, the others integrated out."""
-        if block not in self.blocks:
-            raise ValueError(f"block {block!r} was not fitted: give one of {self.blocks}.")
-        a, b = self.coordinates.parts[block][3:5]
-        return self.mean[a:b].copy(), self.covariance[a:b, a:b].copy()
+    def gaussian(self, block: str | tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """(mean, covariance) of a block's free coordinates, the others integrated out.
+
+        Of several blocks, fit.gaussian(("b", "sigma")): theirs one after the other, in this order.
+        """
+        names = (block,) if isinstance(block, str) else tuple(block)
+        for name in names:
+            if name not in self.blocks:
+                raise ValueError(f"block {name!r} was not fitted: give one of {self.blocks}.")
+        ends = [self.coordinates.parts[name][3:5] for name in names]
+        at = np.concatenate([np.arange(a, b) for a, b in ends])
+        return self.mean[at], self.covariance[np.ix_(at, at)]
 
     @cached_property
     def log_inside(self) -> float:
