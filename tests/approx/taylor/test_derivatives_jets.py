@@ -227,7 +227,7 @@ def hinge(state, data, n):
 
 
 def by_array(state, data, n):
-    return -0.5 * (data.y[n] - np.sum(data.x[n] * state.beta)) ** 2
+    return -0.5 * (data.y[n] - np.cumsum(data.x[n] * state.beta)[-1]) ** 2
 
 
 def rounded(state, data, n):
