@@ -507,15 +507,6 @@ def test_what_is_not_known_is_said_in_a_sentence(name):
     assert why.startswith("log_likelihood ") and 30 < len(why) < 260 and "\n" not in why, why
 
 
-def with_prepare(state, data, n, made):
-    return -made[0] * data.y[n]
-
-
-def test_models_with_prepare_are_not_served():
-    model = sm.Model(with_prepare, DATA, START, prepare=lambda state, data: (state.b[0] ** 2,))
-    assert "prepare" in obstacle(model)
-
-
 UPGRADED = """
 import sys
 if sys.argv[1] != "now":  # as if the files of jets had been edited

@@ -74,7 +74,8 @@ def vector(rule: str, function: Any, count: int) -> Any:
             for name, value, one, part in zip("ab", values, given, kind.parts, strict=False):
                 setattr(made, name, target.cast(builder, value, one, part))
             whole = made._getvalue()
-            target.nrt.incref(builder, kind, whole)
+            if target.enable_nrt:
+                target.nrt.incref(builder, kind, whole)
             return whole
 
         return kind(*given), code
@@ -308,7 +309,8 @@ def begin(target, builder, signature, given):
     made = target.make_helper(builder, signature.return_type)
     made.index = alloca_once_value(builder, target.get_constant(types.intp, 0))
     made.items = given[0]
-    target.nrt.incref(builder, signature.args[0], given[0])
+    if target.enable_nrt:
+        target.nrt.incref(builder, signature.args[0], given[0])
     return made._getvalue()
 
 

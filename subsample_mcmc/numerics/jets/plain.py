@@ -52,7 +52,8 @@ def or_array(operation: Any) -> Any:
     """An operator that leaves arrays to numpy, which asks for one item after the other."""
 
     def operate(self, other):
-        return NotImplemented if isinstance(other, np.ndarray) else operation(self, other)
+        array = isinstance(other, np.ndarray | PlainPoint)
+        return NotImplemented if array else operation(self, other)
 
     return operate
 
@@ -222,13 +223,13 @@ OURS = [(given, dispatching(given, plain(known))) for given, known in series.OUR
 OURS += [(special.logsumexp, logsumexp)]
 
 
-class PlainPoint(np.ndarray):
-    """An array of PlainJets: a block of parameters, or what is made of one."""
+class PlainArray(np.ndarray):
+    """An array of PlainJets."""
 
     def __array_ufunc__(self, ufunc, method, *given, **more):
         """Item by item, by the functions that know jets; sums and their like one after another."""
         if ufunc is np.matmul and method == "__call__":
-            return as_point(np.dot(*(np.asarray(one, dtype=object) for one in given)))
+            return as_array(np.dot(*(np.asarray(one, dtype=object) for one in given)))
         if ufunc.__name__ not in OF_NUMPY or method not in ("__call__", "reduce"):
             raise TypeError(f"np.{ufunc.__name__}, {method}, of numbers with derivatives")
         function = OF_NUMPY[ufunc.__name__]
@@ -242,28 +243,59 @@ class PlainPoint(np.ndarray):
         return reduce(function, array) if len(array) else ufunc.identity
 
 
-def as_point(found: Any) -> Any:
-    """An array of objects as a point; one object as it is."""
-    return found.view(PlainPoint) if isinstance(found, np.ndarray) else found
+def as_array(found: Any) -> Any:
+    """An array of objects as one of PlainJets; one object as it is."""
+    return found.view(PlainArray) if isinstance(found, np.ndarray) else found
 
 
 def each(function: Any, given: tuple) -> Any:
     """A function of numbers, or of jets, item by item."""
     boxed = []
-    for one in given:
+    for one in map(now, given):
         box = np.empty(np.shape(one) if isinstance(one, np.ndarray) else (), dtype=object)
         box[...] = one
         boxed.append(box)
-    return as_point(np.frompyfunc(function, len(boxed), 1)(*boxed))
+    return as_array(np.frompyfunc(function, len(boxed), 1)(*boxed))
 
 
-def point(values: np.ndarray, slopes: np.ndarray) -> Any:
-    """A block on a line, or on several: then slopes have one axis more."""
-    made = np.empty(values.shape, dtype=object)
-    for where in np.ndindex(*values.shape):
-        slope = slopes[where]
-        made[where] = PlainJet((values[where], slope, 0.0 * slope, 0.0 * slope, 0.0 * slope))
-    return as_point(made)
+class PlainPoint(np.lib.mixins.NDArrayOperatorsMixin):
+    """A block on a line, or on several: then slopes have one axis more. They may change."""
+
+    def __init__(self, values: np.ndarray, slopes: np.ndarray):
+        self.values, self.slopes = values, slopes
+        self.shape, self.size, self.ndim = values.shape, values.size, values.ndim
+
+    def now(self) -> Any:
+        """The array of its jets."""
+        made = np.empty(self.shape, dtype=object)
+        for where in np.ndindex(*self.shape):
+            slope = self.slopes[where]
+            none = 0.0 * slope
+            made[where] = PlainJet((self.values[where], slope, none, none, none))
+        return as_array(made)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.now()[i]
+
+    def __getattr__(self, name: str):
+        return getattr(self.now(), name)
+
+    def __array_ufunc__(self, ufunc, method, *given, **more):
+        return getattr(ufunc, method)(*map(now, given), **more)
+
+    def __array_function__(self, function, kinds, given, more):
+        return function(*map(now, given), **more)
+
+
+def now(value: Any) -> Any:
+    """Of a point, the array; else the value itself."""
+    return value.now() if isinstance(value, PlainPoint) else value
+
+
+point = PlainPoint
 
 
 def coefficients(value: Any) -> tuple:
