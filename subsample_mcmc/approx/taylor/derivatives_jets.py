@@ -81,7 +81,6 @@ def on_lines(model, ints, floats, slopes) -> Any:
     return model.record(*parts)
 
 
-@memoised
 def preparing(likelihood, prepare) -> tuple:
     """(of_datum(state, data, n, made), prepare(state, data), may it allocate), readable for jets.
 

@@ -10,16 +10,12 @@ never written to: there is neither v[i] = ... nor v += ..., and what needs it do
 """
 
 import operator
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numba import extending, types
-from numba.core.cgutils import alloca_once_value
-from numba.core.imputils import RefType, iternext_impl
 from numba.extending import (
     intrinsic,
-    lower_builtin,
     make_attribute_wrapper,
     models,
     overload,
@@ -32,12 +28,12 @@ from subsample_mcmc.numerics.jets.kinds import (
     INLINED,
     NUMBERS,
     Items,
-    ItemsIterator,
     PartType,
     PointType,
     rank,
     width_of,
 )
+from subsample_mcmc.numerics.memo import keep, recall
 
 method: Any = extending.overload_method
 attribute: Any = extending.overload_attribute
@@ -62,9 +58,14 @@ for name in "ab":
     make_attribute_wrapper(VectorType, name, name)
 
 
-@cache
 def vector(rule: str, function: Any, count: int) -> Any:
     """An intrinsic that puts a Vector together."""
+    key = ("vector", rule, function, count)
+    return recall(key) or keep(key, building(rule, function, count))
+
+
+def building(rule: str, function: Any, count: int) -> Any:
+    """The same, made anew."""
 
     def build(typing, given):
         kind = VectorType(rule, function, tuple(types.unliteral(one) for one in given))
@@ -294,45 +295,6 @@ def shape_of_part(v):
 @attribute(PartType, "size", jit_options=INLINED)
 def size_of_part(v):
     return lambda v: v.values.size
-
-
-# -------------------------------------------------------------------------------------- iteration
-@register_model(ItemsIterator)
-class IteratorModel(models.StructModel):
-    def __init__(self, manager, kind):
-        fields = [("index", types.EphemeralPointer(types.intp)), ("items", kind.items)]
-        super().__init__(manager, kind, fields)
-
-
-@lower_builtin("getiter", Items)
-def begin(target, builder, signature, given):
-    made = target.make_helper(builder, signature.return_type)
-    made.index = alloca_once_value(builder, target.get_constant(types.intp, 0))
-    made.items = given[0]
-    if target.enable_nrt:
-        target.nrt.incref(builder, signature.args[0], given[0])
-    return made._getvalue()
-
-
-def count_of(items):
-    return len(items)
-
-
-@lower_builtin("iternext", ItemsIterator)
-@iternext_impl(RefType.NEW)
-def go_on(target, builder, signature, given, result):
-    kind = signature.args[0]
-    made = target.make_helper(builder, kind, value=given[0])
-    index = builder.load(made.index)
-    size = target.compile_internal(builder, count_of, types.intp(kind.items), [made.items])
-    left = builder.icmp_signed("<", index, size)
-    result.set_valid(left)
-    with builder.if_then(left):
-        taken = kind.yield_type(kind.items, types.intp)
-        result.yield_(
-            target.compile_internal(builder, lambda v, i: v[i], taken, [made.items, index])
-        )
-        builder.store(builder.add(index, index.type(1)), made.index)
 
 
 # ------------------------------------------------------------------------------------- reductions

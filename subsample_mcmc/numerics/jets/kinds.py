@@ -18,11 +18,14 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import alloca_once_value
 from numba.core.errors import TypingError
+from numba.core.imputils import RefType, iternext_impl
 from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
 from numba.extending import (
     intrinsic,
+    lower_builtin,
     lower_cast,
     make_attribute_wrapper,
     models,
@@ -365,6 +368,45 @@ def width_of(kind: Any) -> int:
     else:
         return 0
     return 1 if slopes.ndim == values.ndim else LANES
+
+
+# -------------------------------------------------------------------------------------- iteration
+@register_model(ItemsIterator)
+class IteratorModel(models.StructModel):
+    def __init__(self, manager, kind):
+        fields = [("index", types.EphemeralPointer(types.intp)), ("items", kind.items)]
+        super().__init__(manager, kind, fields)
+
+
+@lower_builtin("getiter", Items)
+def begin(target, builder, signature, given):
+    made = target.make_helper(builder, signature.return_type)
+    made.index = alloca_once_value(builder, target.get_constant(types.intp, 0))
+    made.items = given[0]
+    if target.enable_nrt:
+        target.nrt.incref(builder, signature.args[0], given[0])
+    return made._getvalue()
+
+
+def count_of(items):
+    return len(items)
+
+
+@lower_builtin("iternext", ItemsIterator)
+@iternext_impl(RefType.NEW)
+def go_on(target, builder, signature, given, result):
+    kind = signature.args[0]
+    made = target.make_helper(builder, kind, value=given[0])
+    index = builder.load(made.index)
+    size = target.compile_internal(builder, count_of, types.intp(kind.items), [made.items])
+    left = builder.icmp_signed("<", index, size)
+    result.set_valid(left)
+    with builder.if_then(left):
+        taken = kind.yield_type(kind.items, types.intp)
+        result.yield_(
+            target.compile_internal(builder, lambda v, i: v[i], taken, [made.items, index])
+        )
+        builder.store(builder.add(index, index.type(1)), made.index)
 
 
 # ----------------------------------------------------- functions of the package, called with jets
