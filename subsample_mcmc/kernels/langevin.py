@@ -28,11 +28,13 @@ from subsample_mcmc.kernels.continuous import (
 )
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
+    DERIVATIVES,
     Slope,
     anchor,
     anchored,
     check_gradient,
     draw_batch,
+    has_derivatives,
     make_slope,
     reference_of,
     slope_of,
@@ -65,10 +67,12 @@ class Langevin(ContinuousBlock):
         keeps it).
     gradient: "control", that of the control variate's sum, which reads no data: the default with
         control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale.
-        "minibatch", the default without: central differences of log_likelihood, 2 batch rewards a
-        coordinate. Or gradient(state, data, n, out), which writes the derivatives of datum n's
-        log likelihood by the block into out, zeros on entry (with prepare in the model:
-        gradient(state, data, n, prepared, out)). Checked on a few data when the chain is built.
+        "minibatch", the default without: derivatives of log_likelihood itself, 8 components at
+        once, where it is a plain function that compiles for them and the block has more than two;
+        else central differences, 2 batch rewards a coordinate. Or gradient(state, data, n, out),
+        which writes the derivatives of datum n's log likelihood by the block into out, zeros on
+        entry (with prepare in the model: gradient(state, data, n, prepared, out)). Checked on a
+        few data when the chain is built.
     batch: rows of a gradient, drawn anew in every step; all N make it plain Langevin.
     precondition: M in free coordinates: sm.laplace(model), a vector of scales (the square roots
         of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
@@ -132,6 +136,13 @@ class Langevin(ContinuousBlock):
         """The user's gradient, or None."""
         return self.gradient if callable(self.gradient) else None
 
+    def source_of(self, model) -> Any:
+        """The user's gradient, DERIVATIVES of the likelihood, or None: by differences."""
+        if self.own is not None or self.surrogate_gradient:
+            return self.own
+        length = model.variables[self.block].block.length
+        return DERIVATIVES if has_derivatives(model, length) else None
+
     @property
     def variate(self) -> Control | None:
         """The control variate of its decisions, or None."""
@@ -161,6 +172,8 @@ class Langevin(ContinuousBlock):
     def facts(self, model=None) -> dict[str, Any]:
         """Adds which gradient is used, and the steps of plain SGLD."""
         kind = "your gradient" if self.own else "gradient by central differences"
+        if model is not None and self.source_of(model) == DERIVATIVES:
+            kind = "gradient by derivatives of log_likelihood"
         note = f"{kind}, batch {self.batch}" + (", control variate" if self.anchored else "")
         if self.surrogate_gradient:
             note = "gradient of the control variate, which reads no data"
@@ -204,7 +217,7 @@ class Langevin(ContinuousBlock):
     def build(self, model) -> Any:
         """The compiled step."""
         source = self.variate if self.surrogate_gradient else None
-        slope = slope_of(self.own is not None, source)
+        slope = slope_of(self.source_of(model), source)
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, go_there)
@@ -217,11 +230,12 @@ class Langevin(ContinuousBlock):
         free, given = len(to.u), self.precondition
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, self.decision.selector, 2)
-        slope = make_slope(model, run, variable, int(self.batch), self.own, surrogate)
+        own = self.source_of(model)
+        slope = make_slope(model, run, variable, int(self.batch), own, surrogate)
         if self.anchored:
             point = reference_of(self.control, variable)
-            full = make_slope(model, run, variable, model.size, self.own)
-            anchor(slope_of(self.own is not None), slope, full, to, point, run.floats)
+            full = make_slope(model, run, variable, model.size, own)
+            anchor(slope_of(own), slope, full, to, point, run.floats)
             slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
         matrix, scales, factors = scales_of(given, variable)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size

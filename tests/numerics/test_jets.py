@@ -37,9 +37,10 @@ TRUE = {
     "erf": mpmath.erf, "erfc": mpmath.erfc, "lgamma": mpmath.loggamma,
     "softplus": lambda x: mpmath.log(1 + mpmath.exp(x)),
     "log_sigmoid": lambda x: -mpmath.log(1 + mpmath.exp(-x)), "digamma": mpmath.digamma,
+    "log_gamma": mpmath.loggamma,
     "normal_cdf": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2, "log_normal_cdf": log_ndtr,
 }  # fmt: skip
-POSITIVE = ("log", "log2", "log10", "sqrt", "lgamma", "digamma")
+POSITIVE = ("log", "log2", "log10", "sqrt", "lgamma", "log_gamma", "digamma")
 KNOWN = {**series.FUNCTIONS, **{name: known for name, (_, known) in series.OURS.items()}}
 
 
