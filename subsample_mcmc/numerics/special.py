@@ -45,6 +45,13 @@ def log_sigmoid(x):
 
 
 @jit(flags=CONTRACT, inner="public")
+def sigmoid(x):
+    """1 / (1 + exp(-x)), right on both sides."""
+    small = fastmath.exp(-abs(np.float64(x)))
+    return (1.0 if x >= 0.0 else small) / (1.0 + small)
+
+
+@jit(flags=CONTRACT, inner="public")
 def logsumexp(a, b):
     """log(exp(a) + exp(b)) of two numbers: a mixture of two log densities. -inf stands for none.
 
@@ -169,6 +176,7 @@ def log_normal_cdf(x):
     return fastmath.log1p(-0.5 * erfc(ROOT_HALF * x))
 
 
-softplus, log_sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf = map(
-    for_python, (softplus, log_sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf)
+softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf = map(
+    for_python,
+    (softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf),
 )

@@ -6,18 +6,12 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
-from subsample_mcmc.numerics.special import log_gamma
+from subsample_mcmc.numerics.special import log_gamma, sigmoid
 
 
 def softplus(x):
     """Log of 1 + exp(x)."""
     return max(x, 0.0) + log1p(exp(-abs(x)))
-
-
-def sigmoid(x):
-    """1 / (1 + exp(-x))."""
-    t = exp(-abs(x))
-    return (1.0 if x >= 0.0 else t) / (1.0 + t)
 
 
 def expm1(x):

@@ -37,7 +37,7 @@ TRUE = {
     "erf": mpmath.erf, "erfc": mpmath.erfc, "lgamma": mpmath.loggamma,
     "softplus": lambda x: mpmath.log(1 + mpmath.exp(x)),
     "log_sigmoid": lambda x: -mpmath.log(1 + mpmath.exp(-x)), "digamma": mpmath.digamma,
-    "log_gamma": mpmath.loggamma,
+    "log_gamma": mpmath.loggamma, "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
     "normal_cdf": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2, "log_normal_cdf": log_ndtr,
 }  # fmt: skip
 POSITIVE = ("log", "log2", "log10", "sqrt", "lgamma", "log_gamma", "digamma")
@@ -88,8 +88,12 @@ def test_every_function_has_its_derivatives(name, rng):
         found = coefficients(x)
         # Of an argument that is rounded on the way no more can be known.
         slack = 2e-15 * abs(x) * np.abs(want[1:]) * np.arange(1, 6)
-        if name in ("softplus", "log_sigmoid"):  # 1 - 2 p: next to 0, beside numbers of size 1
-            slack += 1e-16
+        if name in (
+            "softplus",
+            "log_sigmoid",
+            "sigmoid",
+        ):  # 1 - 2 p: next to 0, beside numbers of size 1
+            slack += 1e-16  # 1 - 2 p: next to 0, beside numbers of size 1
         if name == "log_normal_cdf":  # towards 0 from where it is a parabola
             slack += 4e-15 * np.abs(want).max()
         allowed, tiny = CLOSE * np.abs(want[:5]) + slack, 1e-85 * np.abs(want).max() + 1e-290

@@ -296,6 +296,12 @@ def log_sigmoid(x):
 
 
 @jit(inner="always")
+def sigmoid(x):
+    p, _, v, odd = shares(x)
+    return p, v, v * odd / 2.0, v * (1.0 - 6.0 * v) / 6.0, v * odd * (1.0 - 12.0 * v) / 24.0
+
+
+@jit(inner="always")
 def log_gamma(x):
     """lgamma above 0, where its derivatives are polygammas."""
     f = special.polygammas(x)
@@ -356,5 +362,5 @@ OURS = {
     "softplus": (special.softplus, softplus), "log_sigmoid": (special.log_sigmoid, log_sigmoid),
     "digamma": (special.digamma, digamma), "normal_cdf": (special.normal_cdf, normal_cdf),
     "log_normal_cdf": (special.log_normal_cdf, log_normal_cdf),
-    "log_gamma": (special.log_gamma, log_gamma),
+    "log_gamma": (special.log_gamma, log_gamma), "sigmoid": (special.sigmoid, sigmoid),
 }  # fmt: skip
