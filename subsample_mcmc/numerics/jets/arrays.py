@@ -106,9 +106,10 @@ def knows(kind: Any) -> bool:
     return bool(width_of(kind)) or isinstance(kind, VectorType) or rank(kind) in (1, 2)
 
 
-def is_operand(kind: Any) -> bool:
-    """May a Vector be made of it."""
-    return is_vector(kind) or rank(kind) < 9
+def are_operands(*kinds: Any) -> bool:
+    """Is a Vector to be made of them: some have items, some derivatives, all others are numbers."""
+    fit = all(is_vector(kind) or rank(kind) < 9 for kind in kinds)
+    return fit and any(map(is_vector, kinds)) and any(map(knows, kinds))
 
 
 def frozen(a):
@@ -136,7 +137,7 @@ def of_two(function: Any, named: Any = None) -> None:
 
     @overload(function, jit_options=INLINED, strict=False)
     def chosen(a, b):
-        if not (is_operand(a) and is_operand(b) and (knows(a) or knows(b))):
+        if not are_operands(a, b):
             return None
         if is_vector(a) and is_vector(b):
 
@@ -146,9 +147,7 @@ def of_two(function: Any, named: Any = None) -> None:
                 return each(frozen(a), frozen(b))
 
             return both
-        if is_vector(a) or is_vector(b):
-            return lambda a, b: each(frozen(a), frozen(b))
-        return None
+        return lambda a, b: each(frozen(a), frozen(b))
 
 
 for name in series.FUNCTIONS:
@@ -161,11 +160,18 @@ for known in (np.maximum, np.minimum, np.fmax, np.fmin, np.power, np.logaddexp):
     of_two(known)
 for name, twin in (
     ("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"),
-    ("pow", "power"),
 ):  # fmt: skip
     of_two(getattr(operator, name))
-    if name != "pow":
-        of_two(getattr(np, twin), getattr(operator, name))
+    of_two(getattr(np, twin), getattr(operator, name))
+
+
+@overload(operator.pow, jit_options=INLINED, prefer_literal=True)
+def power(a, b):
+    if not are_operands(a, b):
+        return None
+    if isinstance(b, types.IntegerLiteral) and b.literal_value == 2:
+        return lambda a, b: np.square(a)
+    return lambda a, b: np.power(a, b)  # noqa: PLW0108
 
 
 @overload(operator.matmul, jit_options=INLINED)
