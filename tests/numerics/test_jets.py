@@ -282,6 +282,11 @@ PROGRAMS = {
         late = np.exp(-data.x[n] * state.b[2]) * np.maximum(z, state.b[1]) + np.logaddexp(0.0, z)
         return -0.5 * np.sum(z ** 2) - 3 * sm.log(state.s[0]) + np.prod(late) - np.fmin(z, 1).sum()
     """,
+    "choices": """
+        e = float(np.sum(data.x[n] * state.b)) + float(n)
+        a = np.where(data.y[n] > 1.0, e * e, 2.0) - np.where(e > 0.0, state.b[1], 3 * e)
+        return np.clip(e, -1.5, 1.5) * a + np.clip(state.b[0], state.b[1], 9) * float(state.s[0])
+    """,
     "taken": """
         some = state.b[data.j[n]]
         return -some.sum() * data.y[n] + np.dot(some, data.x[n, :2]) + (some * some)[-1]
@@ -326,7 +331,8 @@ def digits(items):
 
 EXACTLY = {
     **TRUE, "fabs": abs, "square": lambda x: x * x, "maximum": max, "abs": abs,
-    "isnan": mpmath.isnan, "fmin": min,
+    "isnan": mpmath.isnan, "fmin": min, "where": lambda c, a, b: a if c else b,
+    "clip": lambda a, low, high: min(max(a, low), high),
     "logsumexp": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
     "logaddexp": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
 }  # fmt: skip
@@ -436,7 +442,7 @@ def test_programs_have_their_derivatives(name, rng):
     model = sm.Model(program(name), DATA, START)
     assert obstacle(model) == ""
     names = {module: Exactly() for module in ("math", "np", "sm")}
-    exact = program(name, both=both_exactly, SCALE=mpmath.mpf(0.7),
+    exact = program(name, both=both_exactly, float=mpmath.mpf, SCALE=mpmath.mpf(0.7),
                     TABLE=[mpmath.mpf(float(v)) for v in TABLE], **names)  # fmt: skip
     slopes = rng.standard_normal((8, 8))
     for n in range(3):

@@ -223,6 +223,8 @@ def told(error: Exception) -> str:
     named = [line for line in lines if line.startswith(starts)]
     places = [line for line in lines if line.startswith("File ") and ", line " in line]
     what = (named or [line for line in lines if line] or ["?"])[0][:160]
+    if "setitem" in what:
+        what = "it writes what depends on the parameters into an array (setitem)"
     return what + (f" (line {places[-1].rpartition('line ')[2].rstrip(':')})" if places else "")
 
 

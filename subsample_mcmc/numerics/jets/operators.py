@@ -269,6 +269,26 @@ def absolute(x):
     return choose
 
 
+@overload(float, jit_options=INLINED)
+def as_number(x):
+    return (lambda x: x) if rank(x) in (1, 2) else None
+
+
+@overload(np.where, jit_options=INLINED, strict=False)
+def where(condition, a, b):
+    """Of one condition, a number."""
+    if rank(condition) or not 0 < max(rank(a), rank(b)) < 9:
+        return None
+    return lambda condition, a, b: a if condition else b
+
+
+@overload(np.clip, jit_options=INLINED, strict=False)
+def clip(a, low, high):
+    if not 0 < max(rank(a), rank(low), rank(high)) < 9:
+        return None
+    return lambda a, low, high: min(max(a, low), high)
+
+
 # ---------------------------------------------------------------------- functions of one argument
 def register(function, known) -> None:
     """A function of one Line or Jet, by its series."""

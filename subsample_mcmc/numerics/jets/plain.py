@@ -148,7 +148,7 @@ class PlainJet:
         """What numpy is asked for, of one number or two, or of arrays of them."""
         if method != "__call__" or more or ufunc.__name__ not in OF_NUMPY:
             raise TypeError(f"np.{ufunc.__name__} of a number with derivatives")
-        if any(np.ndim(one) for one in given if not isinstance(one, PlainJet)):
+        if any(isinstance(one, np.ndarray | PlainPoint) for one in given):
             return each(OF_NUMPY[ufunc.__name__], given)
         numbers = (one if isinstance(one, PlainJet) else float(one) for one in given)
         return OF_NUMPY[ufunc.__name__](*numbers)
@@ -215,7 +215,7 @@ OF_NUMPY: dict[str, Any] = {
     "fmin": smaller, "fmax": larger, "logaddexp": logsumexp, "positive": operator.pos,
     "reciprocal": lambda x: 1.0 / x, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
-    "not_equal": operator.ne,
+    "not_equal": operator.ne, "clip": lambda a, low, high: smaller(larger(a, low), high),
 }  # fmt: skip
 OF_NUMPY |= {name: asking(getattr(np, name)) for name in ("isnan", "isinf", "isfinite")}
 OF_NUMPY |= {series.NUMPY.get(name, name): MATH[name] for name in FUNCTIONS}
@@ -337,6 +337,8 @@ def readable(function: FunctionType, known: dict[int, Any] | None = None) -> Fun
             scope[name] = replaced(scope[name], known)
         elif name in ("max", "min"):
             scope[name] = larger_or_smaller(name)
+        elif name == "float":
+            scope[name] = lambda x=0.0: x if isinstance(x, PlainJet) else float(x)
     for old, new in zip(function.__closure__ or (), copy.__closure__ or (), strict=True):
         new.cell_contents = replaced(old.cell_contents, known)
     return copy
