@@ -216,6 +216,10 @@ class Leaf(Kernel):
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""
 
+    def found(self, model: Model) -> str:
+        """What the model was found to allow, where draws depend on it; empty: nothing."""
+        return ""
+
     def check_among(self, leaves: "list[Leaf]") -> None:
         """Refuse other kernels of the composition that it cannot work with."""
 

@@ -4,7 +4,9 @@ g_S(u) = d/du [log prior + log |dx/du| + (N/m) sum over n in S of l_n(x(u))]
 
 It only says where to propose. Whatever function of u and S it is, a corrected kernel stays exact
 as long as S is drawn independently of u: so differences are good enough, and a component may be 0
-where a difference is not finite, at the edge of the support.
+where it is not finite, at the edge of the support. The likelihood's own derivatives cost less where
+log_likelihood compiles for them: LANES components at once, where differences take two evaluations
+for each (numerics/jets/).
 
 Anchored at a reference point (SGLD-CV; Baker, Fearnhead, Fox & Nemeth 2019) it is
 g_S(u) - g_S(u*) + g_N(u*): the mini-batch estimates only the difference to a point whose gradient
@@ -16,6 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.taylor.derivatives_jets import (
+    FEW,
+    jets_of,
+    obstacle,
+    on_lines,
+    preparing,
+)
 from subsample_mcmc.decisions.rules.rule import NOT_FINITE
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.errors import RewardError
@@ -43,6 +52,7 @@ from subsample_mcmc.target.rewards import (
 )
 from subsample_mcmc.target.user_functions import plain, try_once
 
+DERIVATIVES = "derivatives"  # of log_likelihood itself, in the place of a gradient
 STEP = 6e-6  # of a central difference: the cube root of the rounding error balances both errors
 CHECKED = 50  # coordinates in which a user's gradient is checked
 
@@ -54,6 +64,16 @@ class GradientRoom(NamedTuple):
     one: np.ndarray  # the gradient of one datum
     shaped: Any  # the same memory, in the block's shape; of several blocks, a record of them
     sums: np.ndarray
+
+
+class LinesRoom(NamedTuple):
+    """What sums of the likelihood's own derivatives are made with."""
+
+    batch: np.ndarray  # S
+    state: Any  # the chain's state, on LANES lines
+    slopes: np.ndarray  # (length, LANES) of the block
+    sums: np.ndarray
+    bad: np.ndarray  # (1,) the first datum whose log likelihood is none, or -1
 
 
 class Slope(NamedTuple):
@@ -78,7 +98,10 @@ class Slope(NamedTuple):
 
 
 def make_slope(model, run, blocks: Moved, batch: int, own: Any, controls: Any = ()) -> Slope:
-    """Arrays for what moves; own: the gradient that the user gives; controls: their sums do."""
+    """Arrays for what moves; own: the gradient that the user gives; controls: their sums do.
+
+    own may also be DERIVATIVES, those of the likelihood, or None: by differences.
+    """
     block, free, ends = blocks.block, blocks.free, blocks.candidates(model)
     probe = make_trial(model, run, block, model.size, ends, None, controls)
     rows, one = make_rows((1 if controls else model.size,)), np.zeros(block.length)
@@ -86,7 +109,15 @@ def make_slope(model, run, blocks: Moved, batch: int, own: Any, controls: Any = 
     some, sums = np.arange(batch, dtype=row_kind(model.size)), np.zeros(block.length)
     gradient: Any = 0
     room: Any = 0
-    if own is not None:
+    bad = np.full(1, -1)
+    if own is DERIVATIVES:
+        whole = np.zeros((len(model.floats), jets_of().LANES))
+        part = whole[block.start : block.start + block.length]
+        state = on_lines(model, run.ints, run.floats, whole)
+        room = RecordAddress(LinesRoom(some, state, part, sums, bad))
+        adding = along_lines(*model.compiled[:2])
+        gradient = FunctionAddress(adding, probe.calls.context, room, NUMBER)
+    elif own is not None:
         room = RecordAddress(GradientRoom(some, one, blocks.views(one), sums))
         of_datum = jit(own, flags=FLAGS, user=True, inner=True)
         gradient = FunctionAddress(
@@ -95,7 +126,7 @@ def make_slope(model, run, blocks: Moved, batch: int, own: Any, controls: Any = 
     return Slope(
         probe, rows, some, model.size / max(batch, 1), 0 if own is None else batch,
         2 * batch if own is None else 0, np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(free), sums,
-        gradient, room, np.full(1, -1), np.zeros(free), np.zeros(free), np.zeros(free),
+        gradient, room, bad, np.zeros(free), np.zeros(free), np.zeros(free),
     )  # fmt: skip
 
 
@@ -114,16 +145,16 @@ def draw_batch(tools, stream):
     put_back(rows)
 
 
-def slope_of(own: bool, control=None):
+def slope_of(own: Any, control=None):
     """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
 
-    own: the user gives the gradient, else it is made of differences; control: whose it is instead.
+    own: as of make_slope; control: whose it is instead.
     Leaves one of its own points in the state: the caller places what belongs there.
     """
     if control is not None:
         begin, along = known_gradient(control)
     else:
-        begin, along = given_gradient() if own else differences()
+        begin, along = differences() if own is None else sums_of_data(own is DERIVATIVES)
 
     @jit(inner=True)
     def slope(tools, to, u, g):
@@ -205,11 +236,11 @@ def differences():
     return begin, along
 
 
-def given_gradient():
-    """(begin, along) from the user's gradient with respect to the block: the chain rule.
+def sums_of_data(derivatives: bool):
+    """(begin, along) from gradients of single data with respect to the block: the chain rule.
 
-    begin() sums it over S; along() multiplies by x(up) - x(down), which is dx/du for any
-    constraint.
+    begin() sums them over S; along() multiplies by x(up) - x(down), which is dx/du for any
+    constraint. A user's gradient must be finite; where derivatives are not, they count as 0.
     """
 
     @jit(inner=True)
@@ -220,10 +251,10 @@ def given_gradient():
         all_to_block(to, u, probe.candidates[0])
         place(probe, 0)
         call_both(tools.gradient, probe.calls.context, tools.room, 0)
-        code = 0
+        code = 0 if tools.bad[0] < 0 else NOT_FINITE
         for k in range(len(sums)):
             if not abs(sums[k]) < np.inf:
-                sums[k], code = 0.0, BAD_PROPOSAL
+                sums[k], code = 0.0, code if derivatives else BAD_PROPOSAL
             sums[k] *= tools.weight
         return code
 
@@ -257,6 +288,47 @@ def summing(prepare, of_datum) -> Any:
         return 0.0
 
     return add
+
+
+@memoised
+def along_lines(likelihood, prepare) -> Any:
+    """add(context, room, unused), called by its address: add up the likelihood's derivatives."""
+    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    jets = jets_of()
+    coefficients, lane, no_lanes = jets.coefficients_in_lanes, jets.lane, jets.no_lanes
+    lanes = jets.LANES
+
+    # Slopes are written outside: here no two arrays overlap.
+    @jit(flags=FLAGS, disjoint=True, inner=True)
+    def add_up(state, data, made, rows, bad, out):
+        total = no_lanes()
+        for i in range(np.uint64(len(rows))):
+            c = coefficients(of_datum(state, data, np.int64(rows[i]) & MASK, made))
+            total = total + c[1]
+            if not_a_sum(c[0]):
+                bad[0] = rows[i]
+        for k in range(len(out)):
+            out[k] += lane(total, k)
+
+    @jit(inner="entry", user=allocates)
+    def add(context, room, unused):
+        slopes, sums = room.slopes, room.sums
+        for first in range(0, len(sums), lanes):
+            for j in range(len(sums)):
+                for k in range(lanes):
+                    slopes[j, k] = 1.0 if j == first + k else 0.0
+            made = prepare(room.state, context.data)
+            add_up(
+                room.state, context.data, made, room.batch, room.bad, sums[first : first + lanes]
+            )
+        return 0.0
+
+    return add
+
+
+def has_derivatives(model, length: int) -> bool:
+    """Does a block of this length take the likelihood's derivatives, rather than differences."""
+    return length > FEW and model.predictors is None and obstacle(model) == ""
 
 
 @jit(inner="always")

@@ -21,11 +21,13 @@ from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
 from subsample_mcmc.kernels.gradient import (
+    DERIVATIVES,
     Slope,
     anchor,
     anchored,
     check_gradient,
     draw_batch,
+    has_derivatives,
     make_slope,
     reference_of,
     slope_of,
@@ -66,11 +68,12 @@ class Langevin(ContinuousBlock):
         keeps it).
     gradient: "control", that of the control variate's sum, which reads no data: the default with
         control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale.
-        "minibatch", the default without: central differences of log_likelihood, 2 batch rewards a
-        coordinate. Or gradient(state, data, n, out), which writes the derivatives of datum n's
-        log likelihood by the block into out, zeros on entry (with prepare in the model:
-        gradient(state, data, n, prepared, out)); of several blocks by their names, out.b[0].
-        Checked on a few data when the chain is built.
+        "minibatch", the default without: derivatives of log_likelihood itself, 8 components at
+        once, where it is a plain function that compiles for them and more than two numbers move;
+        else central differences, 2 batch rewards a coordinate. Or gradient(state, data, n, out),
+        which writes the derivatives of datum n's log likelihood by the block into out, zeros on
+        entry (with prepare in the model: gradient(state, data, n, prepared, out)); of several
+        blocks by their names, out.b[0]. Checked on a few data when the chain is built.
     batch: rows of a gradient, drawn anew in every step; all N make it plain Langevin.
     precondition: M in free coordinates: sm.laplace(model), a vector of scales (the square roots
         of a diagonal) or a covariance matrix; for a block of varying length a list of fits, or a
@@ -136,6 +139,17 @@ class Langevin(ContinuousBlock):
         """The user's gradient, or None."""
         return self.gradient if callable(self.gradient) else None
 
+    def source_of(self, model) -> Any:
+        """The user's gradient, DERIVATIVES of the likelihood, or None: by differences."""
+        if self.own is not None or self.surrogate_gradient:
+            return self.own
+        length = moved(model, self.writes).block.length
+        return DERIVATIVES if has_derivatives(model, length) else None
+
+    def found(self, model) -> str:
+        """Runs that were stored by differences cannot go on with derivatives."""
+        return DERIVATIVES if self.source_of(model) is DERIVATIVES else ""
+
     @property
     def variate(self) -> Control | None:
         """The control variate of its decisions, or None."""
@@ -165,6 +179,8 @@ class Langevin(ContinuousBlock):
     def facts(self, model=None) -> dict[str, Any]:
         """Adds which gradient is used, and the steps of plain SGLD."""
         kind = "your gradient" if self.own else "gradient by central differences"
+        if model is not None and self.source_of(model) is DERIVATIVES:
+            kind = "gradient by derivatives of log_likelihood"
         note = f"{kind}, batch {self.batch}" + (", control variate" if self.anchored else "")
         if self.surrogate_gradient:
             note = "gradient of the control variate, which reads no data"
@@ -210,7 +226,7 @@ class Langevin(ContinuousBlock):
     def build(self, model) -> Any:
         """The compiled step."""
         source = self.variate if self.surrogate_gradient else None
-        slope = slope_of(self.own is not None, source)
+        slope = slope_of(self.source_of(model), source)
         slope = anchored(slope) if self.anchored else slope
         if self.selector is None:
             return langevin_step(slope, no_ratio, go_there)
@@ -222,11 +238,12 @@ class Langevin(ContinuousBlock):
         free, given = blocks.free, self.precondition
         source = self.variate if self.surrogate_gradient else None
         surrogate = make_controls(source, model, self.decision.selector, 2)
-        slope = make_slope(model, run, blocks, int(self.batch), self.own, surrogate)
+        own = self.source_of(model)
+        slope = make_slope(model, run, blocks, int(self.batch), own, surrogate)
         if self.anchored:
             point = reference_of(self.control, blocks)
-            full = make_slope(model, run, blocks, model.size, self.own)
-            anchor(slope_of(self.own is not None), slope, full, blocks, point, run.floats)
+            full = make_slope(model, run, blocks, model.size, own)
+            anchor(slope_of(own), slope, full, blocks, point, run.floats)
             slope = slope._replace(cost=2 * slope.cost, each=2 * slope.each)
         matrix, scales, factors = scales_of(given, blocks)
         h = self.step if self.step != "auto" else 1.0 if given is not None else 1.0 / model.size

@@ -33,6 +33,9 @@ class PointerType(numba.types.Type):
         super().__init__(f"Pointer({record}, {digest})")  # numba compares types by their names
 
 
+OWN: dict[Any, type[PointerType]] = {}  # records, pointers to which are of a type of their own
+
+
 def words_of(kind: Any) -> int:
     """How many words a value of this type takes."""
     if isinstance(kind, PointerType):

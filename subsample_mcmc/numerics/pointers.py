@@ -34,6 +34,7 @@ if ABLE:
     from subsample_mcmc.numerics.pointer_types import (
         INTERFACE,
         NEITHER,
+        OWN,
         PointerType,
         items_of,
         words_of,
@@ -198,7 +199,8 @@ def pointer_type(record: Any, kinds: list) -> Any:
     key = ("pointer", record, *[kind._code for kind in kinds])  # numba's number of each type
     kind = recall(key)
     if kind is None:
-        kind = keep(key, PointerType(record.__qualname__, record._fields, tuple(kinds)))
+        made = OWN.get(record, PointerType)
+        kind = keep(key, made(record.__qualname__, record._fields, tuple(kinds)))
     return kind
 
 

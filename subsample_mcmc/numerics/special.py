@@ -5,7 +5,7 @@ a formula is smooth, so that derivatives (jets/) and bounds of them are those of
 All of them count in float64.
 """
 
-from math import erfc
+from math import erfc, lgamma
 
 import numpy as np
 
@@ -42,6 +42,13 @@ def log_sigmoid(x):
         -800.0
     """
     return min(np.float64(x), 0.0) - fastmath.log1p(fastmath.exp(-abs(np.float64(x))))
+
+
+@jit(flags=CONTRACT, inner="public")
+def sigmoid(x):
+    """1 / (1 + exp(-x)), right on both sides."""
+    small = fastmath.exp(-abs(np.float64(x)))
+    return (1.0 if x >= 0.0 else small) / (1.0 + small)
 
 
 @jit(flags=CONTRACT, inner="public")
@@ -116,6 +123,13 @@ def digamma(x):
     return polygammas(np.float64(x))[0]
 
 
+@jit(flags=CONTRACT, inner="public")
+def log_gamma(x):
+    """math.lgamma, but infinite at its poles, where that one raises an error."""
+    x = np.float64(x)
+    return np.inf if x <= 0.0 and x == np.floor(x) else lgamma(x)
+
+
 # ------------------------------------------------------------------------------- the normal law
 @jit(flags=CONTRACT, inner="public")
 def normal_cdf(x):
@@ -162,6 +176,7 @@ def log_normal_cdf(x):
     return fastmath.log1p(-0.5 * erfc(ROOT_HALF * x))
 
 
-softplus, log_sigmoid, logsumexp, digamma, normal_cdf, log_normal_cdf = map(
-    for_python, (softplus, log_sigmoid, logsumexp, digamma, normal_cdf, log_normal_cdf)
+softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf = map(
+    for_python,
+    (softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf),
 )

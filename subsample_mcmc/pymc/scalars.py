@@ -6,17 +6,12 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
+from subsample_mcmc.numerics.special import log_gamma, sigmoid
 
 
 def softplus(x):
     """Log of 1 + exp(x)."""
     return max(x, 0.0) + log1p(exp(-abs(x)))
-
-
-def sigmoid(x):
-    """1 / (1 + exp(-x))."""
-    t = exp(-abs(x))
-    return (1.0 if x >= 0.0 else t) / (1.0 + t)
 
 
 def expm1(x):
@@ -32,11 +27,6 @@ def log1mexp(x):
 def sqrt(x):
     """Square root; nan of what has none."""
     return math.sqrt(x) if x >= 0.0 else x * math.nan
-
-
-def gammaln(x):
-    """Log of |Gamma(x)|, infinite at its poles."""
-    return math.inf if x <= 0.0 and math.floor(x) == x else math.lgamma(x)
 
 
 def psi(x):
@@ -80,7 +70,7 @@ def sign(x):
 
 SCOPE: dict[str, Any] = {
     "exp": exp, "log": log, "log1p": log1p, "softplus": softplus, "sigmoid": sigmoid,
-    "expm1": expm1, "log1mexp": log1mexp, "sqrt": sqrt, "gammaln": gammaln, "psi": psi,
+    "expm1": expm1, "log1mexp": log1mexp, "sqrt": sqrt, "gammaln": log_gamma, "psi": psi,
     "sign": sign, "erf": math.erf, "erfc": math.erfc, "erfcx": erfcx, "sin": math.sin,
     "cos": math.cos, "tan": math.tan, "atan": math.atan, "tanh": math.tanh, "sinh": math.sinh,
     "cosh": math.cosh, "floor": math.floor, "ceil": math.ceil, "isnan": math.isnan,

@@ -41,6 +41,8 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
             text += "".join(own_code(type(prepared)))
             if prepared.found:
                 found[f"derivatives for kernel {label}"] = prepared.found
+        if how := leaf.found(model):
+            found[f"gradient for kernel {label}"] = how
         found[f"kernel {label}"] = hashlib.sha256(text.encode()).hexdigest()
     return found
 
@@ -106,7 +108,7 @@ def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: b
         return
     shown = [
         f"{name} ({stored[name]} then, {today[name]} now)"
-        if name.startswith(("version", "composition", "derivatives"))
+        if name.startswith(("version", "composition", "derivatives", "gradient"))
         and name in stored
         and name in today
         else name + (" (new)" if name not in stored else "" if name in today else " (gone)")

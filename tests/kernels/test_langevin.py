@@ -9,6 +9,7 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import langevin
 from subsample_mcmc.kernels.base import BoundStep
+from subsample_mcmc.kernels.gradient import DERIVATIVES
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.runs.chain import LOOP, Chunk, Program, Walker
@@ -144,7 +145,9 @@ def test_gradients_proposals_and_their_densities():
             np.testing.assert_array_equal(x, state[block])
             rows, h = tools.slope.batch, tally.scale
             assert len(set(rows.tolist())) == 7
-            assert tally.gradients == 14 * (1 if part.own else 2 * len(push.noise))
+            one_pass = part.source_of(model) is not None  # a gradient a datum, not differences
+            assert one_pass == (part.own is not None or block in "aw")
+            assert tally.gradients == 14 * (1 if one_pass else 2 * len(push.noise))
             np.testing.assert_allclose(h, part.step)
             (g, here), (back, there) = (
                 in_coordinates(
@@ -522,6 +525,149 @@ def test_what_it_says_of_itself():
     )
     assert "steps 0.01 (1 + t)^-0.55, t iterations before)" in unadjusted.describe(model)
     assert (raced >> unadjusted).guarantee == "unadjusted"
+
+
+# ------------------------------------------------------------- derivatives of log_likelihood itself
+def robust(state, data, n, made):
+    """With prepare, a helper's loop, a branch, and a block of two axes; 11 parameters in b."""
+    e = 0.0
+    for i in range(state.b.shape[0]):
+        for j in range(state.b.shape[1]):
+            e += state.b[i, j] * data.x[n, i * 3 + j]
+    z = (data.y[n] - e) * made[0]
+    if data.k[n] == 0:
+        return -2.5 * sm.log1p(z * z / 4.0) - made[1]
+    return -0.5 * z * z - made[1] if data.k[n] == 1 else -np.logaddexp(0.0, -e)
+
+
+def scale_of(state, data):
+    return sm.exp(-state.s[0]), state.s[0]
+
+
+def robust_slope(state, data, n, made, out):
+    """By hand, of b."""
+    e = np.sum(state.b.ravel() * data.x[n])
+    z = (data.y[n] - e) * made[0]
+    if data.k[n] == 0:
+        factor = 5.0 * z * made[0] / (4.0 + z * z)
+    elif data.k[n] == 1:
+        factor = z * made[0]
+    else:
+        factor = 1.0 / (1.0 + math.exp(e))
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = factor * data.x[n, i * 3 + j]
+
+
+def robust_model(size=120):
+    rng = np.random.default_rng(3)
+    x, k = rng.normal(size=(size, 12)), rng.integers(0, 3, size)
+    data = {"x": x, "y": x[:, 0] + rng.normal(size=size), "k": k}
+    state = {"b": 0.1 * rng.normal(size=(4, 3)), "s": 0.2}
+    return sm.Model(robust, data, state, prepare=scale_of)
+
+
+def gradients(model, kernel, others, steps):
+    """Gradients of some steps of the first of two kernels."""
+    made, found = walker(model, kernel >> others, seed=4), []
+    for _ in range(steps):
+        made.advance(1)
+        assert made.error is None
+        found.append(tools_of(made)[0].push.here.copy())
+    return np.array(found), made.floats.copy()
+
+
+@pytest.mark.plain
+def test_gradients_of_plain_functions_are_their_derivatives():
+    """Those by hand, to 1e-10; draws are the same but for the last digits."""
+    model = robust_model()
+    others = sm.Metropolis("s", 0.1, selector=sm.Exact(), adapt=False)
+    options = {"step": 1e-3, "batch": 20, "selector": sm.Exact(), "adapt": False}
+    found = [
+        gradients(model, sm.Langevin("b", gradient=gradient, **options), others, 20)
+        for gradient in (None, robust_slope)
+    ]
+    assert sm.Langevin("b").source_of(model) == DERIVATIVES
+    size = np.abs(found[1][0]).max()
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-10, atol=1e-10 * size)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-9)
+    assert np.ptp(found[0][0], axis=0).min() > 0.1  # the chain moves
+
+
+def test_what_has_no_derivatives_takes_differences():
+    """A cumulated sum, two parameters, linear predictors: and it says which."""
+    x = np.random.default_rng(1).normal(size=(50, 3))
+
+    def running(state, data, n):
+        return -0.5 * (data.y[n] - np.cumsum(data.x[n] * state.beta)[-1]) ** 2
+
+    data = {"x": x, "y": x[:, 0]}
+    kernel = sm.Langevin("beta", batch=10)
+    for model in (
+        sm.Model(running, data, {"beta": np.zeros(3)}), sm.models.glm.gaussian(x, x[:, 0]),
+    ):  # fmt: skip
+        assert kernel.source_of(model) is None
+        assert kernel.facts(model)["note"] == "gradient by central differences, batch 10"
+    assert sm.Langevin("theta").source_of(lines(50)) is None
+    told = sm.Langevin("b", batch=10).facts(robust_model())["note"]
+    assert told == "gradient by derivatives of log_likelihood, batch 10"
+
+
+def test_a_run_stored_by_differences_is_refused_to_derivatives(tmp_path, monkeypatch):
+    """By name; one by derivatives goes on."""
+    model, options = robust_model(), {"batch": 10, "selector": sm.Exact(), "adapt": False}
+    kernel = sm.Langevin("b", step=1e-3, **options) >> sm.Metropolis(
+        "s", 0.1, selector=sm.Exact(), adapt=False
+    )
+
+    def drawn(name):
+        path = tmp_path / name
+        sm.sample(model, kernel, 5, warmup=0, chains=1, seed=1, progress=False, store=path)
+        return path
+
+    now = drawn("now.nc")
+    assert sm.resume(now, model, kernel, draws=8, progress=False).draws["b"].shape[1] == 8
+    with monkeypatch.context() as patched:
+        patched.setattr(langevin, "has_derivatives", lambda model, length: False)
+        before = drawn("before.nc")
+    with pytest.raises(ValueError, match=r"started: gradient for kernel b \(new\)"):
+        sm.resume(before, model, kernel, draws=8, progress=False)
+
+
+def walled(state, data, n):
+    """Impossible above .5, a root at 0, no number below -.5."""
+    total = 0.0
+    for j in range(3):
+        total += state.theta[j] * data.x[n, j]
+    if state.theta[0] > 0.5:
+        return -np.inf
+    if state.theta[0] < -0.5:
+        return np.nan
+    return -0.5 * (data.y[n] - total) ** 2 + 0.0 * math.sqrt(abs(state.theta[1]))
+
+
+@pytest.mark.plain
+def test_derivatives_that_are_none_count_as_nothing():
+    """A datum that is none stops the chain and is named; -inf, or no derivative, is no error."""
+    x = np.random.default_rng(1).normal(size=(30, 3))
+    options = {"batch": 10, "adapt": False, "selector": sm.Exact()}
+    kernel = sm.Langevin("theta", step=0.02, **options)
+
+    def started(first):
+        model = sm.Model(walled, {"x": x, "y": x[:, 0]}, {"theta": [0.4, 0.0, 0.0]})
+        made = walker(model, kernel, seed=2)
+        made.floats[:] = first
+        return made
+
+    assert kernel.source_of(started([0.4, 0.0, 0.0]).program.model) == DERIVATIVES
+    made = started([0.4, 0.0, 0.0])
+    chunk = made.advance(1)
+    assert made.error is None and tools_of(made).push.here[1] == 0.0  # no derivative at a root's 0
+    chunk = made.advance(200)
+    assert made.error is None and 0.45 < chunk.floats[:, 0].max() <= 0.5
+    made = started([-0.6, 0.1, 0.0])
+    made.advance(1)
+    assert isinstance(made.error, sm.RewardError) and "at datum" in str(made.error)
 
 
 # ------------------------------------------------------------------------- warm-up and restarts

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.taylor.derivatives_jets import Jets, obstacle
+from subsample_mcmc.approx.taylor.taylor import Keep
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.progress import Bar
 
 try:
     import pymc as pm
@@ -258,6 +261,39 @@ def test_compiled_functions_give_the_same(make, rng):
     found = [compiled["log_likelihood"](state, model.data, np.uint64(n), *made) for n in range(N)]
     np.testing.assert_allclose(found, each, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(compiled["log_prior"](state), prior, rtol=1e-12)
+
+
+@with_pymc
+@pytest.mark.parametrize("make", [student, negative_binomial, hierarchical, marginal_mixture])
+def test_derivatives_by_jets_are_those_of_pytensor(make, rng):
+    """Gradients of the log likelihood, through what prepare makes."""
+    _, natural, model = built(make)
+    assert obstacle(model) == ""
+    terms = [*natural.observed_RVs, *(p for p in natural.potentials if p.type.ndim)]
+    names = [p.name for p in model.parts]
+    values = [natural.rvs_to_values[natural[name]] for name in names]
+    slopes = pt.grad(natural.logp(vars=terms, sum=True, jacobian=False), values,
+                     disconnected_inputs="ignore")  # fmt: skip
+    known = natural.compile_fn(slopes, inputs=values, point_fn=False, mode="FAST_COMPILE",
+                               on_unused_input="ignore")  # fmt: skip
+    for _ in range(2):
+        point = somewhere(model, rng)
+        ints, floats = model.ints.copy(), model.floats.copy()
+        model.set_state(ints, floats, point)
+        keep = Keep(np.zeros(0, dtype=np.int64))
+        found = Jets(model, 3).sums(ints, floats, keep, Bar(delay=1e9))[1]
+        wanted = known(*(np.asarray(point[p.block] + p.shift) for p in model.parts))
+        for part, want in zip(model.parts, wanted, strict=True):
+            block = model.variables[part.block].block
+            own = found[block.start : block.start + block.length]
+            np.testing.assert_allclose(own, np.ravel(want), rtol=1e-9, atol=1e-9)
+
+
+@with_pymc
+@pytest.mark.slow
+@pytest.mark.parametrize("make", MODELS)
+def test_every_model_has_derivatives_by_jets(make):
+    assert obstacle(built(make)[2]) == ""
 
 
 @with_pymc

@@ -27,7 +27,7 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.rewards import MASK, probe, rewards_of
+from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
 
 FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
 CUBIC = 12  # parameters up to which third order is the default: 364 lines
@@ -81,8 +81,25 @@ def on_lines(model, ints, floats, slopes) -> Any:
     return model.record(*parts)
 
 
+def preparing(likelihood, prepare) -> tuple:
+    """(of_datum(state, data, n, made), prepare(state, data), may it allocate), readable for jets.
+
+    What prepare makes of the parameters has derivatives, too, and is made once for many data.
+    """
+    jets = jets_of()
+    likelihood = jets.readable(likelihood)
+    if prepare is not None:
+        return likelihood, jets.readable(prepare), True
+
+    @jit(flags=FLAGS, inner="always")
+    def of_datum(state, data, n, made):
+        return likelihood(state, data, n)
+
+    return of_datum, nothing, False
+
+
 @memoised
-def summing(likelihood) -> Any:
+def summing(likelihood, prepare) -> Any:
     """add(state, data, first, weights, order, look, out) -> a row, or -1.
 
     Adds up coefficients of rows from `first` on whose weight is not 0: out (LANES, 4). With look,
@@ -90,7 +107,8 @@ def summing(likelihood) -> Any:
     those of the first, have other derivatives up to the order, or that has none.
     """
     jets = jets_of()
-    likelihood, coefficients = jets.readable(likelihood), jets.coefficients_in_lanes
+    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    coefficients = jets.coefficients_in_lanes
     lane, no_lanes, lanes = jets.lane, jets.no_lanes, jets.LANES
 
     @jit(inner=True)
@@ -109,14 +127,14 @@ def summing(likelihood) -> Any:
                 return True
         return False
 
-    @jit(flags=FLAGS)
+    @jit(flags=FLAGS, user=allocates)
     def add(state, data, first, weights, order, look, out):
-        value = 0.0
+        value, made = 0.0, prepare(state, data)
         one, two, three = no_lanes(), no_lanes(), no_lanes()
         for i in range(np.uint64(len(weights))):
             if weights[i] != 0.0:
                 n = np.int64(first + i) & MASK
-                c = coefficients(likelihood(state, data, n))
+                c = coefficients(of_datum(state, data, n, made))
                 if look:
                     if is_bent(c, order):
                         return n
@@ -134,26 +152,27 @@ def summing(likelihood) -> Any:
 
 
 @memoised
-def subtracting(likelihood, cubic: bool) -> Any:
+def subtracting(likelihood, prepare, cubic: bool) -> Any:
     """read(context, source, arm, rows, out): takes h of a mini-batch from rewards."""
-    jets = jets_of()
-    likelihood, coefficients = jets.readable(likelihood), jets.coefficients
+    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    coefficients = jets_of().coefficients
 
     # Slopes are written outside: here no two arrays overlap.
     @jit(flags=FLAGS, disjoint=True, inner=True)
-    def subtract(reference, data, rows, out):
+    def subtract(reference, data, made, rows, out):
         for i in range(np.uint64(len(rows))):
-            c = coefficients(likelihood(reference, data, np.int64(rows[i]) & MASK))
+            c = coefficients(of_datum(reference, data, np.int64(rows[i]) & MASK, made))
             h = c[0] + c[1] + c[2]
             if cubic:
                 h += c[3]
             out[i] -= h
 
-    @jit(inner="entry")
+    @jit(inner="entry", user=allocates)
     def read(context, source, arm, rows, out):
         for j in range(len(source.slopes)):
             source.slopes[j] = source.steps[arm, j]
-        subtract(source.reference, context.data, rows, out)
+        made = prepare(source.reference, context.data)
+        subtract(source.reference, context.data, made, rows, out)
         return 0.0
 
     return read
@@ -176,23 +195,24 @@ def obstacle(model) -> str:
 
 def found_obstacle(model) -> str:
     """See `obstacle`."""
-    d = len(model.floats)
-    if model.prepare is not None:
-        return "prepare, and what it makes of the parameters, is not followed"
+    d, name = len(model.floats), "log_likelihood" + " or prepare" * (model.prepare is not None)
     if d == 0:
         return "no block is continuous"
     try:
         jets = jets_of()
         slopes = np.zeros((d, jets.LANES))
         state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
-        add, none = summing(model.compiled[0]), np.zeros(int(DISABLED))  # plain Python: of one row
+        add, none = (
+            summing(*model.compiled[:2]),
+            np.zeros(int(DISABLED)),
+        )  # plain Python: of one row
         add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((jets.LANES, 4)))
     except CompileError as error:
-        return f"log_likelihood does not compile for derivatives: {str(error)[:200]}"
+        return f"{name} does not compile for derivatives: {str(error)[:200]}"
     except NUMBA_ERRORS as error:
-        return f"log_likelihood does not compile for derivatives: {told(error)}"
-    except (ImportError, AttributeError, TypeError, IndexError) as error:
-        return f"log_likelihood has no derivatives: {type(error).__name__}: {str(error)[:200]}"
+        return f"{name} does not compile for derivatives: {told(error)}"
+    except (ImportError, AttributeError, TypeError, ValueError, IndexError) as error:
+        return f"{name} has no derivatives: {type(error).__name__}: {str(error)[:200]}"
     return ""
 
 
@@ -203,6 +223,8 @@ def told(error: Exception) -> str:
     named = [line for line in lines if line.startswith(starts)]
     places = [line for line in lines if line.startswith("File ") and ", line " in line]
     what = (named or [line for line in lines if line] or ["?"])[0][:160]
+    if "setitem" in what:
+        what = "it writes what depends on the parameters into an array (setitem)"
     return what + (f" (line {places[-1].rpartition('line ')[2].rstrip(':')})" if places else "")
 
 
@@ -247,7 +269,8 @@ class Jets:
     @cached_property
     def reading(self) -> Any:
         """The hot loop."""
-        return subtracting(self.model.compiled[0], self.order > 2)
+        likelihood, prepare, _ = self.model.compiled
+        return subtracting(likelihood, prepare, self.order > 2)
 
     # ------------------------------------------------------------------------------------- sums
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
@@ -311,7 +334,7 @@ class Jets:
 
         Spans are added up in order: sums do not depend on how many cores there are.
         """
-        model, add = self.model, summing(self.model.compiled[0])
+        model, add = self.model, summing(*self.model.compiled[:2])
         groups = self.states(ints, point, vectors)
 
         def part(span):
@@ -353,7 +376,7 @@ class Jets:
     def check_rows(self, ints, point) -> None:
         """Is a datum at a kink, or has no derivatives: compare opposite directions."""
         model, jets = self.model, jets_of()
-        add, half = summing(model.compiled[0]), jets.LANES // 2
+        add, half = summing(*model.compiled[:2]), jets.LANES // 2
         scales = np.zeros(len(point))
         scales[self.free] = scales_by(np.zeros(len(self.free)), point[self.free])
         some = np.random.default_rng(0).standard_normal((half, len(point))) * scales

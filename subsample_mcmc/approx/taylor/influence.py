@@ -28,6 +28,7 @@ BATCH = 64  # rows that a race has read at its first look
 LOUD, TYPICAL = 0.01, 8.0
 MOST_ROWS = 0.05  # of all rows: more than these are no exception
 FAR = 3.0  # standard deviations at which likelihoods without known predictors are looked at
+NEAR = 0.5  # and those where, of third order, what is odd is told from a cubic
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
 SORTED = 10_000_000  # rows whose scores are sorted; of more, evenly spaced ones
 PIECE = 1 << 16  # rows at a time
@@ -113,13 +114,15 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
     The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
-    with the third power of the distance, and is reckoned back to AWAY. Of third order it is what
-    is the same both ways, and grows with the fourth.
+    with the third power of the distance, and is reckoned back to AWAY. Of third order, what is the
+    same both ways is that; of what is odd, two points more tell the cubic from what is left over.
+    It grows with the fourth power, or a higher one.
     """
     model, cubic = probes.model, probes.source.order > 2
     ints = configuration(probes.strides, table)
-    centre, ways, place = lines(probes, sums, table, ints)
-    trial = probe(model, ints, centre[0].copy(), np.tile(centre, (5, 1)))
+    at = np.array([1.0, -1.0, FAR, -FAR, NEAR, -NEAR][: 6 if cubic else 4])
+    centre, ways, place = lines(probes, sums, table, ints, at)
+    trial = probe(model, ints, centre[0].copy(), np.tile(centre, (1 + len(at), 1)))
     read = rewards_of
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
     blind = 0
@@ -134,7 +137,7 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
                     continue
                 trial.candidates[1:] = points
                 for rows in pieces(model.size):
-                    off[rows] = residuals_at(read, trial, rows, middle[rows], cubic)
+                    off[rows] = residuals_at(read, trial, rows, middle[rows], len(at))
                 if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
                     far = FAR * 0.5**halving
                     np.fmax(scores, (AWAY / far) ** (4 if cubic else 3) * off, out=scores)
@@ -156,27 +159,32 @@ def warn_of_blind(blind: int, ways: int) -> None:
         )
 
 
-def residuals_at(read, trial, rows, middle, cubic: bool) -> np.ndarray:
+def residuals_at(read, trial, rows, middle, points: int) -> np.ndarray:
     """The larger residual of each row at the two ends of a line; infinite where it is no number."""
-    up, down, high, low = values = np.zeros((4, len(rows)))
-    for k in range(4):
+    values = np.zeros((points, len(rows)))
+    for k in range(points):
         read(trial, 1 + k, rows, values[k])
+    up, down, high, low = values[:4]
     slope, bend = 0.5 * (up - down), 0.5 * (up + down) - middle
     curve = middle + FAR * FAR * bend
-    off = np.fmax(np.abs(high - curve - FAR * slope), np.abs(low - curve + FAR * slope))
-    if cubic:
-        off = np.abs(0.5 * (high + low) - curve)
-    return np.where(np.isfinite(high + low + curve + slope), np.minimum(off, LARGEST), np.inf)
+    if points == 4:
+        off = np.fmax(np.abs(high - curve - FAR * slope), np.abs(low - curve + FAR * slope))
+    else:
+        near = 0.5 * (values[4] - values[5])
+        third = (near - NEAR * slope) / (NEAR**3 - NEAR)
+        odd = 0.5 * (high - low) - FAR * (slope - third) - FAR**3 * third
+        off = np.abs(0.5 * (high + low) - curve) + np.abs(odd)
+    known = np.isfinite(values.sum(axis=0) + curve)
+    return np.where(known, np.minimum(off, LARGEST), np.inf)
 
 
-def lines(probes: Probes, sums, table: int, ints) -> tuple[np.ndarray, np.ndarray, Any]:
+def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.ndarray, Any]:
     """(the reference, steps of a standard deviation, place).
 
-    place(way): the four points 1, -1, FAR and -FAR ways off; and do they lie where the parameters
-    may be.
+    place(way): the points that lie so many ways off; and do they lie where the parameters may be.
     """
     model, fit = probes.model, probes.fits[table]
-    at = np.array([1.0, -1.0, FAR, -FAR])[:, None]
+    at = at[:, None]
     if is_about(model, fit, ints, probes.strides):
         factor, lift = fit.factor, fit.coordinates.lift
 
@@ -193,7 +201,7 @@ def lines(probes: Probes, sums, table: int, ints) -> tuple[np.ndarray, np.ndarra
 
         def place(way):
             longest = min(1.0, float((limit / np.maximum(FAR * np.abs(way), 1e-300)).min()))
-            values = np.tile(point, (4, 1))
+            values = np.tile(point, (len(at), 1))
             values[:, :used] += at * longest * way
             return values, all(is_inside(model, value, ints) for value in values)
 

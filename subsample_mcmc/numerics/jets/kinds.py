@@ -10,6 +10,7 @@ With `jit` and its like this file knows numba from inside.
 """
 
 import hashlib
+import operator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,14 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import alloca_once_value
 from numba.core.errors import TypingError
+from numba.core.imputils import RefType, iternext_impl
+from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
 from numba.extending import (
     intrinsic,
+    lower_builtin,
     lower_cast,
     make_attribute_wrapper,
     models,
@@ -31,11 +36,12 @@ from subsample_mcmc.numerics import fastmath, special
 from subsample_mcmc.numerics.compilers import KNOWN
 from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jit import FLAGS
-from subsample_mcmc.numerics.pointer_types import PointerType
+from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-FILES = (series.__file__, fastmath.__file__, special.__file__, HERE, HERE.with_name("operators.py"))
+OTHERS = (HERE.with_name("operators.py"), HERE.with_name("arrays.py"))
+FILES = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
 NUMBERS = types.Integer | types.Float | types.Boolean
 LANES = 8  # lines at once: a vector of AVX-512, two of AVX2
@@ -296,7 +302,33 @@ def point(values: np.ndarray, slopes: np.ndarray) -> Point:
     return Point(values, slopes, values.shape, values.size, values.ndim)
 
 
-class PartType(types.Type):
+class Items(types.IterableType):
+    """What is read by index, and so may be iterated over."""
+
+    @property
+    def iterator_type(self):
+        return ItemsIterator(self)
+
+
+class ItemsIterator(types.SimpleIteratorType):
+    """Where an iteration is."""
+
+    def __init__(self, items):
+        self.items = items
+        typing = cpu_target.typing_context
+        item = typing.resolve_function_type(operator.getitem, (items, types.intp), {})
+        super().__init__(f"Iterator({items})", item.return_type)
+
+
+class PointType(PointerType, Items):
+    """A pointer to a point: unlike those to other records it has methods."""
+
+
+register_model(PointType)(PointerModel)
+OWN[Point] = PointType
+
+
+class PartType(Items):
     """A row, or some rows, of a point."""
 
     def __init__(self, values, slopes):
@@ -331,11 +363,50 @@ def width_of(kind: Any) -> int:
     """Of a point, or a part of one: lines at once; 0 for what is none."""
     if isinstance(kind, PartType):
         values, slopes = kind.values, kind.slopes
-    elif isinstance(kind, PointerType) and kind.fields == Point._fields:
+    elif isinstance(kind, PointType):
         values, slopes = kind.kinds[:2]
     else:
         return 0
     return 1 if slopes.ndim == values.ndim else LANES
+
+
+# -------------------------------------------------------------------------------------- iteration
+@register_model(ItemsIterator)
+class IteratorModel(models.StructModel):
+    def __init__(self, manager, kind):
+        fields = [("index", types.EphemeralPointer(types.intp)), ("items", kind.items)]
+        super().__init__(manager, kind, fields)
+
+
+@lower_builtin("getiter", Items)
+def begin(target, builder, signature, given):
+    made = target.make_helper(builder, signature.return_type)
+    made.index = alloca_once_value(builder, target.get_constant(types.intp, 0))
+    made.items = given[0]
+    if target.enable_nrt:
+        target.nrt.incref(builder, signature.args[0], given[0])
+    return made._getvalue()
+
+
+def count_of(items):
+    return len(items)
+
+
+@lower_builtin("iternext", ItemsIterator)
+@iternext_impl(RefType.NEW)
+def go_on(target, builder, signature, given, result):
+    kind = signature.args[0]
+    made = target.make_helper(builder, kind, value=given[0])
+    index = builder.load(made.index)
+    size = target.compile_internal(builder, count_of, types.intp(kind.items), [made.items])
+    left = builder.icmp_signed("<", index, size)
+    result.set_valid(left)
+    with builder.if_then(left):
+        taken = kind.yield_type(kind.items, types.intp)
+        result.yield_(
+            target.compile_internal(builder, lambda v, i: v[i], taken, [made.items, index])
+        )
+        builder.store(builder.add(index, index.type(1)), made.index)
 
 
 # ----------------------------------------------------- functions of the package, called with jets

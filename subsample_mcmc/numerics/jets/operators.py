@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from subsample_mcmc.numerics import special
-from subsample_mcmc.numerics.jets import kinds, series
+from subsample_mcmc.numerics.jets import arrays, kinds, series
 from subsample_mcmc.numerics.jets.kinds import (
     INLINED,
     SEVERAL,
@@ -35,6 +35,7 @@ from subsample_mcmc.numerics.jets.kinds import (
 
 __all__ = [
     "LANES",
+    "arrays",
     "coefficients",
     "coefficients_in_lanes",
     "lane",
@@ -268,6 +269,26 @@ def absolute(x):
     return choose
 
 
+@overload(float, jit_options=INLINED)
+def as_number(x):
+    return (lambda x: x) if rank(x) in (1, 2) else None
+
+
+@overload(np.where, jit_options=INLINED, strict=False)
+def where(condition, a, b):
+    """Of one condition, a number."""
+    if rank(condition) or not 0 < max(rank(a), rank(b)) < 9:
+        return None
+    return lambda condition, a, b: a if condition else b
+
+
+@overload(np.clip, jit_options=INLINED, strict=False)
+def clip(a, low, high):
+    if not 0 < max(rank(a), rank(low), rank(high)) < 9:
+        return None
+    return lambda a, low, high: min(max(a, low), high)
+
+
 # ---------------------------------------------------------------------- functions of one argument
 def register(function, known) -> None:
     """A function of one Line or Jet, by its series."""
@@ -332,12 +353,12 @@ serve(special.logsumexp, logsumexp_of_two, 2)
 
 # ----------------------------------------------------------------------------------------- points
 def counts(block, index) -> int:
-    """How many axes of a point an index leaves; -1: it is no index of whole numbers."""
+    """How many axes of a point an index leaves; -1: it is none of numbers and slices."""
     values = block.values if isinstance(block, kinds.PartType) else block.kinds[0]
     several = index.types if isinstance(index, types.BaseTuple) else (index,)
-    if all(isinstance(one, types.Integer) for one in several):
-        return values.ndim - len(several)
-    return values.ndim if isinstance(index, types.SliceType) else -1
+    if not all(isinstance(one, types.Integer | types.SliceType) for one in several):
+        return -1
+    return values.ndim - sum(isinstance(one, types.Integer) for one in several)
 
 
 @overload(operator.getitem, jit_options=INLINED)
@@ -356,33 +377,6 @@ def item(block, i):
 @overload(len, jit_options=INLINED)
 def length(block):
     return (lambda block: len(block.values)) if width_of(block) else None
-
-
-def is_vector(kind: Any) -> bool:
-    """Numbers of one axis: an array, a point or a part of one."""
-    if width_of(kind):
-        return (kind.values if isinstance(kind, kinds.PartType) else kind.kinds[0]).ndim == 1
-    return (
-        isinstance(kind, types.Array) and kind.ndim == 1 and isinstance(kind.dtype, kinds.NUMBERS)
-    )
-
-
-@overload(operator.matmul, jit_options=INLINED)
-@overload(np.dot, jit_options=INLINED, strict=False)
-def dot(a, b):
-    """Of two vectors of which one is a point."""
-    if not (width_of(a) or width_of(b)) or not (is_vector(a) and is_vector(b)):
-        return None
-
-    def add_up(a, b):
-        if len(a) != len(b):
-            raise ValueError("vectors of different lengths")
-        total = a[0] * b[0]
-        for j in range(1, len(a)):
-            total += a[j] * b[j]
-        return total
-
-    return add_up
 
 
 def readable(function: Any) -> Any:

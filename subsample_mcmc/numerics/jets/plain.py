@@ -7,6 +7,7 @@ reaches, which Python cannot be told about: `readable` gives it others in their 
 import math
 import operator
 import types
+from functools import reduce
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -47,6 +48,16 @@ def number(value: Any) -> Any:
     return value.c[0] if isinstance(value, PlainJet) else value
 
 
+def or_array(operation: Any) -> Any:
+    """An operator that leaves arrays to numpy, which asks for one item after the other."""
+
+    def operate(self, other):
+        array = isinstance(other, np.ndarray | PlainPoint)
+        return NotImplemented if array else operation(self, other)
+
+    return operate
+
+
 class PlainJet:
     """A value, and the coefficients of t to t^4, each of one line or an array of several."""
 
@@ -56,15 +67,19 @@ class PlainJet:
     def __init__(self, c: tuple):
         self.c = c
 
+    @or_array
     def __add__(self, other):
         return PlainJet(PLUS(self.c, five(other)))
 
+    @or_array
     def __sub__(self, other):
         return PlainJet(MINUS(self.c, five(other)))
 
+    @or_array
     def __rsub__(self, other):
         return PlainJet(MINUS(five(other), self.c))
 
+    @or_array
     def __mul__(self, other):
         if isinstance(other, PlainJet):
             return PlainJet(PRODUCT(self.c, other.c))
@@ -72,15 +87,18 @@ class PlainJet:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    @or_array
     def __truediv__(self, other):
         if isinstance(other, PlainJet):
             return self * of_jet(RECIPROCAL, other)
         with np.errstate(all="ignore"):
             return PlainJet(OVER(self.c, five(other)[0]))
 
+    @or_array
     def __rtruediv__(self, other):
         return of_jet(RECIPROCAL, self) * other
 
+    @or_array
     def __pow__(self, other):
         if isinstance(other, PlainJet):
             return of_jet(FUNCTIONS["exp"], other * of_jet(FUNCTIONS["log"], self))
@@ -89,6 +107,7 @@ class PlainJet:
             return (self, square, square * self, square * square)[other - 1]
         return of_jet(lambda x: POWER(x, five(other)[0]), self)
 
+    @or_array
     def __rpow__(self, other):
         with np.errstate(all="ignore"):
             return of_jet(FUNCTIONS["exp"], self * np.log(np.float64(other)))
@@ -126,11 +145,11 @@ class PlainJet:
         return self.c[0] != number(other)
 
     def __array_ufunc__(self, ufunc, method, *given, **more):
-        """What numpy is asked for, of one number or two."""
+        """What numpy is asked for, of one number or two, or of arrays of them."""
         if method != "__call__" or more or ufunc.__name__ not in OF_NUMPY:
             raise TypeError(f"np.{ufunc.__name__} of a number with derivatives")
-        if any(np.ndim(one) for one in given if not isinstance(one, PlainJet)):
-            raise TypeError("an array and a number with derivatives")
+        if any(isinstance(one, np.ndarray | PlainPoint) for one in given):
+            return each(OF_NUMPY[ufunc.__name__], given)
         numbers = (one if isinstance(one, PlainJet) else float(one) for one in given)
         return OF_NUMPY[ufunc.__name__](*numbers)
 
@@ -196,51 +215,84 @@ OF_NUMPY: dict[str, Any] = {
     "fmin": smaller, "fmax": larger, "logaddexp": logsumexp, "positive": operator.pos,
     "reciprocal": lambda x: 1.0 / x, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
-    "not_equal": operator.ne,
+    "not_equal": operator.ne, "clip": lambda a, low, high: smaller(larger(a, low), high),
 }  # fmt: skip
 OF_NUMPY |= {name: asking(getattr(np, name)) for name in ("isnan", "isinf", "isfinite")}
 OF_NUMPY |= {series.NUMPY.get(name, name): MATH[name] for name in FUNCTIONS}
 OURS = [(given, dispatching(given, plain(known))) for given, known in series.OURS.values()]
+OURS += [(special.logsumexp, logsumexp)]
 
 
-def dot(a: Any, b: Any) -> Any:
-    """Of two vectors of which one may be a point."""
-    if not isinstance(a, PlainPoint) and not isinstance(b, PlainPoint):
-        return np.dot(a, b)
-    if len(a.shape) != 1 or a.shape != b.shape:
-        raise TypeError("a product of other than two vectors of one length")
-    total = a[0] * b[0]
-    for j in range(1, len(a)):
-        total += a[j] * b[j]
-    return total
+class PlainArray(np.ndarray):
+    """An array of PlainJets."""
+
+    def __array_ufunc__(self, ufunc, method, *given, **more):
+        """Item by item, by the functions that know jets; sums and their like one after another."""
+        if ufunc is np.matmul and method == "__call__":
+            return as_array(np.dot(*(np.asarray(one, dtype=object) for one in given)))
+        if ufunc.__name__ not in OF_NUMPY or method not in ("__call__", "reduce"):
+            raise TypeError(f"np.{ufunc.__name__}, {method}, of numbers with derivatives")
+        function = OF_NUMPY[ufunc.__name__]
+        if method == "__call__":
+            if more:
+                raise TypeError("an array that numbers with derivatives are written to")
+            return each(function, given)
+        (array,) = given
+        if array.ndim != 1:
+            raise TypeError("numbers with derivatives are added up along one axis only")
+        return reduce(function, array) if len(array) else ufunc.identity
 
 
-OURS += [(special.logsumexp, logsumexp), (np.dot, dot)]
+def as_array(found: Any) -> Any:
+    """An array of objects as one of PlainJets; one object as it is."""
+    return found.view(PlainArray) if isinstance(found, np.ndarray) else found
 
 
-class PlainPoint:
-    """A block of parameters on a line, or on several: then slopes have one axis more."""
+def each(function: Any, given: tuple) -> Any:
+    """A function of numbers, or of jets, item by item."""
+    boxed = []
+    for one in map(now, given):
+        box = np.empty(np.shape(one) if isinstance(one, np.ndarray) else (), dtype=object)
+        box[...] = one
+        boxed.append(box)
+    return as_array(np.frompyfunc(function, len(boxed), 1)(*boxed))
 
-    __array_ufunc__ = None  # arrays leave operators to it, which has none but @
+
+class PlainPoint(np.lib.mixins.NDArrayOperatorsMixin):
+    """A block on a line, or on several: then slopes have one axis more. They may change."""
 
     def __init__(self, values: np.ndarray, slopes: np.ndarray):
         self.values, self.slopes = values, slopes
         self.shape, self.size, self.ndim = values.shape, values.size, values.ndim
 
+    def now(self) -> Any:
+        """The array of its jets."""
+        made = np.empty(self.shape, dtype=object)
+        for where in np.ndindex(*self.shape):
+            slope = self.slopes[where]
+            none = 0.0 * slope
+            made[where] = PlainJet((self.values[where], slope, none, none, none))
+        return as_array(made)
+
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, i):
-        value, slope = self.values[i], self.slopes[i]
-        if np.ndim(value):
-            return PlainPoint(value, slope)
-        return PlainJet((value, slope, 0.0 * slope, 0.0 * slope, 0.0 * slope))
+        return self.now()[i]
 
-    def __matmul__(self, other):
-        return dot(self, other)
+    def __getattr__(self, name: str):
+        return getattr(self.now(), name)
 
-    def __rmatmul__(self, other):
-        return dot(other, self)
+    def __array_ufunc__(self, ufunc, method, *given, **more):
+        return getattr(ufunc, method)(*map(now, given), **more)
+
+    def __array_function__(self, function, kinds, given, more):
+        return function(*map(now, given), **more)
+
+
+def now(value: Any) -> Any:
+    """Of a point, the array; else the value itself."""
+    return value.now() if isinstance(value, PlainPoint) else value
 
 
 point = PlainPoint
@@ -285,6 +337,8 @@ def readable(function: FunctionType, known: dict[int, Any] | None = None) -> Fun
             scope[name] = replaced(scope[name], known)
         elif name in ("max", "min"):
             scope[name] = larger_or_smaller(name)
+        elif name == "float":
+            scope[name] = lambda x=0.0: x if isinstance(x, PlainJet) else float(x)
     for old, new in zip(function.__closure__ or (), copy.__closure__ or (), strict=True):
         new.cell_contents = replaced(old.cell_contents, known)
     return copy
@@ -310,8 +364,6 @@ def replaced(value: Any, known: dict[int, Any]) -> Any:
             return called
     if value is math:
         return SimpleNamespace(**{**vars(math), **MATH})
-    if value is np:
-        return SimpleNamespace(**{**vars(np), "dot": dot})
     if isinstance(value, ModuleType):
         ours = value.__name__.partition(".")[0] == PACKAGE
         return Within(value, known) if ours else value

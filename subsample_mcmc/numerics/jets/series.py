@@ -10,7 +10,7 @@ know. Where a derivative does not exist they are nan or infinite, and whoever ad
 c[0] is a number; c[1] to c[4] may be several numbers each, of as many lines at once (kinds.py).
 """
 
-from math import erf, erfc, lgamma, pi, sqrt
+from math import erf, erfc, pi, sqrt
 
 import numpy as np
 
@@ -296,11 +296,16 @@ def log_sigmoid(x):
 
 
 @jit(inner="always")
+def sigmoid(x):
+    p, _, v, odd = shares(x)
+    return p, v, v * odd / 2.0, v * (1.0 - 6.0 * v) / 6.0, v * odd * (1.0 - 12.0 * v) / 24.0
+
+
+@jit(inner="always")
 def log_gamma(x):
     """lgamma above 0, where its derivatives are polygammas."""
     f = special.polygammas(x)
-    value = lgamma(x) if x > 0.0 or x != np.floor(x) else np.inf
-    return value, f[0], f[1] / 2.0, f[2] / 6.0, f[3] / 24.0
+    return special.log_gamma(x), f[0], f[1] / 2.0, f[2] / 6.0, f[3] / 24.0
 
 
 @jit(inner="always")
@@ -357,4 +362,5 @@ OURS = {
     "softplus": (special.softplus, softplus), "log_sigmoid": (special.log_sigmoid, log_sigmoid),
     "digamma": (special.digamma, digamma), "normal_cdf": (special.normal_cdf, normal_cdf),
     "log_normal_cdf": (special.log_normal_cdf, log_normal_cdf),
+    "log_gamma": (special.log_gamma, log_gamma), "sigmoid": (special.sigmoid, sigmoid),
 }  # fmt: skip

@@ -216,6 +216,95 @@ def test_sums_do_not_depend_on_cores(monkeypatch):
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
 
 
+# ------------------------------------------------------------------- what is prepared once a state
+def scale_made(state, data):
+    return sm.exp(-state.log_sigma[0]), state.log_sigma[0]
+
+
+def student_made(state, data, n, made):
+    z = (data.y[n] - linear(state, data, n)) * made[0]
+    return -made[1] - 0.5 * (data.nu + 1.0) * sm.log(1.0 + z**2 / data.nu)
+
+
+def shares_made(state, data):
+    """Whole arrays: log shares of five groups, and copies of what it may write to."""
+    score = state.a - np.log(np.sum(np.exp(state.a)))
+    weights = np.ones(5)
+    kept = score * weights
+    weights[0] = 7.0
+    return kept, data.z
+
+
+def grouped(state, data, n, made):
+    return made[0][data.g[n]] + made[1][n] * state.a[0]
+
+
+def grouped_plainly(state, data, n):
+    total = 0.0
+    for k in range(5):
+        total += sm.exp(state.a[k])
+    return state.a[data.g[n]] - sm.log(total) + data.z[n] * state.a[0]
+
+
+def prepared_pair(kind, rng, size):
+    """A model with prepare, and one that computes the same for each datum."""
+    if kind == "numbers":
+        x = np.column_stack([np.ones(size), rng.standard_normal((size, 2))])
+        data = {"x": x, "y": x @ [0.3, -0.5, 0.8] + rng.standard_t(4, size), "nu": 4.0}
+        state = {"beta": np.array([0.2, -0.4, 0.8]), "log_sigma": 0.1}
+        return (sm.Model(student_made, data, state, prepare=scale_made),
+                sm.Model(by_scale, data, state), state)  # fmt: skip
+    data = {"g": rng.integers(0, 5, size), "z": rng.standard_normal(size)}
+    state = {"a": np.array([0.2, -0.4, 0.8, 0.0, 0.1])}
+    one = sm.Model(grouped, data, state, prepare=shares_made)
+    return one, sm.Model(grouped_plainly, data, state), state
+
+
+def by_scale(state, data, n):
+    return student_made(state, data, n, scale_made(state, data))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kind", ["numbers", "arrays"])
+def test_what_prepare_makes_has_its_derivatives(kind, rng):
+    models = prepared_pair(kind, rng, 20 if derivatives_jets.DISABLED else SIZE)
+    *models, state = models
+    at = models[0].floats + 0.1
+    sums = [sums_of(model, Jets(model, 3), at) for model in models]
+    for one, two in zip(*sums, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12 * np.abs(two).max())
+    assert np.abs(sums[0][3]).max() > 0.1  # it bends, and by what is prepared
+    points = at + np.array([[0.02], [0.1]]) * rng.standard_normal((2, len(at)))
+    control = sm.Taylor(state, order=3, outliers=0.0, predict=False)
+    benches = [Bench(model, control, points) for model in models]
+    assert prepared_for(models[0], control).way == ("jets", "")
+    left = [[bench.residuals(arm) for arm in (0, 1)] for bench in benches]
+    size = np.abs(benches[1].values(1)).max()
+    np.testing.assert_allclose(*left, rtol=0.0, atol=1e-12 * size)
+    change = np.abs(benches[0].values(1) - benches[0].values(0)).max()
+    assert np.abs(left[0][1] - left[0][0]).max() < 0.05 * change
+
+
+def filled(state, data):
+    out = np.zeros(5)
+    for k in range(5):
+        out[k] = sm.exp(state.a[k])
+    return (out,)
+
+
+def by_filled(state, data, n, made):
+    return state.a[data.g[n]] - sm.log(made[0].sum())
+
+
+def test_what_prepare_writes_into_arrays_is_not_followed(rng):
+    data, state = {"g": rng.integers(0, 5, SIZE)}, {"a": np.zeros(5)}
+    model = sm.Model(by_filled, data, state, prepare=filled)
+    way, why = sm.Taylor(state).way_of(model)
+    assert way == "interpolation"
+    assert why.startswith("log_likelihood or prepare does not compile for derivatives: ")
+    assert "setitem" in why
+
+
 # ------------------------------------------------------------------------- which way, and why not
 def robust(state, data, n):
     return -abs(data.y[n] - linear(state, data, n))
@@ -227,7 +316,7 @@ def hinge(state, data, n):
 
 
 def by_array(state, data, n):
-    return -0.5 * (data.y[n] - np.sum(data.x[n] * state.beta)) ** 2
+    return -0.5 * (data.y[n] - np.cumsum(data.x[n] * state.beta)[-1]) ** 2
 
 
 def rounded(state, data, n):

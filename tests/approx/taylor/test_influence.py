@@ -238,3 +238,66 @@ def test_other_columns_are_not_told(rng):
     assert warned(np.ones(20_000)) == []
     assert warned((rng.random(20_000) < 0.1).astype(float)) == []
     assert warned(rng.standard_normal(20_000)) == []
+
+
+# ------------------------------------------------------------------ what is odd along a direction
+def with_odd(state, data, n):
+    """Normal data, and a few that leave something odd over, of the fifth power at least."""
+    b = state.b[0] - 1.0
+    u = data.k[n] * b
+    wave = math.sin(u) - u + u**3 / 6.0 if data.k[n] > 0.0 else 0.0
+    return -0.5 * (data.y[n] - b) ** 2 + data.w[n] * wave
+
+
+def odd_model(weight, size=5_000):
+    """(model, reference): row 17 has this weight; u = 3 three standard deviations off."""
+    y = np.random.default_rng(0).standard_normal(size)
+    k, w = np.zeros(size), np.zeros(size)
+    k[17], w[17] = math.sqrt(size), weight
+    model = sm.Model(with_odd, {"y": y - y.mean(), "k": k, "w": w}, {"b": 1.0})
+    return model, {"b": 1.0}
+
+
+def even_only(read, trial, rows, middle, points):
+    """The rule before: what is the same both ways."""
+    up, down, high, low = values = np.zeros((4, len(rows)))
+    for k in range(4):
+        read(trial, 1 + k, rows, values[k])
+    off = np.abs(0.5 * (high + low) - middle - influence.FAR**2 * (0.5 * (up + down) - middle))
+    return np.where(np.isfinite(off), off, np.inf)
+
+
+def wrong_of(model, reference, steps=2_000):
+    """Wrong decisions of a chain in which every one is audited."""
+    control = sm.Taylor(reference, order=3, predict=False)
+    kernel = sm.Metropolis("b", 0.03, selector=sm.Racing(delta=DELTA), control=control, adapt=False)
+    trace = sm.sample(model, kernel, draws=steps, warmup=0, chains=1, seed=1, audit=1.0,
+                      progress=False)  # fmt: skip
+    assert int(trace.stats["b"]["audited"].sum()) == steps
+    return int(trace.stats["b"]["wrong"].sum())
+
+
+def test_a_row_that_is_odd_along_a_direction_is_seen(monkeypatch):
+    """And read by every decision. Not seen, the mutant, it makes them wrong."""
+    model, reference = odd_model(10.0)
+    assert sm.Taylor(reference, order=3).way_of(model) == ("jets", "")
+    assert sm.Taylor(reference, order=3).always_read(model).tolist() == [17]
+    at_most(wrong_of(model, reference), 2_000, DELTA)
+    monkeypatch.setattr(influence, "residuals_at", even_only)
+    assert len(sm.Taylor(reference, order=3).always_read(model)) == 0
+    above(wrong_of(model, reference), 2_000, DELTA, alarm=1e-4)
+
+
+def test_scores_of_third_order_are_residuals(rng):
+    """At FAR standard deviations, of what is even and of what is odd, to what the fits cannot."""
+    size = 200
+    powers = rng.standard_normal((6, size))  # of t^0 .. t^5
+
+    def read(trial, arm, rows, out):
+        t = [0.0, 1.0, -1.0, 3.0, -3.0, 0.5, -0.5][arm]
+        out[:] = (powers[:, rows].T * t ** np.arange(6.0)).sum(axis=1)
+
+    rows = np.arange(size)
+    found = influence.residuals_at(read, None, rows, powers[0], 6)
+    want = 72.0 * np.abs(powers[4]) + 210.0 * np.abs(powers[5])  # of 81 and 243
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
