@@ -94,10 +94,10 @@ class ContinuousBlock(OneBlock):
         varying = [v.block.name for v in found.variables[:-1] if v.place >= 0]
         if varying:
             others = [name for name in self.writes if name != varying[0]]
+            last = "" if found.varies else f"name it last, {(*others, varying[0])}, or "
             raise ValueError(
                 f"{self.text()}: block {varying[0]!r} varies in length, and only the last of "
-                f"several may: name it last, {(*others, varying[0])}, or move it by a kernel of "
-                "its own."
+                f"several may: {last}move it by a kernel of its own."
             )
         if found.between > FAR:
             warn(

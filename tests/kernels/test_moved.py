@@ -426,6 +426,12 @@ def test_wrong_blocks_are_refused():
         sm.Metropolis(("rate", "q")).check(varying())
     with pytest.raises(ValueError, match=r"'theta' varies in length.*\('rate', 'theta'\)"):
         sm.Metropolis(("theta", "rate")).check(varying())
+    state, both = {"a": [0.1, 0.2], "b": [0.3, 0.4], "q": 0}, ("q", (1, 2))
+    two = sm.Model(
+        nothing, {"y": np.zeros(2)}, state, support={"q": 2}, lengths={"a": both, "b": both}
+    )
+    with pytest.raises(ValueError, match="only the last of several may: move it by a kernel"):
+        sm.Metropolis(("a", "b")).check(two)
     with pytest.raises(ValueError, match="no kernel moves block 'exposure'"):
         sm.sample(model(), sm.Metropolis(NAMES), draws=1)
 

@@ -12,6 +12,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels import langevin
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.runs.chain import Program
+from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import place
 from tests.helpers.laws import ALARM, uniform_chance
 from tests.helpers.models import tally, walker
@@ -467,7 +468,8 @@ def test_proposals_from_a_fit_are_those_of_its_moments(which, logistic, conjugat
     for given in ((logistic.fit,), (logistic.fit.mean, logistic.fit.covariance)):
         drawn.append(walker(logistic.model, walks("beta", *given)).advance(100).floats)
     assert np.array_equal(*drawn) and len(np.unique(drawn[0])) > 100
-    sigma = conjugate.model.variables["sigma"]
+    blocks = conjugate.model.variables
+    sigma, k = Moved((blocks["sigma"],)), Moved((blocks["k"],))
     numbers = propose(conjugate.fit, **more).numbers(sigma)
     mean, covariance = conjugate.fit.gaussian("sigma")
     assert np.array_equal(numbers.mean[0], mean)
@@ -475,7 +477,7 @@ def test_proposals_from_a_fit_are_those_of_its_moments(which, logistic, conjugat
     with pytest.raises(
         ValueError, match=r"block 'k' was not fitted: give one of \('mu', 'sigma'\)"
     ):
-        propose(conjugate.fit, **more).numbers(conjugate.model.variables["k"])
+        propose(conjugate.fit, **more).numbers(k)
     for given in ((logistic.fit, logistic.fit.covariance), (logistic.fit.mean,)):
         with pytest.raises(TypeError, match=rf"{which}\(.*give a fit, or a mean and a covariance"):
             propose(*given, **more)
