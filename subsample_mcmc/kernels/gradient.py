@@ -20,6 +20,7 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_jets import (
     FEW,
+    functions_of,
     jets_of,
     obstacle,
     on_lines,
@@ -115,7 +116,7 @@ def make_slope(model, run, blocks: Moved, batch: int, own: Any, controls: Any = 
         part = whole[block.start : block.start + block.length]
         state = on_lines(model, run.ints, run.floats, whole)
         room = RecordAddress(LinesRoom(some, state, part, sums, bad))
-        adding = along_lines(*model.compiled[:2])
+        adding = along_lines(*functions_of(model))
         gradient = FunctionAddress(adding, probe.calls.context, room, NUMBER)
     elif own is not None:
         room = RecordAddress(GradientRoom(some, one, blocks.views(one), sums))
@@ -291,9 +292,9 @@ def summing(prepare, of_datum) -> Any:
 
 
 @memoised
-def along_lines(likelihood, prepare) -> Any:
+def along_lines(likelihood, prepare, filled: bool) -> Any:
     """add(context, room, unused), called by its address: add up the likelihood's derivatives."""
-    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    of_datum, prepare, allocates = preparing(likelihood, prepare, filled, True)
     jets = jets_of()
     coefficients, lane, no_lanes = jets.coefficients_in_lanes, jets.lane, jets.no_lanes
     lanes = jets.LANES

@@ -111,7 +111,8 @@ class Digest:
             dotted = ".".join((name, *path))
             top = module.__name__.partition(".")[0]
             if top in VERSIONED:
-                self.put(dotted, module.__name__)
+                # Of numpy; but for what stands in its place where arrays are filled (jets/).
+                self.put(dotted, getattr(value, "digest", module.__name__))
             elif hasattr(value, "py_func"):  # sm.log, or a helper of the user's
                 made = self.compiled(value)
                 self.put(dotted, made.digest)

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.taylor.derivatives_jets import jets_of, obstacle, on_lines
+from subsample_mcmc.approx.taylor.derivatives_jets import (
+    functions_of,
+    jets_of,
+    obstacle,
+    on_lines,
+    preparing,
+)
 from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
@@ -301,6 +307,18 @@ PROGRAMS = {
             total += np.sin(row @ data.x[n, :2])
         return total + sum(state.b * state.b)
     """,
+    "filled": """
+        scores = np.zeros(3)
+        for j in range(3):
+            scores[j] = data.x[n, j] * state.b[j]
+            scores[j] += 0.5 * scores[j - 1] ** 2
+        before, part, same = scores[1:] * 2.0, scores[1:], scores
+        same[1] = np.exp(state.s[0])
+        part[1] = 3
+        shares = np.ones(2)
+        shares[-1] = e = 0.1 * state.b[1]
+        return before.sum() * scores[1] + scores @ state.b + part.sum() + np.log(shares[0] - e)
+    """,
     "written later": """
         x = data.x[n] * 1.0
         v = x * state.b
@@ -331,6 +349,8 @@ def digits(items):
 
 EXACTLY = {
     **TRUE, "fabs": abs, "square": lambda x: x * x, "maximum": max, "abs": abs,
+    "zeros": lambda n: np.array([mpmath.mpf(0)] * n, dtype=object),
+    "ones": lambda n: np.array([mpmath.mpf(1)] * n, dtype=object),
     "isnan": mpmath.isnan, "fmin": min, "where": lambda c, a, b: a if c else b,
     "clip": lambda a, low, high: min(max(a, low), high),
     "logsumexp": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
@@ -377,13 +397,13 @@ START = {"b": np.array([0.5, 0.45, -0.3]), "s": 1.2, "w": np.array([[0.2, -0.4],
 def lines_through(model, slopes, n) -> np.ndarray:
     """(LANES, 5) coefficients of datum n along lines."""
     jets = jets_of()
-    likelihood = jets.readable(model.compiled[0])
+    likelihood = preparing(*functions_of(model), True)[0]
     coefficients, lane = jets.coefficients_in_lanes, jets.lane
     lanes = jets.LANES
 
     @jit(flags=FLAGS)
     def write(state, data, n, out):
-        c = coefficients(likelihood(state, data, n))
+        c = coefficients(likelihood(state, data, n, 0))
         for k in range(lanes):
             out[k, 0] = c[0]
             out[k, 1] = lane(c[1], k)
@@ -401,11 +421,11 @@ def lines_through(model, slopes, n) -> np.ndarray:
 def line_through(model, slopes, n) -> np.ndarray:
     """(5,) coefficients of datum n along one line."""
     jets = jets_of()
-    likelihood, coefficients = jets.readable(model.compiled[0]), jets.coefficients
+    likelihood, coefficients = preparing(*functions_of(model), False)[0], jets.coefficients
 
     @jit(flags=FLAGS)
     def write(state, data, n, out):
-        c = coefficients(likelihood(state, data, n))
+        c = coefficients(likelihood(state, data, n, 0))
         for k in range(5):
             out[k] = c[k]
 
@@ -504,7 +524,7 @@ REFUSED = {
     "truth": "return 1.0 if np.any(state.b * data.x[n] > 0.0) else 0.0",
     "floor": "return data.y[n] * math.floor(state.b[0])",
     "index": "return TABLE[int(state.b[0])]",
-    "write": "kept = np.zeros(3)\n    kept[0] = state.b[0]\n    return kept[0]",
+    "write": "kept = np.zeros((3, 1))\n    kept[0, 0] = state.b[0]\n    return kept[0, 0]",
     "remainder": "return state.b[0] % 0.3",
     "cut": "return data.y[n] * round(state.b[1])",
 }

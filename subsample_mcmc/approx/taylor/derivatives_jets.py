@@ -41,6 +41,9 @@ SLIGHT = 1e-3  # nats there that make no difference
 EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
 
 
+FILLING = "it writes what depends on the parameters into an array (setitem)"
+
+
 class NotSmoothError(Exception):
     """A likelihood that jets cannot serve at a reference; the message says why."""
 
@@ -81,15 +84,20 @@ def on_lines(model, ints, floats, slopes) -> Any:
     return model.record(*parts)
 
 
-def preparing(likelihood, prepare) -> tuple:
+def preparing(likelihood, prepare, filled: bool, several: bool) -> tuple:
     """(of_datum(state, data, n, made), prepare(state, data), may it allocate), readable for jets.
 
     What prepare makes of the parameters has derivatives, too, and is made once for many data.
+    filled: arrays are, with what depends on the parameters; several: of LANES lines at once.
     """
     jets = jets_of()
-    likelihood = jets.readable(likelihood)
+
+    def readable(function):
+        return jets.filling(function, several) if filled else jets.readable(function)
+
+    likelihood = readable(likelihood)
     if prepare is not None:
-        return likelihood, jets.readable(prepare), True
+        return likelihood, readable(prepare), True
 
     @jit(flags=FLAGS, inner="always")
     def of_datum(state, data, n, made):
@@ -99,7 +107,7 @@ def preparing(likelihood, prepare) -> tuple:
 
 
 @memoised
-def summing(likelihood, prepare) -> Any:
+def summing(likelihood, prepare, filled: bool) -> Any:
     """add(state, data, first, weights, order, look, out) -> a row, or -1.
 
     Adds up coefficients of rows from `first` on whose weight is not 0: out (LANES, 4). With look,
@@ -107,7 +115,7 @@ def summing(likelihood, prepare) -> Any:
     those of the first, have other derivatives up to the order, or that has none.
     """
     jets = jets_of()
-    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    of_datum, prepare, allocates = preparing(likelihood, prepare, filled, True)
     coefficients = jets.coefficients_in_lanes
     lane, no_lanes, lanes = jets.lane, jets.no_lanes, jets.LANES
 
@@ -152,9 +160,9 @@ def summing(likelihood, prepare) -> Any:
 
 
 @memoised
-def subtracting(likelihood, prepare, cubic: bool) -> Any:
+def subtracting(likelihood, prepare, filled: bool, cubic: bool) -> Any:
     """read(context, source, arm, rows, out): takes h of a mini-batch from rewards."""
-    of_datum, prepare, allocates = preparing(likelihood, prepare)
+    of_datum, prepare, allocates = preparing(likelihood, prepare, filled, False)
     coefficients = jets_of().coefficients
 
     # Slopes are written outside: here no two arrays overlap.
@@ -180,20 +188,30 @@ def subtracting(likelihood, prepare, cubic: bool) -> Any:
 
 # --------------------------------------------------------------------- which models they serve
 class Asked:
-    """The key under which a model keeps why it has no jets."""
+    """A key under which a model keeps why it has no jets, and whether it fills arrays."""
 
 
-ASKED = Asked()
+ASKED, FILLED = Asked(), Asked()
 
 
 def obstacle(model) -> str:
     """Why a model's log likelihood has no derivatives by jets; empty if it has."""
     if ASKED not in model.prepared:
-        model.prepared[ASKED] = found_obstacle(model)
+        why, filled = found_obstacle(model, False), False
+        if FILLING in why or "'PlainJet'" in why:  # plain Python puts it so
+            filled = found_obstacle(model, True) == ""
+        model.prepared[FILLED] = filled
+        model.prepared[ASKED] = "" if filled else why
     return model.prepared[ASKED]
 
 
-def found_obstacle(model) -> str:
+def functions_of(model) -> tuple[Any, Any, bool]:
+    """(log_likelihood, prepare or None, do they fill arrays)."""
+    obstacle(model)
+    return (*model.compiled[:2], model.prepared[FILLED])
+
+
+def found_obstacle(model, filled: bool) -> str:
     """See `obstacle`."""
     d, name = len(model.floats), "log_likelihood" + " or prepare" * (model.prepare is not None)
     if d == 0:
@@ -202,10 +220,9 @@ def found_obstacle(model) -> str:
         jets = jets_of()
         slopes = np.zeros((d, jets.LANES))
         state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
-        add, none = (
-            summing(*model.compiled[:2]),
-            np.zeros(int(DISABLED)),
-        )  # plain Python: of one row
+        likelihood, prepare, _ = model.compiled
+        add = summing(likelihood, prepare, filled)
+        none = np.zeros(int(DISABLED))  # plain Python: of one row
         add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((jets.LANES, 4)))
     except CompileError as error:
         return f"{name} does not compile for derivatives: {str(error)[:200]}"
@@ -224,7 +241,7 @@ def told(error: Exception) -> str:
     places = [line for line in lines if line.startswith("File ") and ", line " in line]
     what = (named or [line for line in lines if line] or ["?"])[0][:160]
     if "setitem" in what:
-        what = "it writes what depends on the parameters into an array (setitem)"
+        what = FILLING
     return what + (f" (line {places[-1].rpartition('line ')[2].rstrip(':')})" if places else "")
 
 
@@ -269,8 +286,8 @@ class Jets:
     @cached_property
     def reading(self) -> Any:
         """The hot loop."""
-        likelihood, prepare, _ = self.model.compiled
-        return subtracting(likelihood, prepare, self.order > 2)
+        likelihood, prepare, filled = functions_of(self.model)
+        return subtracting(likelihood, prepare, filled, self.order > 2)
 
     # ------------------------------------------------------------------------------------- sums
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
@@ -334,7 +351,7 @@ class Jets:
 
         Spans are added up in order: sums do not depend on how many cores there are.
         """
-        model, add = self.model, summing(*self.model.compiled[:2])
+        model, add = self.model, summing(*functions_of(self.model))
         groups = self.states(ints, point, vectors)
 
         def part(span):
@@ -376,7 +393,7 @@ class Jets:
     def check_rows(self, ints, point) -> None:
         """Is a datum at a kink, or has no derivatives: compare opposite directions."""
         model, jets = self.model, jets_of()
-        add, half = summing(*model.compiled[:2]), jets.LANES // 2
+        add, half = summing(*functions_of(model)), jets.LANES // 2
         scales = np.zeros(len(point))
         scales[self.free] = scales_by(np.zeros(len(self.free)), point[self.free])
         some = np.random.default_rng(0).standard_normal((half, len(point))) * scales

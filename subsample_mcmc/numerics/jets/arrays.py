@@ -6,7 +6,8 @@ for. So nothing is stored, and a sum is the loop that a user would have written 
 that is asked for twice is computed twice.
 
 Arrays that a user's function may write to are copied where they become a part. A Vector itself is
-never written to: there is neither v[i] = ... nor v += ..., and what needs it does not compile.
+never written to, but for arrays that a function fills (filled.py): there is no v += ..., and what
+needs it does not compile.
 """
 
 import operator
@@ -30,6 +31,8 @@ from subsample_mcmc.numerics.jets.kinds import (
     Items,
     PartType,
     PointType,
+    jet_of,
+    lanes_in,
     rank,
     width_of,
 )
@@ -118,6 +121,9 @@ def frozen(a):
 
 @overload(frozen, jit_options=INLINED)
 def frozen_of(a):
+    if isinstance(a, VectorType) and a.rule == "kept":
+        kept = vector("kept", None, 2)
+        return lambda a: kept(a.a.copy(), a.b.copy())
     return (lambda a: a.copy()) if isinstance(a, types.Array) and a.mutable else (lambda a: a)
 
 
@@ -226,6 +232,15 @@ def made_of(v, i):
         return lambda v, i: function(at(v.a, i), at(v.b, i))
     if v.rule == "taken":
         return lambda v, i: v.a[v.b[i]]
+    if v.rule == "kept" and v.parts[1].ndim == 2:
+        return lambda v, i: jet_of((v.a[i], v.b[i, 0], v.b[i, 1], v.b[i, 2], v.b[i, 3]))
+    if v.rule == "kept":
+
+        def whole(v, i):
+            one, two, three = lanes_in(v.b[i, 0]), lanes_in(v.b[i, 1]), lanes_in(v.b[i, 2])
+            return jet_of((v.a[i], one, two, three, lanes_in(v.b[i, 3])))
+
+        return whole
     if v.rule == "cut":
         return lambda v, i: v.a[v.b[0] + i * v.b[2]]
     if v.rule == "columns":
@@ -257,6 +272,9 @@ def item(block, i):
 
         return pick
     if isinstance(block, VectorType) and isinstance(i, types.SliceType):
+        if block.rule == "kept":  # as of numpy's arrays, its items are those of the array
+            kept = vector("kept", None, 2)
+            return lambda block, i: kept(block.a[i], block.b[i])
         cut = vector("cut", None, 2)
         return lambda block, i: cut(block, i.indices(len(block)))
     whole = isinstance(i, types.Array) and i.ndim == 1 and isinstance(i.dtype, types.Integer)
@@ -272,6 +290,8 @@ def length(v):
         return None
     if v.rule == "taken":
         return lambda v: len(v.b)
+    if v.rule == "kept":
+        return lambda v: len(v.a)
     if v.rule == "cut":
         return lambda v: len(range(v.b[0], v.b[1], v.b[2]))
     if v.rule == "columns":

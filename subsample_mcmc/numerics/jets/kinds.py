@@ -40,8 +40,8 @@ from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-OTHERS = (HERE.with_name("operators.py"), HERE.with_name("arrays.py"))
-FILES = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
+OTHERS = [HERE.with_name(name) for name in ("operators.py", "arrays.py", "filled.py")]
+FILES: Any = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
 NUMBERS = types.Integer | types.Float | types.Boolean
 LANES = 8  # lines at once: a vector of AVX-512, two of AVX2

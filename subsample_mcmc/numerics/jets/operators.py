@@ -15,6 +15,7 @@ from numba.extending import overload
 
 from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.jets import arrays, kinds, series
+from subsample_mcmc.numerics.jets.filled import filling
 from subsample_mcmc.numerics.jets.kinds import (
     INLINED,
     SEVERAL,
@@ -38,6 +39,7 @@ __all__ = [
     "arrays",
     "coefficients",
     "coefficients_in_lanes",
+    "filling",
     "lane",
     "no_lanes",
     "point",

@@ -344,6 +344,24 @@ def readable(function: FunctionType, known: dict[int, Any] | None = None) -> Fun
     return copy
 
 
+def filling(function: Any, several: bool) -> FunctionType:
+    """The same, with arrays that can be filled with jets."""
+    other = ModuleType("numpy")
+    other.__dict__.update(vars(np))
+    known: dict[int, Any] = {id(np): other}
+    for name in ("zeros", "empty", "ones"):
+        for given in (name, f"{name}_like"):
+            made = objects(float(name == "ones"), given != name)
+            known[id(getattr(np, given))] = made
+            setattr(other, given, made)
+    return readable(function, known)
+
+
+def objects(value: float, like: bool) -> Any:
+    """np.zeros or its like: an array of objects, of one axis."""
+    return lambda size: as_array(np.full(len(size) if like else int(size), value, dtype=object))
+
+
 def larger_or_smaller(name: str) -> Any:
     """What stands for Python's own max and min."""
     of_numbers, of_two = (max, larger) if name == "max" else (min, smaller)
@@ -356,6 +374,8 @@ def larger_or_smaller(name: str) -> Any:
 
 def replaced(value: Any, known: dict[int, Any]) -> Any:
     """What stands for a value that a function reaches."""
+    if id(value) in known and not isinstance(value, FunctionType):
+        return known[id(value)]
     for name, called in MATH.items():
         if value is getattr(math, name):
             return called
