@@ -21,7 +21,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
 )
 from subsample_mcmc.approx.taylor.references import point_of, scales_of
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.approx.taylor.taylor import FOUND, Taylor
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.model import must_be_model
@@ -36,7 +36,7 @@ TIMES = 5  # that residuals are timed
 class Derivatives:
     """What sm.derivatives found; str(...) says it in words."""
 
-    way: str  # "predictors", "jets", "interpolation"
+    way: str  # "predictors", "found predictors", "jets", "interpolation"
     why: str  # why nothing better serves, where something might
     order: int
     parameters: int
@@ -48,6 +48,7 @@ class Derivatives:
     def __str__(self) -> str:
         ways = {
             "predictors": "by sm.Predictors: each row sees the parameters through few numbers",
+            FOUND: "by predictors found in log_likelihood",
             "jets": "by jets: log_likelihood itself, differentiated",
             "interpolation": f"by interpolation between {self.points} points",
         }
@@ -84,7 +85,7 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
         >>> model = sm.Model(log_likelihood, data, {"b": [0.0, 0.0], "log_sigma": 0.0})
         >>> found = sm.derivatives(model)
         >>> found.way, found.order, round(found.power)
-        ('jets', 3, 4)
+        ('found predictors', 3, 4)
     """
     must_be_model(model, "sm.derivatives(model)")
     if len(model.floats) == 0:

@@ -35,7 +35,8 @@ from subsample_mcmc.numerics.pointer_types import PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-FILES = (series.__file__, fastmath.__file__, special.__file__, HERE, HERE.with_name("operators.py"))
+BESIDE = (HERE, HERE.with_name("operators.py"), HERE.with_name("tapes.py"))
+FILES = (series.__file__, fastmath.__file__, special.__file__, *BESIDE)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
 NUMBERS = types.Integer | types.Float | types.Boolean
 LANES = 8  # lines at once: a vector of AVX-512, two of AVX2
@@ -47,7 +48,19 @@ if "forceinline" in KNOWN:
 
 
 # ------------------------------------------------------------------------------------------ lanes
-class LanesType(types.Type):
+class Slope(types.Type):
+    """What a slope is beside one number: lanes, or lanes with something to them (tapes.py)."""
+
+    def of_lanes(self, builder, lanes):
+        """One of these, of its lanes."""
+        return lanes
+
+    def lanes_of(self, builder, value):
+        """The lanes of one of these."""
+        return value
+
+
+class LanesType(Slope):
     """LANES numbers, computed with one by one, at once."""
 
     def __init__(self):
@@ -76,7 +89,7 @@ def as_slope(target, builder, value, kind, slope):
     if kind == slope:
         return value
     number = target.cast(builder, value, kind, FLOAT)
-    return number if slope == FLOAT else spread(builder, number)
+    return number if slope == FLOAT else slope.of_lanes(builder, spread(builder, number))
 
 
 def in_lanes(operation: str) -> Any:
@@ -104,13 +117,17 @@ def sign(typing, slope):
     """1, 0 or -1, of a number or of lanes."""
 
     def code(target, builder, signature, given):
+        several = isinstance(slope, Slope)
+        own = slope.lanes_of(builder, given[0]) if several else given[0]
         zero, one, minus = (
-            as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT, slope)
+            as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT,
+                     SEVERAL if several else FLOAT)
             for x in (0.0, 1.0, -1.0)
-        )
-        up = builder.fcmp_ordered(">", given[0], zero)
-        down = builder.fcmp_ordered("<", given[0], zero)
-        return builder.select(up, one, builder.select(down, minus, zero))
+        )  # fmt: skip
+        up = builder.fcmp_ordered(">", own, zero)
+        down = builder.fcmp_ordered("<", own, zero)
+        found = builder.select(up, one, builder.select(down, minus, zero))
+        return slope.of_lanes(builder, found) if several else found
 
     return slope(slope), code
 
@@ -209,7 +226,7 @@ def of_parts(make) -> Any:
     @intrinsic
     def build(typing, parts):
         kinds = [types.unliteral(part) for part in parts]
-        kind = make(SEVERAL if SEVERAL in kinds else FLOAT)
+        kind = make(next((one for one in kinds if isinstance(one, Slope)), FLOAT))
 
         def code(target, builder, signature, given):
             values = [builder.extract_value(given[0], i) for i in range(len(kinds))]

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from subsample_mcmc.numerics import special
-from subsample_mcmc.numerics.jets import kinds, series
+from subsample_mcmc.numerics.jets import kinds, series, tapes
 from subsample_mcmc.numerics.jets.kinds import (
     INLINED,
     SEVERAL,
@@ -41,9 +41,11 @@ __all__ = [
     "no_lanes",
     "point",
     "readable",
+    "write_rest",
 ]
 
 LANES, lane, no_lanes = kinds.LANES, kinds.lane, kinds.no_lanes
+words_of, write_rest = tapes.words_of, tapes.write_rest
 plus, minus, times, product = series.plus, series.minus, series.times, series.product
 of_line, of_series = series.of_line, series.of_series
 
@@ -350,6 +352,8 @@ def item(block, i):
         return lambda block, i: part_of(block.values[i], block.slopes[i])
     if width == 1:
         return lambda block, i: line_of((block.values[i], block.slopes[i]))
+    if tapes.is_traced(block):
+        return lambda block, i: line_of((block.values[i], words_of(block.slopes[i])))
     return lambda block, i: line_of((block.values[i], lanes_in(block.slopes[i])))
 
 

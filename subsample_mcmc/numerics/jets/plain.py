@@ -16,6 +16,7 @@ from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.bytecode import loaded_globals
 from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jets import series
+from subsample_mcmc.numerics.jets.plain_tapes import PlainTraced, note, of_words, signs
 
 LANES = 8
 NUMBER = int | float | np.number | np.bool_
@@ -101,7 +102,7 @@ class PlainJet:
 
     def __abs__(self):
         if self.c[0] == 0.0:
-            return PlainJet(AT_ZERO(self.c, np.sign, 0.0))
+            return PlainJet(AT_ZERO(self.c, signs, 0.0))
         return self if self.c[0] > 0.0 else -self
 
     def __bool__(self):
@@ -162,7 +163,7 @@ def larger(a: Any, b: Any) -> Any:
     one, two = five(a), five(b)
     if one[0] == two[0]:
         gap = TIMES(MINUS(one, two), 0.5)
-        return PlainJet(PLUS(two, AT_ZERO(gap, np.sign, 1.0)))
+        return PlainJet(PLUS(two, AT_ZERO(gap, signs, 1.0)))
     return PlainJet(one if one[0] > two[0] else two)
 
 
@@ -234,6 +235,7 @@ class PlainPoint:
         value, slope = self.values[i], self.slopes[i]
         if np.ndim(value):
             return PlainPoint(value, slope)
+        slope = of_words(slope)
         return PlainJet((value, slope, 0.0 * slope, 0.0 * slope, 0.0 * slope))
 
     def __matmul__(self, other):
@@ -255,6 +257,13 @@ def coefficients_in_lanes(value: Any) -> tuple:
     """The same, of which four are arrays."""
     c = five(value)
     return (c[0], *(np.zeros(LANES) + one for one in c[1:]))
+
+
+def write_rest(value: Any) -> None:
+    """Write what a log likelihood's slope is in the end on its tape."""
+    slope = five(value)[1]
+    if isinstance(slope, PlainTraced):
+        note(slope)
 
 
 def lane(lanes: np.ndarray, which: int) -> float:
