@@ -15,13 +15,13 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.row_weights import row_weights
-from subsample_mcmc.approx.taylor import derivatives_found as by_tapes
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
-from subsample_mcmc.approx.taylor.derivatives_found import Found, NoPredictorsError
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
+from subsample_mcmc.approx.taylor.found import derivatives_found as by_tapes
+from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredictorsError
 from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (

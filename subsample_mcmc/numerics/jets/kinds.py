@@ -48,7 +48,7 @@ if "forceinline" in KNOWN:
 
 
 # ------------------------------------------------------------------------------------------ lanes
-class Slope(types.Type):
+class SlopeType(types.Type):
     """What a slope is beside one number: lanes, or lanes with something to them (tapes.py)."""
 
     def of_lanes(self, builder, lanes):
@@ -60,7 +60,7 @@ class Slope(types.Type):
         return value
 
 
-class LanesType(Slope):
+class LanesType(SlopeType):
     """LANES numbers, computed with one by one, at once."""
 
     def __init__(self):
@@ -117,7 +117,7 @@ def sign(typing, slope):
     """1, 0 or -1, of a number or of lanes."""
 
     def code(target, builder, signature, given):
-        several = isinstance(slope, Slope)
+        several = isinstance(slope, SlopeType)
         own = slope.lanes_of(builder, given[0]) if several else given[0]
         zero, one, minus = (
             as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT,
@@ -226,7 +226,7 @@ def of_parts(make) -> Any:
     @intrinsic
     def build(typing, parts):
         kinds = [types.unliteral(part) for part in parts]
-        kind = make(next((one for one in kinds if isinstance(one, Slope)), FLOAT))
+        kind = make(next((one for one in kinds if isinstance(one, SlopeType)), FLOAT))
 
         def code(target, builder, signature, given):
             values = [builder.extract_value(given[0], i) for i in range(len(kinds))]

@@ -59,7 +59,9 @@ def note(slope: PlainTraced) -> None:
 
 def signs(slope: Any) -> Any:
     """1, 0 or -1: of a number, of lanes, or of what is written on tapes."""
-    return PlainTraced(np.sign(slope.lanes), 0) if isinstance(slope, PlainTraced) else np.sign(slope)
+    return (
+        PlainTraced(np.sign(slope.lanes), 0) if isinstance(slope, PlainTraced) else np.sign(slope)
+    )
 
 
 def of_words(slopes: np.ndarray) -> Any:

@@ -14,18 +14,18 @@ a slope along a direction at random: what bears the mark of another is not writt
 import operator
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
 
 from subsample_mcmc.numerics.jets import kinds
 from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT, INLINED, LANES, SEVERAL, VECTOR
+from subsample_mcmc.numerics.jit import jit
 
 MOST = 24  # slopes of one row
 
 
-class TracedType(kinds.Slope):
+class TracedType(kinds.SlopeType):
     """Lanes, and the address of a tape; 0: they are on it, or on none."""
 
     def __init__(self):
@@ -105,7 +105,27 @@ def write_lanes(typing, tape, i, lanes):
     return types.void(types.int64, types.int64, SEVERAL), code
 
 
-@numba.njit(error_model="numpy")
+@intrinsic
+def words_of(typing, row):
+    """A Traced that lies in memory as LANES numbers, and an address."""
+
+    def code(target, builder, signature, given):
+        data = target.make_array(row)(target, builder, value=given[0]).data
+        lanes = builder.load(builder.bitcast(data, VECTOR.as_pointer()))
+        lanes.align = 8
+        tape = builder.load(builder.gep(data, [ir.IntType(32)(LANES)]))
+        return TRACED.of_lanes(builder, lanes, tape)
+
+    return TRACED(row), code
+
+
+kept = kinds.reading(TRACED)
+own: Any
+for own in (traced, number_at, write_number, write_lanes, words_of, kept):
+    own.digest = f"{own._name} {CONTENT}"
+
+
+@jit(inner=True)
 def put_down(tape, lanes):
     """Write lanes on a tape, unless their mark is there."""
     mark = kinds.lane(lanes, 0)
@@ -120,7 +140,7 @@ def put_down(tape, lanes):
     write_number(tape, 0, count + 1.0)
 
 
-@numba.njit(**INLINED)
+@jit(inner="always")
 def note(slope):
     """Write a Traced on its tape."""
     if slope.tape != 0:
@@ -194,30 +214,7 @@ def is_traced(block: Any) -> bool:
     return slopes.dtype == types.int64
 
 
-@intrinsic
-def words_of(typing, row):
-    """A Traced that lies in memory as LANES numbers, and an address."""
-
-    def code(target, builder, signature, given):
-        data = target.make_array(row)(target, builder, value=given[0]).data
-        lanes = builder.load(builder.bitcast(data, VECTOR.as_pointer()))
-        lanes.align = 8
-        tape = builder.load(builder.gep(data, [ir.IntType(32)(LANES)]))
-        return TRACED.of_lanes(builder, lanes, tape)
-
-    return TRACED(row), code
-
-
-kept = kinds.reading(TRACED)
-
-
-@numba.njit(**INLINED)
+@jit(inner="always")
 def write_rest(value):
     """Write what a log likelihood's slope is in the end."""
     note(kept(value)[1])
-
-
-own: Any
-for own in (traced, number_at, write_number, write_lanes, words_of, kept):
-    own.digest = f"{own._name} {CONTENT}"
-write_rest.digest = f"write_rest {CONTENT}"  # type: ignore[attr-defined]

@@ -11,7 +11,6 @@ are compared with those that its predictors give. Two polynomials that agree the
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import numpy as np
 
@@ -23,10 +22,11 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
     told,
 )
 from subsample_mcmc.approx.taylor.derivatives_predictors import Places, add_moments, places
-from subsample_mcmc.approx.taylor.predictor_tapes import Kept, Rows, compare, fill_partials
+from subsample_mcmc.approx.taylor.found.row_slopes import Kept, RowSlopes, compare, fill_partials
 from subsample_mcmc.approx.taylor.tensors import lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.data import datum_of
@@ -45,11 +45,11 @@ class NoPredictorsError(Exception):
 
 
 # ---------------------------------------------------------------------- which models have them
-class Asked:
+class PredictorsAsked:
     """The key under which a model keeps how many predictors its rows have."""
 
 
-ASKED = Asked()
+ASKED = PredictorsAsked()
 
 
 def predictors_of(model) -> tuple[int, str]:
@@ -75,9 +75,7 @@ def looked_for(model) -> tuple[int, str]:
         return 0, f"no predictors are found: {told(error)}"
     except (ImportError, AttributeError, TypeError, IndexError) as error:
         return 0, f"no predictors are found: {type(error).__name__}: {str(error)[:200]}"
-    if most == 0 or most >= d:
-        return most, "" if most == d or d <= MOST else too_many(model, where)
-    return most, too_many(model, where) if most > MOST else ""
+    return most, too_many(model, where) if MOST < most < d else ""
 
 
 def too_many(model, row: int) -> str:
@@ -88,16 +86,16 @@ def too_many(model, row: int) -> str:
     )
 
 
-def rows_of(model, ints, point, scales, order: int, size: int) -> Rows:
+def rows_of(model, ints, point, scales, order: int, size: int) -> RowSlopes:
     """Room for some rows at a reference."""
 
     def on_tape(model, ints, floats, slopes):
         return pointer_to(on_lines(model, ints, floats, slopes))
 
-    return Rows(model, on_tape, ints, point, scales, order, size, MOST)
+    return RowSlopes(model, on_tape, ints, point, scales, order, size, MOST)
 
 
-@cache
+@memoised
 def matrices_of(count: int, cubic: bool) -> tuple[np.ndarray, Kept, Places]:
     """(lines as combinations of predictors, what makes derivatives of them, their places)."""
     lines = lines_of(count, cubic)
@@ -113,9 +111,7 @@ def matrices_of(count: int, cubic: bool) -> tuple[np.ndarray, Kept, Places]:
     first, second = (np.array([e[i] for e in each]) for i in (0, 1))
     third = np.zeros((0, len(lines)))
     if cubic:
-        threes = [
-            (a, b, c) for a in range(count) for b in range(a, count) for c in range(b, count)
-        ]
+        threes = [(a, b, c) for a in range(count) for b in range(a, count) for c in range(b, count)]
         third = np.array([[e[2][t] for e in each] for t in threes])
     own = Kept(first.T.copy(), second[:, two[0], two[1]].T.copy(), third)
     return turns, pointer_to(own), pointer_to(places(count, 3 if cubic else 2))
@@ -155,13 +151,11 @@ class Found(Jets):
         def part(span):
             return self.of_span(ints, point, span, keep, scales, away, bar)
 
-        total, seen = None, np.zeros(2)
+        total, seen = nothing(d, cubic), np.zeros(2)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for found, own in pool.map(part, spans):
-                total = found if total is None else [a + b for a, b in zip(total, found)]
+                total = [a + b for a, b in zip(total, found, strict=True)]
                 seen += own
-        if total is None:
-            total = nothing(d, cubic)
         if not seen[0] <= NATS + ROUNDING * seen[1]:
             raise NoPredictorsError(
                 f"predictors leave {seen[0]:.2g} nats of derivatives over all data unexplained"
@@ -173,7 +167,12 @@ class Found(Jets):
 
     def of_span(self, ints, point, span, keep, scales, away, bar) -> tuple[list, np.ndarray]:
         """The same sums of the rows of a span, in units of scales, and what `compare` saw."""
-        d, cubic, total, seen = len(point), self.order > 2, nothing(len(point), self.order > 2), np.zeros(2)
+        d, cubic, total, seen = (
+            len(point),
+            self.order > 2,
+            nothing(len(point), self.order > 2),
+            np.zeros(2),
+        )
         weights, size = keep(*span), min(BATCH, span[1] - span[0])
         own = rows_of(self.model, ints, point, scales, self.order, size)
         row, pairs = np.zeros(d), np.zeros(total[3].shape[1])
@@ -189,7 +188,9 @@ class Found(Jets):
                 q = np.ascontiguousarray(q)
                 along = own.derive(first, some, turns, away)
                 fill_partials(along, matrices, f)
-                bad = compare(where, along, q, f, away, cubic, some, LOOSE, FLOOR, np.zeros(count), seen)
+                bad = compare(
+                    where, along, q, f, away, cubic, some, LOOSE, FLOOR, np.zeros(count), seen
+                )
                 if bad >= 0 or ranks.min() < 0:
                     n = first + (bad if bad >= 0 else int(ranks.argmin()))
                     raise NoPredictorsError(too_many(self.model, n))

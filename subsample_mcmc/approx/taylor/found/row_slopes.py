@@ -4,6 +4,7 @@ Only two functions know the model, and they are called by their addresses: one w
 a row on a tape (numerics/jets/tapes.py), the other gives derivatives along LANES lines.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def deriver(likelihood) -> Any:
     return derive
 
 
-class Rows:
+class RowSlopes:
     """Room for a mini-batch of one thread."""
 
     def __init__(self, model, on_lines, ints, point, scales, order: int, size: int, most: int):
@@ -79,13 +80,17 @@ class Rows:
         likelihood, ints = model.compiled[0], np.array(ints)
         traced = TracedRow(on_lines(model, ints, point.copy(), self.words), model.data)
         own = on_lines(model, ints, point.copy(), self.slopes)
-        derived = DerivedRow(own, model.data, np.ones(1), order, self.out)
-        self.traced = chunk_of(writer(likelihood), traced)
-        self.derived = chunk_of(deriver(likelihood), derived)
+        self.traced, self.likelihood = chunk_of(writer(likelihood), traced), likelihood
+        self.along = DerivedRow(own, model.data, np.ones(1), order, self.out)
         self.scales, self.patterns = scales, patterns_of(scales)
         self.q = np.zeros((most, size, d))
         self.entries = np.zeros((MOST, len(self.patterns) * PART))
         self.lengths = np.zeros(MOST)
+
+    @cached_property
+    def derived(self) -> Any:
+        """What gives derivatives of a row; compiled where it is wanted."""
+        return chunk_of(deriver(self.likelihood), self.along)
 
     def find(self, first: int, weights) -> np.ndarray:
         """Write an orthonormal basis of each row's slopes, in units of scales, into q: ranks."""
@@ -166,7 +171,7 @@ def fill_basis(entries, count, own, q, i):
 
 @jit
 def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths, q, ranks):
-    """See Rows.find; a row that writes other than the same for all coordinates has rank -1."""
+    """See RowSlopes.find; a row that writes other than the same for all coordinates has rank -1."""
     for i in range(len(weights)):
         for k in range(len(q)):
             for j in range(q.shape[2]):
@@ -193,7 +198,7 @@ def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths,
 
 @jit
 def derive_rows(derived, first, weights, scales, turns, away, q, slopes, out, found):
-    """See Rows.derive: the first line is `away`, from which turns are not made."""
+    """See RowSlopes.derive: the first line is `away`, from which turns are not made."""
     lines, d = found.shape[1], len(scales)
     for i in range(len(weights)):
         if weights[i] == 0.0:
@@ -248,7 +253,8 @@ def fill_partials(along, matrices, f):
 def compare(where, along, q, f, away, cubic, weights, loose, floor, t, seen):
     """A row whose coefficients along `away` are not those of its partial derivatives, or -1.
 
-    t: room for steps of predictors; seen: to which the sum of all differences, and of what is compared, are added.
+    t: room for steps of predictors; seen: the sums of all differences, and of what is compared, to
+    which they are added.
     """
     p, worst = len(q), -1
     for i in range(len(f)):
