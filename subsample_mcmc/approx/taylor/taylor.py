@@ -79,9 +79,10 @@ class Taylor(Control):
         posterior mode. A list of them gives one to each configuration of the discrete blocks, in
         the order of their values (the last block's last site changes fastest).
     order: 2 or 3. Default: 3 for sm.Predictors with at most 40 parameters (a decision costs
-        parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function with 3
-        to 12 that compiles for derivatives (sums take parameters^3 / 48 passes over the data); else
-        2. sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
+        parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function that
+        compiles for derivatives, with 3 to 40 where at most 4 linear predictors of each datum are
+        found in it, else with 3 to 12 (sums take parameters^3 / 48 passes over the data); else 2.
+        sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
         them (O(parameters) a datum); else of log_likelihood itself, which is compiled for numbers

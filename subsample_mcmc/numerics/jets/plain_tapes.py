@@ -46,7 +46,7 @@ def note(slope: PlainTraced) -> None:
     mark = slope.lanes[0]
     if slope.tape == 0 or mark == 0.0:
         return
-    words = (ctypes.c_double * (1 + MOST * LANES)).from_address(slope.tape)
+    words: Any = (ctypes.c_double * (1 + MOST * LANES)).from_address(slope.tape)
     tape = np.frombuffer(words, dtype=float)
     count = int(tape[0])
     kept = tape[1:].reshape(MOST, LANES)
