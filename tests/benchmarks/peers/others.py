@@ -100,6 +100,7 @@ def program(text: str, python: str, name: str, x, target: Target, seconds: float
             return "not done in ten minutes"
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-            return "not installed" if "ModuleNotFoundError" in last else last[:60]
+            missing = last.rpartition("No module named ")[2].strip("'")
+            return f"{missing} is not installed" if "ModuleNotFoundError" in last else last[:60]
         told = json.loads(done.stdout.strip().splitlines()[-1])
         return np.load(place + ".npy"), told["seconds"], told["rows"], told["accepted"]
