@@ -25,6 +25,7 @@ from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredic
 from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
+    LIMITS,
     Sums,
     add_gradient,
     inverse_of,
@@ -279,9 +280,10 @@ class Taylor(Control):
                 else:
                     metric = full.metric[table]
                     inverse = inverse_of(metric, used)
-                limits = np.zeros(7)
+                limits = np.zeros(LIMITS)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
+                    limits[7:] = source.within(ints, reference)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
         each = map(np.array, zip(*parts, strict=True))
@@ -345,6 +347,8 @@ class Expansion(Prepared):
         self.way = how[2], why  # where derivatives come from, and why from nothing better
         # Runs that were stored when there were no jets cannot go on with them.
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
+        if how[2] == FOUND and self.proved:
+            self.found += ", bounded"
 
     @property
     def references(self) -> list[np.ndarray]:

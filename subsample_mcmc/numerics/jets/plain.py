@@ -15,7 +15,8 @@ import numpy as np
 from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.bytecode import loaded_globals
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jets import series
+from subsample_mcmc.numerics.jets import plain_ranges, series
+from subsample_mcmc.numerics.jets.plain_ranges import Known
 from subsample_mcmc.numerics.jets.plain_tapes import PlainTraced, note, of_words, signs
 
 LANES = 8
@@ -88,6 +89,8 @@ class PlainJet:
         if isinstance(other, int) and other in (1, 2, 3, 4):
             square = self * self
             return (self, square, square * self, square * square)[other - 1]
+        if isinstance(self.c[0], Known):
+            return PlainJet(OF_SERIES(plain_ranges.POWER(self.c[0], five(other)[0]), self.c))
         return of_jet(lambda x: POWER(x, five(other)[0]), self)
 
     def __rpow__(self, other):
@@ -138,6 +141,11 @@ class PlainJet:
 
 def of_jet(function: Any, x: Any) -> PlainJet:
     """A function of a jet, by its series."""
+    if isinstance(x.c[0], Known):
+        if function not in plain_ranges.TABLES:
+            raise TypeError(f"no bounds are known of {getattr(function, '__name__', function)}")
+        with np.errstate(all="ignore"):
+            return PlainJet(OF_SERIES(plain_ranges.TABLES[function](x.c[0]), x.c))
     with np.errstate(all="ignore"):
         return PlainJet(OF_SERIES(function(np.float64(x.c[0])), x.c))
 
@@ -235,7 +243,10 @@ class PlainPoint:
         value, slope = self.values[i], self.slopes[i]
         if np.ndim(value):
             return PlainPoint(value, slope)
-        slope = of_words(slope)
+        if slope.dtype == np.uint64:
+            value, slope = plain_ranges.parameter(value, slope)
+        else:
+            slope = of_words(slope)
         return PlainJet((value, slope, 0.0 * slope, 0.0 * slope, 0.0 * slope))
 
     def __matmul__(self, other):
@@ -257,6 +268,11 @@ def coefficients_in_lanes(value: Any) -> tuple:
     """The same, of which four are arrays."""
     c = five(value)
     return (c[0], *(np.zeros(LANES) + one for one in c[1:]))
+
+
+def ends_of_coefficient(value: Any, order: int) -> tuple:
+    """Ends of a coefficient of what a log likelihood is, and of its value."""
+    return plain_ranges.ends_of_coefficient(five(value), order)
 
 
 def write_rest(value: Any) -> None:

@@ -11,6 +11,7 @@ are compared with those that its predictors give. Two polynomials that agree the
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,13 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
     scales_by,
     told,
 )
-from subsample_mcmc.approx.taylor.derivatives_predictors import Places, add_moments, places
+from subsample_mcmc.approx.taylor.derivatives_predictors import (
+    Places,
+    add_moments,
+    places,
+    proved_scores,
+)
+from subsample_mcmc.approx.taylor.found.bounds_found import bounds_of
 from subsample_mcmc.approx.taylor.found.row_slopes import Kept, RowSlopes, compare, fill_partials
 from subsample_mcmc.approx.taylor.tensors import lines_of, tensors
 from subsample_mcmc.errors import CompileError
@@ -121,11 +128,66 @@ def matrices_of(count: int, cubic: bool) -> tuple[np.ndarray, Kept, Places]:
 class Found(Jets):
     """Jets, whose sums are made by the predictors that were found in log_likelihood."""
 
+    def __init__(self, model, order: int, spans=None, free=None):
+        super().__init__(model, order, spans, free)
+        self.bounds: Any = None  # what `confirm` found of them
+
+    def known(self) -> bool:
+        """Is each row's remainder bounded, within a distance."""
+        return self.bounds is not None and not self.bounds.why
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]
+        """What a proof would need."""
+        why = (
+            "" if self.bounds is None else f", which log_likelihood has none of: {self.bounds.why}"
+        )
+        return f"bounds by intervals{why}"
+
+    def told_bound(self) -> str:
+        """Within which distance they hold, or why there are none."""
+        if self.bounds is None:
+            return ""
+        if self.bounds.why:
+            return f"none, as {self.bounds.why}"
+        least = min(one.reach for one in self.bounds.each.values())
+        return (
+            f"by intervals, up to {least:.1f} from the reference in posterior standard deviations"
+        )
+
+    def within(self, ints, point) -> tuple[float, float]:
+        """(the distance up to which bounds hold, 1 where a row has several predictors)."""
+        own = self.bounds.of(ints, point)
+        return own.reach, float(own.several)
+
+    def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
+        """Remainder of the sum and of the largest row, growth, rounding."""
+        own = self.bounds.of(ints, point)
+        weights = np.concatenate([keep(*span) for span in self.spans])
+        raced = np.where(weights > 0.0, own.rows, 0.0).astype(float)
+        if scores is not None:
+            known = proved_scores(own.rows.astype(float), np.ones(1), self.order, 0.0)
+            np.fmax(scores, known, out=scores, casting="same_kind")
+        return np.array([raced.sum() * (1.0 + 1e-9), raced.max(), 0.0, 1e-13 * own.value])
+
+    def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
+        """Bounds of each row's residual at distance 1, but for factors that all rows share."""
+        return self.bounds.of(ints, point).rows.astype(float)
+
+    def kept(self) -> tuple:
+        """The bounds, which take a pass over the data."""
+        return (self.bounds,)
+
+    def restore(self, kept: tuple) -> None:
+        """The inverse of kept()."""
+        (self.bounds,) = kept
+
     def confirm(self, references, configured) -> None:
         """Make the sums over all rows; raises NoPredictorsError."""
-        with bar_of(self.model.size * len(references)) as bar:
+        with bar_of(2 * self.model.size * len(references)) as bar:
             for table, point in enumerate(references):
                 self.sums(configured(table), point, Every(), bar, table)
+            self.bounds = bounds_of(self, references, configured, bar)
 
     def sums(self, ints, point, keep, bar, table: int = 0):
         """(s0, s1, s2, s3) at a reference, over the rows that are kept."""

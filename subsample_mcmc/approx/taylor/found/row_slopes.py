@@ -70,8 +70,10 @@ def deriver(likelihood) -> Any:
 class RowSlopes:
     """Room for a mini-batch of one thread."""
 
-    def __init__(self, model, on_lines, ints, point, scales, order: int, size: int, most: int):
-        """most: predictors of a row."""
+    def __init__(
+        self, model, on_lines, ints, point, scales, order: int, size: int, most: int, frame=None
+    ):
+        """most: predictors of a row; frame: in whose columns slopes are told, if not in scales."""
         d = len(point)
         self.tape = np.zeros(1 + MOST * LANES)
         self.words = np.zeros((d, LANES + 1), dtype=np.int64)
@@ -82,10 +84,11 @@ class RowSlopes:
         own = on_lines(model, ints, point.copy(), self.slopes)
         self.traced, self.likelihood = chunk_of(writer(likelihood), traced), likelihood
         self.along = DerivedRow(own, model.data, np.ones(1), order, self.out)
-        self.scales, self.patterns = scales, patterns_of(scales)
+        self.scales = scales
+        self.patterns = patterns_of(np.diag(scales) if frame is None else frame)
         self.q = np.zeros((most, size, d))
         self.entries = np.zeros((MOST, len(self.patterns) * PART))
-        self.lengths = np.zeros(MOST)
+        self.lengths, self.longest = np.zeros(MOST), np.zeros(size)
 
     @cached_property
     def derived(self) -> Any:
@@ -97,7 +100,7 @@ class RowSlopes:
         ranks = np.zeros(len(weights), dtype=np.int64)
         find_slopes(
             self.traced, first, weights, self.patterns, self.words, self.tape, self.entries,
-            self.lengths, self.q, ranks,
+            self.lengths, self.q, ranks, self.longest,
         )  # fmt: skip
         return ranks
 
@@ -111,13 +114,13 @@ class RowSlopes:
         return found
 
 
-def patterns_of(scales: np.ndarray) -> np.ndarray:
-    """(parts, d, LANES): slopes of the coordinates, PART at a time, behind those of the mark."""
-    d = len(scales)
+def patterns_of(frame: np.ndarray) -> np.ndarray:
+    """(parts, d, LANES): slopes along a frame's columns, PART at a time, behind the mark's."""
+    d = len(frame)
     found = np.zeros((-(-d // PART), d, LANES))
-    found[:, :, 0] = scales * np.random.default_rng(7).standard_normal(d)
+    found[:, :, 0] = frame @ np.random.default_rng(7).standard_normal(d)
     for j in range(d):
-        found[j // PART, j, 1 + j % PART] = scales[j]
+        found[j // PART, :, 1 + j % PART] = frame[:, j]
     return found.view(np.int64)
 
 
@@ -138,15 +141,16 @@ def take_off(a, x, b):
 
 
 @jit(inner=True)
-def fill_basis(entries, count, own, q, i):
+def fill_basis(entries, count, own, q, i, longest_of):
     """Gram-Schmidt with pivots, into q[:, i]; how many there are, or one more than there is room.
 
-    entries are changed; own: room for their lengths.
+    entries are changed; own: room for their lengths, of which the longest is kept.
     """
     d, longest = q.shape[2], 0.0
     for k in range(count):
         own[k] = product(entries[k, :d], entries[k, :d])
         longest = max(longest, own[k])
+    longest_of[i] = longest**0.5
     for rank in range(len(q) + 1):
         pivot, most = -1, 0.0
         for k in range(count):
@@ -170,7 +174,7 @@ def fill_basis(entries, count, own, q, i):
 
 
 @jit
-def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths, q, ranks):
+def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths, q, ranks, longest):
     """See RowSlopes.find; a row that writes other than the same for all coordinates has rank -1."""
     for i in range(len(weights)):
         for k in range(len(q)):
@@ -193,7 +197,7 @@ def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths,
                 for j in range(PART):
                     entries[k, g * PART + j] = tape[1 + k * LANES + 1 + j]
         if ranks[i] == 0:
-            ranks[i] = fill_basis(entries, before, lengths, q, i)
+            ranks[i] = fill_basis(entries, before, lengths, q, i, longest)
 
 
 @jit
