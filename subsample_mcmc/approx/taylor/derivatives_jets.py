@@ -227,10 +227,6 @@ class Jets:
         """No bound is known of a function that is only evaluated."""
         return False
 
-    def told_bound(self) -> str:
-        """Of what a polynomial leaves over, in words: nothing."""
-        return ""
-
     def kept(self) -> tuple:
         """All it needs is in the model."""
         return ()

@@ -97,8 +97,13 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     source, chosen, way, why = Taylor({}, order=order).source_of(
         model, [point], lambda table: model.ints.copy()
     )
-    shown = Derivatives(way, why, chosen, len(point), 0, 0, 0, 0, source.told_bound())
+    shown = Derivatives(way, why, chosen, len(point), 0, 0, 0, 0, told_bound(source))
     return measured(model, source, point, shown)
+
+
+def told_bound(source) -> str:
+    """Of what a polynomial leaves over, in words; empty where nobody asked for one."""
+    return source.told_bound() if hasattr(source, "told_bound") else ""
 
 
 def measured(model, source, point: np.ndarray, found: Derivatives) -> Derivatives:

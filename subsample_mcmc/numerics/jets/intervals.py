@@ -226,7 +226,8 @@ def softplus(low, high):
     least, most = outward(min(v0, v1), max(v0, v1), SEVERAL)
     if low <= 0.0 <= high:
         most = 0.25
-    third = outward(min(t0, t1), max(t0, t1), SEVERAL)
+    beside = SEVERAL * max(v0, v1)  # near 0, where 1 - 2 p is a difference
+    third = min(t0, t1) - beside, max(t0, t1) + beside
     if low <= -STEEP + 1e-9 and high >= -STEEP - 1e-9:
         third = third[0], STEEPEST * (1.0 + SEVERAL)
     if low <= STEEP + 1e-9 and high >= STEEP - 1e-9:

@@ -329,7 +329,8 @@ def logsumexp(ranks, a, b):
             return a + soft(-gap) if value(b) > -np.inf else jet(a, gap)
         return b + soft(gap) if value(a) > -np.inf else jet(b, gap)
 
-    return choose
+    ranged = (a if ranks[0] else b).slope == ranges.RANGE  # one formula for both: none to decide
+    return (lambda a, b: b + soft(a - b)) if ranged else choose
 
 
 def logsumexp_of_two(a, b):

@@ -186,6 +186,8 @@ def logsumexp(a: Any, b: Any) -> Any:
     """Of two, of which one may be a jet."""
     if not isinstance(a, PlainJet) and not isinstance(b, PlainJet):
         return special.logsumexp(a, b)
+    if any(isinstance(five(one)[0], Known) for one in (a, b)):  # one formula: none to decide
+        return b + of_jet(plain(series.softplus), a - b)
     high, low = (a, b) if number(a) > number(b) else (b, a)
     if not number(low) > -np.inf:
         return PlainJet(five(high))
