@@ -96,6 +96,22 @@ class RowBounds:
         return found
 
 
+@jit(inner=True)
+def turn(room, q, i):
+    """Turn both vectors so that which slopes were written first makes no difference."""
+    one, two = 0.0, 0.0
+    for j in range(q.shape[2]):
+        one += q[0, i, j] / (1.0 + j)
+        two += q[1, i, j] / (1.0 + j)
+    size = (one * one + two * two) ** 0.5
+    if not size > 1e-9:
+        return
+    c, s = one / size, two / size
+    for j in range(room.shape[1]):
+        a, b = room[0, j], room[1, j]
+        room[0, j], room[1, j] = c * a + s * b, c * b - s * a
+
+
 @jit
 def bound_rows(
     ranged, first, weights, ranks, q, longest, inverse, turns, radius, times, several, note, words,
@@ -117,7 +133,11 @@ def bound_rows(
                 for l in range(d if k < rank else 0):
                     value += inverse[j, l] * q[k, i, l]
                 room[k, j] = value
-                numbers[j, k] = value
+        if rank == 2:
+            turn(room, q, i)
+        for k in range(len(room)):
+            for j in range(d):
+                numbers[j, k] = room[k, j]
         note[0], note[1], note[2] = 0.0, radius, LEFT * longest[i] * radius
         for way in range(len(turns) if rank > 1 else 1):
             for j in range(d):
