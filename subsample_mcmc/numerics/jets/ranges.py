@@ -133,7 +133,7 @@ def words_of(typing, row):
 kept = kinds.reading(RANGE)
 own: Any
 for own in (ball, ranged, words_of, kept):
-    own.digest = f"{own._name} {CONTENT}"
+    own.digest = f"{own._name} of ranges {CONTENT}"
 
 
 # ----------------------------------------------------------------------------- one becomes another

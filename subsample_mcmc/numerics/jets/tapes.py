@@ -122,7 +122,7 @@ def words_of(typing, row):
 kept = kinds.reading(TRACED)
 own: Any
 for own in (traced, number_at, write_number, write_lanes, words_of, kept):
-    own.digest = f"{own._name} {CONTENT}"
+    own.digest = f"{own._name} on tapes {CONTENT}"
 
 
 @jit(inner=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from subsample_mcmc.approx.row_weights import rounded_up
 from subsample_mcmc.approx.taylor.derivatives_jets import on_lines, told
+from subsample_mcmc.approx.taylor.found.row_bounds import MOST as MOST_PREDICTORS
 from subsample_mcmc.approx.taylor.found.row_bounds import RowBounds
 from subsample_mcmc.approx.taylor.polynomial import metric_of
 from subsample_mcmc.approx.taylor.references import used_of
@@ -82,7 +83,12 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
     inverse, why = metric_of(-source.full[table][2])[1], ""
     for far in FARTHER:
         reach = d**0.5 + far
-        rows, several, value, bad = all_rows(source, ints, point, inverse, reach)
+        rows, most, value, bad = all_rows(source, ints, point, inverse, reach)
+        if most > MOST_PREDICTORS:
+            raise NoBoundError(
+                f"a row sees the parameters through {most} predictors: there are bounds for at "
+                f"most {MOST_PREDICTORS}"
+            )
         if bad < 0:
             usual = float(rows.sum()) * d ** (0.5 * (source.order + 1))
             usual /= 24.0 if source.order > 2 else 6.0
@@ -92,7 +98,7 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
                     "read everything"
                 )
             bar.update(source.model.size)
-            return OwnBounds(rounded_up(rows), reach, several, value)
+            return OwnBounds(rounded_up(rows), reach, most > 1, value)
         model = source.model
         why = (
             f"at datum {bad}{datum_of(model.data, bad, model.size)} a comparison is not the same, "
@@ -101,8 +107,8 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
     raise NoBoundError(why)
 
 
-def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, bool, float, int]:
-    """(bounds, has a row several predictors, the largest value, a row that has no bound or -1)."""
+def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, int, float, int]:
+    """(bounds, the most predictors of a row, the largest value, a row without bound or -1)."""
     model, rows = source.model, np.zeros(source.model.size)
 
     def on_words(model, ints, floats, words):
@@ -110,20 +116,20 @@ def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, bo
 
     def part(span):
         own = RowBounds(model, on_words, ints, point, inverse, source.order, BATCH)
-        several, value = False, 0.0
+        most, value = 0, 0.0
         for first in range(span[0], span[1], BATCH):
             last = min(first + BATCH, span[1])
             with np.errstate(all="ignore"):
                 found = own.bounds(first, np.ones(last - first), reach)
             rows[first:last] = found[0]
-            several, value = several or found[2].max() > 1.0, max(value, float(found[1].max()))
+            most, value = max(most, int(found[2].max())), max(value, float(found[1].max()))
             wrong = np.flatnonzero(~(found[0] < np.inf))
             if len(wrong):
-                return several, value, first + int(wrong[0])
-        return several, value, -1
+                return most, value, first + int(wrong[0])
+        return most, value, -1
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = list(pool.map(part, source.spans))
     bad = [row for _, _, row in parts if row >= 0]
     largest = max(value for _, value, _ in parts)
-    return rows, any(some for some, _, _ in parts), largest, min(bad, default=-1)
+    return rows, max(most for most, _, _ in parts), largest, min(bad, default=-1)

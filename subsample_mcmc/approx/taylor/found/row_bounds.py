@@ -150,3 +150,5 @@ def bound_rows(
             bound = max(bound, size)
         found[0, i] = bound * times * (several if rank > 1 else 1.0)
         found[1, i] = max(abs(out[2]), abs(out[3]))
+        if not found[1, i] < np.inf:
+            found[0, i], found[1, i] = np.inf, 0.0
