@@ -231,6 +231,30 @@ def test_what_has_no_bound_is_told():
     assert "bounds of it: by intervals, up to 5.7 from" in str(sm.derivatives(by_hand))
 
 
+def long_story(state, data, n):
+    """More slopes than a tape holds."""
+    e = linear(state, data, n)
+    total = -0.5 * (data.y[n] - e) ** 2
+    for j in range(40):
+        total -= 0.01 * sm.exp(0.01 * j * e)
+    return total
+
+
+def three_of(state, data, n):
+    e = linear(state, data, n)
+    return -0.5 * (data.y[n] - e) ** 2 - sm.exp(state.beta[0]) - sm.exp(state.beta[1] * 0.1)
+
+
+def test_what_a_tape_does_not_hold_has_no_bound():
+    """Its sums are compared; what was not written might matter elsewhere in the ball."""
+    given = made("logistic", d=4).data._asdict()
+    prepared, _ = bounded(sm.Model(long_story, given, {"beta": np.full(4, 0.1)}))
+    assert prepared.way[0] == "found predictors" and not prepared.proved
+    prepared, _ = bounded(sm.Model(three_of, given, {"beta": np.full(4, 0.1)}))
+    assert prepared.way[0] == "found predictors"
+    assert "through 3 predictors: there are bounds for at most 2" in prepared.source.told_bound()
+
+
 # -------------------------------------------------------------------------------------- decisions
 def test_thinned_decides_by_default_and_reads_all_beyond():
     model = made("logistic", size=4000)

@@ -182,13 +182,14 @@ def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths,
                 q[k, i, j] = 0.0
         if weights[i] == 0.0:
             continue
-        before = -1
+        before, written = -1, 0.0
         for g in range(len(patterns)):
             tape[0] = 0.0
             for j in range(len(words)):
                 for k in range(LANES):
                     words[j, k] = patterns[g, j, k]
             call_number(traced.read, traced.context, first + i)
+            written = max(written, tape[0])
             count = min(int(tape[0]), MOST)
             if before not in (-1, count):
                 ranks[i] = -1
@@ -198,6 +199,8 @@ def find_slopes(traced, first, weights, patterns, words, tape, entries, lengths,
                     entries[k, g * PART + j] = tape[1 + k * LANES + 1 + j]
         if ranks[i] == 0:
             ranks[i] = fill_basis(entries, before, lengths, q, i, longest)
+        if written > MOST:  # there may be others: sums are compared, and bounds have no use for it
+            longest[i] = np.inf
 
 
 @jit
