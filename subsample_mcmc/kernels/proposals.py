@@ -35,7 +35,7 @@ class ProposalNumbers(NamedTuple):
     """Run-time numbers of a proposal."""
 
     mean: np.ndarray  # (models, d)
-    factor: np.ndarray  # (models, d, d) lower Cholesky factors of covariances
+    columns: np.ndarray  # (models, d, d) of lower Cholesky factors L of covariances, as rows
     beta: float
     defensive: float
     noise: np.ndarray  # scratch
@@ -96,7 +96,8 @@ class Gaussian:
     def numbers(self, variable) -> ProposalNumbers:
         means, factors = gaussians(self.mean, self.covariance, variable)
         room = np.zeros((2, means.shape[1]))
-        return ProposalNumbers(means, factors, float(self.beta), float(self.defensive), *room)
+        columns = by_columns(factors)
+        return ProposalNumbers(means, columns, float(self.beta), float(self.defensive), *room)
 
 
 def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
@@ -133,53 +134,73 @@ def gaussians(mean, covariance, variable) -> tuple[np.ndarray, np.ndarray]:
     return means, factors
 
 
+def by_columns(factors: np.ndarray) -> np.ndarray:
+    """Their columns as rows: loops along these have no sums to wait for."""
+    return np.ascontiguousarray(np.swapaxes(factors, 1, 2))
+
+
 @jit(inner=True)
-def distance(mean, factor, z, u):
-    """(u - mean)' C^-1 (u - mean), by forward substitution."""
-    total = 0.0
-    for i in range(len(u)):
-        value = u[i] - mean[i]
-        for j in range(i):
-            value -= factor[i, j] * z[j]
-        z[i] = value / factor[i, i]
-        total += z[i] * z[i]
+def add_correlated(columns, noise, out):
+    """out += L z, in the order of the columns."""
+    d = np.uint64(len(noise))
+    for j in range(d):
+        column, z = columns[j], noise[j]
+        for i in range(j, d):
+            out[i] += column[i] * z
+
+
+@jit(inner=True)
+def distance(mean, columns, z, u):
+    """(u - mean)' C^-1 (u - mean), by forward substitution: the square of z = L^-1 (u - mean)."""
+    d, total = np.uint64(len(u)), 0.0
+    for i in range(d):
+        z[i] = u[i] - mean[i]
+    for j in range(d):
+        column = columns[j]
+        value = z[j] / column[j]
+        z[j] = value
+        total += value * value
+        for i in range(j + np.uint64(1), d):
+            z[i] -= column[i] * value
     return total
 
 
 @jit(inner=True)
-def defend(rng, mean, factor, noise, room, u, v):
+def defend(rng, mean, columns, noise, room, u, v):
     """A proposal that holds where the Gaussian is too thin: see Gaussian."""
     d = len(u)
     walk = rng.random() < 0.5
     step = OPTIMAL / sqrt(d)
     if not walk:  # chi squared with four degrees of freedom, over four: a product of two uniforms
         step = 1.0 / sqrt(-0.5 * log((1.0 - rng.random()) * (1.0 - rng.random())))
+    v[:] = 0.0
+    add_correlated(columns, noise, v)
     for i in range(d):
-        value = 0.0
-        for j in range(i + 1):
-            value += factor[i, j] * noise[j]
-        v[i] = (u[i] if walk else mean[i]) + step * value
+        v[i] = (u[i] if walk else mean[i]) + step * v[i]
     if walk:
         return 0.0
-    there = log1p(distance(mean, factor, room, v) / FREEDOM)
-    return 0.5 * (FREEDOM + d) * (there - log1p(distance(mean, factor, room, u) / FREEDOM))
+    there = log1p(distance(mean, columns, room, v) / FREEDOM)
+    return 0.5 * (FREEDOM + d) * (there - log1p(distance(mean, columns, room, u) / FREEDOM))
 
 
 @jit(inner="always")
 def gaussian(rng, tuning, given, now, which, u, v, x, y):
-    mean, factor, noise = given.mean[which], given.factor[which], given.noise[: len(u)]
+    mean, columns, noise = given.mean[which], given.columns[which], given.noise[: len(u)]
     fill_normal(rng, noise)
     if given.defensive > 0.0 and rng.random() < given.defensive:
-        return defend(rng, mean, factor, noise, given.other, u, v)
+        return defend(rng, mean, columns, noise, given.other, u, v)
     keep = (1.0 - given.beta * given.beta) ** 0.5
+    v[:] = 0.0
+    add_correlated(columns, noise, v)
     for i in range(len(u)):
-        value = 0.0
-        for j in range(i + 1):
-            value += factor[i, j] * noise[j]
-        v[i] = mean[i] + keep * (u[i] - mean[i]) + given.beta * value
-    # Reversible with respect to N(mean, C): the ratio of proposals is that of its densities.
-    far = distance(mean, factor, given.other, v)
-    return 0.5 * (far - distance(mean, factor, given.other, u))
+        v[i] = mean[i] + keep * (u[i] - mean[i]) + given.beta * v[i]
+    # Reversible with respect to N(mean, C): the ratio of proposals is that of its densities. In
+    # z = L^-1 (u - mean) the proposal is keep z + beta noise.
+    near, far = distance(mean, columns, given.other, u), 0.0
+    for i in range(len(u)):
+        there = keep * given.other[i] + given.beta * noise[i]
+        far += there * there
+    return 0.5 * (far - near)
 
 
 @helpful

@@ -19,7 +19,7 @@ import numpy as np
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.decision import decide, fail
-from subsample_mcmc.kernels.proposals import distance, gaussians
+from subsample_mcmc.kernels.proposals import add_correlated, by_columns, distance, gaussians
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel
 from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free
@@ -143,7 +143,7 @@ class PseudoPrior:
         )
         room = np.zeros((4, means.shape[1]))
         return Inactive(
-            kind, own.low, own.high, variable.lengths, means, factors, levels, *room,
+            kind, own.low, own.high, variable.lengths, means, by_columns(factors), levels, *room,
         )  # fmt: skip
 
 
@@ -162,7 +162,7 @@ class Inactive(NamedTuple):
     high: float
     lengths: np.ndarray  # of the block in each model
     means: np.ndarray  # (K, d)
-    factors: np.ndarray  # (K, d, d)
+    columns: np.ndarray  # (K, d, d) of their lower factors
     levels: np.ndarray  # (K,) minus the log density of a Gaussian at its mean
     u: np.ndarray  # scratch
     noise: np.ndarray
@@ -178,20 +178,19 @@ def fill(chain, tools, current):
     for j in range(target.joint):  # before another arm stands in the state
         trial.candidates[current, j] = trial.floats[target.beside + j]
     for k in range(len(offsets)):
-        m, x, mean, factor = own.lengths[k], trial.candidates[k], own.means[k], own.factors[k]
+        m, x, mean, columns = own.lengths[k], trial.candidates[k], own.means[k], own.columns[k]
         u = own.u[:m]
         if k == current:
             to_free(own.kind, own.low, own.high, x, u)
-            square = distance(mean, factor, own.other, u)
+            square = distance(mean, columns, own.other, u)
             slope = to_block(own.kind, own.low, own.high, u, own.spare)
         else:
             noise, square = own.noise[:m], 0.0
             fill_normal(chain.rng, noise)
             for i in range(m):
-                value = mean[i]
-                for j in range(i + 1):
-                    value += factor[i, j] * noise[j]
-                u[i] = value
+                u[i] = mean[i]
+            add_correlated(columns, noise, u)
+            for i in range(m):
                 square += noise[i] * noise[i]
             slope = to_block(own.kind, own.low, own.high, u, x)
         offsets[k] = -np.inf

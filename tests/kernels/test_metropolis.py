@@ -97,8 +97,8 @@ def test_pcn_and_independence(rng, name):
 def forgetful(rng, tuning, given, now, which, u, v, x, y):
     """The mutant: every proposal is corrected as if the Gaussian had made it."""
     gaussian(rng, tuning, given, now, which, u, v, x, y)
-    far = distance(given.mean[which], given.factor[which], given.other, v)
-    return 0.5 * (far - distance(given.mean[which], given.factor[which], given.other, u))
+    far = distance(given.mean[which], given.columns[which], given.other, v)
+    return 0.5 * (far - distance(given.mean[which], given.columns[which], given.other, u))
 
 
 class Forgetful(Gaussian):

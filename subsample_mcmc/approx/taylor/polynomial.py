@@ -202,30 +202,42 @@ def sum_of(own, parts, table, steps):
     return value + cubic, cubic
 
 
-@jit(inner="always")
-def whole_sum(trial, arm):
-    """Sum of h over all rows, at the arm that stands in the state."""
-    own = trial.control.arrays
-    table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
-    if stands(own, trial, arm, table):  # it was rejected, or did not move
-        return own.values[arm]
-    if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+def sum_over_all(learns: bool) -> Any:
+    """sum(trial, arm) of h over all rows, at the arm that stands in the state.
+
+    learns: also what is believed of the rest, which races ask for and sm.Thinned does not.
+    """
+
+    @jit(inner="always")
+    def add_up(trial, arm):
+        own = trial.control.arrays
+        table, steps, scaled = table_of(own, trial.ints), own.steps[arm], own.scaled[arm]
+        if stands(own, trial, arm, table):  # it was rejected, or did not move
+            return own.values[arm]
+        if len(own.tables) == 2 and stands(own, trial, 1 - arm, table):  # it was accepted
+            for j in range(len(steps)):
+                steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
+            own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
+            own.values[arm] = own.values[1 - arm]
+            for k in range(2):
+                own.guesses[arm, k] = own.guesses[1 - arm, k]
+            return own.values[arm]
+        own.tables[arm] = table
         for j in range(len(steps)):
-            steps[j], scaled[j] = own.steps[1 - arm, j], own.scaled[1 - arm, j]
-        own.tables[arm], own.sizes[arm] = table, own.sizes[1 - arm]
-        own.values[arm] = own.values[1 - arm]
-        own.guesses[arm, 0], own.guesses[arm, 1] = own.guesses[1 - arm, 0], own.guesses[1 - arm, 1]
-        return own.values[arm]
-    own.tables[arm] = table
-    for j in range(len(steps)):
-        steps[j] = trial.floats[j] - own.sums.points[table, j]
-    used = own.sums.used[table]
-    size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
-    value, cubic = sum_of(own, own.sums.whole, table, steps)
-    own.sizes[arm], own.values[arm] = size, value
-    more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
-    own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
-    return value
+            steps[j] = trial.floats[j] - own.sums.points[table, j]
+        used = own.sums.used[table]
+        size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
+        value, cubic = sum_of(own, own.sums.whole, table, steps)
+        own.sizes[arm], own.values[arm] = size, value
+        if learns:
+            more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
+            own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
+        return value
+
+    return add_up
+
+
+whole_sum, sum_alone = sum_over_all(True), sum_over_all(False)
 
 
 @jit(inner="always")
@@ -285,8 +297,14 @@ def apart(trial, i, j, parts, which):
 
 
 @jit(inner="always")
+def power_of(x, order):
+    """x^2 or x^3: a power by name costs as much as all that surrounds it."""
+    return x * x * x if order > 2.0 else x * x
+
+
+@jit(inner="always")
 def most_of(w, power):
-    """The most of |a.s| |a.x|^power over a, all three of length 1; w = |s.x|.
+    """The most of |a.s| |a.x|^power over a, all three of length 1; w = |s.x|; power: 2 or 3.
 
     a lies between s and x, where tan(t) = power tan(phi - t): t its angle to s, phi that of x.
     """
@@ -294,7 +312,7 @@ def most_of(w, power):
     side, turn = sqrt(1.0 - w * w), (power + 1.0) * w
     slope = 2.0 * power * side / (turn + sqrt(turn * turn + 4.0 * power * side * side))
     c = 1.0 / sqrt(1.0 + slope * slope)
-    return c * (w * c + side * slope * c) ** power
+    return c * power_of(w * c + side * slope * c, power)
 
 
 @jit(inner="always")
@@ -322,7 +340,7 @@ def between(own, order):
             along = abs(first if arm == 0 else second) / (step * size)
             if own.sums.whole.limits[table, 8] > 0.0:  # |D[s, x, x, ..]| <= M |s| |x|^order: Banach
                 along = 1.0
-            mean += 0.5 * most_of(along, order) * (size / far) ** order
+            mean += 0.5 * most_of(along, order) * power_of(size / far, order)
     # M far^(order + 1) / order! is order + 1 remainders at `far`. A margin for rounding.
     return far, (order + 1.0) * mean * step / max(far, 1e-300) * (1.0 + 1e-9)
 
@@ -442,6 +460,6 @@ def add_gradient(own, trial, start, out):
 def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
-        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, whole_sum,
+        raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, sum_alone,
         residual_bounds, residual_bound, reader,
     )  # fmt: skip
