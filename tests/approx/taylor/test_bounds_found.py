@@ -271,6 +271,33 @@ def test_thinned_decides_by_default_and_reads_all_beyond():
     assert far.error is None and told["exact"] == told["decisions"]
 
 
+@pytest.mark.filterwarnings("ignore:student_t calls")
+@pytest.mark.parametrize("name", ["student t scale", "weibull", "poisson"])
+def test_rows_that_are_drawn_keep_within_their_bounds(name, monkeypatch):
+    """Of pairs of states, near and far: each row that a decision reads is compared with its own."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model = made(name, size=900)
+    fit = sm.laplace(model, progress=False)
+    step = 1.5 * float(np.sqrt(np.diag(fit.covariance).min()))
+
+    def walked(narrowed):
+        control = sm.Taylor(fit, outliers=0.0)
+        own = prepared_for(model, control)
+        assert own.row_weights.units.all()  # made of what is known before it is narrowed
+        own.sums.raced.limits[:, :2] *= narrowed
+        parts = [sm.Metropolis(block, step, selector=sm.Thinned(most=1e9), control=control,
+                               adapt=False) for block in model.names]  # fmt: skip
+        kernel = parts[0] if len(parts) == 1 else parts[0] >> parts[1]
+        one = walker(model, kernel, seed=5)
+        one.floats[:] = fit.mean
+        words = one.advance(1500).words
+        return one.error, tally(one, words, "beta")["pulls"]
+
+    error, pulls = walked(1.0)
+    assert error is None and pulls > 1000
+    assert walked(0.01)[0] is not None  # a mutant
+
+
 def test_exact_decisions_are_the_same():
     model = made("branching", size=3000)
     fit = sm.laplace(model, progress=False)
