@@ -51,8 +51,9 @@ class Thinned(Selector):
     """Decisions that are exact and read few rows: by Poisson thinning.
 
     For Metropolis, Langevin, delayed and Gibbs, with a control variate whose residuals are bounded:
-    sm.Taylor on sm.Predictors(derivatives=..., remainder=...), as sm.models.glm has. There it is
-    what decides unless another selector is given.
+    sm.Taylor on sm.Predictors(derivatives=..., remainder=...), as sm.models.glm has, or on a plain
+    function whose bounds intervals give (print(sm.derivatives(model)) says so). There it is what
+    decides unless another selector is given.
 
     A proposal: with r_n the difference of row n's residuals between proposal y and current state x,
     |r_n| <= c_n, L = sum c_n, and Delta what is known of the log ratio without data:

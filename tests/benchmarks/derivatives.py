@@ -1,12 +1,14 @@
 """Plain functions beside ready families: derivatives of any likelihood, and what they cost.
 
-    python -m tests.benchmarks.derivatives [--only chain | residual | laplace | compile]
+    python -m tests.benchmarks.derivatives [--only chain | bounds | residual | laplace | compile]
 
 `chain`: a logistic regression written as a plain function, beside sm.models.glm.logistic and beside
-interpolation; one chain, one thread, all in one run. `residual`: ns a residual of one row of a
-Student-t regression with free scale, by jets and by interpolation. `laplace`: seconds of the
-processor that a fit takes, by derivatives and by differences. `compile`: seconds until derivatives
-can be asked for, in a process that has to compile them, and in one that finds them on disk.
+interpolation; one chain, one thread, all in one run. `bounds`: what intervals say of remainders at
+the usual distance, in nats over all rows, and exact chains by it (sm.Thinned). `residual`: ns a
+residual of one row of a Student-t regression with free scale, by jets and by interpolation.
+`laplace`: seconds of the processor that a fit takes, by derivatives and by differences. `compile`:
+seconds until derivatives can be asked for, in a process that has to compile them, and in one that
+finds them on disk.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 from tests.benchmarks import machine  # first: it limits the threads of numpy
 
@@ -23,6 +26,7 @@ import arviz
 import numpy as np
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.fit import laplace as fitting
 from subsample_mcmc.approx.taylor import derivatives_jets as jets
 from tests.benchmarks.report import table
@@ -121,6 +125,40 @@ def chains() -> None:
     print(table("Metropolis with pcn, one chain", rows))
 
 
+def bounds() -> None:
+    """Of Metropolis moves of beta, and of a free scale."""
+    rows, size = [], 400_000
+    for d in (8, 20):
+        x, y = design(size, d)
+        real_x, real = design(size, d - 1, free_scale=True)
+        state = {"beta": np.zeros(d - 1), "log_sigma": 0.0}
+        for name, model in (
+            ("glm.logistic", sm.models.glm.logistic(x, y)),
+            ("plain logistic", logistic_model(size, d)),
+            ("plain Student-t", sm.Model(student_t, {"x": real_x, "y": real}, state, prior)),
+        ):
+            fit = sm.laplace(model, progress=False)
+            control, begun = sm.Taylor(fit), time.process_time()
+            prepared = prepared_for(model, control)
+            spent, limits = time.process_time() - begun, prepared.sums.whole.limits[0]
+            power = d ** (0.5 * (prepared.source.order + 1)) / 24.0
+            kernel: Any = sm.Metropolis("beta", 0.5 / np.sqrt(size), control=control, adapt=False)
+            if "log_sigma" in model.names:
+                kernel = kernel >> sm.Metropolis("log_sigma", 1.0 / np.sqrt(size), adapt=False,
+                                                 control=control)  # fmt: skip
+            sm.sample(model, kernel, draws=100, warmup=0, chains=1, seed=1, progress=False)
+            begun = time.process_time()
+            trace = sm.sample(model, kernel, draws=20_000, warmup=0, chains=1, seed=1,
+                              start=fit.state, progress=False)  # fmt: skip
+            rows.append({
+                "d": d, "model": name, "proved": prepared.proved, "bounds, nats": limits[0] * power,
+                "within": limits[7], "prepared, CPU s": spent,
+                "us a step": (time.process_time() - begun) / 0.02,
+                "rows read a decision": float(trace.stats["beta"]["pulls"].mean()),
+            })  # fmt: skip
+    print(table("Exact chains of plain functions, N = 4e5", rows))
+
+
 def residuals() -> None:
     rows = []
     for d in (2, 8, 12, 20):
@@ -180,7 +218,9 @@ def compiles() -> None:
     print(table("Seconds until derivatives of a new model are there, beside its own", rows))
 
 
-PARTS = {"chain": chains, "residual": residuals, "laplace": fits, "compile": compiles}
+PARTS = {
+    "chain": chains, "bounds": bounds, "residual": residuals, "laplace": fits, "compile": compiles,
+}  # fmt: skip
 
 
 def main() -> None:

@@ -284,6 +284,14 @@ class Linear:
         given = self.model.predictors
         return given.remainder is not None and given.derivatives is not None
 
+    def within(self, ints, point) -> tuple[float, float]:
+        """See Terms.limits: their bounds hold everywhere."""
+        return 0.0, 0.0
+
+    def told_bound(self) -> str:
+        """Of what a polynomial leaves over, in words."""
+        return "those of remainder" if self.known() else ""
+
     def kept(self) -> tuple:
         """What the sums were made with, besides the model."""
         return (self.widths,)

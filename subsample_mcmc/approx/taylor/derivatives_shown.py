@@ -14,6 +14,7 @@ from subsample_mcmc.approx.control import controls_of
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.pilot import reader
 from subsample_mcmc.approx.taylor.polynomial import (
+    LIMITS,
     Sums,
     make_polynomial,
     polynomial_functions,
@@ -21,7 +22,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
 )
 from subsample_mcmc.approx.taylor.references import point_of, scales_of
 from subsample_mcmc.approx.taylor.remainder import nothing
-from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.approx.taylor.taylor import FOUND, Taylor
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.model import must_be_model
@@ -36,7 +37,7 @@ TIMES = 5  # that residuals are timed
 class Derivatives:
     """What sm.derivatives found; str(...) says it in words."""
 
-    way: str  # "predictors", "jets", "interpolation"
+    way: str  # "predictors", "found predictors", "jets", "interpolation"
     why: str  # why nothing better serves, where something might
     order: int
     parameters: int
@@ -44,10 +45,12 @@ class Derivatives:
     rows: int  # at which the polynomial was compared with log_likelihood
     left: float  # root mean square of what it leaves over, of what log_likelihood changes by
     power: float  # of the distance, with which that falls; nan where it is rounding
+    bound: str = ""  # of what is left over: within which distance, or why there is none
 
     def __str__(self) -> str:
         ways = {
             "predictors": "by sm.Predictors: each row sees the parameters through few numbers",
+            FOUND: "by predictors found in log_likelihood",
             "jets": "by jets: log_likelihood itself, differentiated",
             "interpolation": f"by interpolation between {self.points} points",
         }
@@ -58,6 +61,7 @@ class Derivatives:
             f"one residual: {self.nanoseconds:,.0f} ns ({self.parameters} parameters)",
             f"at {self.rows:,} random rows, {FAR} standard deviations off, {self.left:.2g} of the "
             f"change of log_likelihood is left, and {fall}",
+            f"bounds of it: {self.bound}" if self.bound else "",
         ]
         return "\n".join(line for line in lines if line)
 
@@ -84,7 +88,7 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
         >>> model = sm.Model(log_likelihood, data, {"b": [0.0, 0.0], "log_sigma": 0.0})
         >>> found = sm.derivatives(model)
         >>> found.way, found.order, round(found.power)
-        ('jets', 3, 4)
+        ('found predictors', 3, 4)
     """
     must_be_model(model, "sm.derivatives(model)")
     if len(model.floats) == 0:
@@ -93,7 +97,13 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     source, chosen, way, why = Taylor({}, order=order).source_of(
         model, [point], lambda table: model.ints.copy()
     )
-    return measured(model, source, point, Derivatives(way, why, chosen, len(point), 0, 0, 0, 0))
+    shown = Derivatives(way, why, chosen, len(point), 0, 0, 0, 0, told_bound(source))
+    return measured(model, source, point, shown)
+
+
+def told_bound(source) -> str:
+    """Of what a polynomial leaves over, in words; empty where nobody asked for one."""
+    return source.told_bound() if hasattr(source, "told_bound") else ""
 
 
 def measured(model, source, point: np.ndarray, found: Derivatives) -> Derivatives:
@@ -106,7 +116,7 @@ def measured(model, source, point: np.ndarray, found: Derivatives) -> Derivative
     away *= FAR / np.linalg.norm(away) * steps
     points = np.array([point, point + away, point + 0.5 * away])
     third = np.zeros((1, d, d * (d + 1) // 2)) if source.order > 2 else np.zeros((0, d, 1))
-    zeros = terms(np.zeros(1), np.zeros((1, d)), np.zeros((1, d, d)), third, np.zeros((1, 7)))
+    zeros = terms(np.zeros(1), np.zeros((1, d)), np.zeros((1, d, d)), third, np.zeros((1, LIMITS)))
     sums = Sums(point[None], np.array([d]), np.eye(d)[None], zeros, zeros, nothing(1, d))
     bound = make_polynomial(model, sums, np.zeros(len(model.ints), dtype=np.int64), 3, source)
     functions = polynomial_functions(source.residuals, source.reading)

@@ -19,6 +19,8 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.rewards import rewards
 
 # ----------------------------------------------------------------------------- sums over the data
+LIMITS = 9  # numbers that are known of remainders
+BEYOND = 1e300  # nats: where nothing is known
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
 
 
@@ -30,8 +32,9 @@ class Terms(NamedTuple):
     s2: np.ndarray  # (K, d, d)
     s3: np.ndarray  # (K, d, d (d + 1) / 2), products of two unlike coordinates twice; or empty
     cubes: np.ndarray  # (K, d (d + 1) (d + 2) / 6) its terms x_i x_j x_k, i >= j >= k; or empty
-    # (K, 7) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum of
-    # absolute values and of the sum, and of a row's root mean square.
+    # (K, LIMITS) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum
+    # of absolute values and of the sum, and of a row's root mean square; the distance up to which
+    # the first two hold, 0: everywhere; 1: they are those along all directions of some predictors.
     limits: np.ndarray
 
 
@@ -262,6 +265,8 @@ def distance(trial, arm):
 @jit(inner="always")
 def remainder(parts, table, size, which):
     """Bound of a residual at distance `size`, by the limits that column `which` holds."""
+    if which < 2 and 0.0 < parts.limits[table, 7] < size:
+        return BEYOND
     power = size * size * size / 6.0
     if len(parts.cubes) > 0:
         power *= size / 4.0
@@ -333,6 +338,8 @@ def between(own, order):
         size = own.sizes[arm]
         if size > 0.0 and step > 0.0:
             along = abs(first if arm == 0 else second) / (step * size)
+            if own.sums.whole.limits[table, 8] > 0.0:  # |D[s, x, x, ..]| <= M |s| |x|^order: Banach
+                along = 1.0
             mean += 0.5 * most_of(along, order) * power_of(size / far, order)
     # M far^(order + 1) / order! is order + 1 remainders at `far`. A margin for rounding.
     return far, (order + 1.0) * mean * step / max(far, 1e-300) * (1.0 + 1e-9)

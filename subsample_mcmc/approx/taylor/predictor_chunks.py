@@ -104,7 +104,7 @@ class PredictorChunk(NamedTuple):
     context: Any
 
 
-def chunk_of(read, context: PredictorChunkContext) -> Any:
+def chunk_of(read, context: Any) -> Any:
     """For `read_chunk`."""
     about = RecordAddress(context)
     return pointer_to(PredictorChunk(FunctionAddress(read, about, NUMBER), about))

@@ -20,9 +20,12 @@ from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
+from subsample_mcmc.approx.taylor.found import derivatives_found as by_tapes
+from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredictorsError
 from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
+    LIMITS,
     Sums,
     add_gradient,
     inverse_of,
@@ -50,6 +53,7 @@ USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
 # fast by it, at 10^4 to 10^6 rows (tests/benchmarks/exact.py --only order), and races far faster;
 # beyond, .7 to 2 times, and sums take twice as long.
 CUBIC = 40
+FOUND = "found predictors"  # the way of a plain function that has them
 PATIENT = 2.0  # seconds after which a progress bar appears
 
 
@@ -76,9 +80,10 @@ class Taylor(Control):
         posterior mode. A list of them gives one to each configuration of the discrete blocks, in
         the order of their values (the last block's last site changes fastest).
     order: 2 or 3. Default: 3 for sm.Predictors with at most 40 parameters (a decision costs
-        parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function with 3
-        to 12 that compiles for derivatives (sums take parameters^3 / 48 passes over the data); else
-        2. sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
+        parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function that
+        compiles for derivatives, with 3 to 40 where at most 4 linear predictors of each datum are
+        found in it, else with 3 to 12 (sums take parameters^3 / 48 passes over the data); else 2.
+        sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
         them (O(parameters) a datum); else of log_likelihood itself, which is compiled for numbers
@@ -131,7 +136,9 @@ class Taylor(Control):
             return repr(self)
         way, why = self.way_of(model)
         shown = repr(replace(self, order=self.order_of(model)))
-        return f"{shown} by {way}" + (f" ({why})" if why else "") if why or way == "jets" else shown
+        if why or way in (FOUND, "jets"):
+            shown += f" by {'predictors found in log_likelihood' if way == FOUND else way}"
+        return shown + (f" ({why})" if why else "")
 
     def order_of(self, model) -> int:
         """The order for a model."""
@@ -140,8 +147,7 @@ class Taylor(Control):
         if self.derivatives is not None:
             return 2
         if model.predictors is None:
-            cubic_by_jets = len(model.floats) <= by_jets.CUBIC and self.way_of(model)[0] == "jets"
-            return 3 if cubic_by_jets else 2
+            return usual_order(model, self.way_of(model)[0])
         return 3 if len(model.floats) <= CUBIC and cubic(model) else 2
 
     def way_of(self, model) -> tuple[str, str]:
@@ -152,17 +158,11 @@ class Taylor(Control):
             return "predictors", ""
         if isinstance(prepared := model.prepared.get(self), Expansion):
             return prepared.way
-        d = len(model.floats)
-        if self.order != 3 and d <= by_jets.FEW:
-            return "interpolation", ""
-        if d > by_jets.MOST:
-            return "interpolation", f"{d} parameters are more than the {by_jets.MOST} of jets"
-        why = by_jets.obstacle(model)
-        return ("interpolation", why) if why else ("jets", "")
+        return way_of_plain(model, self.order)
 
     def check_order(self, way: str, why: str) -> None:
         """Refuse a third order that there is none of."""
-        if self.order != 3 or way in ("predictors", "jets"):
+        if self.order != 3 or way in ("predictors", FOUND, "jets"):
             return
         if way == "given":
             raise ValueError("order=3 does not go with derivatives=..., which are of second order.")
@@ -180,14 +180,20 @@ class Taylor(Control):
         self.check_order(way, why)
         order = self.order_of(model)
         source = best_source(model, self.derivatives, order, way, references)
-        if isinstance(source, Jets):
-            try:
+        try:
+            if isinstance(source, Jets):
                 source.check_smooth(references, configured)
-            except NotSmoothError as told:
-                way, why, order = "interpolation", str(told), 2
-                self.check_order(way, why)
-                source = best_source(model, None, order, way, references)
-        return source, order, way, why
+            if isinstance(source, Found):
+                source.confirm(references, configured)
+        except NoPredictorsError as told:
+            way, why = without_predictors(len(model.floats), str(told))
+            order = self.order or usual_order(model, way)
+        except NotSmoothError as told:
+            way, why, order = "interpolation", str(told), 2
+        else:
+            return source, order, way, why
+        self.check_order(way, why)
+        return best_source(model, None, order, way, references), order, way, why
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -274,9 +280,10 @@ class Taylor(Control):
                 else:
                     metric = full.metric[table]
                     inverse = inverse_of(metric, used)
-                limits = np.zeros(7)
+                limits = np.zeros(LIMITS)
                 if source.known():
                     limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
+                    limits[7:] = source.within(ints, reference)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
         each = map(np.array, zip(*parts, strict=True))
@@ -287,6 +294,33 @@ class Taylor(Control):
         return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)
 
 
+def way_of_plain(model, order: int | None) -> tuple[str, str]:
+    """See Taylor.way_of: of a plain function."""
+    d = len(model.floats)
+    if order != 3 and d <= by_jets.FEW:
+        return "interpolation", ""
+    if why := by_jets.obstacle(model):
+        return "interpolation", why
+    if d <= by_jets.FEW:
+        return "jets", ""
+    count, why = by_tapes.predictors_of(model)
+    return (FOUND, "") if 0 < count < d and not why else without_predictors(d, why)
+
+
+def without_predictors(d: int, why: str) -> tuple[str, str]:
+    """(the way for d parameters, why not a better one) where no predictors are found."""
+    if d > by_jets.MOST:
+        more = f"{d} parameters are more than the {by_jets.MOST} of jets"
+        return "interpolation", f"{more}, and {why}" if why else more
+    return "jets", why
+
+
+def usual_order(model, way: str) -> int:
+    """The order by a way, where nobody asked for one."""
+    most = {FOUND: by_tapes.CUBIC, "jets": by_jets.CUBIC}.get(way, 0)
+    return 3 if len(model.floats) <= most else 2
+
+
 def best_source(model, derivatives, order: int, way: str, references: list[np.ndarray]) -> Any:
     """Where derivatives come from, by the name of the way."""
     several = len(references) > 1
@@ -294,6 +328,8 @@ def best_source(model, derivatives, order: int, way: str, references: list[np.nd
         return Given(model, derivatives, several)
     if way == "predictors":
         return Linear(model, order, several, references[0])
+    if way == FOUND:
+        return Found(model, order)
     return Jets(model, order) if way == "jets" else Stencil(model, len(references))
 
 
@@ -310,7 +346,9 @@ class Expansion(Prepared):
         self.absolute = self.proved and len(sums.points) > 1
         self.way = how[2], why  # where derivatives come from, and why from nothing better
         # Runs that were stored when there were no jets cannot go on with them.
-        self.found = f"jets of order {how[1]}" if how[2] == "jets" else ""
+        self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
+        if how[2] == FOUND and self.proved:
+            self.found += ", bounded"
 
     @property
     def references(self) -> list[np.ndarray]:

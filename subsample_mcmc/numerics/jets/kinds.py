@@ -40,7 +40,8 @@ from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-OTHERS = [HERE.with_name(name) for name in ("operators.py", "arrays.py", "filled.py")]
+NAMES = ("operators", "arrays", "filled", "tapes", "ranges", "intervals")
+OTHERS = [HERE.with_name(f"{name}.py") for name in NAMES]
 FILES: Any = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
 NUMBERS = types.Integer | types.Float | types.Boolean
@@ -53,7 +54,33 @@ if "forceinline" in KNOWN:
 
 
 # ------------------------------------------------------------------------------------------ lanes
-class LanesType(types.Type):
+class SlopeType(types.Type):
+    """What a slope is beside one number: lanes, or lanes with something to them (tapes.py).
+
+    Or what is known of one (ranges.py): then values are of types of their own.
+    """
+
+    line_value: Any = types.float64
+    jet_value: Any = types.float64
+
+    def of_number(self, builder, number):
+        """One of these, of a number."""
+        return self.of_lanes(builder, spread(builder, number))
+
+    def no_sign(self, builder):
+        """What stands for a sign that cannot be told; None: it can."""
+        return
+
+    def of_lanes(self, builder, lanes):
+        """One of these, of its lanes."""
+        return lanes
+
+    def lanes_of(self, builder, value):
+        """The lanes of one of these."""
+        return value
+
+
+class LanesType(SlopeType):
     """LANES numbers, computed with one by one, at once."""
 
     def __init__(self):
@@ -82,7 +109,12 @@ def as_slope(target, builder, value, kind, slope):
     if kind == slope:
         return value
     number = target.cast(builder, value, kind, FLOAT)
-    return number if slope == FLOAT else spread(builder, number)
+    return number if slope == FLOAT else slope.of_number(builder, number)
+
+
+def as_value(target, builder, value, kind, goal):
+    """A number, or what is known of one, as a value."""
+    return value if kind == goal else target.cast(builder, value, kind, goal)
 
 
 def in_lanes(operation: str) -> Any:
@@ -110,13 +142,19 @@ def sign(typing, slope):
     """1, 0 or -1, of a number or of lanes."""
 
     def code(target, builder, signature, given):
+        several = isinstance(slope, SlopeType)
+        if several and (none := slope.no_sign(builder)) is not None:
+            return none
+        own = slope.lanes_of(builder, given[0]) if several else given[0]
         zero, one, minus = (
-            as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT, slope)
+            as_slope(target, builder, target.get_constant(FLOAT, x), FLOAT,
+                     SEVERAL if several else FLOAT)
             for x in (0.0, 1.0, -1.0)
-        )
-        up = builder.fcmp_ordered(">", given[0], zero)
-        down = builder.fcmp_ordered("<", given[0], zero)
-        return builder.select(up, one, builder.select(down, minus, zero))
+        )  # fmt: skip
+        up = builder.fcmp_ordered(">", own, zero)
+        down = builder.fcmp_ordered("<", own, zero)
+        found = builder.select(up, one, builder.select(down, minus, zero))
+        return slope.of_lanes(builder, found) if several else found
 
     return slope(slope), code
 
@@ -155,10 +193,12 @@ class Along(types.Type):
     """A number along a line, with slopes of one kind."""
 
     more = 1  # coefficients besides the value
+    value_of = "line_value"  # what a slope calls the type of the value
 
     def __init__(self, slope):
         self.slope = slope
-        self.content = types.BaseTuple.from_types((FLOAT, *[slope] * self.more))
+        self.value = getattr(slope, self.value_of, FLOAT)
+        self.content = types.BaseTuple.from_types((self.value, *[slope] * self.more))
         super().__init__(f"{type(self).__name__}({slope}, {CONTENT})")
 
     def is_less(self, other) -> bool:
@@ -182,6 +222,7 @@ class JetType(Along):
     """c: a value, and the coefficients of t to t^4."""
 
     more = 4
+    value_of = "jet_value"
 
 
 @register_model(LineType)
@@ -215,14 +256,14 @@ def of_parts(make) -> Any:
     @intrinsic
     def build(typing, parts):
         kinds = [types.unliteral(part) for part in parts]
-        kind = make(SEVERAL if SEVERAL in kinds else FLOAT)
+        kind = make(next((one for one in kinds if isinstance(one, SlopeType)), FLOAT))
 
         def code(target, builder, signature, given):
             values = [builder.extract_value(given[0], i) for i in range(len(kinds))]
-            goals = (FLOAT, *[kind.slope] * kind.more)
-            each = zip(values, parts, goals, strict=True)
-            cast = [as_slope(target, builder, *one) for one in each]
-            return put_together(target, builder, kind, cast)
+            each = zip(values[1:], parts.types[1:], strict=True)
+            cast = [as_slope(target, builder, *one, kind.slope) for one in each]
+            first = as_value(target, builder, values[0], kinds[0], kind.value)
+            return put_together(target, builder, kind, [first, *cast])
 
         return kind(parts), code
 
@@ -237,8 +278,9 @@ def become(target, builder, source, goal, value):
     if isinstance(source, Along):
         content = target.make_helper(builder, source, value=value).c
         parts = [builder.extract_value(content, i) for i in range(1 + source.more)]
+        parts[0] = as_value(target, builder, parts[0], source.value, goal.value)
     else:
-        parts = [target.cast(builder, value, source, FLOAT)]
+        parts = [target.cast(builder, value, source, goal.value)]
     zero = as_slope(target, builder, target.get_constant(FLOAT, 0.0), FLOAT, goal.slope)
     return put_together(target, builder, goal, parts + [zero] * (1 + goal.more - len(parts)))
 

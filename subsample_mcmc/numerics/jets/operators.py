@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import overload
 
 from subsample_mcmc.numerics import special
-from subsample_mcmc.numerics.jets import arrays, kinds, series
+from subsample_mcmc.numerics.jets import arrays, kinds, ranges, series, tapes
 from subsample_mcmc.numerics.jets.filled import filling
 from subsample_mcmc.numerics.jets.kinds import (
     INLINED,
@@ -39,14 +39,18 @@ __all__ = [
     "arrays",
     "coefficients",
     "coefficients_in_lanes",
+    "ends_of_coefficient",
     "filling",
     "lane",
     "no_lanes",
     "point",
     "readable",
+    "write_rest",
 ]
 
 LANES, lane, no_lanes = kinds.LANES, kinds.lane, kinds.no_lanes
+words_of, write_rest = tapes.words_of, tapes.write_rest
+parameter, ends_of_coefficient = ranges.parameter, ranges.ends_of_coefficient
 plus, minus, times, product = series.plus, series.minus, series.times, series.product
 of_line, of_series = series.of_line, series.of_series
 
@@ -166,10 +170,11 @@ def raise_to(ranks, a, b):
         return lambda a, b: a * a * a
     if known == 4:
         return lambda a, b: (a * a) * (a * a)
+    power = ranges.power if ranks[1] == 0 and a.slope == ranges.RANGE else series.power
     if ranks == (1, 0):
-        return lambda a, b: jet_of(of_line(series.power(a.c[0], float(b)), a.c[1]))
+        return lambda a, b: jet_of(of_line(power(a.c[0], float(b)), a.c[1]))
     if ranks == (2, 0):
-        return lambda a, b: jet_of(of_series(series.power(a.c[0], float(b)), a.c))
+        return lambda a, b: jet_of(of_series(power(a.c[0], float(b)), a.c))
     return lambda a, b: np.exp(b * np.log(a))
 
 
@@ -294,9 +299,14 @@ def clip(a, low, high):
 # ---------------------------------------------------------------------- functions of one argument
 def register(function, known) -> None:
     """A function of one Line or Jet, by its series."""
+    numbers, over_balls = known, ranges.TABLES.get(known)
 
     @overload(function, jit_options=INLINED, strict=False)
     def chosen(x):
+        ranged = rank(x) in (1, 2) and x.slope == ranges.RANGE
+        known = over_balls if ranged else numbers
+        if rank(x) == 0 or known is None:
+            return None
         if rank(x) == 1:
             return lambda x: jet_of(of_line(known(x.c[0]), x.c[1]))
         if rank(x) == 2:
@@ -342,7 +352,8 @@ def logsumexp(ranks, a, b):
             return a + soft(-gap) if value(b) > -np.inf else jet(a, gap)
         return b + soft(gap) if value(a) > -np.inf else jet(b, gap)
 
-    return choose
+    ranged = (a if ranks[0] else b).slope == ranges.RANGE  # one formula for both: none to decide
+    return (lambda a, b: b + soft(a - b)) if ranged else choose
 
 
 def logsumexp_of_two(a, b):
@@ -373,6 +384,10 @@ def item(block, i):
         return lambda block, i: part_of(block.values[i], block.slopes[i])
     if width == 1:
         return lambda block, i: line_of((block.values[i], block.slopes[i]))
+    if ranges.is_ranged(block):
+        return lambda block, i: line_of(parameter(block.values[i], block.slopes[i]))
+    if tapes.is_traced(block):
+        return lambda block, i: line_of((block.values[i], words_of(block.slopes[i])))
     return lambda block, i: line_of((block.values[i], lanes_in(block.slopes[i])))
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.bytecode import loaded_globals
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jets import series
+from subsample_mcmc.numerics.jets import plain_ranges, series
+from subsample_mcmc.numerics.jets.plain_ranges import Known
+from subsample_mcmc.numerics.jets.plain_tapes import PlainTraced, note, of_words, signs
 
 LANES = 8
 NUMBER = int | float | np.number | np.bool_
@@ -105,6 +107,8 @@ class PlainJet:
         if isinstance(other, int) and other in (1, 2, 3, 4):
             square = self * self
             return (self, square, square * self, square * square)[other - 1]
+        if isinstance(self.c[0], Known):
+            return PlainJet(OF_SERIES(plain_ranges.POWER(self.c[0], five(other)[0]), self.c))
         return of_jet(lambda x: POWER(x, five(other)[0]), self)
 
     @or_array
@@ -120,7 +124,7 @@ class PlainJet:
 
     def __abs__(self):
         if self.c[0] == 0.0:
-            return PlainJet(AT_ZERO(self.c, np.sign, 0.0))
+            return PlainJet(AT_ZERO(self.c, signs, 0.0))
         return self if self.c[0] > 0.0 else -self
 
     def __bool__(self):
@@ -156,6 +160,11 @@ class PlainJet:
 
 def of_jet(function: Any, x: Any) -> PlainJet:
     """A function of a jet, by its series."""
+    if isinstance(x.c[0], Known):
+        if function not in plain_ranges.TABLES:
+            raise TypeError(f"no bounds are known of {getattr(function, '__name__', function)}")
+        with np.errstate(all="ignore"):
+            return PlainJet(OF_SERIES(plain_ranges.TABLES[function](x.c[0]), x.c))
     with np.errstate(all="ignore"):
         return PlainJet(OF_SERIES(function(np.float64(x.c[0])), x.c))
 
@@ -181,7 +190,7 @@ def larger(a: Any, b: Any) -> Any:
     one, two = five(a), five(b)
     if one[0] == two[0]:
         gap = TIMES(MINUS(one, two), 0.5)
-        return PlainJet(PLUS(two, AT_ZERO(gap, np.sign, 1.0)))
+        return PlainJet(PLUS(two, AT_ZERO(gap, signs, 1.0)))
     return PlainJet(one if one[0] > two[0] else two)
 
 
@@ -196,6 +205,8 @@ def logsumexp(a: Any, b: Any) -> Any:
     """Of two, of which one may be a jet."""
     if not isinstance(a, PlainJet) and not isinstance(b, PlainJet):
         return special.logsumexp(a, b)
+    if any(isinstance(five(one)[0], Known) for one in (a, b)):  # one formula: none to decide
+        return b + of_jet(plain(series.softplus), a - b)
     high, low = (a, b) if number(a) > number(b) else (b, a)
     if not number(low) > -np.inf:
         return PlainJet(five(high))
@@ -269,9 +280,13 @@ class PlainPoint(np.lib.mixins.NDArrayOperatorsMixin):
         """The array of its jets."""
         made = np.empty(self.shape, dtype=object)
         for where in np.ndindex(*self.shape):
-            slope = self.slopes[where]
+            value, slope = self.values[where], self.slopes[where]
+            if np.asarray(slope).dtype == np.uint64:
+                value, slope = plain_ranges.parameter(value, slope)
+            else:
+                slope = of_words(slope)
             none = 0.0 * slope
-            made[where] = PlainJet((self.values[where], slope, none, none, none))
+            made[where] = PlainJet((value, slope, none, none, none))
         return as_array(made)
 
     def __len__(self) -> int:
@@ -307,6 +322,18 @@ def coefficients_in_lanes(value: Any) -> tuple:
     """The same, of which four are arrays."""
     c = five(value)
     return (c[0], *(np.zeros(LANES) + one for one in c[1:]))
+
+
+def ends_of_coefficient(value: Any, order: int) -> tuple:
+    """Ends of a coefficient of what a log likelihood is, and of its value."""
+    return plain_ranges.ends_of_coefficient(five(value), order)
+
+
+def write_rest(value: Any) -> None:
+    """Write what a log likelihood's slope is in the end on its tape."""
+    slope = five(value)[1]
+    if isinstance(slope, PlainTraced):
+        note(slope)
 
 
 def lane(lanes: np.ndarray, which: int) -> float:

@@ -12,7 +12,8 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import derivatives_jets
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
-from subsample_mcmc.approx.taylor.taylor import Keep
+from subsample_mcmc.approx.taylor.found.derivatives_found import Found
+from subsample_mcmc.approx.taylor.taylor import FOUND, Keep, Taylor
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
 from subsample_mcmc.numerics.progress import Bar
 from tests.approx.taylor.test_taylor import order_of
@@ -148,14 +149,15 @@ def test_sums_are_those_of_derivatives_by_hand(family, rng):
     start = {name: at[v.block.start : v.block.start + v.block.length].reshape(v.block.shape)
              for name, v in model.variables.items()}  # fmt: skip
     plain = sm.Model(likelihood, model.data._asdict(), start, model.log_prior)
-    one = sums_of(plain, Jets(plain, 3), at)
     two = sums_of(model, Linear(model, 3, True, at), at)
-    for order in (1, 2, 3):
-        size = np.abs(two[order]).max()
-        np.testing.assert_allclose(one[order], two[order], rtol=1e-12, atol=1e-12 * size)
+    for source in (Jets(plain, 3), Found(plain, 3)):
+        one = sums_of(plain, source, at)
+        for order in (1, 2, 3):
+            size = np.abs(two[order]).max()
+            np.testing.assert_allclose(one[order], two[order], rtol=1e-12, atol=1e-12 * size)
     points = at + np.array([[0.02], [0.1]]) * rng.standard_normal((2, len(at)))
     benches = [Bench(m, sm.Taylor(start, order=3, outliers=0.0), points) for m in (plain, model)]
-    assert prepared_for(plain, benches[0].control).way == ("jets", "")
+    assert prepared_for(plain, benches[0].control).way == (FOUND, "")
     change = [b.residuals(1) - b.residuals(0) for b in benches]
     size = np.abs(benches[1].values(1)).max()
     np.testing.assert_allclose(*change, rtol=0.0, atol=1e-12 * size)
@@ -201,6 +203,7 @@ def test_rows_that_are_always_read_are_not_in_the_sums(rng):
 def test_wrong_third_derivatives_are_noticed(rng, monkeypatch):
     """A mutant: sums that are off by a part in 10^5."""
     monkeypatch.setattr(derivatives_jets, "by_pairs", lambda third: by_pairs(third) * 1.00001)
+    monkeypatch.setattr(Taylor, "way_of", lambda self, model: ("jets", ""))
     model, reference = regression("poisson", SIZE, 3, "jets")
     bench = Bench(model, sm.Taylor(reference, order=3), reference["beta"] + np.full((1, 3), 0.1))
     with pytest.raises(AssertionError, match="the mean is off"):
@@ -359,7 +362,7 @@ def test_each_configuration_is_looked_at_and_some_are_compared(rng, monkeypatch)
     monkeypatch.setattr(Jets, "check_sums", lambda self, ints, point: (
         compared.append(int(ints[0])), check(self, ints, point)))  # fmt: skip
     data, state = {"x": rng.standard_normal((40, 3)), "y": y}, {"k": 0, "beta": np.zeros(3)}
-    for values, way in ((199, "jets"), (200, "interpolation")):
+    for values, way in ((199, FOUND), (200, "interpolation")):
         model = sm.Model(by_group, data, state, support={"k": values})
         control = sm.Taylor({"beta": np.zeros(3)}, outliers=0.0, predict=False)
         assert prepared_for(model, control).way[0] == way
@@ -377,15 +380,17 @@ def test_a_flat_direction_is_no_kink(rng):
     one = sm.Model(nearly_flat, {"x": rng.standard_normal((SIZE, 3)), "y": np.zeros(SIZE)},
                    {**reference, "free": 0.1})  # fmt: skip
     control = sm.Taylor({**reference, "free": 0.1}, outliers=0.0)
-    assert prepared_for(one, control).way == ("jets", "")
+    assert prepared_for(one, control).way == (FOUND, "")
 
 
 def test_the_way_is_told():
     for d, told in (
-        (2, "control: Taylor(order=2);"), (3, "control: Taylor(order=3) by jets;"),
-        (13, "control: Taylor(order=2) by jets;"),
+        (2, "control: Taylor(order=2);"),
+        (3, "control: Taylor(order=3) by predictors found in log_likelihood;"),
+        (40, "control: Taylor(order=3) by predictors found in log_likelihood;"),
+        (41, "control: Taylor(order=2) by predictors found in log_likelihood;"),
     ):  # fmt: skip
-        model, reference = regression("logistic", 50, d, "jets")
+        model, reference = regression("logistic", 50 if d < 9 else 2000, d, "jets")
         kernel = sm.Metropolis("beta", selector=sm.Racing(), control=sm.Taylor(reference))
         assert told in kernel.describe(model)
     many = np.zeros(65)
@@ -440,11 +445,13 @@ def test_derivatives_are_shown(family, power, rng):
     model, likelihood = made(family, rng)
     state = {name: np.full(v.block.shape, 0.1) for name, v in model.variables.items()}
     plain = sm.Model(likelihood, model.data._asdict(), state)
-    for one, way in ((plain, "jets"), (model, "predictors")):
+    for one, way in ((plain, FOUND), (model, "predictors")):
         found = sm.derivatives(one, state)
         assert (found.way, found.why, found.order, found.rows) == (way, "", 3, SIZE)
         assert found.left < 0.01 and abs(found.power - power) < 0.3 and found.nanoseconds > 0.0
-        assert f"derivatives of order 3 by {'jets' if way == 'jets' else 'sm.'}" in str(found)
+        assert f"derivatives of order 3 by {'predictors found' if way == FOUND else 'sm.'}" in str(
+            found
+        )
     second = sm.derivatives(plain, state, order=2)
     assert abs(second.power - 3.0) < 0.3 and second.left > found.left
 

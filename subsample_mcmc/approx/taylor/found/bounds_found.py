@@ -1,0 +1,135 @@
+"""Bounds of all rows' remainders around the references of a model, or why there are none.
+
+They hold within a distance, of a few standard deviations more than states usually are from the
+reference; beyond it nothing is known, and decisions read what they need. Where they add up to so
+much that decisions would read everything anyway, there are none.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.row_weights import rounded_up
+from subsample_mcmc.approx.taylor.derivatives_jets import on_lines, told
+from subsample_mcmc.approx.taylor.found.row_bounds import MOST as MOST_PREDICTORS
+from subsample_mcmc.approx.taylor.found.row_bounds import RowBounds
+from subsample_mcmc.approx.taylor.polynomial import metric_of
+from subsample_mcmc.approx.taylor.references import used_of
+from subsample_mcmc.errors import CompileError
+from subsample_mcmc.numerics.jit import NUMBA_ERRORS
+from subsample_mcmc.numerics.pointers import pointer_to
+from subsample_mcmc.target.data import datum_of
+
+FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt(d), one by one
+BATCH = 512  # rows at a time
+MOST = 1 << 26  # rows, times references
+SHARE = 0.05  # nats a row at the usual distance: at more, decisions would read everything
+
+
+class OwnBounds(NamedTuple):
+    """Of one reference."""
+
+    rows: np.ndarray  # (N,) of the derivative of the order above, along directions of length 1
+    reach: float  # the distance up to which they hold
+    several: bool  # has a row several predictors
+    value: float  # the largest log likelihood of a row, in size
+
+
+class Bounds(NamedTuple):
+    """Of a model."""
+
+    why: str  # why there are none; else empty
+    each: dict  # by reference
+
+    def of(self, ints, point) -> OwnBounds:
+        """Those around one reference."""
+        return self.each[key_of(ints, point)]
+
+
+class NoBoundError(Exception):
+    """A row that has none; the message says which."""
+
+
+def key_of(ints, point) -> tuple[bytes, bytes]:
+    """A reference, as a key."""
+    return np.asarray(ints, dtype=np.int64).tobytes(), np.asarray(point, dtype=float).tobytes()
+
+
+def bounds_of(source, references, configured: Any, bar) -> Bounds:
+    """Bounds around all references of a source whose sums are made."""
+    model, each = source.model, {}
+    if len(references) * model.size > MOST:
+        return Bounds(f"bounds of {len(references)} configurations would not fit in memory", {})
+    try:
+        for table, point in enumerate(references):
+            ints = configured(table)
+            if used_of(model, ints) < len(point):
+                return Bounds("not all parameters are there in each configuration", {})
+            each[key_of(ints, point)] = around(source, ints, point, table, bar)
+    except NoBoundError as error:
+        return Bounds(str(error), {})
+    except (CompileError, *NUMBA_ERRORS) as error:
+        return Bounds(f"log_likelihood does not compile for intervals: {told(error)}", {})
+    except (AttributeError, TypeError, IndexError) as error:
+        return Bounds(f"of log_likelihood there are none: {str(error)[:200]}", {})
+    return Bounds("", each)
+
+
+def around(source, ints, point, table: int, bar) -> OwnBounds:
+    """Around one reference: within the largest distance at which every row has one."""
+    d = len(point)
+    inverse, why = metric_of(-source.full[table][2])[1], ""
+    for far in FARTHER:
+        reach = d**0.5 + far
+        rows, most, value, bad = all_rows(source, ints, point, inverse, reach)
+        if most > MOST_PREDICTORS:
+            raise NoBoundError(
+                f"a row sees the parameters through {most} predictors: there are bounds for at "
+                f"most {MOST_PREDICTORS}"
+            )
+        if bad < 0:
+            usual = float(rows.sum()) * d ** (0.5 * (source.order + 1))
+            usual /= 24.0 if source.order > 2 else 6.0
+            if usual > SHARE * source.model.size:
+                raise NoBoundError(
+                    f"they add up to {usual:.3g} nats where states usually are: decisions would "
+                    "read everything"
+                )
+            bar.update(source.model.size)
+            return OwnBounds(rounded_up(rows), reach, most > 1, value)
+        model = source.model
+        why = (
+            f"at datum {bad}{datum_of(model.data, bad, model.size)} a comparison is not the same, "
+            f"or a derivative not bounded, up to {reach:.1f} from the reference"
+        )
+    raise NoBoundError(why)
+
+
+def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, int, float, int]:
+    """(bounds, the most predictors of a row, the largest value, a row without bound or -1)."""
+    model, rows = source.model, np.zeros(source.model.size)
+
+    def on_words(model, ints, floats, words):
+        return pointer_to(on_lines(model, ints, floats, words))
+
+    def part(span):
+        own = RowBounds(model, on_words, ints, point, inverse, source.order, BATCH)
+        most, value = 0, 0.0
+        for first in range(span[0], span[1], BATCH):
+            last = min(first + BATCH, span[1])
+            with np.errstate(all="ignore"):
+                found = own.bounds(first, np.ones(last - first), reach)
+            rows[first:last] = found[0]
+            most, value = max(most, int(found[2].max())), max(value, float(found[1].max()))
+            wrong = np.flatnonzero(~(found[0] < np.inf))
+            if len(wrong):
+                return most, value, first + int(wrong[0])
+        return most, value, -1
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = list(pool.map(part, source.spans))
+    bad = [row for _, _, row in parts if row >= 0]
+    largest = max(value for _, value, _ in parts)
+    return rows, max(most for most, _, _ in parts), largest, min(bad, default=-1)

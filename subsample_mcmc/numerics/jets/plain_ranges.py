@@ -1,0 +1,190 @@
+"""Balls and Ranges in plain Python: the arithmetic of ranges.py."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.numerics.jets import intervals, series
+
+UNIT, NOTE = intervals.UNIT, 3
+
+
+def plain(function: Any) -> Any:
+    """What is behind a compiled function."""
+    return getattr(function, "py_func", function)
+
+
+def note_at(address: int) -> Any:
+    """[comparisons that were not decided, radius, slack]."""
+    words: Any = (ctypes.c_double * NOTE).from_address(address)
+    return np.frombuffer(words, dtype=float)
+
+
+class Known:
+    """A number of which is known between what it lies."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # numbers of numpy leave operators to it
+    note: int
+
+    def ends(self) -> "PlainRange":
+        """As a Range."""
+        raise NotImplementedError
+
+    def __sub__(self, other):
+        return self + -1.0 * other
+
+    def __rsub__(self, other):
+        return -1.0 * self + other
+
+    def __neg__(self):
+        return -1.0 * self
+
+    def __radd__(self, other):
+        return self + other
+
+    def __rmul__(self, other):
+        return self * other
+
+    def __lt__(self, other):
+        a, b = self.ends(), ends_of(other)
+        return decided(a.high < b.low, a.low >= b.high, a.note | b.note)
+
+    def __gt__(self, other):
+        a, b = ends_of(other), self.ends()
+        return decided(a.high < b.low, a.low >= b.high, a.note | b.note)
+
+    def __le__(self, other):
+        a, b = self.ends(), ends_of(other)
+        return decided(a.high <= b.low, a.low > b.high, a.note | b.note)
+
+    def __ge__(self, other):
+        a, b = ends_of(other), self.ends()
+        return decided(a.high <= b.low, a.low > b.high, a.note | b.note)
+
+    def __eq__(self, other):
+        a, b = self.ends(), ends_of(other)
+        same = a.low == a.high and b.low == b.high and a.low == b.low
+        return decided(same, a.high < b.low or b.high < a.low, a.note | b.note)
+
+    def __ne__(self, other):
+        return not self == other
+
+
+def decided(yes: bool, no: bool, note: int) -> bool:
+    """What is the same everywhere; else it is written down."""
+    if not yes and not no and note:
+        note_at(note)[0] += 1.0
+    return bool(yes)
+
+
+class PlainRange(Known):
+    """low, high, and a note."""
+
+    __slots__ = ("high", "low", "note")
+
+    def __init__(self, ends: tuple, note: int):
+        self.low, self.high, self.note = *ends, note
+
+    def ends(self):
+        return self
+
+    def __add__(self, other):
+        b = ends_of(other)
+        found = plain(intervals.added)(self.low, self.high, b.low, b.high)
+        return PlainRange(found, self.note | b.note)
+
+    def __mul__(self, other):
+        if not isinstance(other, Known):
+            return PlainRange(plain(intervals.scaled)(self.low, self.high, other), self.note)
+        b = other.ends()
+        found = plain(intervals.multiplied)(self.low, self.high, b.low, b.high)
+        return PlainRange(found, self.note | b.note)
+
+    def __truediv__(self, other):
+        return PlainRange(plain(intervals.divided)(self.low, self.high, other), self.note)
+
+
+class PlainBall(Known):
+    """centre +- off, slopes s1 and s2 +- more, and a note."""
+
+    __slots__ = ("centre", "more", "note", "off", "s1", "s2")
+
+    def __init__(self, centre, off, s1, s2, more, note):
+        self.centre, self.off, self.s1, self.s2, self.more = centre, off, s1, s2, more
+        self.note = note
+
+    def ends(self):
+        radius, slack = note_at(self.note)[1:] if self.note else (0.0, 0.0)
+        found = plain(intervals.reached)(
+            self.centre, self.off, self.s1, self.s2, self.more, radius, slack
+        )
+        return PlainRange(found, self.note)
+
+    def __add__(self, other):
+        if isinstance(other, PlainRange):
+            return other + self.ends()
+        if not isinstance(other, PlainBall):
+            other = PlainBall(other, 0.0, 0.0, 0.0, 0.0, 0)
+        centre, s1, s2 = self.centre + other.centre, self.s1 + other.s1, self.s2 + other.s2
+        off, more = self.off + other.off, self.more + other.more
+        return PlainBall(
+            centre, off + UNIT * (abs(centre) + off), s1, s2,
+            more + UNIT * (abs(s1) + abs(s2) + more), self.note | other.note,
+        )  # fmt: skip
+
+    def scaled(self, centre, s1, s2, size, unit):
+        """It, times a number of this size."""
+        return PlainBall(
+            centre, size * self.off + unit * (abs(centre) + size * self.off), s1, s2,
+            size * self.more + unit * (abs(s1) + abs(s2) + size * self.more), self.note,
+        )  # fmt: skip
+
+    def __mul__(self, x):
+        if isinstance(x, Known):
+            return self.ends() * x.ends()
+        return self.scaled(self.centre * x, self.s1 * x, self.s2 * x, abs(x), UNIT)
+
+    def __truediv__(self, x):
+        x = np.float64(x)
+        return self.scaled(self.centre / x, self.s1 / x, self.s2 / x, 1.0 / abs(x), 3.0 * UNIT)
+
+
+def ends_of(value: Any) -> PlainRange:
+    """A number, a Ball or a Range as a Range."""
+    return value.ends() if isinstance(value, Known) else PlainRange((value, value), 0)
+
+
+def table_of(found: Any) -> Any:
+    """A function of one Range or Ball: its derivatives over k!, as Ranges."""
+
+    def of_range(x, *more):
+        own = ends_of(x)
+        f = plain(found)(np.float64(own.low), np.float64(own.high), *more)
+        return tuple(PlainRange((f[2 * k], f[2 * k + 1]), own.note) for k in range(5))
+
+    return of_range
+
+
+POWER = table_of(intervals.power)
+NAMES = {name: table_of(found) for name, found in intervals.FUNCTIONS.items()}
+# By the functions of series.py that they stand for, as plain.py calls these.
+TABLES = {plain(series.FUNCTIONS[name]): found for name, found in NAMES.items()}
+TABLES |= {
+    plain(series.OURS[name][1]): table_of(found) for name, found in intervals.OURS.items()
+} | {plain(series.reciprocal): table_of(intervals.reciprocal)}
+
+
+def parameter(value: float, row: np.ndarray) -> tuple[PlainBall, PlainRange]:
+    """(a Ball, its slope along the direction in hand) of words."""
+    s1, s2, along = row[:3].view(float)
+    note = int(row[3])
+    return PlainBall(value, 0.0, s1, s2, 0.0, note), PlainRange((along, along), note)
+
+
+def ends_of_coefficient(c: tuple, order: int) -> tuple:
+    """Ends of the coefficient of t^order, and of the value."""
+    one, value = ends_of(c[order]), ends_of(c[0])
+    return one.low, one.high, value.low, value.high

@@ -1,0 +1,361 @@
+"""Bounds of plain likelihoods by intervals: every row's, at many points, and what has none."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.taylor.found import bounds_found, row_bounds
+from subsample_mcmc.approx.taylor.found.derivatives_found import rows_of
+from tests.approx.taylor.test_derivatives_jets import (
+    gaussian_scale,
+    linear,
+    logistic_by_hand,
+    negative_binomial,
+    poisson,
+    student_t,
+    student_t_scale,
+)
+from tests.helpers.models import tally, walker
+from tests.helpers.tall import Bench
+
+SIZE, D = 1500, 3
+
+
+# ------------------------------------------------------------------------------------- the models
+def logistic(state, data, n):
+    e = linear(state, data, n)
+    return data.y[n] * e - sm.softplus(e)
+
+
+def branching(state, data, n):
+    e = data.x[n] @ state.beta
+    return sm.log_sigmoid(e) if data.y[n] > 0.5 else sm.log_sigmoid(-e)
+
+
+def weibull(state, data, n):
+    """Times y, censored where late."""
+    shape = sm.exp(state.log_shape[0])
+    z = shape * (sm.log(data.y[n]) - linear(state, data, n))
+    return (0.0 if data.late[n] else state.log_shape[0] + z) - sm.exp(z)
+
+
+def zero_inflated(state, data, n):
+    e, z = linear(state, data, n), state.zeros[0]
+    if data.y[n] == 0:
+        return sm.logsumexp(sm.log_sigmoid(z), sm.log_sigmoid(-z) - sm.exp(e))
+    return sm.log_sigmoid(-z) + data.y[n] * e - sm.exp(e)
+
+
+def dispersed(state, data, n):
+    """Negative binomial with a free dispersion."""
+    e, r = linear(state, data, n), sm.exp(state.log_r[0])
+    y = data.y[n]
+    return (
+        math.lgamma(y + r) - math.lgamma(r) + r * sm.log(r / (r + sm.exp(e)))
+        + y * (e - sm.log(r + sm.exp(e)))
+    )  # fmt: skip
+
+
+def power_law(state, data, n):
+    return -((1.0 + (data.y[n] - linear(state, data, n)) ** 2) ** 0.7)
+
+
+def wave(state, data, n):
+    return math.cos(0.3 * linear(state, data, n)) * data.y[n]
+
+
+MODELS = {
+    "logistic": (logistic, {}, "coin"), "branching": (branching, {}, "coin"),
+    "poisson": (poisson, {}, "count"), "student t": (student_t, {}, "real"),
+    "student t scale": (student_t_scale, {"log_sigma": 0.1}, "real"),
+    "gaussian scale": (gaussian_scale, {"log_sigma": 0.1}, "real"),
+    "negative binomial": (negative_binomial, {}, "count"),
+    "weibull": (weibull, {"log_shape": 0.2}, "time"),
+    "zero inflated": (zero_inflated, {"zeros": -1.0}, "count"),
+    "dispersed": (dispersed, {"log_r": 0.5}, "spread"), "power": (power_law, {}, "real"),
+    "wave": (wave, {}, "count"),
+}  # fmt: skip
+
+
+def made(name, seed=0, size=SIZE, d=D):
+    likelihood, more, kind = MODELS[name]
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(size), rng.standard_normal((size, d - 1))])
+    beta = np.linspace(0.4, -0.4, d)
+    e = x @ beta
+    y = {
+        "coin": lambda: (rng.random(size) < 1.0 / (1.0 + np.exp(-e))) * 1.0,
+        "spread": lambda: rng.poisson(np.exp(e) * rng.gamma(1.5, 1.0 / 1.5, size)),
+        "count": lambda: rng.poisson(np.exp(e)) * (rng.random(size) < 0.8),
+        "real": lambda: e + rng.standard_t(4, size),
+        "time": lambda: np.exp(e) * rng.weibull(1.2, size),
+    }[kind]()  # fmt: skip
+    data = {"x": x, "y": np.asarray(y, dtype=float), "late": y > np.quantile(y, 0.8), "sigma": 1.3,
+            "nu": 4.0, "dispersion": 3.0}  # fmt: skip
+    return sm.Model(likelihood, data, {"beta": beta, **more})
+
+
+LOOSE = {"dispersed": 1e-6}  # differences of lgamma, whose intervals do not know of each other
+
+
+def bounded(model, order=3, **options):
+    """(what is prepared for a control variate, it), about the posterior mode."""
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit, order=order, outliers=0.0, **options)
+    return prepared_for(model, control), control
+
+
+# ---------------------------------------------------------------------- every row, at many points
+@pytest.mark.filterwarnings("ignore:student_t calls")
+@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_no_row_exceeds_its_bound(name, order, rng, monkeypatch, capsys):
+    """At random points of the ball, at its rim, and where a row's own predictors are farthest."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model = made(name)
+    prepared, control = bounded(model, order)
+    assert prepared.proved, prepared.source.told_bound()
+    point, own = prepared.sums.points[0], prepared.source.bounds
+    known = own.of(model.ints, point)
+    inverse = np.linalg.inv(prepared.sums.metric[0])
+    d, far = len(point), known.reach * (1.0 - 1e-9)
+    ways = rng.standard_normal((24, d))
+    x = np.pad(model.data.x, ((0, 0), (0, d - D)))
+    ways[:12] = x[rng.integers(0, SIZE, 12)] @ inverse
+    ways /= np.linalg.norm(ways, axis=1)[:, None]
+    sizes = np.concatenate([np.full(12, far), far * rng.random(12)])
+    steps = np.concatenate([ways, -ways]) * np.tile(sizes, 2)[:, None]
+    bench = Bench(model, control, np.concatenate([point[None], point + steps @ inverse.T]))
+    times, looked, share = {2: 6.0, 3: 24.0}[order], 0, 0.0
+    at_home = bench.residuals(0)
+    rounding = 1e-12 * (1.0 + np.abs(bench.values(0)).max())
+    for k, size in enumerate(np.tile(sizes, 2)):
+        left = np.abs(bench.residuals(1 + k) - at_home)
+        most = known.rows * size ** (order + 1) / times
+        assert np.all(left <= most + rounding), (name, k)
+        looked += len(left)
+        share = max(share, float(np.max(left / (most + rounding))))
+    with capsys.disabled():
+        print(f"\n{name}, order {order}: {looked} pairs, the tightest at {share:.2f} of its bound")
+    assert looked >= 50_000 and share > LOOSE.get(name, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore:student_t calls")
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_third_derivatives_lie_within_at_every_point(name, rng, monkeypatch):
+    """Along directions at random, and along each row's own: jets at points of the ball."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model = made(name, size=200)
+    prepared, _ = bounded(model, 2)
+    point = prepared.sums.points[0]
+    known = prepared.source.bounds.of(model.ints, point)
+    inverse = np.linalg.inv(prepared.sums.metric[0])
+    tight = np.zeros(model.size)
+    for _ in range(12):
+        step, way = rng.standard_normal((2, len(point)))
+        step *= known.reach * rng.random() / np.linalg.norm(step)
+        way /= np.linalg.norm(way)
+        here = rows_of(model, model.ints, point + inverse @ step, np.ones(len(point)), 3, 200)
+        every = np.ones(model.size)
+        here.find(0, every)
+        for direction in (way, step / np.linalg.norm(step)):
+            seen = here.derive(0, every, np.zeros((0, 1)), inverse @ direction)[:, 0, 3]
+            third = 6.0 * np.abs(seen)
+            assert np.all(third <= known.rows * (1.0 + 1e-12))
+            tight = np.maximum(tight, third / np.maximum(known.rows, 1e-300))
+    assert tight.max() > (0.0 if name in LOOSE else 0.02)  # of so few data bounds are wide
+
+
+def test_narrowed_bounds_are_caught(monkeypatch, rng):
+    """A mutant: all that lies in the ball is taken to be at its centre."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    monkeypatch.setattr(bounds_found, "FARTHER", (8.0,))
+    whole = row_bounds.RowBounds.bounds
+
+    def at_the_centre(self, first, weights, radius):
+        return whole(self, first, weights, 0.0)
+
+    monkeypatch.setattr(row_bounds.RowBounds, "bounds", at_the_centre)
+    model = made("poisson")
+    prepared, control = bounded(model, 2)
+    point, inverse = prepared.sums.points[0], np.linalg.inv(prepared.sums.metric[0])
+    known = prepared.source.bounds.of(model.ints, point)
+    step = model.data.x[3] @ inverse
+    step *= known.reach / np.linalg.norm(step)
+    bench = Bench(model, control, np.array([point, point + inverse @ step]))
+    left = np.abs(bench.residuals(1) - bench.residuals(0))
+    assert np.any(left > known.rows * known.reach**3 / 6.0 + 1e-9)
+
+
+def test_bounds_are_those_by_hand(capsys):
+    """Of a logistic regression: between the truth at the reference and the family's constant."""
+    model = made("logistic", size=20_000, d=6)
+    prepared, _ = bounded(model)
+    point, inverse = prepared.sums.points[0], np.linalg.inv(prepared.sums.metric[0])
+    x = model.data.x
+    p = 1.0 / (1.0 + np.exp(-x @ point))
+    v, length = p * (1.0 - p), np.linalg.norm(x @ inverse, axis=1)
+    truth, rows = np.abs(v * (1.0 - 6.0 * v)) * length**4, prepared.source.row_bounds(
+        model.ints, point, None, inverse
+    )  # fmt: skip
+    assert np.all(rows >= truth * (1.0 - 1e-9)) and np.all(rows <= 0.1251 * length**4)
+    with capsys.disabled():
+        print(f"\nlogistic: bounds are {rows.sum() / truth.sum():.3f} of the truth at the mode")
+    assert rows.sum() < 1.6 * truth.sum()
+
+
+# ------------------------------------------------------------------------- what has none, and why
+def test_what_has_no_bound_is_told():
+    by_hand = made("logistic")
+    model = sm.Model(logistic_by_hand, by_hand.data._asdict(), {"beta": np.zeros(D)})
+    prepared, _ = bounded(model)
+    told = prepared.source.told_bound()
+    assert not prepared.proved and "at datum" in told and "comparison is not the same" in told
+    assert prepared.found == "found predictors of order 3"
+
+    def probit(state, data, n):
+        return sm.log_normal_cdf(linear(state, data, n) * (2.0 * data.y[n] - 1.0))
+
+    prepared, _ = bounded(sm.Model(probit, by_hand.data._asdict(), {"beta": np.zeros(D)}))
+    assert not prepared.proved
+    assert "does not compile for intervals" in prepared.source.told_bound()
+    few, _ = bounded(made("student t scale", size=30))
+    assert not few.proved and few.source.told_bound().startswith("none, as ")
+    with pytest.raises(ValueError, match="bounds by intervals, which log_likelihood has none of"):
+        _ = few.row_weights
+    assert "bounds of it: none, as at datum" in str(sm.derivatives(model))
+    assert "bounds of it: by intervals, up to 5.7 from" in str(sm.derivatives(by_hand))
+
+
+def long_story(state, data, n):
+    """More slopes than a tape holds."""
+    e = linear(state, data, n)
+    total = -0.5 * (data.y[n] - e) ** 2
+    for j in range(40):
+        total -= 0.01 * sm.exp(0.01 * j * e)
+    return total
+
+
+def three_of(state, data, n):
+    e = linear(state, data, n)
+    return -0.5 * (data.y[n] - e) ** 2 - sm.exp(state.beta[0]) - sm.exp(state.beta[1] * 0.1)
+
+
+def test_what_a_tape_does_not_hold_has_no_bound():
+    """Its sums are compared; what was not written might matter elsewhere in the ball."""
+    given = made("logistic", d=4).data._asdict()
+    prepared, _ = bounded(sm.Model(long_story, given, {"beta": np.full(4, 0.1)}))
+    assert prepared.way[0] == "found predictors" and not prepared.proved
+    prepared, _ = bounded(sm.Model(three_of, given, {"beta": np.full(4, 0.1)}))
+    assert prepared.way[0] == "found predictors"
+    assert "through 3 predictors: there are bounds for at most 2" in prepared.source.told_bound()
+
+
+# -------------------------------------------------------------------------------------- decisions
+def test_thinned_decides_by_default_and_reads_all_beyond():
+    model = made("logistic", size=4000)
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+    assert "Thinned()" in kernel.describe(model) and "guarantee: exact" in kernel.describe(model)
+    one = walker(model, kernel, seed=2)
+    words = one.advance(800).words
+    told = tally(one, words, "beta")
+    assert one.error is None and told["pulls"] < 0.02 * told["everything"]
+    far = walker(model, sm.Metropolis("beta", 1e-3, control=sm.Taylor(fit), adapt=False), seed=2)
+    far.floats[:] = fit.mean + 20.0 * np.sqrt(np.diag(fit.covariance))
+    told = tally(far, far.advance(20).words, "beta")
+    assert far.error is None and told["exact"] == told["decisions"]
+
+
+@pytest.mark.filterwarnings("ignore:student_t calls")
+@pytest.mark.parametrize("name", ["student t scale", "weibull", "poisson"])
+def test_rows_that_are_drawn_keep_within_their_bounds(name, monkeypatch):
+    """Of pairs of states, near and far: each row that a decision reads is compared with its own."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model = made(name, size=900)
+    fit = sm.laplace(model, progress=False)
+    step = 1.5 * float(np.sqrt(np.diag(fit.covariance).min()))
+
+    def walked(narrowed):
+        control = sm.Taylor(fit, outliers=0.0)
+        own = prepared_for(model, control)
+        assert own.row_weights.units.all()  # made of what is known before it is narrowed
+        own.sums.raced.limits[:, :2] *= narrowed
+        parts = [sm.Metropolis(block, step, selector=sm.Thinned(most=1e9), control=control,
+                               adapt=False) for block in model.names]  # fmt: skip
+        kernel = parts[0] if len(parts) == 1 else parts[0] >> parts[1]
+        one = walker(model, kernel, seed=5)
+        one.floats[:] = fit.mean
+        words = one.advance(1500).words
+        return one.error, tally(one, words, "beta")["pulls"]
+
+    error, pulls = walked(1.0)
+    assert error is None and pulls > 1000
+    assert walked(0.01)[0] is not None  # a mutant
+
+
+def test_exact_decisions_are_the_same():
+    model = made("branching", size=3000)
+    fit = sm.laplace(model, progress=False)
+    draws = []
+    for control in (None, sm.Taylor(fit)):
+        kernel = sm.Metropolis("beta", 0.03, selector=sm.Exact(), control=control, adapt=False)
+        one = walker(model, kernel, seed=3)
+        draws.append(one.advance(300).floats)
+        assert one.error is None
+    assert np.array_equal(*draws)
+
+
+def test_what_is_prepared_can_be_sent():
+    prepared, _ = bounded(made("weibull"))
+    again = pickle.loads(pickle.dumps(prepared))
+    assert again.proved and again.found == prepared.found
+    ours, theirs = (p.row_weights for p in (prepared, again))
+    assert np.array_equal(ours.bounds, theirs.bounds)
+
+
+@pytest.mark.plain
+def test_plain_python_has_the_same_bounds(monkeypatch):
+    """To rounding: of the same rows, by classes in the place of types."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    for name in ("logistic", "student t scale"):
+        prepared, _ = bounded(made(name, size=60))
+        assert prepared.proved
+        rows = prepared.source.row_bounds(prepared.model.ints, prepared.sums.points[0], None, None)
+        np.testing.assert_allclose(rows[:3], WANTED[name], rtol=1e-4)
+
+
+WANTED = {
+    "logistic": [0.00071018, 0.00124205, 0.00109993],
+    "student t scale": [8.35786629, 54.1088, 14.827884],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["logistic", "student t scale"])
+def test_chains_have_the_posterior_of_exact_ones(name):
+    """Means and squares of all coefficients, z of batch means; 1e-6 that one is above 5.5."""
+    model = made(name, size=4000, seed=9)
+    fit, found = sm.laplace(model, progress=False), []
+    for selector, control in ((sm.Exact(), None), (sm.Thinned(), sm.Taylor(fit))):
+        step = 2.0 * float(np.sqrt(np.diag(fit.covariance).min()))
+        kernels = [
+            sm.Metropolis(block, step, control=control, selector=selector, adapt=False)
+            for block in model.names
+        ]
+        kernel = kernels[0] if len(kernels) == 1 else kernels[0] >> kernels[1]
+        trace = sm.sample(model, kernel, draws=40_000, warmup=500, chains=2,
+                          seed=1 if control is None else 2, progress=False)  # fmt: skip
+        z = np.concatenate(
+            [np.reshape(trace.draws[b], (2, 40_000, -1)) for b in model.names], axis=-1
+        )
+        z = (z - fit.mean) / np.sqrt(np.diag(fit.covariance))
+        count = z.shape[-1]
+        batches = np.concatenate([z, z**2], axis=-1).reshape(2 * 40, -1, 2 * count).mean(axis=1)
+        found.append((batches.mean(axis=0), batches.var(axis=0, ddof=1) / len(batches)))
+    apart = np.abs(found[0][0] - found[1][0]) / np.sqrt(found[0][1] + found[1][1])
+    assert apart.max() < 5.5
