@@ -280,8 +280,9 @@ class PlainPoint(np.lib.mixins.NDArrayOperatorsMixin):
         """The array of its jets."""
         made = np.empty(self.shape, dtype=object)
         for where in np.ndindex(*self.shape):
-            value, slope = self.values[where], self.slopes[where]
-            if np.asarray(slope).dtype == np.uint64:
+            value: Any = self.values[where]
+            slope: Any = self.slopes[where]
+            if slope.dtype == np.uint64:
                 value, slope = plain_ranges.parameter(value, slope)
             else:
                 slope = of_words(slope)

@@ -56,7 +56,7 @@ def writer(likelihood) -> Any:
 @memoised
 def deriver(likelihood) -> Any:
     """derive(context, n): adds the coefficients of a row to context.out."""
-    add = summing(likelihood)
+    add = summing(likelihood, None, False)
 
     @jit(inner="entry")
     def derive(context, n):
