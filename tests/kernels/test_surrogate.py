@@ -473,7 +473,7 @@ def test_proposals_from_a_fit_are_those_of_its_moments(which, logistic, conjugat
     numbers = propose(conjugate.fit, **more).numbers(sigma)
     mean, covariance = conjugate.fit.gaussian("sigma")
     assert np.array_equal(numbers.mean[0], mean)
-    assert np.array_equal(numbers.factor[0], np.sqrt(covariance))
+    assert np.array_equal(numbers.columns[0], np.sqrt(covariance))
     with pytest.raises(
         ValueError, match=r"block 'k' was not fitted: give one of \('mu', 'sigma'\)"
     ):
