@@ -14,6 +14,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed, row_kind
 
 LARGEST = 1e38  # of bounds: they are kept in single precision
+UNKNOWN = 1e200  # nats that no bound of a sum comes to where one is known
 
 U11 = np.uint64(11)
 
@@ -114,7 +115,13 @@ class Rates(NamedTuple):
 
 @jit(inner="always")
 def rates_of(weights, raced, whole, table):
-    """raced, whole: bounds of the sums of all residuals but the outliers', and of all."""
+    """raced, whole: bounds of the sums of all residuals but the outliers', and of all.
+
+    Beyond UNKNOWN they say nothing, and may not be shared out: no row has a bound there, not even
+    one whose residual is nothing where bounds hold.
+    """
+    if not (raced < UNKNOWN and whole < UNKNOWN):
+        return Rates(table, np.inf, 0.0, np.inf, np.inf)
     rare = 0.0
     if weights.totals[table, 1] > 0.0:
         rare = whole * weights.totals[table, 1]

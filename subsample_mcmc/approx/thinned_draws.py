@@ -82,7 +82,7 @@ def thinned_draw(sources: Sources, functions: ControlFunctions) -> Any:
                 bound = rates.usual + rates.rare
                 bounds[arm] = bound if bound < np.inf else np.inf
                 floor = max(floor, offsets[arm] - bounds[arm])
-            scratch.first[arm] = bounds[arm]
+            scratch.first[arm] = bounds[arm] if bounds[arm] < np.inf else own.size
         return floor
 
     @jit(inner=True)

@@ -132,7 +132,7 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
         weights, pulls, rounds = params.weights, 0, 0
         rates, read, rounding = rates_at(trial, weights)
         rate = rates.usual + rates.rare
-        scratch.bound[0] += rate
+        scratch.bound[0] += rate if rate < np.inf else trial.control.size
         if not rate <= params.most:
             return everything(trial, offsets)
         rows, limits = scratch.rows, scratch.limits

@@ -129,7 +129,12 @@ def term(low, high, p, binomial):
     """binomial x^p of a number p."""
     if binomial == 0.0:
         return 0.0, 0.0
-    found = hull(binomial * low**p, binomial * high**p, SEVERAL)
+    far = 0.0  # an exponent that was rounded is off by as much times this
+    for end in (low, high):
+        if end != 0.0:
+            far = max(far, abs(np.log(abs(end))))
+    unit = SEVERAL + UNIT * (5.0 + abs(p)) * far
+    found = hull(binomial * low**p, binomial * high**p, unit)
     if low <= 0.0 <= high:
         if p < 0.0 or p != np.floor(p):
             return np.nan, np.nan

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.jets import arrays, kinds, ranges, series, tapes
@@ -207,12 +207,33 @@ def value_of(a):
     return (lambda a: a.c[0]) if rank(a) else (lambda a: a)
 
 
+def is_written(*kinds: Any) -> bool:
+    """Are slopes written down where they bend, or are compared: then a branch depends on them."""
+    return any(rank(kind) in (1, 2) and kind.slope == tapes.TRACED for kind in kinds)
+
+
+def slope(a):
+    """Of a Line or a Jet; 0 of a number."""
+
+
+@overload(slope, jit_options=INLINED)
+def slope_of(a):
+    return (lambda a: a.c[1]) if rank(a) else (lambda a: 0.0)
+
+
 def compared(function) -> None:
     """Register a comparison, by value."""
 
     @of_two(function)
     def compare(ranks, a, b):
-        return lambda a, b: function(value(a), value(b))
+        if not is_written(a, b):
+            return lambda a, b: function(value(a), value(b))
+
+        def written(a, b):
+            tapes.note(slope(a) - slope(b))
+            return function(value(a), value(b))
+
+        return written
 
 
 for function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
@@ -244,7 +265,12 @@ def larger_of(a, b):
             return b + jet_of(series.at_zero(times(minus(a.c, b.c), 0.5), sign, 1.0))
         return b
 
-    return choose
+    def written(a, b):
+        tapes.note(a.c[1] - b.c[1])
+        return choose_of(a, b)
+
+    choose_of = register_jitable(**INLINED)(choose)
+    return written if is_written(a, b) else choose
 
 
 @of_two(max, np.maximum, np.fmax)
@@ -273,7 +299,12 @@ def absolute(x):
             return jet_of(series.at_zero(made.c, sign, 0.0))
         return -made
 
-    return choose
+    def written(x):
+        tapes.note(x.c[1])
+        return choose_of(x)
+
+    choose_of = register_jitable(**INLINED)(choose)
+    return written if is_written(x) else choose
 
 
 @overload(float, jit_options=INLINED)

@@ -50,6 +50,12 @@ def number(value: Any) -> Any:
     return value.c[0] if isinstance(value, PlainJet) else value
 
 
+def met(a: Any, b: Any) -> None:
+    """They are compared: write down what depends on parameters, where slopes are written."""
+    if isinstance(gap := five(a)[1] - five(b)[1], PlainTraced):
+        note(gap)
+
+
 def or_array(operation: Any) -> Any:
     """An operator that leaves arrays to numpy, which asks for one item after the other."""
 
@@ -123,29 +129,37 @@ class PlainJet:
         return self
 
     def __abs__(self):
+        met(self, 0.0)
         if self.c[0] == 0.0:
             return PlainJet(AT_ZERO(self.c, signs, 0.0))
         return self if self.c[0] > 0.0 else -self
 
     def __bool__(self):
+        met(self, 0.0)
         return bool(self.c[0])
 
     def __lt__(self, other):
+        met(self, other)
         return self.c[0] < number(other)
 
     def __le__(self, other):
+        met(self, other)
         return self.c[0] <= number(other)
 
     def __gt__(self, other):
+        met(self, other)
         return self.c[0] > number(other)
 
     def __ge__(self, other):
+        met(self, other)
         return self.c[0] >= number(other)
 
     def __eq__(self, other):
+        met(self, other)
         return self.c[0] == number(other)
 
     def __ne__(self, other):
+        met(self, other)
         return self.c[0] != number(other)
 
     def __array_ufunc__(self, ufunc, method, *given, **more):
@@ -187,6 +201,7 @@ def larger(a: Any, b: Any) -> Any:
     """The larger of two, where they are equal that which is it an instant later."""
     if not isinstance(a, PlainJet) and not isinstance(b, PlainJet):
         return max(a, b)
+    met(a, b)
     one, two = five(a), five(b)
     if one[0] == two[0]:
         gap = TIMES(MINUS(one, two), 0.5)

@@ -8,6 +8,7 @@ import numpy as np
 from subsample_mcmc.numerics.jets import intervals, series
 
 UNIT, NOTE = intervals.UNIT, 3
+PATIENCE = 1000.0  # as in ranges.py
 
 
 def plain(function: Any) -> Any:
@@ -72,11 +73,17 @@ class Known:
     def __ne__(self, other):
         return not self == other
 
+    def __bool__(self):
+        return self != 0.0
+
 
 def decided(yes: bool, no: bool, note: int) -> bool:
-    """What is the same everywhere; else it is written down."""
+    """What is the same everywhere; else it is written down, and at last a coin decides."""
     if not yes and not no and note:
-        note_at(note)[0] += 1.0
+        words = note_at(note)
+        words[0] += 1.0
+        if words[0] > PATIENCE:
+            return bool(int(words[0]) * 0x9E3779B97F4A7C15 % 2**64 >> 63)
     return bool(yes)
 
 

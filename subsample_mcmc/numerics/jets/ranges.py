@@ -13,6 +13,7 @@ slack]. A comparison that the ends do not decide is written there, and no bound 
 import operator
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import (
@@ -30,6 +31,8 @@ from subsample_mcmc.numerics.jets.tapes import number_at, write_number
 from subsample_mcmc.numerics.jit import jit
 
 UNIT = intervals.UNIT
+PATIENCE = 1000.0  # comparisons of a row that are not decided
+GOLDEN, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(63)
 
 
 class BallType(types.Type):
@@ -333,11 +336,24 @@ of_ends: Any = ends_of
 of_ends.digest = f"ends_of {CONTENT}"
 
 
+@jit(inner="always")
+def coin(count):
+    """True or False, as if at random."""
+    return (np.uint64(count) * GOLDEN) >> SHIFT == np.uint64(1)
+
+
 @jit(inner=True)
 def decided(yes, no, note):
-    """What is the same everywhere; else it is written down."""
+    """What is the same everywhere; else it is written down.
+
+    There is no bound then, and what is answered does not matter: at last a coin decides, so that a
+    loop which waits for one of both answers ends.
+    """
     if not yes and not no and note != 0:
-        write_number(note, 0, number_at(note, 0) + 1.0)
+        count = number_at(note, 0) + 1.0
+        write_number(note, 0, count)
+        if count > PATIENCE:
+            return coin(count)
     return yes
 
 
