@@ -1,0 +1,131 @@
+"""Bounds by intervals where a likelihood has branches: what is compared, and what has none."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.taylor.found import bounds_found
+from tests.helpers.models import tally, walker
+from tests.helpers.tall import Bench
+
+SIZE = 400
+BETA = np.array([0.4, 0.3, -0.4])
+DATA = np.column_stack([np.ones(SIZE), np.random.default_rng(0).standard_normal((SIZE, 2))])
+
+
+def model_of(likelihood, level=0.0):
+    """Every other row: a regression. The rest: a likelihood in which beta[0] is compared only.
+
+    level: with what; 0 is two posterior standard deviations off.
+    """
+
+    def log_likelihood(state, data, n):
+        if data.even[n]:
+            return -0.5 * (data.y[n] - data.x[n] @ state.beta) ** 2
+        e = data.x[n, 1] * state.beta[1] + data.x[n, 2] * state.beta[2]
+        return likelihood(state.beta[0] - data.level) - sm.softplus(e)
+
+    y = DATA @ BETA + np.random.default_rng(1).standard_normal(SIZE)
+    found = {"x": DATA, "y": y, "even": np.arange(SIZE) % 2 == 0, "level": 9.0}
+    fit = sm.laplace(sm.Model(log_likelihood, found, {"beta": BETA}), progress=False)
+    off = 2.0 * np.sqrt(fit.covariance[0, 0])
+    found["level"] = float(fit.mean[0] + off) + level
+    return sm.Model(log_likelihood, found, {"beta": fit.mean}), {"beta": fit.mean}
+
+
+COMPARED = {
+    "<": lambda a: 0.0 if a < 0.0 else 0.01, "<=": lambda a: 0.0 if a <= 0.0 else 0.01,
+    ">": lambda a: 0.01 if a > 0.0 else 0.0, ">=": lambda a: 0.01 if a >= 0.0 else 0.0,
+    "==": lambda a: 0.01 if a == 0.0 else 0.0, "!=": lambda a: 0.0 if a != 0.0 else 0.01,
+    "max": lambda a: max(0.0, 0.1 * a), "min": lambda a: -min(0.0, -0.1 * a),
+    "abs": lambda a: 0.1 * (abs(a) + a),
+    "of two": lambda a: 0.01 if 2.0 * a > a else 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", sorted(COMPARED))
+def test_what_is_compared_and_bends_nothing_is_known(name, monkeypatch):
+    """A branch that changes in the ball leaves no bound, though no row bends in beta[0]."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model, at = model_of(COMPARED[name])
+    prepared = prepared_for(model, sm.Taylor(at, outliers=0.0, order=3))
+    if prepared.way[0] == "found predictors":
+        assert not prepared.proved and "comparison" in prepared.source.bounds.why
+    else:  # it was seen to have a kink
+        assert name in ("max", "min", "abs") and not prepared.proved
+
+
+@pytest.mark.plain
+def test_where_it_does_not_change_in_the_ball_there_is_a_bound(monkeypatch):
+    """And no row exceeds it, up to the distance that is told."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    model, at = model_of(COMPARED[">"], level=1.0)
+    control = sm.Taylor(at, outliers=0.0, order=3)
+    prepared = prepared_for(model, control)
+    assert prepared.proved
+    reach, metric = prepared.sums.raced.limits[0, 7], prepared.sums.metric[0]
+    rng, inverse = np.random.default_rng(3), np.linalg.inv(metric)
+    ways = rng.standard_normal((4, 3))
+    ways *= 0.999 * reach / np.linalg.norm(ways, axis=1, keepdims=True)
+    points = np.concatenate([at["beta"][None], at["beta"] + ways @ inverse.T])
+    bench = Bench(model, control, points)
+    bounds = prepared.source.bounds.of(model.ints, at["beta"]).rows.astype(float)
+    off = [np.abs(bench.residuals(arm) - bench.residuals(0)) for arm in range(1, len(points))]
+    # The residual at a distance a is bounded by that at 1, times a^4 / 24.
+    most = bounds * reach**4 / 24.0
+    share = np.max(off / (most + 1e-12 * np.abs(bench.values(0)).max()))
+    assert 0.01 < share < 1.0
+    assert np.max(off / (0.005 * most + 1e-12)) > 1.0  # a mutant
+
+
+def flat(state, data, n):
+    """A parabola, whose bounds are 0; beyond 4 something else."""
+    e = data.x[n] @ state.beta
+    r = data.y[n] - e
+    return -4.0 * abs(r) if e > 4.0 else r * (-r)
+
+
+def test_bounds_of_nothing_say_nothing_beyond_their_distance():
+    """All rows are read there: decisions are those of Exact."""
+    x = np.clip(DATA, -1.2, 1.2)
+    y = x @ BETA + 0.3 * np.random.default_rng(1).standard_normal(SIZE)
+    model = sm.Model(flat, {"x": x, "y": y}, {"beta": BETA})
+    fit = sm.laplace(model, progress=False)
+    control = sm.Taylor(fit, outliers=0.0)
+    assert prepared_for(model, control).proved
+    near = walker(model, sm.Metropolis("beta", 1e-3, control=control, adapt=False), seed=2)
+    found = tally(near, near.advance(50).words, "beta")
+    assert found["pulls"] == 0 and found["decisions"] == 50
+    drawn = []
+    for selector, given in ((sm.Thinned(), control), (sm.Exact(), None)):
+        kernel = sm.Metropolis("beta", 1e-2, selector=selector, control=given, adapt=False)
+        far = walker(model, kernel, seed=2)
+        far.floats[:] = [8.0, 0.0, 0.0]
+        chunk = far.advance(50)
+        found = tally(far, chunk.words, "beta")
+        assert far.error is None and found["exact"] == found["decisions"] == 50
+        drawn.append(chunk.floats.copy())
+    assert np.array_equal(*drawn) and np.ptp(drawn[0], axis=0).min() > 0.0
+
+
+def eccentric(state, data, n):
+    """Kepler's equation by Newton's method, until it does not move."""
+    mean = data.y[n] - data.x[n] @ state.beta
+    angle = mean
+    while True:
+        step = (angle - 0.3 * np.sin(angle) - mean) / (1.0 - 0.3 * np.cos(angle))
+        angle = angle - step
+        if abs(step) < 1e-12:
+            break
+    return -0.5 * angle * angle
+
+
+@pytest.mark.plain
+def test_a_loop_that_waits_for_a_comparison_ends():
+    rows = slice(0, 40)
+    data = {"x": DATA[rows], "y": (DATA @ BETA)[rows] + 0.1}
+    model = sm.Model(eccentric, data, {"beta": BETA})
+    prepared = prepared_for(model, sm.Taylor({"beta": BETA}, order=3, outliers=0.0))
+    assert not prepared.proved
