@@ -155,6 +155,24 @@ def test_powers_lie_within(p, rng):
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("p", [-2.5638572041, -0.1234567891, -3.3141592653])
+def test_exponents_that_are_rounded_lie_within(p, rng):
+    """Of numbers far from 1, where a rounding of p - k is more than one of the power."""
+    power, beyond = ten_of_power(p), 0
+    for _ in range(60):
+        low = 10.0 ** rng.uniform(-6.0, 6.0)
+        found = power(low, low)
+        for k in range(5):
+            true = mpmath.binomial(p, k) * mp.mpf(low) ** (mp.mpf(p) - k)
+            ends = [mp.mpf(float(end)) for end in found[k]]
+            assert ends[0] <= true <= ends[1]
+            assert ends[1] - ends[0] <= 1e-12 * abs(true)
+            narrow = 4.0 * intervals.UNIT * abs(mp.mpf(low ** (p - k)) * mpmath.binomial(p, k))
+            beyond += abs(true - (ends[0] + ends[1]) / 2) > narrow  # it is worth its width
+    assert beyond > 0
+
+
+@pytest.mark.plain
 def test_what_is_not_finite_is_no_bound():
     added, multiplied = pair_of(intervals.added), pair_of(intervals.multiplied)
     for found in (multiplied(np.nan, 1.0, 0.0, 1.0), multiplied(0.0, np.inf, 0.0, 1.0),

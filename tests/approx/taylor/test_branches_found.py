@@ -6,6 +6,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.found import bounds_found
+from tests.approx.taylor.test_pairs import ratios
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
 
@@ -129,3 +130,30 @@ def test_a_loop_that_waits_for_a_comparison_ends():
     model = sm.Model(eccentric, data, {"beta": BETA})
     prepared = prepared_for(model, sm.Taylor({"beta": BETA}, order=3, outliers=0.0))
     assert not prepared.proved
+
+
+# ------------------------------------------------------------ pairs of states, two predictors
+def skew(state, data, n):
+    """Bent by a b^power, where a and b are the two predictors."""
+    a = state.beta[0] * data.x[n]
+    b = state.beta[1] * data.x[n] + state.beta[2] * data.z[n]
+    bend = b * b if data.power == 2 else b * b * b
+    return -0.5 * (a * a + b * b) + 0.05 * a * bend
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_pairs_of_states_with_two_predictors(order, monkeypatch):
+    """A move along a, where b stands far off: its angle in the parameters tells nothing."""
+    monkeypatch.setattr(bounds_found, "SHARE", np.inf)
+    z = np.where(np.arange(100) < 4, [0.01, -0.01] * 50, 0.0)
+    data = {"x": np.ones(100), "z": z, "power": order}
+    model = sm.Model(skew, data, {"beta": np.zeros(3)})
+    control = sm.Taylor({"beta": np.zeros(3)}, order=order, outliers=0.0)
+    prepared = prepared_for(model, control)
+    assert prepared.proved and prepared.sums.whole.limits[0, 8] == 1.0
+    points = np.array([[0.0, 0.25, 0.0], [0.01, 0.25, 0.0], [0.1, 0.25, 0.5], [-0.2, 0.1, 0.0]])
+    found = ratios(model, control, points)
+    assert 0.5 < found.max() <= 1.0
+    for part in (prepared.sums.raced, prepared.sums.whole):  # a mutant: as with one predictor
+        part.limits[0, 8] = 0.0
+    assert ratios(model, control, points).max() > 1.0
