@@ -155,7 +155,7 @@ def test_powers_lie_within(p, rng):
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("p", [-2.5638572041, -0.1234567891, -3.3141592653])
+@pytest.mark.parametrize("p", [-2.5638572041, -0.1234567891])
 def test_exponents_that_are_rounded_lie_within(p, rng):
     """Of numbers far from 1, where a rounding of p - k is more than one of the power."""
     power, beyond = ten_of_power(p), 0
