@@ -88,7 +88,7 @@ def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
         >>> model = sm.Model(log_likelihood, data, {"b": [0.0, 0.0], "log_sigma": 0.0})
         >>> found = sm.derivatives(model)
         >>> found.way, found.order, round(found.power)
-        ('found predictors', 3, 4)
+        ('jets', 3, 4)
     """
     must_be_model(model, "sm.derivatives(model)")
     if len(model.floats) == 0:

@@ -82,7 +82,8 @@ class Taylor(Control):
     order: 2 or 3. Default: 3 for sm.Predictors with at most 40 parameters (a decision costs
         parameters^3 / 6 multiplications, and reads far fewer rows), and for a plain function that
         compiles for derivatives, with 3 to 40 where at most 4 linear predictors of each datum are
-        found in it, else with 3 to 12 (sums take parameters^3 / 48 passes over the data); else 2.
+        found in it (they are looked for in 10,000 data or more), else with 3 to 12 (sums take
+        parameters^3 / 48 passes over the data); else 2.
         sm.plan(model, kernel, {"order 2": sm.Taylor(fit, 2)}) times both.
     derivatives(state, data, n, gradient, hessian): writes those of datum n's log likelihood by
         the continuous blocks, one after the other. Default: by sm.Predictors, if the model has
@@ -303,6 +304,8 @@ def way_of_plain(model, order: int | None) -> tuple[str, str]:
         return "interpolation", why
     if d <= by_jets.FEW:
         return "jets", ""
+    if d <= by_jets.CUBIC and model.size < by_tapes.MANY:
+        return "jets", f"fewer than {by_tapes.MANY:,} data: no predictors or bounds are looked for"
     count, why = by_tapes.predictors_of(model)
     return (FOUND, "") if 0 < count < d and not why else without_predictors(d, why)
 

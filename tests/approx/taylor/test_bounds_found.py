@@ -8,7 +8,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.taylor.found import bounds_found, row_bounds
+from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found, row_bounds
 from subsample_mcmc.approx.taylor.found.derivatives_found import rows_of
 from tests.approx.taylor.test_derivatives_jets import (
     gaussian_scale,
@@ -23,6 +23,12 @@ from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
 
 SIZE, D = 1500, 3
+
+
+@pytest.fixture(autouse=True)
+def predictors_are_looked_for(monkeypatch):
+    """Also in few data."""
+    monkeypatch.setattr(derivatives_found, "MANY", 0)
 
 
 # ------------------------------------------------------------------------------------- the models

@@ -5,7 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.taylor.found import bounds_found
+from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found
 from tests.approx.taylor.test_pairs import ratios
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
@@ -13,6 +13,12 @@ from tests.helpers.tall import Bench
 SIZE = 400
 BETA = np.array([0.4, 0.3, -0.4])
 DATA = np.column_stack([np.ones(SIZE), np.random.default_rng(0).standard_normal((SIZE, 2))])
+
+
+@pytest.fixture(autouse=True)
+def predictors_are_looked_for(monkeypatch):
+    """Also in few data."""
+    monkeypatch.setattr(derivatives_found, "MANY", 0)
 
 
 def model_of(likelihood, level=0.0):

@@ -30,6 +30,12 @@ def sums_of(source, at, keep=None):
     return source.sums(source.model.ints, np.array(at), keep or Every(), Bar(delay=1e9))
 
 
+@pytest.fixture(autouse=True)
+def predictors_are_looked_for(monkeypatch):
+    """Also in few data."""
+    monkeypatch.setattr(derivatives_found, "MANY", 0)
+
+
 # --------------------------------------------------------------- models, and how many predictors
 def logistic(state, data, n):
     e = data.x[n] @ state.beta

@@ -12,6 +12,7 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import derivatives_jets
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
+from subsample_mcmc.approx.taylor.found import derivatives_found
 from subsample_mcmc.approx.taylor.found.derivatives_found import Found
 from subsample_mcmc.approx.taylor.taylor import FOUND, Keep, Taylor
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
@@ -24,6 +25,12 @@ from tests.helpers.tall import Bench, exact, regression
 
 SIZE = 600
 EVERY = Keep(np.zeros(0, dtype=np.int64))
+
+
+@pytest.fixture(autouse=True)
+def predictors_are_looked_for(monkeypatch):
+    """Also in few data."""
+    monkeypatch.setattr(derivatives_found, "MANY", 0)
 
 
 def sums_of(model, source, at):

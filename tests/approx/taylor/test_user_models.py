@@ -12,6 +12,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.derivatives_jets import DISABLED, Jets
+from subsample_mcmc.approx.taylor.found import derivatives_found
 from subsample_mcmc.approx.taylor.found.derivatives_found import Found
 from subsample_mcmc.approx.taylor.taylor import FOUND, Keep
 from subsample_mcmc.numerics.progress import Bar
@@ -20,6 +21,12 @@ from tests.helpers.laws import not_uniform, uniform
 
 AS_PEOPLE_WRITE = pytest.mark.filterwarnings("ignore::subsample_mcmc.errors.SlowMathWarning")
 SIZE = 40 if DISABLED else 400
+
+
+@pytest.fixture(autouse=True)
+def predictors_are_looked_for(monkeypatch):
+    """Also in few data."""
+    monkeypatch.setattr(derivatives_found, "MANY", 0)
 
 
 # --------------------------------------------------------------------------- np.dot in a loop

@@ -39,6 +39,9 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.data import datum_of
 
 MOST = 4  # predictors of a row
+# Data from which they, and bounds, are looked for where jets serve, too: of fewer a run takes less
+# time than what is compiled for them, some seconds once a likelihood.
+MANY = 10_000
 CUBIC = 40  # parameters up to which third order is the default, as for sm.Predictors
 BATCH = 512  # rows whose slopes are kept at a time
 SAMPLE = 64  # rows that are looked at beforehand
