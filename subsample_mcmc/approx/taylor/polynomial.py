@@ -202,10 +202,22 @@ def sum_of(own, parts, table, steps):
     return value + cubic, cubic
 
 
-def sum_over_all(learns: bool) -> Any:
+@jit(inner="always")
+def believe(own, arm, steps, used, cubic):
+    """Note what was learnt of the rest, which races ask for."""
+    found = guess(own.sums.learnt, own.tables[arm], steps, used, own.sizes[arm], cubic)
+    own.guesses[arm, 0], own.guesses[arm, 1] = found
+
+
+@jit(inner="always")
+def believe_nothing(own, arm, steps, used, cubic):
+    """sm.Thinned does not ask."""
+
+
+def sum_over_all(note: Any) -> Any:
     """sum(trial, arm) of h over all rows, at the arm that stands in the state.
 
-    learns: also what is believed of the rest, which races ask for and sm.Thinned does not.
+    note: believe, or believe_nothing.
     """
 
     @jit(inner="always")
@@ -229,15 +241,13 @@ def sum_over_all(learns: bool) -> Any:
         size = sqrt(apply(own.sums.metric[table], steps, scaled, used))
         value, cubic = sum_of(own, own.sums.whole, table, steps)
         own.sizes[arm], own.values[arm] = size, value
-        if learns:
-            more, doubt = guess(own.sums.learnt, table, steps, used, size, cubic)
-            own.guesses[arm, 0], own.guesses[arm, 1] = more, doubt
+        note(own, arm, steps, used, cubic)
         return value
 
     return add_up
 
 
-whole_sum, sum_alone = sum_over_all(True), sum_over_all(False)
+whole_sum, sum_alone = sum_over_all(believe), sum_over_all(believe_nothing)
 
 
 @jit(inner="always")

@@ -17,6 +17,7 @@ import numpy as np
 from numba import extending, types
 from numba.extending import (
     intrinsic,
+    lower_builtin,
     make_attribute_wrapper,
     models,
     overload,
@@ -332,8 +333,14 @@ def reduction(name: str, implementation: Any, *others: Any) -> None:
 
     for function in (getattr(np, name), *others):
         overload(function, jit_options=INLINED, strict=False)(chosen)
+
+    def code(target, builder, signature, given):
+        return target.compile_internal(builder, implementation, signature, given)
+
     for kind in (VectorType, PartType, PointType):
         method(kind, name, jit_options=INLINED)(chosen)
+        # Older versions of numba take np.name(v) for v.name(), and ask for this under that name.
+        lower_builtin(getattr(np, name), kind)(code)
 
 
 def total(v):
