@@ -386,17 +386,22 @@ for function, compared in (
 
 
 # --------------------------------------------------------------------------------------- functions
+@jit(inner="always")
+def as_ranges(f, note):
+    """Five Ranges, of their ends one after the other."""
+    return (
+        ranged((f[0], f[1]), note), ranged((f[2], f[3]), note), ranged((f[4], f[5]), note),
+        ranged((f[6], f[7]), note), ranged((f[8], f[9]), note),
+    )  # fmt: skip
+
+
 def table_of(found: Any) -> Any:
     """A function of one Range or Ball: its derivatives over k!, as Ranges."""
 
     @jit(inner="always")
     def of_range(x):
         low, high, note = ends_of(x)
-        f = found(low, high)
-        return (
-            ranged((f[0], f[1]), note), ranged((f[2], f[3]), note), ranged((f[4], f[5]), note),
-            ranged((f[6], f[7]), note), ranged((f[8], f[9]), note),
-        )  # fmt: skip
+        return as_ranges(found(low, high), note)
 
     return of_range
 
@@ -405,11 +410,7 @@ def table_of(found: Any) -> Any:
 def power(x, p):
     """x^p of a number p."""
     low, high, note = ends_of(x)
-    f = intervals.power(low, high, p)
-    return (
-        ranged((f[0], f[1]), note), ranged((f[2], f[3]), note), ranged((f[4], f[5]), note),
-        ranged((f[6], f[7]), note), ranged((f[8], f[9]), note),
-    )  # fmt: skip
+    return as_ranges(intervals.power(low, high, p), note)
 
 
 # By the functions of series.py that they stand for.
