@@ -14,6 +14,7 @@ from scipy import stats
 from scipy.special import betaln, gammaln
 
 import subsample_mcmc as sm
+from subsample_mcmc import kernels
 from tests.helpers.laws import normalised, not_uniform, uniform
 from tests.helpers.models import tally, walker
 
@@ -256,14 +257,26 @@ def langevin(**more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["real", "softplus", "cuberoot", "interval"])
-def test_langevin_by_differences(rng, name):
+def test_langevin_by_derivatives(rng, name):
+    """One gradient a datum, of all components; beyond an end nothing is read."""
     model, step = space(name), 0.02 if name == "cuberoot" else 0.15
     told, _ = keeps_the_law(model, langevin(step=step), rng, 40_000)
-    # Two rewards a coordinate and gradient: how many depends on the model at hand.
-    assert 2 * 2 * 3 * 1 < told["gradients"] / told["steps"] < 2 * 2 * 3 * 4
+    beyond = 2 * 3 * told["steps"] - told["gradients"]
+    assert 0 <= beyond < 0.05 * 2 * 3 * told["steps"]
+    assert (beyond > 0) == (name == "cuberoot")
     matrices = tuple(0.3 * np.eye(m) + 0.1 for m in LENGTHS)
     again = langevin(step=2.0 * step, precondition=matrices, backward="fresh")
     keeps_the_law(model, again, rng, 40_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["real", "cuberoot"])
+def test_langevin_by_differences(rng, name, monkeypatch):
+    """As of a likelihood that has no derivatives."""
+    monkeypatch.setattr(kernels.langevin, "has_derivatives", lambda model, length: False)
+    told, _ = keeps_the_law(space(name), langevin(step=0.02), rng, 40_000, least=0.05)
+    # Two rewards a coordinate and gradient: how many depends on the model at hand.
+    assert 2 * 2 * 3 * 1 < told["gradients"] / told["steps"] < 2 * 2 * 3 * 4
 
 
 @pytest.mark.slow
