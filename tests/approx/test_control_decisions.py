@@ -122,6 +122,7 @@ def test_what_is_proved_is_never_wrong(tall_model):
         assert told["predicted"] > 100 and told["raced"] > 10
 
 
+@pytest.mark.slow
 def test_mutants_err(tall_model):
     """Sums that are a nat off at a posterior standard deviation; predictions that dare too much."""
     model, reference = tall_model

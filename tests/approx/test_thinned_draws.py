@@ -255,6 +255,7 @@ def test_plain_and_compiled_draws_are_of_the_same_law_and_seeds_repeat():
 
 
 # ---------------------------------------------------------------------------------- joint arms
+@pytest.mark.slow
 def test_choices_of_models_have_their_posterior_probability():
     """A line or a parabola, logistic, with pseudo-priors: against a sum over a fine grid."""
     rng = np.random.default_rng(4)

@@ -252,6 +252,7 @@ class BrokenRule(Rule):
         return (1.0,)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(DISABLED, reason="nothing is compiled")
 def test_a_broken_rule_is_not_blamed_on_the_reward():
     with pytest.raises(sm.CompileError, match=r"Racing\(rule=BrokenRule.*nonsense"):

@@ -410,6 +410,7 @@ def chain_of_everything():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(DISABLED, reason="compares compiled and plain runs: needs the JIT")
 def test_compiled_and_plain_chains_choose_the_same():
     code = (

@@ -87,6 +87,7 @@ def test_temperature(rng):
     rows_equal(counts, site_matrices(model, 2.5)[0])
 
 
+@pytest.mark.slow
 def test_these_tests_can_fail(rng):
     """Mutants: a temperature 3% too high; a selector that is blind one time in twenty."""
     model = table_model(random_table(rng, 8, scale=2.0))

@@ -577,6 +577,7 @@ def gradients(model, kernel, others, steps):
     return np.array(found), made.floats.copy()
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_gradients_of_plain_functions_are_their_derivatives():
     """Those by hand, to 1e-10; draws are the same but for the last digits."""

@@ -14,6 +14,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels.proposals import Gaussian, distance, gaussian
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers.laws import not_uniform, uniform
+from tests.helpers.marks import slow_but
 from tests.helpers.models import (
     BERNOULLI,
     CATEGORICAL,
@@ -80,7 +81,7 @@ def test_a_missing_jacobian_is_noticed(rng):
     not_uniform(found)
 
 
-@pytest.mark.parametrize("name", ["real", "log", "interval", "simplex"])
+@pytest.mark.parametrize("name", slow_but(["real"], ["real", "log", "interval", "simplex"]))
 def test_pcn_and_independence(rng, name):
     model = space(name)
     free = {"real": 2, "simplex": 2}.get(name, 1)
@@ -106,6 +107,7 @@ class Forgetful(Gaussian):
         return forgetful
 
 
+@pytest.mark.slow
 def test_a_wrong_ratio_of_defensive_proposals_is_noticed(rng):
     proposal = Forgetful(np.array([0.3]), np.eye(1), 0.5, defensive=0.5)
     found, _, _ = replicated(space("log"), fixed(proposal=proposal), COUNT, rng)

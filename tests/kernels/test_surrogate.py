@@ -112,6 +112,7 @@ def steps_of(control, **options):
     return sm.Langevin("beta", **(settings | options))
 
 
+@pytest.mark.slow
 def test_draws_of_the_posterior_are(logistic):
     """What the tests below rest on."""
     assert min(uniform_chance(r) for r in logistic.ranks(logistic.draws)) > ALARM
@@ -359,6 +360,7 @@ def test_outliers_count_for_the_gradient(rng):
     assert np.array_equal(*found) and np.abs(found[0]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_the_chain_rule_and_the_prior(conjugate):
     """The slope of a step at (mu, log sigma, k): of sums of h, log prior and log |dx/du|."""
     one = walker(conjugate.model, all_three(conjugate.control, conjugate.fit), seed=9)

@@ -653,6 +653,7 @@ def test_absent_file(tmp_path):
 
 
 # ----------------------------------------------------------------------------------- real data
+@pytest.mark.slow
 @absent
 @pytest.mark.parametrize(
     ("name", "dropped", "size", "blocks", "people", "auc"),

@@ -142,6 +142,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", CHAINS)
 def test_next_process_hits_however_the_model_gets_there(chain, cache, tmp_path):
     selector, ways = CHAINS[chain]
@@ -296,6 +297,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_two_closures_of_one_factory_one_cached_and_one_new(cache, tmp_path):
     """numba names symbols by qualname and a counter: with stock names the linker merges them."""
     assert run("-", "A", cwd=tmp_path, text=LINKING) == 2.0
@@ -907,6 +909,7 @@ def message_of(log_factor, data=(np.zeros(3),)):
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_message_shows_the_users_line():
     from scipy.special import gammaln
 

@@ -63,6 +63,7 @@ def test_users_functions_are_told_from_the_packages():
     assert not sm.log.of_user
 
 
+@pytest.mark.slow
 @compiled_only
 def test_models_are_freed(monkeypatch):
     """Model, machine code and chains, once nobody holds them and others have come."""

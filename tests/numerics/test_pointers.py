@@ -338,6 +338,7 @@ for key, made in list(memo._results.items()):
 """
 
 
+@pytest.mark.slow
 def test_no_record_of_the_package_is_passed_by_value():
     """A hundred numbers in each call: nine tenths of the time that compiling took."""
     command = [sys.executable, "-W", "ignore", "-c", BY_VALUE]
@@ -433,6 +434,7 @@ def test_a_function_behind_an_address_is_not_for_python():
         jit(lambda given: 1.0, inner="entry")(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [3])
 def test_a_chain_outlives_the_model_that_it_is_of(rounds):
     """What it needs is its own: models, kernels and traces may go in any order."""

@@ -80,6 +80,7 @@ def test_a_control_variate_leaves_the_gap_and_takes_the_spread_away(found):
     assert row_of(found, "as given")["expected"] > 10.0 * row_of(found, "order 3")["expected"]
 
 
+@pytest.mark.slow
 def test_the_spread_is_that_of_the_differences(found, fit):
     """N v of a proposal, on paper: N times the variance of l_n(y) - l_n(x), x'(y - x) nearly."""
     x, y = fit.model.data.x, fit.model.data.y

@@ -51,6 +51,7 @@ def test_killed_runs_resume():
     assert "5 rounds: all equal" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_journal_cut_anywhere_is_completed(tmp_path, monkeypatch, rng):
     data, header = under_way(tmp_path / "whole", monkeypatch)
     whole = runs.run()

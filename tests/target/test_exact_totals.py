@@ -120,6 +120,7 @@ def test_sums_by_chunks_give_the_same_chain():
     assert np.array_equal(one.draws["b"], other.draws["b"])
 
 
+@pytest.mark.slow
 def test_a_user_may_write_whole_arrays():
     def etas(state, data, first, out):
         out[0] = state.b[0] + state.b[1] * data.x[first : first + out.shape[1]]

@@ -157,6 +157,7 @@ def test_inflation_and_seeds():
 
 
 # --------------------------------------------------------------------- by sums of a control variate
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [1, 2])
 def test_with_a_control_variate_and_no_data(models):
     """Moments and evidence are the same: also where only one model has a reference."""

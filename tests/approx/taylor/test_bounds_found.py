@@ -19,6 +19,7 @@ from tests.approx.taylor.test_derivatives_jets import (
     student_t,
     student_t_scale,
 )
+from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
 
@@ -118,7 +119,7 @@ def bounded(model, order=3, **options):
 # ---------------------------------------------------------------------- every row, at many points
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", slow_but(["logistic", "student t scale"], sorted(MODELS)))
 def test_no_row_exceeds_its_bound(name, order, rng, monkeypatch, capsys):
     """At random points of the ball, at its rim, and where a row's own predictors are farthest."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
@@ -215,6 +216,7 @@ def test_bounds_are_those_by_hand(capsys):
 
 
 # ------------------------------------------------------------------------- what has none, and why
+@pytest.mark.slow
 def test_what_has_no_bound_is_told():
     by_hand = made("logistic")
     model = sm.Model(logistic_by_hand, by_hand.data._asdict(), {"beta": np.zeros(D)})
@@ -251,6 +253,7 @@ def three_of(state, data, n):
     return -0.5 * (data.y[n] - e) ** 2 - sm.exp(state.beta[0]) - sm.exp(state.beta[1] * 0.1)
 
 
+@pytest.mark.slow
 def test_what_a_tape_does_not_hold_has_no_bound():
     """Its sums are compared; what was not written might matter elsewhere in the ball."""
     given = made("logistic", d=4).data._asdict()
@@ -262,6 +265,7 @@ def test_what_a_tape_does_not_hold_has_no_bound():
 
 
 # -------------------------------------------------------------------------------------- decisions
+@pytest.mark.slow
 def test_thinned_decides_by_default_and_reads_all_beyond():
     model = made("logistic", size=4000)
     fit = sm.laplace(model, progress=False)

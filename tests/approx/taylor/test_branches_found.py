@@ -7,6 +7,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found
 from tests.approx.taylor.test_pairs import ratios
+from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
 
@@ -52,7 +53,7 @@ COMPARED = {
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize("name", sorted(COMPARED))
+@pytest.mark.parametrize("name", slow_but(["<", "max"], sorted(COMPARED)))
 def test_what_is_compared_and_bends_nothing_is_known(name, monkeypatch):
     """A branch that changes in the ball leaves no bound, though no row bends in beta[0]."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
@@ -129,6 +130,7 @@ def eccentric(state, data, n):
     return -0.5 * angle * angle
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_a_loop_that_waits_for_a_comparison_ends():
     rows = slice(0, 40)

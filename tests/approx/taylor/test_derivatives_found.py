@@ -154,6 +154,7 @@ def test_third_order_of_forty_parameters(rng):
 
 
 # --------------------------------------------------------------------------- what has none, and why
+@pytest.mark.slow
 def test_more_than_a_few_are_told(rng):
     model = model_of(factors, rng)
     control = sm.Taylor({"beta": model.floats}, outliers=0.0)
@@ -163,6 +164,7 @@ def test_more_than_a_few_are_told(rng):
     exact(Bench(model, control, model.floats + 0.1 * rng.standard_normal((2, 8))))
 
 
+@pytest.mark.slow
 def test_a_row_that_differs_is_found_out(rng):
     """No sample of rows meets it; all rows are compared."""
     model = model_of(rare, rng)

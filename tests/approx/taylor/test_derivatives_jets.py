@@ -20,6 +20,7 @@ from subsample_mcmc.numerics.progress import Bar
 from tests.approx.taylor.test_taylor import order_of
 from tests.helpers.claims import at_most
 from tests.helpers.laws import ALARM
+from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench, exact, regression
 
@@ -148,7 +149,7 @@ FAMILIES = (
 
 
 @pytest.mark.filterwarnings("ignore:student_t calls")
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but(["student t", "poisson"], FAMILIES))
 def test_sums_are_those_of_derivatives_by_hand(family, rng):
     """To 1e-12 of what is added up; at the mode gradients cancel, and are compared with parts."""
     model, likelihood = made(family, rng)
@@ -198,6 +199,7 @@ def test_sums_and_residuals_make_up_the_total(order, rng):
         assert abs(off) <= 1e-12 * np.abs(values).sum()
 
 
+@pytest.mark.slow
 def test_rows_that_are_always_read_are_not_in_the_sums(rng):
     model, reference = regression("poisson", 3000, 3, "jets", heavy=True, seed=5)
     for order in (2, 3):
@@ -287,6 +289,7 @@ def by_scale(state, data, n):
     return student_made(state, data, n, scale_made(state, data))
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 @pytest.mark.parametrize("kind", ["numbers", *MAKERS])
 def test_what_prepare_makes_has_its_derivatives(kind, rng):
@@ -363,6 +366,7 @@ def by_group(state, data, n):
     return -abs(r) if state.k[0] == 199 and n == 5 else -0.5 * r * r
 
 
+@pytest.mark.slow
 def test_each_configuration_is_looked_at_and_some_are_compared(rng, monkeypatch):
     """A kink is met wherever it is; curvatures, which take longer, are compared in a few."""
     y, compared, check = rng.standard_normal(40), [], Jets.check_sums
@@ -377,6 +381,7 @@ def test_each_configuration_is_looked_at_and_some_are_compared(rng, monkeypatch)
     assert 1 < len(compared) <= derivatives_jets.CONFIGURATIONS
 
 
+@pytest.mark.slow
 def test_a_flat_direction_is_no_kink(rng):
     """Next to no curvature: not compared at a step that leads out of this world."""
 

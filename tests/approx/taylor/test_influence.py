@@ -55,6 +55,7 @@ def test_huge_covariates_do_not_break_delta(case):
     at_most(wrong, audited, DELTA)
 
 
+@pytest.mark.slow
 def test_rare_levels_do_not_break_bins(monkeypatch):
     """Their rows leave the bins that they were in; without a look at that, the mutant, it is 3%."""
     case = Case("logistic", 20_000, (17,), 0.06)
@@ -74,6 +75,7 @@ def test_rare_levels_do_not_break_bins(monkeypatch):
     above(wrong_of(sm.Bins(fit=fit)), 2_000, DELTA, alarm=1e-4)
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_rare_level_are_among_those_read():
     for family in ("logistic", "plain logistic"):
         case = Case(family, 20_000, (3, 17), 0.0)
@@ -99,6 +101,7 @@ def test_predictors_without_a_bound_are_looked_at_where_they_may_come_to():
     assert len(always) <= 200
 
 
+@pytest.mark.slow
 def test_where_no_row_stands_out_none_is_read_always():
     for case in (Case("logistic", 50_000), Case("student_t", 20_000)):
         model = model_of(case)

@@ -29,6 +29,7 @@ def scratch_of(population):
 
 
 # -------------------------------------------------------------------------------- mini-batches
+@pytest.mark.slow
 def test_what_is_believed_is_the_posterior_of_one_pooled_mean_of_each_arm(rng):
     """However often an arm is visited, and however the estimate of the noise changes."""
     rewards = rewards_of(rng, 6, 2000, 3.0)

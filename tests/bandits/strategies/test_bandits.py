@@ -194,6 +194,7 @@ def test_the_heuristic_needs_ten_times_the_hardness(count):
     assert not runs.errors.any()
 
 
+@pytest.mark.slow
 def test_stopping_times_are_in_the_order_of_the_papers():
     """1-sparse, ten arms: the theory's stop is ninety times that of the heuristic."""
     mean, totals = SPARSE, {}

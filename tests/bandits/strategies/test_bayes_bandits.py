@@ -121,6 +121,7 @@ def test_bayes_gap_is_the_naive_one(budget, more, rng):
         assert run.answer in min(judged, key=lambda found: found[0])[1]
 
 
+@pytest.mark.slow
 def test_thompson_pulls_an_arm_as_often_as_it_may_be_best(rng):
     """The first pull: the law of the best arm under the prior, by ten thousand draws."""
     covariance, mean = kernel(6) * np.outer(*[np.linspace(0.5, 1.5, 6)] * 2), np.linspace(0, 0.5, 6)

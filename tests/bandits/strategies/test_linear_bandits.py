@@ -91,6 +91,7 @@ def test_xy_static_is_the_naive_one(rng):
         assert run.ended == "own rule"
 
 
+@pytest.mark.slow
 def test_xy_adaptive_is_the_naive_one():
     """Arm 1 is out after the first phase, so that the second one forgets it and its directions."""
     features, theta = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.6]]), np.array([0.6, 0.1])

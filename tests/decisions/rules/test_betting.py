@@ -11,6 +11,7 @@ from subsample_mcmc.decisions.rules.rule import OUT_OF_SPREAD
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.population import Shape
 from tests.helpers.claims import at_most
+from tests.helpers.marks import slow_but
 from tests.helpers.naive import against_exact, every_order, mutant, table
 
 DELTAS = (0.05, 0.3, 0.5, 0.9)
@@ -81,7 +82,7 @@ def games(size):
                     yield name, rewards, rule, offsets, delta, batch
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", slow_but(SIZES[:1], SIZES))
 def test_games_are_fair_under_every_order_of_the_rows(size):
     dropped = 0.0
     for name, rewards, rule, offsets, delta, batch in itertools.islice(
@@ -157,6 +158,7 @@ def play_with(functions, mistake="none", orders=None, size=6):
                 assert_fair(made, delta, (name, offsets, delta))
 
 
+@pytest.mark.slow
 def test_enumeration_rejects_every_mistake():
     functions = mutant(betting, *CHANGES)
     play_with(functions)

@@ -63,6 +63,7 @@ def agrees(told, at_least_saved):
 
 # ---------------------------------------------------------------------------------- decisions
 # At a temperature of 300 the first sweep breaks large clusters up: all sizes meet.
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["smooth", "mixture"])
 @pytest.mark.parametrize(("temperature", "saved"), [(1.0, 0.9), (300.0, 0.2)])
 def test_within_delta_of_exact(rng, sort, temperature, saved):
@@ -97,6 +98,7 @@ def test_within_delta_of_exact_many_times(rng, sort, controlled):
     at_most(wrong, audited, DELTA)
 
 
+@pytest.mark.slow
 def test_the_papers_rule_runs_and_lets_equal_scores_pass_for_certainty(rng):
     """A mean of three equal scores: without a prior its error is 0."""
     data, labels = scores_of(rng, "mixture")
