@@ -19,6 +19,7 @@ import numpy as np
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.found.derivatives_found import MANY
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.bandits.identify import identify
 from subsample_mcmc.bandits.selectors.halving import SequentialHalving
@@ -44,7 +45,7 @@ from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory, may_write
-from subsample_mcmc.numerics.fastmath import log
+from subsample_mcmc.numerics.fastmath import exp, log, log1p
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.special import softplus
@@ -254,6 +255,24 @@ def differentiated(selector: Selector) -> None:
     data = tall()[0].data._asdict()
     model = Model(plain_logistic, data, {"beta": np.zeros(3)})
     run(model, Metropolis("beta", selector=selector, control=Taylor({"beta": np.zeros(3)})))
+
+
+@unit
+def predictors_and_bounds_that_are_found() -> None:
+    """What is looked for in many data, of two predictors."""
+    rng = np.random.default_rng(0)
+    data = {"x": rng.standard_normal((MANY, 3)), "y": rng.standard_normal(MANY)}
+    model = Model(plain_location, data, {"beta": np.zeros(3), "log_scale": 0.0})
+    both = ("beta", "log_scale")
+    run(model, Metropolis(both, control=Taylor(laplace(model))))
+
+
+def plain_location(state, data, n):
+    total = 0.0
+    for j in range(3):
+        total += data.x[n, j] * state.beta[j]
+    z = (data.y[n] - total) * exp(-state.log_scale[0])
+    return -state.log_scale[0] - softplus(z) - 0.5 * log1p(z * z)
 
 
 def plain_logistic(state, data, n):

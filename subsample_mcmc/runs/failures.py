@@ -87,9 +87,16 @@ def explanation(walker: Any) -> Exception:
             "sm.Normal(), which needs none."
         )
     if code == BEYOND_BOUND:
+        told = f"{where}: the residual of {candidate(model, leaf, arm)}{datum} exceeds the bound"
+        if model.predictors is None:  # then it was found, by intervals
+            return SpreadError(
+                f"{told} that was found by intervals; {state}. Data that changed in the meantime "
+                "would do that; else this is a mistake of the package: please report it, with the "
+                "function and the datum. selector=sm.Racing() needs no bound."
+            )
         return SpreadError(
-            f"{where}: the residual of {candidate(model, leaf, arm)}{datum} exceeds the bound that "
-            f"remainder gives; {state}. {WHAT_IT_BOUNDS}: correct it, and test it at that datum."
+            f"{told} that remainder gives; {state}. {WHAT_IT_BOUNDS}: correct it, and test it at "
+            "that datum."
         )
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
 

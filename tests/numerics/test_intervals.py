@@ -91,7 +91,9 @@ def hollow(found, k):
 
 @pytest.mark.parametrize(("name", "k"), [
     ("softplus", 2), ("softplus", 3), ("softplus", 4), ("log_sigmoid", 3), ("sin", 1), ("cos", 0),
-    ("exp", 2), ("log", 1), ("lgamma", 0),
+    ("exp", 2), ("log", 1), ("lgamma", 0), ("sigmoid", 4), ("tanh", 3), ("cosh", 0), ("erf", 3),
+    ("normal_cdf", 2), ("normal_cdf", 3), ("normal_cdf", 4), ("log_normal_cdf", 1),
+    ("log_normal_cdf", 3), ("log_normal_cdf", 4),
 ])  # fmt: skip
 def test_what_is_narrower_is_caught(name, k, rng):
     """Of functions that rise or fall, by rounding alone."""

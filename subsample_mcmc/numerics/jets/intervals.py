@@ -6,18 +6,22 @@ of them. What is not a number, or infinite, is no bound: both ends are nan, and 
 follows from it. Nothing here is compiled with flags that allow an operation to be moved.
 """
 
-from math import lgamma, log, log1p, pi, sin, sqrt
+from math import erf, erfc, lgamma, log, log1p, pi, sin, sqrt
 
 import numpy as np
 
 from subsample_mcmc.numerics import fastmath, special
+from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jit import jit
 
 UNIT, SEVERAL, TINY = 5e-16, 2e-15, 1e-300
-ROUGH = 1e-11  # of polygammas
+ROUGH = 1e-11  # of polygammas, and of the normal law
+SMALL = 1e-290  # what is less than this counts as nothing
+SLACK = 1e-12  # what the recursion of log_normal_cdf is off by where its terms cancel
 GAMMA_AT, GAMMA_LEAST = 1.4616321449683623, -0.12148629053584961  # of lgamma above 0
 STEEP = 1.3169578969248166  # where the third derivative of softplus is extreme: log(2 + sqrt 3)
 STEEPEST = sqrt(3.0) / 18.0
+DENSITY = series.DENSITY
 
 
 @jit(inner="always")
@@ -287,6 +291,162 @@ def digamma(low, high):
     )  # fmt: skip
 
 
+# ------------------------------------------ functions whose derivatives have peaks that are known
+@jit(inner="always")
+def reaching(f, low, high, at, value):
+    """A pair, and where `at` lies between the ends, the value there."""
+    if not low - 1e-9 <= at <= high + 1e-9:
+        return f
+    least, most = hull(value, value, SEVERAL)
+    return min(f[0], least), max(f[1], most)
+
+
+@jit(inner="always")
+def reaching_both(f, low, high, at, value, odd):
+    """The same, and at -at; of an odd function the value there is -value."""
+    f = reaching(f, low, high, at, value)
+    return reaching(f, low, high, -at, -value if odd else value)
+
+
+@jit(inner="always")
+def odd_of_logistic(x):
+    """The fourth derivative of the logistic law: v (1 - 2 p) (1 - 12 v)."""
+    v, odd = share(x)
+    return odd * (1.0 - 12.0 * v)
+
+
+@jit(inner=True)
+def sigmoid(low, high):
+    """The derivative of softplus; its fourth has peaks where 1 - 30 v + 120 v^2 is 0."""
+    f = softplus(low, high)
+    a, b = odd_of_logistic(low), odd_of_logistic(high)
+    beside = 4.0 * SEVERAL * max(share(low)[0], share(high)[0])  # where it is a difference
+    g = min(a, b) - beside, max(a, b) + beside
+    g = reaching_both(g, low, high, 0.84263294812937664, 0.12768392196780176, True)
+    g = reaching_both(g, low, high, 3.1443184061549304, -0.019065223250383905, True)
+    return ten(
+        (f[2], f[3]), over((f[4], f[5]), 0.5), over((f[6], f[7]), 1.0 / 3.0),
+        over((f[8], f[9]), 0.25), over(g, 24.0),
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def hyperbolic_tangent(low, high):
+    """2 sigmoid(2 x) - 1."""
+    f = sigmoid(2.0 * low, 2.0 * high)
+    return ten(
+        outward(np.tanh(low), np.tanh(high), SEVERAL), over((f[2], f[3]), 0.25),
+        over((f[4], f[5]), 0.125), over((f[6], f[7]), 0.0625), over((f[8], f[9]), 0.03125),
+    )  # fmt: skip
+
+
+@jit(inner="always")
+def hyperbolic(low, high):
+    """(sinh, which rises, cosh, which has its least at 0)."""
+    a, b = np.cosh(low), np.cosh(high)
+    return (
+        outward(np.sinh(low), np.sinh(high), SEVERAL),
+        reaching(hull(a, b, SEVERAL), low, high, 0.0, 1.0),
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def hyperbolic_sine(low, high):
+    s, c = hyperbolic(low, high)
+    return ten(s, c, over(s, 2.0), over(c, 6.0), over(s, 24.0))
+
+
+@jit(inner=True)
+def hyperbolic_cosine(low, high):
+    s, c = hyperbolic(low, high)
+    return ten(c, s, over(c, 2.0), over(s, 6.0), over(c, 24.0))
+
+
+@jit(inner="always")
+def density(x):
+    """The normal law's, and its first three derivatives."""
+    x = min(max(x, -40.0), 40.0)
+    g, square = DENSITY * fastmath.exp(-0.5 * x * x), x * x
+    return g, -x * g, (square - 1.0) * g, x * (3.0 - square) * g
+
+
+@jit(inner="always")
+def densities(low, high):
+    """They all over an interval; what cancels, and what is so small that it is 0, is SMALL."""
+    f, g = density(low), density(high)
+    d0 = outward(min(f[0], g[0]) - SMALL, max(f[0], g[0]) + SMALL, ROUGH)
+    d1 = outward(min(f[1], g[1]) - SMALL, max(f[1], g[1]) + SMALL, ROUGH)
+    d2 = outward(min(f[2], g[2]) - SMALL, max(f[2], g[2]) + SMALL, ROUGH)
+    d3 = outward(min(f[3], g[3]) - SMALL, max(f[3], g[3]) + SMALL, ROUGH)
+    d0 = reaching(d0, low, high, 0.0, DENSITY)
+    d1 = reaching_both(d1, low, high, 1.0, -0.24197072451914335, True)
+    d2 = reaching(d2, low, high, 0.0, -DENSITY)
+    d2 = reaching_both(d2, low, high, sqrt(3.0), 0.17803210983190294, False)
+    d3 = reaching_both(d3, low, high, 0.74196378430272586, 0.55058783950081938, True)
+    d3 = reaching_both(d3, low, high, 2.3344142183389772, -0.14956223570663962, True)
+    return d0, d1, d2, d3
+
+
+@jit(inner=True)
+def normal_cdf(low, high):
+    if not (abs(low) < np.inf and abs(high) < np.inf):
+        return unknown()
+    d0, d1, d2, d3 = densities(low, high)
+    least, most = special.normal_cdf(low) - SMALL, special.normal_cdf(high) + SMALL
+    value = outward(least, most, ROUGH)
+    return ten(value, d0, over(d1, 2.0), over(d2, 6.0), over(d3, 24.0))
+
+
+@jit(inner=True)
+def error(low, high):
+    """erf x is 2 normal_cdf(sqrt(2) x) - 1."""
+    if not (abs(low) < np.inf and abs(high) < np.inf):
+        return unknown()
+    d0, d1, d2, d3 = densities(*hull(sqrt(2.0) * low, sqrt(2.0) * high, UNIT))
+    return ten(
+        outward(erf(low), erf(high), ROUGH), over(d0, 1.0 / sqrt(8.0)), over(d1, 0.5),
+        over(d2, 6.0 / sqrt(32.0)), over(d3, 3.0),
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def complement(low, high):
+    """1 - erf x."""
+    f = error(low, high)
+    least, most = erfc(high) - SMALL, erfc(low) + SMALL
+    return ten(
+        outward(least, most, ROUGH), against((f[2], f[3])), against((f[4], f[5])),
+        against((f[6], f[7])), against((f[8], f[9])),
+    )  # fmt: skip
+
+
+@jit(inner="always")
+def of_log_normal_cdf(x):
+    """Its value and derivatives (the formulas of series.py)."""
+    f = series.log_normal_cdf(x)
+    return f[0], f[1], 2.0 * f[2], 6.0 * f[3], 24.0 * f[4]
+
+
+@jit(inner=True)
+def log_normal_cdf(low, high):
+    """The first falls from infinity, the second rises from -1 to 0; the others have peaks."""
+    if not (abs(low) < np.inf and abs(high) < np.inf):
+        return unknown()
+    f, g = of_log_normal_cdf(low), of_log_normal_cdf(high)
+    third = hull(f[3], g[3], ROUGH)
+    fourth = hull(f[4], g[4], ROUGH)
+    third = third[0] - SLACK, third[1] + SLACK
+    fourth = fourth[0] - SLACK, fourth[1] + SLACK
+    third = reaching(third, low, high, 1.0023693422683706, 0.29571881919312310)
+    fourth = reaching(fourth, low, high, -0.029833620926059145, 0.11483629895508604)
+    fourth = reaching(fourth, low, high, 2.0712889388088740, -0.18895683512084606)
+    return ten(
+        outward(f[0] - SMALL, g[0] + SMALL, ROUGH), outward(g[1] - SMALL, f[1] + SMALL, ROUGH),
+        over(outward(f[2] - SLACK, g[2] + SLACK, ROUGH), 2.0), over(third, 6.0),
+        over(fourth, 24.0),
+    )  # fmt: skip
+
+
 # ------------------------------------------------------------- affine numbers known over a ball
 @jit(inner=True)
 def reached(centre, off, s1, s2, slopes_off, radius, slack):
@@ -299,9 +459,11 @@ def reached(centre, off, s1, s2, slopes_off, radius, slack):
 # By the names of series.FUNCTIONS, and of series.OURS.
 FUNCTIONS = {
     "exp": exp, "log": logarithms, "log1p": logarithms_of_1_and, "expm1": exponential_less_1,
-    "sqrt": root, "sin": sine, "cos": cosine, "lgamma": log_gamma,
+    "sqrt": root, "sin": sine, "cos": cosine, "lgamma": log_gamma, "sinh": hyperbolic_sine,
+    "cosh": hyperbolic_cosine, "tanh": hyperbolic_tangent, "erf": error, "erfc": complement,
 }  # fmt: skip
 OURS = {
     "log": logarithms, "log1p": logarithms_of_1_and, "exp": exp, "softplus": softplus,
-    "log_sigmoid": log_sigmoid, "digamma": digamma,
+    "log_sigmoid": log_sigmoid, "digamma": digamma, "log_gamma": log_gamma, "sigmoid": sigmoid,
+    "normal_cdf": normal_cdf, "log_normal_cdf": log_normal_cdf,
 }  # fmt: skip

@@ -19,8 +19,8 @@ from subsample_mcmc.approx.taylor.found.derivatives_found import (
 )
 from subsample_mcmc.approx.taylor.taylor import FOUND, Keep
 from subsample_mcmc.numerics.progress import Bar
-from tests.approx.taylor.test_derivatives_jets import linear, student_t_scale
 from tests.helpers.models import walker
+from tests.helpers.plain_families import linear, student_t_scale
 from tests.helpers.tall import Bench, exact
 
 SIZE = 400
