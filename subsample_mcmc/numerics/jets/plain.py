@@ -19,14 +19,10 @@ from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jets import plain_ranges, series
 from subsample_mcmc.numerics.jets.plain_ranges import Known
 from subsample_mcmc.numerics.jets.plain_tapes import PlainTraced, note, of_words, signs
+from subsample_mcmc.numerics.jets.unwrapped import plain
 
 LANES = 8
 NUMBER = int | float | np.number | np.bool_
-
-
-def plain(function: Any) -> Any:
-    """What is behind a compiled function."""
-    return getattr(function, "py_func", function)
 
 
 PLUS, MINUS, TIMES, OVER, PRODUCT, OF_SERIES, POWER, RECIPROCAL, AT_ZERO = map(

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.jets import intervals, series
+from subsample_mcmc.numerics.jets.unwrapped import plain
 
 UNIT, NOTE = intervals.UNIT, 3
 PATIENCE = 1000.0  # as in ranges.py
 
 
-def plain(function: Any) -> Any:
-    """What is behind a compiled function."""
-    return getattr(function, "py_func", function)
+class UndecidedError(Exception):
+    """A comparison is not the same everywhere, and somebody asks for its line."""
 
 
 def note_at(address: int) -> Any:
@@ -78,10 +78,15 @@ class Known:
 
 
 def decided(yes: bool, no: bool, note: int) -> bool:
-    """What is the same everywhere; else it is written down, and at last a coin decides."""
+    """What is the same everywhere; else it is written down, and at last a coin decides.
+
+    Counted from -1 the first of them is an error.
+    """
     if not yes and not no and note:
         words = note_at(note)
         words[0] += 1.0
+        if words[0] == 0.0:
+            raise UndecidedError
         if words[0] > PATIENCE:
             return bool(int(words[0]) * 0x9E3779B97F4A7C15 % 2**64 >> 63)
     return bool(yes)

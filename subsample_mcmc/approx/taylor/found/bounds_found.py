@@ -15,6 +15,7 @@ from subsample_mcmc.approx.row_weights import rounded_up
 from subsample_mcmc.approx.taylor.derivatives_jets import on_lines, told
 from subsample_mcmc.approx.taylor.found.row_bounds import MOST as MOST_PREDICTORS
 from subsample_mcmc.approx.taylor.found.row_bounds import RowBounds
+from subsample_mcmc.approx.taylor.found.undecided import undecided_line
 from subsample_mcmc.approx.taylor.polynomial import metric_of
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.errors import CompileError
@@ -99,20 +100,33 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
                 )
             bar.update(source.model.size)
             return OwnBounds(rounded_up(rows), reach, most > 1, value)
-        model = source.model
-        why = (
-            f"at datum {bad}{datum_of(model.data, bad, model.size)} a comparison is not the same, "
-            f"or a derivative not bounded, up to {reach:.1f} from the reference"
-        )
+        why = why_not(source, ints, point, inverse, reach, bad)
     raise NoBoundError(why)
+
+
+def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
+    """Why a row has no bound up to a distance."""
+    model = source.model
+    own = RowBounds(model, on_words, ints, point, inverse, source.order, 1)
+    with np.errstate(all="ignore"):
+        own.bounds(row, np.ones(1), reach)
+    compared = own.note[0] > 0.0
+    at = f"at datum {row}{datum_of(model.data, row, model.size)}"
+    if not compared:
+        return f"{at} a derivative is not bounded up to {reach:.1f} from the reference"
+    line = undecided_line(model, ints, point, own.words, own.note, row)
+    which = f"the comparison in {line}" if line else "a comparison"
+    return f"{at} {which} is not the same everywhere up to {reach:.1f} from the reference"
+
+
+def on_words(model, ints, floats, words):
+    """The state of a row's intervals."""
+    return pointer_to(on_lines(model, ints, floats, words))
 
 
 def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, int, float, int]:
     """(bounds, the most predictors of a row, the largest value, a row without bound or -1)."""
     model, rows = source.model, np.zeros(source.model.size)
-
-    def on_words(model, ints, floats, words):
-        return pointer_to(on_lines(model, ints, floats, words))
 
     def part(span):
         own = RowBounds(model, on_words, ints, point, inverse, source.order, BATCH)
