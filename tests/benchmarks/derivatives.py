@@ -2,21 +2,23 @@
 
     python -m tests.benchmarks.derivatives [--only chain | bounds | residual | laplace | compile]
 
-`chain`: a logistic regression written as a plain function, beside sm.models.glm.logistic and beside
-interpolation; one chain, one thread, all in one run. `bounds`: what intervals say of remainders at
-the usual distance, in nats over all rows, and exact chains by it (sm.Thinned). `residual`: ns a
-residual of one row of a Student-t regression with free scale, by jets and by interpolation.
-`laplace`: seconds of the processor that a fit takes, by derivatives and by differences. `compile`:
-seconds until derivatives can be asked for, in a process that has to compile them, and in one that
-finds them on disk.
+`chain`: a logistic regression written as a plain function, beside sm.models.glm.logistic, beside
+interpolation, and beside sm.from_pymc where PyMC is installed; one chain, one thread, one run.
+`bounds`: what intervals say of remainders at the usual distance, in nats over all rows, and exact
+chains by it (sm.Thinned). `residual`: ns a residual of one row of a Student-t regression with free
+scale, by jets and by interpolation. `laplace`: seconds of the processor that a fit takes, by
+derivatives and by differences. `compile`: seconds of the processor until a new model's derivatives,
+predictors and bounds are there, without and with an engine on disk, and where all is on disk.
 """
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import machine  # first: it limits the threads of numpy
@@ -105,6 +107,18 @@ def chain_of(model, prepare=lambda work: work(), draws=DRAWS) -> tuple:
     return 1e6 * seconds / (draws + WARMUP), ess / seconds, spent, read, control.text(model)
 
 
+def of_pymc(x, y) -> dict:
+    """The same model, as PyMC has it."""
+    if importlib.util.find_spec("pymc") is None:
+        return {}
+    import pymc as pm
+
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0.0, 10.0, shape=x.shape[1])
+        pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+    return {"PyMC's": sm.from_pymc(model)}
+
+
 def chains() -> None:
     rows = []
     for size, d in ((400_000, 8), (400_000, 20)):
@@ -113,6 +127,7 @@ def chains() -> None:
         for name, model, how in (
             ("glm.logistic", sm.models.glm.logistic(x, y), lambda work: work()),
             ("plain function", plain, lambda work: work()),
+            *((name, model, lambda work: work()) for name, model in of_pymc(x, y).items()),
             ("interpolated", logistic_model(size, d), interpolating),
         ):
             us, ess, spent, read, text = chain_of(
@@ -194,28 +209,47 @@ def fits() -> None:
 COMPILE = """
 import time
 from tests.benchmarks import derivatives as here
-model = here.logistic_model(50, 8)
-begun = time.perf_counter()
+model = here.logistic_model(20_000, 8)
+begun = time.process_time()
 model.compiled
-own = time.perf_counter() - begun
-assert not here.jets.obstacle(model)
-sums = time.perf_counter() - begun - own
-here.sm.derivatives(model)
-print(f"{sums:.2f} {time.perf_counter() - begun - own - sums:.2f}")
+own = time.process_time() - begun
+fit = {"beta": here.np.zeros(8)}
+prepared = here.prepared_for(model, here.sm.Taylor(fit))
+assert prepared.proved
+first = time.process_time() - begun - own
+again = here.logistic_model(20_000, 8)
+again.compiled
+begun = time.process_time()
+here.prepared_for(again, here.sm.Taylor(fit))
+print(f"{first:.2f} {time.process_time() - begun:.2f}")
 """
+UNIT = "predictors and bounds that are found"
 
 
 def compiles() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "SUBSAMPLE_MCMC_CACHE": cache}
-        for name in ("nothing on disk", "from disk", "a third process"):
-            told = subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True,
-                                  capture_output=True, text=True).stdout.split()  # fmt: skip
+
+        def run(*command):
+            command = (sys.executable, *command)
+            return subprocess.run(command, env=environment, check=True, capture_output=True,
+                                  text=True).stdout.split()  # fmt: skip
+
+        def measured(name):
+            told = run("-c", COMPILE)
             rows.append({
-                "process": name, "jets, s": float(told[0]), "sm.derivatives, s": float(told[1]),
+                "process": name, "CPU s": float(told[0]), "of which work": float(told[1]),
             })  # fmt: skip
-    print(table("Seconds until derivatives of a new model are there, beside its own", rows))
+
+        measured("nothing on disk")
+        for file in Path(cache).rglob("*"):
+            if file.is_file():
+                file.unlink()
+        run("-m", "subsample_mcmc", "compile", "--unit", UNIT)
+        measured("the engine is there")
+        measured("another process")
+    print(table("Jets, predictors and bounds of a new model, beside its own code", rows))
 
 
 PARTS = {

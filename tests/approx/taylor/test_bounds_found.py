@@ -84,6 +84,12 @@ def probit_by_probability(state, data, n):
     return sm.log(p) if data.y[n] > 0.5 else sm.log(1.0 - p)
 
 
+def tobit(state, data, n):
+    """Normal, and censored where late."""
+    z = (data.y[n] - linear(state, data, n)) * sm.exp(-state.log_sigma[0])
+    return sm.log_normal_cdf(-z) if data.late[n] else -0.5 * z * z - state.log_sigma[0]
+
+
 def secant(state, data, n):
     """A hyperbolic secant around it."""
     return -sm.log(math.cosh(data.y[n] - linear(state, data, n)))
@@ -100,6 +106,7 @@ MODELS = {
     "dispersed": (dispersed, {"log_r": 0.5}, "spread"), "power": (power_law, {}, "real"),
     "wave": (wave, {}, "count"), "probit": (probit, {}, "coin"),
     "probit by probability": (probit_by_probability, {}, "coin"), "secant": (secant, {}, "real"),
+    "tobit": (tobit, {"log_sigma": 0.1}, "real"),
 }  # fmt: skip
 
 
