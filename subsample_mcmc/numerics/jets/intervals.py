@@ -449,9 +449,11 @@ def log_normal_cdf(low, high):
 
 # ------------------------------------------------------------- affine numbers known over a ball
 @jit(inner=True)
-def reached(centre, off, s1, s2, slopes_off, radius, slack):
-    """What an affine number comes to: centre +- off, +- radius |(s1, s2)|, and some slack."""
-    far = radius * ((s1 * s1 + s2 * s2) ** 0.5 * (1.0 + 4.0 * UNIT) + slopes_off) + slack
+def reached(centre, off, slopes, slopes_off, radius, slack):
+    """What an affine number comes to: centre +- off, +- radius |slopes|, and some slack."""
+    one, two, three = slopes
+    length = (one * one + two * two + three * three) ** 0.5
+    far = radius * (length * (1.0 + 4.0 * UNIT) + slopes_off) + slack
     far += off
     return outward(centre - far, centre + far, 4.0 * UNIT)
 

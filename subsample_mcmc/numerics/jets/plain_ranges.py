@@ -120,18 +120,17 @@ class PlainRange(Known):
 
 
 class PlainBall(Known):
-    """centre +- off, slopes s1 and s2 +- more, and a note."""
+    """centre +- off, three slopes +- more, and a note."""
 
-    __slots__ = ("centre", "more", "note", "off", "s1", "s2")
+    __slots__ = ("centre", "more", "note", "off", "slopes")
 
-    def __init__(self, centre, off, s1, s2, more, note):
-        self.centre, self.off, self.s1, self.s2, self.more = centre, off, s1, s2, more
-        self.note = note
+    def __init__(self, centre, off, slopes: tuple, more, note):
+        self.centre, self.off, self.slopes, self.more, self.note = centre, off, slopes, more, note
 
     def ends(self):
         radius, slack = note_at(self.note)[1:] if self.note else (0.0, 0.0)
         found = plain(intervals.reached)(
-            self.centre, self.off, self.s1, self.s2, self.more, radius, slack
+            self.centre, self.off, self.slopes, self.more, radius, slack
         )
         return PlainRange(found, self.note)
 
@@ -139,29 +138,31 @@ class PlainBall(Known):
         if isinstance(other, PlainRange):
             return other + self.ends()
         if not isinstance(other, PlainBall):
-            other = PlainBall(other, 0.0, 0.0, 0.0, 0.0, 0)
-        centre, s1, s2 = self.centre + other.centre, self.s1 + other.s1, self.s2 + other.s2
+            other = PlainBall(other, 0.0, (0.0, 0.0, 0.0), 0.0, 0)
+        centre = self.centre + other.centre
+        slopes = tuple(a + b for a, b in zip(self.slopes, other.slopes, strict=True))
         off, more = self.off + other.off, self.more + other.more
         return PlainBall(
-            centre, off + UNIT * (abs(centre) + off), s1, s2,
-            more + UNIT * (abs(s1) + abs(s2) + more), self.note | other.note,
+            centre, off + UNIT * (abs(centre) + off), slopes,
+            more + UNIT * (sum(map(abs, slopes)) + more), self.note | other.note,
         )  # fmt: skip
 
-    def scaled(self, centre, s1, s2, size, unit):
+    def scaled(self, centre, slopes: tuple, size, unit):
         """It, times a number of this size."""
         return PlainBall(
-            centre, size * self.off + unit * (abs(centre) + size * self.off), s1, s2,
-            size * self.more + unit * (abs(s1) + abs(s2) + size * self.more), self.note,
+            centre, size * self.off + unit * (abs(centre) + size * self.off), slopes,
+            size * self.more + unit * (sum(map(abs, slopes)) + size * self.more), self.note,
         )  # fmt: skip
 
     def __mul__(self, x):
         if isinstance(x, Known):
             return self.ends() * x.ends()
-        return self.scaled(self.centre * x, self.s1 * x, self.s2 * x, abs(x), UNIT)
+        return self.scaled(self.centre * x, tuple(s * x for s in self.slopes), abs(x), UNIT)
 
     def __truediv__(self, x):
         x = np.float64(x)
-        return self.scaled(self.centre / x, self.s1 / x, self.s2 / x, 1.0 / abs(x), 3.0 * UNIT)
+        slopes = tuple(s / x for s in self.slopes)
+        return self.scaled(self.centre / x, slopes, 1.0 / abs(x), 3.0 * UNIT)
 
 
 def ends_of(value: Any) -> PlainRange:
@@ -191,9 +192,9 @@ TABLES |= {
 
 def parameter(value: float, row: np.ndarray) -> tuple[PlainBall, PlainRange]:
     """(a Ball, its slope along the direction in hand) of words."""
-    s1, s2, along = row[:3].view(float)
-    note = int(row[3])
-    return PlainBall(value, 0.0, s1, s2, 0.0, note), PlainRange((along, along), note)
+    *slopes, along = row[:4].view(float)
+    note = int(row[4])
+    return PlainBall(value, 0.0, tuple(slopes), 0.0, note), PlainRange((along, along), note)
 
 
 def ends_of_coefficient(c: tuple, order: int) -> tuple:

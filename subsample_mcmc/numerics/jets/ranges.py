@@ -1,6 +1,6 @@
 """Numbers of which is known between what they lie: for derivatives all over a ball.
 
-    Ball    an affine number: a centre, and slopes along two directions of the ball
+    Ball    an affine number: a centre, and slopes along three directions of the ball
     Range   a low and a high end, which are those of intervals.py
 
 They stand in Lines and Jets (kinds.py) in the place of numbers: a Line is a Ball, and its slope
@@ -36,7 +36,7 @@ GOLDEN, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(63)
 
 
 class BallType(types.Type):
-    """centre +- off, slopes s1 and s2 +- more, and a note."""
+    """centre +- off, slopes s1, s2 and s3 +- more, and a note."""
 
     def __init__(self):
         super().__init__(f"Ball({CONTENT})")
@@ -68,7 +68,7 @@ class RangeType(kinds.SlopeType):
 
 
 RANGE = RangeType()
-PARTS = ("centre", "off", "s1", "s2", "more", "note")
+PARTS = ("centre", "off", "s1", "s2", "s3", "more", "note")
 
 
 def packed(builder, parts):
@@ -99,13 +99,13 @@ for name in ("low", "high", "note"):
 
 
 @intrinsic
-def ball(typing, centre, off, s1, s2, more, note):
+def ball(typing, centre, off, s1, s2, s3, more, note):
     """A Ball of its parts."""
 
     def code(target, builder, signature, given):
         return packed(builder, given)
 
-    return BALL(*[FLOAT] * 5, types.int64), code
+    return BALL(*[FLOAT] * 6, types.int64), code
 
 
 @intrinsic
@@ -121,14 +121,14 @@ def ranged(typing, ends, note):
 
 @intrinsic
 def words_of(typing, row):
-    """(slopes s1 and s2, slope along the direction in hand, address of the note) of a parameter."""
-    kind = types.BaseTuple.from_types((FLOAT, FLOAT, FLOAT, types.int64))
+    """(s1, s2, s3, slope along the direction in hand, address of the note) of a parameter."""
+    kind = types.BaseTuple.from_types((FLOAT, FLOAT, FLOAT, FLOAT, types.int64))
 
     def code(target, builder, signature, given):
         data = target.make_array(row)(target, builder, value=given[0]).data
-        words = [builder.load(builder.gep(data, [ir.IntType(32)(i)])) for i in range(4)]
-        numbers = [builder.bitcast(word, ir.DoubleType()) for word in words[:3]]
-        return target.make_tuple(builder, kind, [*numbers, words[3]])
+        words = [builder.load(builder.gep(data, [ir.IntType(32)(i)])) for i in range(5)]
+        numbers = [builder.bitcast(word, ir.DoubleType()) for word in words[:4]]
+        return target.make_tuple(builder, kind, [*numbers, words[4]])
 
     return kind(row), code
 
@@ -146,13 +146,15 @@ def range_of(a):
     radius, slack = 0.0, 0.0
     if a.note != 0:
         radius, slack = number_at(a.note, 1), number_at(a.note, 2)
-    return ranged(intervals.reached(a.centre, a.off, a.s1, a.s2, a.more, radius, slack), a.note)
+    return ranged(
+        intervals.reached(a.centre, a.off, (a.s1, a.s2, a.s3), a.more, radius, slack), a.note
+    )
 
 
 def number_to_ball(target, builder, source, goal, value):
     """A number that stands still."""
     number, zero = target.cast(builder, value, source, FLOAT), ir.Constant(ir.DoubleType(), 0.0)
-    return packed(builder, [number, zero, zero, zero, zero, ir.IntType(64)(0)])
+    return packed(builder, [number, *[zero] * 5, ir.IntType(64)(0)])
 
 
 def number_to_range(target, builder, source, goal, value):
@@ -171,13 +173,19 @@ def ball_to_range(target, builder, source, goal, value):
 
 
 # -------------------------------------------------------------------------------------- arithmetic
+@jit(inner="always")
+def sizes(s1, s2, s3):
+    return abs(s1) + abs(s2) + abs(s3)
+
+
 @jit(inner=True)
 def ball_of_two(a, b, sign):
     """a + sign b, of Balls."""
-    centre, s1, s2 = a.centre + sign * b.centre, a.s1 + sign * b.s1, a.s2 + sign * b.s2
+    centre = a.centre + sign * b.centre
+    s1, s2, s3 = a.s1 + sign * b.s1, a.s2 + sign * b.s2, a.s3 + sign * b.s3
     return ball(
-        centre, a.off + b.off + UNIT * (abs(centre) + a.off + b.off), s1, s2,
-        a.more + b.more + UNIT * (abs(s1) + abs(s2) + a.more + b.more), a.note | b.note,
+        centre, a.off + b.off + UNIT * (abs(centre) + a.off + b.off), s1, s2, s3,
+        a.more + b.more + UNIT * (sizes(s1, s2, s3) + a.more + b.more), a.note | b.note,
     )  # fmt: skip
 
 
@@ -185,26 +193,29 @@ def ball_of_two(a, b, sign):
 def ball_and_number(a, x):
     """a + x."""
     centre = a.centre + x
-    return ball(centre, a.off + UNIT * (abs(centre) + a.off), a.s1, a.s2, a.more, a.note)
+    return ball(centre, a.off + UNIT * (abs(centre) + a.off), a.s1, a.s2, a.s3, a.more, a.note)
+
+
+@jit(inner="always")
+def ball_scaled(a, centre, s1, s2, s3, size, unit):
+    """a times a number of this size."""
+    return ball(
+        centre, size * a.off + unit * (abs(centre) + size * a.off), s1, s2, s3,
+        size * a.more + unit * (sizes(s1, s2, s3) + size * a.more), a.note,
+    )  # fmt: skip
 
 
 @jit(inner=True)
 def ball_times(a, x):
     """a x."""
-    centre, s1, s2, size = a.centre * x, a.s1 * x, a.s2 * x, abs(x)
-    return ball(
-        centre, size * a.off + UNIT * (abs(centre) + size * a.off), s1, s2,
-        size * a.more + UNIT * (abs(s1) + abs(s2) + size * a.more), a.note,
-    )  # fmt: skip
+    return ball_scaled(a, a.centre * x, a.s1 * x, a.s2 * x, a.s3 * x, abs(x), UNIT)
 
 
 @jit(inner=True)
 def ball_over(a, x):
     """a / x."""
-    centre, s1, s2, size = a.centre / x, a.s1 / x, a.s2 / x, 1.0 / abs(x)
-    return ball(
-        centre, size * a.off + 3.0 * UNIT * (abs(centre) + size * a.off), s1, s2,
-        size * a.more + 3.0 * UNIT * (abs(s1) + abs(s2) + size * a.more), a.note,
+    return ball_scaled(
+        a, a.centre / x, a.s1 / x, a.s2 / x, a.s3 / x, 1.0 / abs(x), 3.0 * UNIT
     )  # fmt: skip
 
 
@@ -428,8 +439,8 @@ def is_ranged(block: Any) -> bool:
 @jit(inner="always")
 def parameter(value, row):
     """(a Ball, its slope along the direction in hand)."""
-    s1, s2, along, note = words_of(row)
-    return ball(value, 0.0, s1, s2, 0.0, note), ranged((along, along), note)
+    s1, s2, s3, along, note = words_of(row)
+    return ball(value, 0.0, s1, s2, s3, 0.0, note), ranged((along, along), note)
 
 
 @jit(inner="always")
