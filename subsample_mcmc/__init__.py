@@ -13,7 +13,7 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
-Runs             sample, resume, load, audit, plan, Trace, cite
+Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives
@@ -87,6 +87,7 @@ from subsample_mcmc.numerics.special import (
 )
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
+from subsample_mcmc.runs.default_kernel import DefaultKernel, default_kernel
 from subsample_mcmc.runs.plan import Plan, plan
 from subsample_mcmc.runs.sample import load, resume, sample
 from subsample_mcmc.runs.trace import Trace
@@ -107,6 +108,7 @@ __all__ = [
     "Choice",
     "CompileError",
     "Confidence",
+    "DefaultKernel",
     "Draws",
     "Exact",
     "Experiment",
@@ -144,6 +146,7 @@ __all__ = [
     "choose",
     "cite",
     "cycle",
+    "default_kernel",
     "delayed",
     "derivatives",
     "digamma",

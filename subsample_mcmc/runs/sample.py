@@ -25,13 +25,15 @@ from subsample_mcmc.target.population import whole
 
 @helpful
 def sample(
-    model: Model, kernel: Kernel, draws: int = 1000, warmup: int = 1000, chains: int = 4,
-    seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
+    model: Model, kernel: Kernel | None = None, draws: int = 1000, warmup: int = 1000,
+    chains: int = 4, seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
     progress: bool = True, thin: int = 1, start=None, cores: int | None = None,
-    parallel: str | None = None,
+    parallel: str | None = None, promise: str | None = None,
 ) -> Trace:  # fmt: skip
     """Draws from the posterior of a model, made by a kernel: a Trace.
 
+    kernel: how chains move; default one that short pilots choose, sm.default_kernel(model), which
+        prints as code. Chains then start apart, around a fit, where there is one.
     warmup: steps before the first draw, in which kernels adapt; they are not kept.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
         their own: their draws do not depend on how many there are, nor on cores.
@@ -48,6 +50,7 @@ def sample(
         draws: "loky" in processes, "dask" on the cluster of your distributed.Client(), "ray" on
         that of ray.init(). Model and data go to each worker once a run; data in a file,
         np.load(path, mmap_mode="r"), are opened there by "loky", and sent by the others.
+    promise: of a default kernel: the weakest guarantee that may do, such as "exact".
     Ctrl-C ends the run with what there is.
 
     Example:
@@ -68,6 +71,18 @@ def sample(
     cores = workers(cores, parallel)
     if store is not None:
         files.must_be_free(store)  # before anything reads the data or compiles
+    if kernel is None:
+        from subsample_mcmc.runs.default_kernel import default_kernel  # which runs pilots
+
+        steps = chains * (int(warmup) + draws * thin)
+        kernel = default_kernel(model, promise, steps, progress)
+        start = kernel.start if start is None and kernel.fit is not None else start
+    elif promise is not None:
+        raise ValueError(
+            f"promise={promise!r} is for a run without a kernel: this one decides by the selectors "
+            "it was given, selector=sm.Exact() for instance."
+        )
+    chosen = getattr(kernel, "code", "")
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel)
     if warmup == 0:
@@ -77,7 +92,7 @@ def sample(
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
     meta = described(program, chain_plan, chains)
-    meta["fingerprints"] = fingerprint.of_run(model, program.kernel)
+    meta |= {"fingerprints": fingerprint.of_run(model, program.kernel), "chosen": chosen}
     members = [Member(i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 

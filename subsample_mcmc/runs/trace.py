@@ -49,6 +49,7 @@ class Mixing(NamedTuple):
     stuck: int  # of those, components that never moved
     moved: bool  # any component, in any chain
     finite: bool
+    rhat: float  # of the worst component: 1 where chains agree; nan of one chain
 
 
 class Trace:
@@ -143,7 +144,7 @@ class Trace:
         return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
 
     def mixing(self, name: str) -> Mixing:
-        """Bulk effective sample size of a block's worst component, and what moved.
+        """Bulk effective sample size and R-hat of a block's worst components, and what moved.
 
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
         chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
@@ -161,7 +162,7 @@ class Trace:
         # Chain by chain: the block may fill most of the memory, and this makes copies.
         moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
         finite = all(bool(np.isfinite(chain).all()) for chain in flat)
-        found, stuck = [], 0
+        found, apart, stuck = [], [], 0
         sizes = cluster_sizes(flat, chosen) if names else None
         for k, site in enumerate(chosen):
             part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
@@ -173,8 +174,9 @@ class Trace:
                     # Chains with tilts of their own do not have one law: each by itself.
                     each = [row[None] for row in part] if tilts else [part]
                     found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
-        known = [ess for ess in found if ess == ess]
-        return Mixing(min(known, default=np.nan), sites, len(chosen), stuck, moved, finite)
+                    apart.append(float(arviz.rhat(part)) if chains > 1 and not tilts else np.nan)
+        ess, rhat = (sorted(x for x in given if x == x) or [np.nan] for given in (found, apart))
+        return Mixing(ess[0], sites, len(chosen), stuck, moved, finite, rhat[-1])
 
     def to_arviz(
         self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,

@@ -48,6 +48,7 @@ _LINES = (
     ("|skewness| of differences", "skewness", "number"),
     ("ESS (bulk, worst site)", "ess", "number"),
     ("IAT in draws", "iat", "number"),
+    ("R-hat (worst site)", "rhat", "number"),
     ("bias scale, NOT a bound", "bias_scale", "number"),
     ("ESS per million rewards", "ess_per_million", "number"),
     ("ESS per second", "ess_per_second", "number"),
@@ -111,8 +112,10 @@ def bounds_met(stats: Mapping) -> np.ndarray:
     return stats["bound"][decided] / stats["decisions"][decided]
 
 
-def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: float):
-    """One row of the report, a dict: a kernel of `meta`, its statistics, its worst ESS."""
+def measure(
+    kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: float, rhat: float = np.nan
+):
+    """One row of the report, a dict: a kernel of `meta`, its statistics, worst ESS and R-hat."""
     total = {f: stats.total(f) for f in TALLY.names or ()}
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
     lower, upper = clopper_pearson(wrong, audited)
@@ -162,6 +165,7 @@ def measure(kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: f
         "distance": _ratio(total["distance"], decisions),
         "ess": ess,
         "iat": iat,
+        "rhat": rhat,
         # Antithetic chains have an IAT below 1, yet no chain forgets an error before making it.
         "bias_scale": sweep * float(np.maximum(1.0, iat)),
         # Gradients read data like rewards do: a proposal must not look free.
@@ -193,11 +197,13 @@ class Report:
         for kernel in kernels:
             known = [blocks[n].ess for n in kernel["writes"] if n in blocks]
             worst = min((ess for ess in known if ess == ess), default=np.nan)
+            apart = [blocks[n].rhat for n in kernel["writes"] if n in blocks]
+            rhat = max((one for one in apart if one == one), default=np.nan)
             stats = trace.stats.get(kernel["label"]) or KernelStats({}, (), 0)
             if kernel.get("block"):  # it tilts that block's prior, moves nothing: no column
                 self.notes += tilted(kernel, stats)
                 continue
-            row = measure(kernel, stats, worst, chains * draws, seconds)
+            row = measure(kernel, stats, worst, chains * draws, seconds, rhat)
             self.rows.append(row)
             found = kernel_warnings(row, kernel, meta.get("audit") or 0.0)
             self.warnings += [f"{row['kernel']}: {text}" for text in found]
@@ -213,6 +219,9 @@ class Report:
                     "was wrong, so these draws are those of exact decisions. (The bound per "
                     "decision is for other runs.)"
                 )
+        if meta.get("chosen"):
+            code = "; ".join(meta["chosen"].splitlines())
+            self.notes.append(f"The kernel was chosen by pilots, as by sm.default_kernel: {code}")
         for name, block in blocks.items():
             self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
             if block.looked < block.sites:
@@ -281,6 +290,7 @@ CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice
 VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
 FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
 FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
+DISAGREE = 1.05  # R-hat (Vehtari et al. 2021) beyond which chains tell different things
 LARGE_LOSS = 20.0  # nats: a draw that loses more has a chance of e^-20 beside the one it replaced
 LONG_REST = 50  # draws without a move, from which on one asks whether that can be chance
 FAR = 9.0  # squared distance from a reference, 1 on average in the posterior around it: 3 sd off
@@ -405,6 +415,13 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
         yield (
             "it never moved in any chain. One value may have all the mass; if not, its kernel "
             "cannot leave it: propose other moves, or start the chains elsewhere."
+        )
+    if block.rhat > DISAGREE:
+        yield (
+            f"its chains disagree: R-hat is {block.rhat:.3g}, and about 1 where all tell the same. "
+            "They have not come together yet, or each is held by a mode of its own: look at them "
+            "one by one (arviz.plot_trace). Take a longer warmup and more draws; between modes, a "
+            "kernel that jumps."
         )
     if block.ess < FEW_EFFECTIVE * chains:
         yield (

@@ -1,0 +1,361 @@
+"""A kernel for a model that came with none: candidates that suit its blocks, and short pilots.
+
+What is proposed: Gibbs for discrete blocks; for continuous ones, all as one, moves along a fit with
+a control variate where there is a fit, and adaptive random walks, which need none. Pilots start at
+the fit and count effective draws of the slowest quantity a second. As plain walks are among the
+candidates, the choice is no slower than they are, by as much as a pilot can tell.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.taylor.taylor import Taylor
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.errors import RewardError, helpful
+from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
+from subsample_mcmc.kernels.compose import Single
+from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.metropolis import Metropolis
+from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.target.model import Model, must_be_model
+
+PROMISES = GUARANTEES[:3]
+DENSE = 64  # free coordinates up to which a fit is worth its time
+STEPS = (
+    8_000  # of the run to come, where nobody says: four chains of 1,000 draws and as many before
+)
+SHARE = 0.1  # of the time of the run that all pilots may take
+LEAST, FLOOR = 200, 1.0  # draws that tell something; seconds that pilots may take of any run
+MOST = 4_000  # draws of a pilot
+NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
+    Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Taylor=Taylor, PseudoPrior=PseudoPrior,
+    pcn=pcn, independence=independence, laplace=laplace,
+)  # fmt: skip
+OPTIONS, CONTROL = "<options>", ", control=control"  # in code that is written
+BRIEF = 0.02  # seconds of steps that are long enough to time
+CLOSE = 1.15  # times as fast: below it the earlier candidate is taken
+WIDE = 2.0  # standard deviations of the fit by which chains start apart
+TRIES = 20  # starts that may be impossible
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel, and the code that makes it."""
+
+    name: str
+    setup: tuple[str, ...]  # lines that go before
+    code: str
+    kernel: Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class DefaultKernel(Single):
+    """The kernel that was chosen for a model. print() shows code that makes it again.
+
+    code: that code. found: one line for each candidate that was tried or left out, and why.
+    fit: what sm.laplace said, if a fit was made.
+    """
+
+    part: Kernel
+    code: str
+    found: tuple[str, ...] = ()
+    fit: Any = field(default=None, repr=False)
+
+    def text(self) -> str:
+        return self.part.text()
+
+    def settled(self, model) -> Kernel:
+        """The kernel itself: runs are those of the code."""
+        return self.part.settled(model)
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"# {line}" for line in self.found), self.code])
+
+    __repr__ = __str__
+
+    def at_work(self, model, run, steps) -> Any:
+        return self.part.at_work(model, run, steps)
+
+    def start(self, rng: np.random.Generator) -> dict[str, Any]:
+        """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start)."""
+        if self.fit is None:
+            raise ValueError("there is no fit to start around: the model's initial state serves.")
+        several = isinstance(self.fit, list)
+        fit = self.fit[rng.integers(len(self.fit))] if several else self.fit
+        co = fit.coordinates
+        for _ in range(TRIES):
+            u = fit.mean + WIDE * fit.factor @ rng.standard_normal(len(fit.mean))
+            values, _, slopes = co.lift(u)
+            with np.errstate(all="ignore"):
+                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans).sum()):
+                    return fit.state | co.dict_of(values[0])
+        return fit.state
+
+
+@helpful
+def default_kernel(
+    model: Model, promise: str | None = None, steps: int = STEPS, progress: bool = True
+) -> DefaultKernel:
+    """The kernel that sm.sample(model) takes where none is given; print it for code to copy.
+
+    promise: the weakest guarantee that may do: "exact", "bounded" or "asymptotic"; None: what each
+        kernel decides by where it is told nothing.
+    steps: of the run to come, over all chains: pilots have a tenth of its time, or a second.
+
+    The choice rests on times, and may fall differently on another machine or day: where draws must
+    be the same again, copy the code.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])
+        >>> y = x @ [1.0, 2.0] + np.random.default_rng(0).standard_normal(2_000)
+        >>> model = sm.models.glm.gaussian(x, y)
+        >>> kernel = sm.default_kernel(model, promise="exact")
+        >>> kernel.guarantee, "sm.laplace(model)" in kernel.code
+        ('exact', True)
+    """
+    must_be_model(model, "sm.default_kernel(model)")
+    if promise is not None and promise not in PROMISES:
+        raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
+    with quietly(progress):
+        found, notes, fit = candidates_of(model, promise)
+        if len(found) > 1:
+            found, told = by_pilots(model, found, start_of(fit), steps, progress)
+            notes = [*told, *notes]
+    best = found[0]
+    return DefaultKernel(best.kernel, "\n".join([*best.setup, f"kernel = {best.code}"]),
+                         tuple(notes), fit)  # fmt: skip
+
+
+# --------------------------------------------------------------------------------- the candidates
+def candidates_of(model: Model, promise: str | None) -> tuple[list[Candidate], list[str], Any]:
+    """(candidates that serve the model, why others do not, the fit)."""
+    fit, setup, why = fitted(model)
+    found: list[Candidate] = []
+    notes, refusal = [why] if why else [], None
+    known = dict.fromkeys(setup, fit)
+    for name, lines, code in written(model, setup):
+        try:
+            candidate = made(model, name, lines, code, known, promise)
+        except (TypeError, ValueError) as error:
+            refusal = refusal or error
+            notes.append(f"{name}: not for this model. {first_sentence(error)}")
+        else:
+            found.append(candidate)
+    if not found:
+        raise refusal or ValueError(
+            f"no kernel is known for a model whose blocks vary in length with "
+            f"{chooser_of(model)!r} and that has {why}: give one, sm.Gibbs(..., pseudo=...)."
+        )
+    return found, notes, fit
+
+
+def made(model: Model, name: str, setup, code: str, known: dict, promise: str | None) -> Candidate:
+    """A candidate of its code, checked; exact decisions where it would promise too little."""
+    kernel = of_code(code.replace(OPTIONS, ""), setup, known)
+    check(kernel, model)
+    weakest = worst(leaf.guarantee for leaf in kernel.settled(model).leaves())
+    options = ""
+    if promise is not None and GUARANTEES.index(weakest) > GUARANTEES.index(promise):
+        options = ", selector=sm.Exact()"
+        kernel = of_code(code.replace(OPTIONS, options), setup, known)
+        check(kernel, model)
+        weakest = worst(leaf.guarantee for leaf in kernel.settled(model).leaves())
+        if GUARANTEES.index(weakest) > GUARANTEES.index(promise):
+            raise ValueError(f"its guarantee is {weakest}.")
+    return Candidate(name, tuple(setup), code.replace(OPTIONS, options), kernel)
+
+
+def of_code(code: str, setup, known: dict) -> Kernel:
+    """What code makes, so that the code that is shown is the code that ran; known: by its lines."""
+    scope: dict[str, Any] = {"sm": NAMES}
+    for line in setup:
+        name, _, value = line.partition(" = ")
+        if line not in known:
+            known[line] = eval(value, scope)
+        scope[name] = known[line]
+    return eval(code, scope)
+
+
+def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
+    """(a fit, or a list of one for each configuration, or None; the code; why there is none)."""
+    continuous = [name for name, v in model.variables.items() if not v.block.discrete]
+    if not continuous or model.log_likelihood is None:
+        return None, (), ""
+    size = Coordinates(model, None, {}).size
+    if size > DENSE and model.predictors is None:
+        return None, (), f"no fit: {size} free coordinates are more than {DENSE}"
+    chooser = chooser_of(model)
+    values = range(model.variables[chooser].support) if chooser else ()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if not chooser:
+                return laplace(model), ("fit = sm.laplace(model)",), ""
+            several = [laplace(model, given={chooser: k}) for k in values]
+    except (ValueError, RewardError, np.linalg.LinAlgError) as error:
+        return None, (), f"no fit: {first_sentence(error)}"
+    each = f"sm.laplace(model, given={{{quoted(chooser)}: k}})"
+    return several, (f"fits = [{each} for k in range({len(values)})]",), ""
+
+
+def chooser_of(model: Model) -> str:
+    """The discrete block that says how long others are; empty: none does."""
+    for v in model.variables.values():
+        for name, other in model.variables.items():
+            if v.place >= 0 and other.block.discrete and other.block.start == v.place:
+                return name
+    return ""
+
+
+def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more."""
+    discrete = [name for name, v in model.variables.items() if v.block.discrete]
+    continuous = [name for name, v in model.variables.items() if not v.block.discrete]
+    together = all_as_one(continuous)
+
+    def gibbs(names, more: str = "") -> list[str]:
+        return [f"sm.Gibbs({quoted(name)}{more}{OPTIONS})" for name in names]
+
+    def moves(blocks: str, more: str = "") -> str:
+        return f"sm.Metropolis({blocks}{more}{OPTIONS})"
+
+    if chooser := chooser_of(model):
+        others = [name for name in discrete if name != chooser]
+        for name, lines, more in (
+            ("jumps with a control variate", (*setup, "control = sm.Taylor(fits)"), CONTROL),
+            ("jumps", setup, ""),
+        ):
+            jump = gibbs([chooser], f", pseudo=sm.PseudoPrior(fits){more}")
+            along = moves(together, f", proposal=sm.pcn(fits, beta=0.9){more}")
+            if setup:
+                yield name, lines, " >> ".join([*jump, *gibbs(others), along])
+        return
+    if continuous and setup:
+        for name, proposal in (
+            ("pCN along the fit", ", proposal=sm.pcn(fit, beta=0.9)"),
+            ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
+            ("a walk with a control variate", ""),
+        ):
+            parts = [*gibbs(discrete, CONTROL), moves(together, proposal + CONTROL)]
+            yield name, (*setup, "control = sm.Taylor(fit)"), " >> ".join(parts)
+        along = moves(together, ", proposal=sm.pcn(fit, beta=0.9)")
+        yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
+    if len(continuous) > 1:
+        yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])
+    one_by_one = [moves(quoted(name)) for name in continuous]
+    name = "walks, block by block" if continuous else "Gibbs"
+    yield name, (), " >> ".join([*gibbs(discrete), *one_by_one])
+
+
+def quoted(name: str) -> str:
+    """As code."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def all_as_one(names: list[str]) -> str:
+    """Blocks that move together, as code."""
+    return quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
+
+
+def first_sentence(error: BaseException) -> str:
+    """Of a message: the rest is advice on what was not asked for."""
+    told = str(error).split(". ")[0].splitlines()[0] if str(error) else type(error).__name__
+    return told if len(told) < 160 else told[:157] + "..."
+
+
+# -------------------------------------------------------------------------------------- the pilots
+def start_of(fit: Any) -> dict | None:
+    """Where pilots start."""
+    if isinstance(fit, list):
+        fit = max(fit, key=lambda one: one.log_evidence)
+    return None if fit is None else fit.state
+
+
+def by_pilots(
+    model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool
+) -> tuple[list[Candidate], list[str]]:
+    """(candidates that ran, the best first, what pilots found)."""
+    costs: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    notes: list[str] = []
+    bar = Bar(found, "pilots", progress=progress)
+    for candidate in bar:
+        bar.set_postfix_str(f"{candidate.name}: compiling, and timing a step")
+        try:
+            costs[candidate.name] = step_cost(model, candidate.kernel, start)
+        except (RewardError, ValueError, TypeError) as error:
+            notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
+    able = [c for c in found if c.name in costs]
+    if not able:  # let the run say what is wrong
+        return found, notes
+    budget = max(FLOOR, SHARE * steps * min(costs.values())) / len(able)
+    for candidate in sorted(able, key=lambda c: costs[c.name]):
+        cost = costs[candidate.name]
+        draws = int(min(budget / cost / 2.0, MOST))
+        # At most one effective draw a step: what is already slower than the best need not run.
+        slow = rates and 1.0 / cost < max(rates.values())
+        if slow or draws < LEAST:
+            why = (
+                "slower than the best even if each step counts" if slow else "too slow for a pilot"
+            )
+            notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
+            continue
+        rates[candidate.name] = rate(model, candidate.kernel, start, draws)
+        notes.append(
+            f"{candidate.name}: {rates[candidate.name]:,.3g} effective draws a second of the "
+            f"slowest quantity, {told_time(cost)} a step"
+        )
+    if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
+        return sorted(able, key=lambda c: (not c.setup, costs[c.name])), notes
+    top = max(rates.values())
+    best = next(c for c in able if CLOSE * rates.get(c.name, 0.0) >= top)
+    return [best, *(c for c in able if c is not best)], notes
+
+
+def told_time(seconds: float) -> str:
+    """In words."""
+    return f"{1e6 * seconds:,.3g} us" if seconds < 1e-3 else f"{1e3 * seconds:,.3g} ms"
+
+
+def run(model: Model, kernel: Kernel, start: dict | None, draws: int, warmup: int) -> Any:
+    """A pilot."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sample(model, kernel, draws=draws, warmup=warmup, chains=1, seed=0, progress=False,
+                      start=None if start is None else [start])  # fmt: skip
+
+
+def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
+    """Seconds, of as few steps as can be timed."""
+    run(model, kernel, start, 1, 0)  # compiles
+    draws = 2
+    while True:
+        spent = float(run(model, kernel, start, draws, 0).seconds.sum())
+        if spent > BRIEF or draws >= MOST:
+            break
+        draws *= 4
+    if spent < 10.0 * BRIEF:  # what a machine does besides makes it longer, never shorter
+        spent = min(spent, float(run(model, kernel, start, draws, 0).seconds.sum()))
+    return spent / draws
+
+
+def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
+    """Effective draws a second of the slowest quantity, after as many steps of warm-up."""
+    trace, least = run(model, kernel, start, draws, draws), float(draws)
+    for name in model.names:
+        mixing = trace.mixing(name)
+        if mixing.moved and mixing.ess == mixing.ess:
+            least = min(least, mixing.ess)
+        elif not model.variables[name].block.discrete:  # which may have one value
+            return 0.0
+    return 2.0 * least / float(trace.seconds.sum())

@@ -1,0 +1,212 @@
+"""sm.sample(model) without a kernel: what is chosen, that its code makes it, and its draws."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs import default_kernel as defaults
+
+SIZE = 2_000
+
+
+def regression(size=SIZE):
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(size), rng.standard_normal((size, 2))])
+    y = (rng.random(size) < 1.0 / (1.0 + np.exp(-x @ [0.3, -0.5, 0.8]))).astype(float)
+    return sm.models.glm.logistic(x, y)
+
+
+def mixed(size=SIZE):
+    """A discrete, a free and a positive block."""
+
+    def log_likelihood(state, data, n):
+        z = (data.y[n] - 0.02 * state.k[0] - state.mu[0]) / state.sigma[0]
+        return -0.5 * z * z - sm.log(state.sigma[0])
+
+    def log_prior(state):
+        return -50.0 * state.mu[0] ** 2 - state.sigma[0]
+
+    y = 0.04 + np.random.default_rng(0).standard_normal(size)
+    return sm.Model(log_likelihood, {"y": y}, {"k": 2, "mu": 0.0, "sigma": 1.0}, log_prior,
+                    support={"k": 5}, constraints={"sigma": sm.positive})  # fmt: skip
+
+
+def levels(size=SIZE):
+    y = np.random.default_rng(0).laplace(1.5, 1.0, size)
+    return sm.Model(lambda state, data, n: -abs(data.y[n] - 0.5 * state.k[0]), {"y": y},
+                    state={"k": 0}, support={"k": 6})  # fmt: skip
+
+
+def nested(size=SIZE):
+    """A line or a parabola."""
+
+    def log_likelihood(state, data, n):
+        value = state.theta[0] + state.theta[1] * data.x[n]
+        if state.q[0] == 1:
+            value += state.theta[2] * data.x[n] ** 2
+        return -0.5 * (data.y[n] - value) ** 2
+
+    def log_prior(state):
+        return -0.5 * np.sum(state.theta**2)
+
+    x = np.linspace(-1.0, 1.0, size)
+    y = x + np.random.default_rng(0).standard_normal(size)
+    return sm.Model(log_likelihood, {"x": x, "y": y}, {"q": 0, "theta": np.zeros(3)}, log_prior,
+                    support={"q": 2}, lengths={"theta": ("q", [2, 3])})  # fmt: skip
+
+
+def remade(kernel, model):
+    """The kernel that the code makes which is shown."""
+    scope = {"sm": sm, "model": model}
+    exec(kernel.code, scope)
+    return scope["kernel"]
+
+
+@pytest.mark.parametrize(("make", "wanted"), [
+    (regression, ["sm.Metropolis(\"beta\"", "control=control"]),
+    (mixed, ["sm.Gibbs(\"k\"", "sm.Metropolis((\"mu\", \"sigma\")"]),
+    (levels, ["kernel = sm.Gibbs(\"k\")"]),
+    (nested, ["sm.Gibbs(\"q\", pseudo=sm.PseudoPrior(fits)", "fits = [sm.laplace(model, given="]),
+])  # fmt: skip
+def test_the_code_that_is_shown_makes_the_kernel(make, wanted):
+    model = make()
+    kernel = sm.default_kernel(model, progress=False)
+    assert all(text in kernel.code for text in wanted)
+    assert str(kernel).endswith(kernel.code) and kernel.found == tuple(
+        line[2:] for line in str(kernel).splitlines() if line.startswith("# ")
+    )
+    again = remade(kernel, model)
+    assert kernel.describe(model).splitlines()[1:] == again.describe(model).splitlines()[1:]
+    one, two = (sm.sample(model, k, draws=40, warmup=20, chains=2, seed=3, progress=False)
+                for k in (kernel, again))  # fmt: skip
+    for name in model.names:
+        assert np.array_equal(one.draws[name], two.draws[name])
+
+
+def test_draws_without_a_kernel_are_of_the_posterior():
+    """Beside an exact chain of the plainest kernel: means within 4.5 of their errors."""
+    model = mixed()
+    trace = sm.sample(model, draws=3_000, warmup=500, chains=2, seed=1, progress=False)
+    plain = sm.Gibbs("k", sm.Exact()) >> sm.Metropolis(("mu", "sigma"), selector=sm.Exact())
+    long = sm.sample(model, plain, draws=6_000, warmup=1_000, chains=2, seed=2, progress=False)
+    for name in model.names:
+        a, b = (t.draws[name].ravel() for t in (trace, long))
+        off = abs(a.mean() - b.mean())
+        error = np.hypot(*(t.draws[name].std() / t.mixing(name).ess ** 0.5 for t in (trace, long)))
+        assert off < 4.5 * error, (name, off, error)
+    assert len(np.unique(trace.draws["k"])) == 5
+
+
+def test_a_promise_is_kept():
+    model = mixed()
+    loose = sm.default_kernel(model, progress=False)
+    assert loose.guarantee == "asymptotic" or "control=control" in loose.code
+    for promise in ("exact", "bounded"):
+        kernel = sm.default_kernel(model, promise, progress=False)
+        assert kernel.settled(model).guarantee == "exact"
+        assert "selector=sm.Exact()" in kernel.code
+    trace = sm.sample(model, promise="exact", draws=20, warmup=20, chains=2, progress=False)
+    assert trace.meta["guarantee"] == "exact"
+    with pytest.raises(ValueError, match="promise='sure': give one of exact, bounded, asymptotic"):
+        sm.default_kernel(model, "sure")
+    with pytest.raises(ValueError, match="is for a run without a kernel"):
+        sm.sample(model, loose, promise="exact")
+
+
+def test_without_a_mode_blocks_walk():
+    """The likelihood knows the sum of both only, and there is no prior."""
+    y = np.random.default_rng(0).standard_normal(300)
+    model = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[0] - state.b[0]) ** 2,
+                     {"y": y}, {"a": 0.0, "b": 0.0},
+                     constraints={"b": sm.interval(-1, 1)})  # fmt: skip
+    many = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[n % 70]) ** 2, {"y": y},
+                    {"a": np.zeros(70)})  # fmt: skip
+    kernel = sm.default_kernel(many, progress=False)
+    assert kernel.fit is None and kernel.code == 'kernel = sm.Metropolis("a")'
+    assert kernel.found == ("no fit: 70 free coordinates are more than 64",)
+    with pytest.raises(ValueError, match="there is no fit to start around"):
+        kernel.start(np.random.default_rng(0))
+    flat = sm.Model(lambda state, data, n: 0.0 * state.a[0], {"y": y}, {"a": 0.0})
+    kernel = sm.default_kernel(flat, progress=False)
+    assert kernel.fit is None and kernel.found[0].startswith("no fit: ")
+    assert sm.default_kernel(model, progress=False).fit is not None
+
+
+def test_the_fastest_is_chosen_and_near_ties_go_to_the_first(monkeypatch):
+    model = mixed()
+    cost = dict.fromkeys(("pCN along the fit", "walks, block by block"), 1e-6)
+    found = defaults.candidates_of(model, None)[0]
+    names = {id(c.kernel): c.name for c in found}
+    monkeypatch.setattr(defaults, "step_cost", lambda m, k, s: cost.get(names[id(k)], 1e-3))
+
+    def chosen(rates):
+        monkeypatch.setattr(defaults, "rate", lambda m, k, s, n: rates.get(names[id(k)], 1.0))
+        best, notes = defaults.by_pilots(model, found, None, 10**9, False)
+        assert len(notes) == len(found)
+        return best[0].name
+
+    assert chosen({"walks, block by block": 50.0}) == "walks, block by block"
+    assert chosen({"walks, block by block": 50.0, "pCN along the fit": 48.0}) == "pCN along the fit"
+    # 1,000 effective draws a second at most are not looked at where there are 5,000 already.
+    slow = {"pCN along the fit": 5e3, "pCN that reads data": 1e9}
+    assert chosen(slow) == "pCN along the fit"
+
+
+def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
+    model, real = mixed(), defaults.step_cost
+
+    def failing(model, kernel, start):
+        if "Gibbs" in kernel.text() and any(getattr(leaf, "control", None)
+                                            for leaf in kernel.leaves()):  # fmt: skip
+            raise sm.RewardError("a residual is nan. Somewhere.")
+        return real(model, kernel, start)
+
+    monkeypatch.setattr(defaults, "step_cost", failing)
+    kernel = sm.default_kernel(model, progress=False)
+    assert "control" not in kernel.code
+    assert "pCN along the fit: it failed. a residual is nan" in kernel.found
+    monkeypatch.setattr(defaults, "step_cost", lambda *given: 10.0)  # no time for any pilot
+    assert "fit" in sm.default_kernel(model, progress=False).code
+
+
+def test_chains_start_apart_and_inside():
+    model = mixed()
+    kernel = sm.default_kernel(model, progress=False)
+    rng = np.random.default_rng(1)
+    found = [kernel.start(rng) for _ in range(200)]
+    sigma = np.array([one["sigma"] for one in found])
+    sd = np.sqrt(kernel.fit.covariance[1, 1]) * kernel.fit.state["sigma"]
+    assert sigma.min() > 0.0 and 1.5 < sigma.std() / sd < 2.5
+    assert all(one["k"] == 2 for one in found)
+    several = sm.default_kernel(nested(), progress=False)
+    assert {int(np.ravel(several.start(rng)["q"])[0]) for _ in range(40)} == {0, 1}
+
+
+def test_a_stored_run_goes_on_with_the_code(tmp_path):
+    model, path = mixed(), tmp_path / "run.nc"
+    trace = sm.sample(model, draws=30, warmup=20, chains=2, seed=5, store=path, progress=False)
+    code = sm.load(path).meta["chosen"]
+    assert "The kernel was chosen by pilots" in str(trace.report()) and "sm.Gibbs" in code
+    scope = {"sm": sm, "model": model}
+    exec(code, scope)
+    longer = sm.resume(path, model, scope["kernel"], draws=50, progress=False)
+    assert longer.shape == (2, 50)
+    for name in model.names:
+        assert np.array_equal(longer.draws[name][:, :30], trace.draws[name])
+
+
+def test_chains_that_disagree_are_told():
+    """Two modes that no chain leaves."""
+    y = np.random.default_rng(0).standard_normal(500) + 3.0
+    model = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - abs(state.a[0])) ** 2, {"y": y},
+                     {"a": 3.0})  # fmt: skip
+    kernel, apart = sm.Metropolis("a", selector=sm.Exact()), [{"a": 3.0}, {"a": -3.0}]
+    trace = sm.sample(model, kernel, draws=400, warmup=300, chains=2, seed=1, start=apart,
+                      progress=False)  # fmt: skip
+    report = trace.report()
+    assert report.rows[0]["rhat"] > 1.5
+    assert any("its chains disagree: R-hat is" in text for text in report.warnings)
+    together = sm.sample(model, kernel, draws=400, warmup=300, chains=2, seed=1,
+                         progress=False).report()  # fmt: skip
+    assert together.rows[0]["rhat"] < 1.05
+    assert not any("disagree" in text for text in together.warnings)
