@@ -30,7 +30,8 @@ from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model, must_be_model
 
 PROMISES = GUARANTEES[:3]
-DENSE = 64  # free coordinates up to which a fit is worth its time
+DENSE = 300  # free coordinates up to which a fit is made; and
+WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
 STEPS = (
     8_000  # of the run to come, where nobody says: four chains of 1,000 draws and as many before
 )
@@ -41,6 +42,8 @@ NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Taylor=Taylor, PseudoPrior=PseudoPrior,
     pcn=pcn, independence=independence, laplace=laplace,
 )  # fmt: skip
+# A random walk's scales where there is a fit; else warm-up has to find them.
+WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 OPTIONS, CONTROL = "<options>", ", control=control"  # in code that is written
 BRIEF = 0.02  # seconds of steps that are long enough to time
 CLOSE = 1.15  # times as fast: below it the earlier candidate is taken
@@ -192,8 +195,8 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
     if not continuous or model.log_likelihood is None:
         return None, (), ""
     size = Coordinates(model, None, {}).size
-    if size > DENSE and model.predictors is None:
-        return None, (), f"no fit: {size} free coordinates are more than {DENSE}"
+    if size > DENSE or (model.predictors is None and size * size * model.size > WORK):
+        return None, (), f"no fit: {size} free coordinates and {model.size:,} data take too long"
     chooser = chooser_of(model)
     values = range(model.variables[chooser].support) if chooser else ()
     try:
@@ -244,7 +247,7 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
         for name, proposal in (
             ("pCN along the fit", ", proposal=sm.pcn(fit, beta=0.9)"),
             ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
-            ("a walk with a control variate", ""),
+            ("a walk with a control variate", f", scale={WALK}"),
         ):
             parts = [*gibbs(discrete, CONTROL), moves(together, proposal + CONTROL)]
             yield name, (*setup, "control = sm.Taylor(fit)"), " >> ".join(parts)

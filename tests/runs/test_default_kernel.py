@@ -119,11 +119,11 @@ def test_without_a_mode_blocks_walk():
     model = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[0] - state.b[0]) ** 2,
                      {"y": y}, {"a": 0.0, "b": 0.0},
                      constraints={"b": sm.interval(-1, 1)})  # fmt: skip
-    many = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[n % 70]) ** 2, {"y": y},
-                    {"a": np.zeros(70)})  # fmt: skip
+    many = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[n % 301]) ** 2, {"y": y},
+                    {"a": np.zeros(301)})  # fmt: skip
     kernel = sm.default_kernel(many, progress=False)
     assert kernel.fit is None and kernel.code == 'kernel = sm.Metropolis("a")'
-    assert kernel.found == ("no fit: 70 free coordinates are more than 64",)
+    assert kernel.found == ("no fit: 301 free coordinates and 300 data take too long",)
     with pytest.raises(ValueError, match="there is no fit to start around"):
         kernel.start(np.random.default_rng(0))
     flat = sm.Model(lambda state, data, n: 0.0 * state.a[0], {"y": y}, {"a": 0.0})
