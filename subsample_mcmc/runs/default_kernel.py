@@ -331,11 +331,14 @@ def told_time(seconds: float) -> str:
 
 
 def run(model: Model, kernel: Kernel, start: dict | None, draws: int, warmup: int) -> Any:
-    """A pilot."""
+    """A pilot; Ctrl-C ends all of them, and the run that they are for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sample(model, kernel, draws=draws, warmup=warmup, chains=1, seed=0, progress=False,
-                      start=None if start is None else [start])  # fmt: skip
+        trace = sample(model, kernel, draws=draws, warmup=warmup, chains=1, seed=0, progress=False,
+                       start=None if start is None else [start])  # fmt: skip
+    if trace.interrupted:
+        raise KeyboardInterrupt
+    return trace
 
 
 def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:

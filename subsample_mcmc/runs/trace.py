@@ -14,6 +14,7 @@ from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabil
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.target.layout import TALLY, Layout
 
+MOST_RANKED = 200_000  # values of a component whose R-hat is by ranks (Vehtari et al. 2021)
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
@@ -169,12 +170,18 @@ class Trace:
             # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
             still = draws > 1 and bool((part == part[:, :1]).all())
             stuck += still
+            if moved and still and not tilts and (part != part[:1]).any():  # each at its own value
+                apart.append(np.inf)
             if not still and draws >= 4 and np.isfinite(part).all():
                 with np.errstate(all="ignore"):
                     # Chains with tilts of their own do not have one law: each by itself.
                     each = [row[None] for row in part] if tilts else [part]
                     found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
-                    apart.append(float(arviz.rhat(part)) if chains > 1 and not tilts else np.nan)
+                    if (
+                        chains > 1 and not tilts
+                    ):  # of many draws without their ranks, which take long
+                        way = "rank" if part.size <= MOST_RANKED else "split"
+                        apart.append(float(arviz.rhat(part, method=way)))
         ess, rhat = (sorted(x for x in given if x == x) or [np.nan] for given in (found, apart))
         return Mixing(ess[0], sites, len(chosen), stuck, moved, finite, rhat[-1])
 

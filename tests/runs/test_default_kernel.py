@@ -169,6 +169,17 @@ def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
     assert "fit" in sm.default_kernel(model, progress=False).code
 
 
+def test_ctrl_c_in_a_pilot_ends_the_run(monkeypatch):
+    def stopped(*given, **more):
+        trace = sm.sample(*given, **more)
+        trace.interrupted = True
+        return trace
+
+    monkeypatch.setattr(defaults, "sample", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        sm.default_kernel(regression(), progress=False)
+
+
 def test_chains_start_apart_and_inside():
     model = mixed()
     kernel = sm.default_kernel(model, progress=False)

@@ -220,6 +220,24 @@ def test_mixing_of_independent_and_of_slow_draws(rng):
     assert trace.mixing("slow")[1:6] == (3, 3, 0, True, True)
 
 
+def test_chains_that_tell_different_things_are_apart(rng):
+    noise = rng.normal(size=(4, 1000))
+    shifted, stuck = noise + np.arange(4)[:, None], np.zeros((4, 1000, 2), dtype=int)
+    stuck[..., 0], stuck[2, :, 1] = rng.integers(0, 2, size=(4, 1000)), 1
+    many = rng.normal(size=(2, 150_000))  # without ranks
+    blocks = {"good": noise, "shifted": shifted, "stuck": stuck, "one": np.zeros((4, 1000)),
+              "wide": np.stack([noise, shifted], axis=-1)}  # fmt: skip
+    trace = made(blocks, {"g": {}})
+    assert trace.mixing("good").rhat == pytest.approx(1.0, abs=0.01)
+    assert trace.mixing("shifted").rhat > 1.4 and trace.mixing("stuck").rhat == np.inf
+    assert trace.mixing("wide").rhat == trace.mixing("shifted").rhat
+    assert np.isnan(trace.mixing("one").rhat)
+    apart = made({"many": many, "off": many + np.array([[0.0], [3.0]])}, {"g": {}})
+    assert apart.mixing("many").rhat == pytest.approx(1.0, abs=0.01)
+    assert apart.mixing("off").rhat > 1.4
+    assert np.isnan(made({"good": noise[:1]}, {"g": {}}).mixing("good").rhat)
+
+
 def test_mixing_of_what_never_moves(rng):
     stuck = np.arange(4)[:, None] + np.zeros((4, 200), dtype=int)
     partly = rng.integers(0, 2, size=(4, 200, 3))
