@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from subsample_mcmc.numerics.jets import intervals
-from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.jets import intervals, ranges
+from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.numerics.test_jets import POSITIVE, true_taylor
 
 mp = mpmath.mp
@@ -182,3 +182,44 @@ def test_what_is_not_finite_is_no_bound():
         assert np.isnan(found).all()
     for name in ("log", "sqrt", "lgamma"):
         assert np.isnan(ten_of(KNOWN[name])(-0.1, 0.1)).all()
+
+
+def ball_program():
+    """((a + b) x - a) / y + z of two Balls, callable from Python: (centre, off, slopes, more)."""
+
+    @jit
+    def call(a, b, x, y, z, out):
+        one = ranges.ball(a[0], 0.0, a[1], a[2], a[3], 0.0, 0)
+        two = ranges.ball(b[0], 0.0, b[1], b[2], b[3], 0.0, 0)
+        made = (ranges.ball_of_two(one, two, 1.0), one)
+        made = ranges.ball_of_two(ranges.ball_times(made[0], x), made[1], -1.0)
+        made = ranges.ball_and_number(ranges.ball_over(made, y), z)
+        out[0], out[1], out[2], out[3] = made.centre, made.off, made.s1, made.s2
+        out[4], out[5] = made.s3, made.more
+
+    def found(*given):
+        out = np.zeros(6)
+        call(*given, out)
+        return out
+
+    return found
+
+
+@pytest.mark.skipif(DISABLED, reason="Balls are then of another class")
+def test_affine_numbers_lie_within(rng):
+    """Centre and slopes, against fractions; that rounding must be counted is seen, too."""
+    program, caught = ball_program(), 0
+    for _ in range(300):
+        a, b = 10.0 ** rng.uniform(-4, 4, (2, 4)) * rng.choice([-1.0, 1.0], (2, 4))
+        x, y, z = 10.0 ** rng.uniform(-4, 4, 3) * rng.choice([-1.0, 1.0], 3)
+        centre, off, *slopes, more = program(a, b, x, y, z)
+        exact = [
+            ((Fraction(p) + Fraction(q)) * Fraction(x) - Fraction(p)) / Fraction(y)
+            for p, q in zip(a, b, strict=True)
+        ]
+        exact[0] += Fraction(z)
+        wrong = [abs(e - Fraction(s)) for e, s in zip(exact[1:], slopes, strict=True)]
+        assert abs(exact[0] - Fraction(centre)) <= off < 1e-9 * (1.0 + abs(centre) + abs(z))
+        assert sum(w * w for w in wrong) <= Fraction(more) ** 2
+        caught += exact[0] != Fraction(centre) or any(wrong)
+    assert caught > 250

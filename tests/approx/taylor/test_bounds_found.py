@@ -281,6 +281,19 @@ def test_bounds_are_those_by_hand(capsys):
 
 
 # ------------------------------------------------------------------------- what has none, and why
+@pytest.mark.plain
+@pytest.mark.parametrize("rank", [-1, row_bounds.MOST + 1])
+def test_rows_whose_slopes_are_not_known_have_none(rank, monkeypatch):
+    """-1: a tape was written differently for some coordinates."""
+    model = made("logistic", size=8)
+    own = row_bounds.RowBounds(model, bounds_found.on_words, model.ints, model.floats,
+                               np.eye(D), 2, 8)  # fmt: skip
+    found = own.bounds(0, np.ones(8), 1.0)
+    assert np.all(np.isfinite(found[0]))
+    monkeypatch.setattr(own.slopes, "find", lambda first, weights: np.full(8, rank))
+    assert np.all(own.bounds(0, np.ones(8), 1.0)[0] == np.inf)
+
+
 @pytest.mark.slow
 def test_what_has_no_bound_is_told():
     by_hand = made("logistic")
