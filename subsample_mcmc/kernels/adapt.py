@@ -21,19 +21,22 @@ class Tuning(NamedTuple):
 
     target: float  # acceptance; 0: never adapt
     scaled: int  # 1: learn one scale per coordinate, too
+    most: float  # of the log step
     step: np.ndarray  # (6,) log step, its average, steps, weight, values seen, end of window
     scales: np.ndarray  # (d,) in use
     mean: np.ndarray  # (d,) of the window under way
     square: np.ndarray
 
 
-def make_tuning(run, step: float, scales, length: int, target: float, scaled: bool) -> Tuning:
+def make_tuning(
+    run, step: float, scales, length: int, target: float, scaled: bool, most: float = np.inf
+) -> Tuning:
     """Start values, registered with the chain's checkpoint."""
     first = np.zeros(6)
     first[LOG_STEP] = first[AVERAGE] = log(step)
     first[END] = WINDOW
     return Tuning(
-        target, int(scaled and length > 1), run.keep("step", first),
+        target, int(scaled and length > 1), most, run.keep("step", first),
         run.keep("scales", np.broadcast_to(np.asarray(scales, float), (length,)).copy()),
         run.keep("mean", np.zeros(length)), run.keep("square", np.zeros(length)),
     )  # fmt: skip
@@ -53,6 +56,7 @@ def learn(tuning, now, u, accepted):
     step = tuning.step
     step[STEPS] += 1.0
     step[LOG_STEP] += (accepted - tuning.target) * 2.0 / (step[STEPS] + 10.0) ** 0.6
+    step[LOG_STEP] = min(step[LOG_STEP], tuning.most)
     # An average that forgets the beginning: weight k of the k-th.
     step[WEIGHT] += step[STEPS]
     step[AVERAGE] += (step[LOG_STEP] - step[AVERAGE]) * step[STEPS] / step[WEIGHT]

@@ -5,6 +5,7 @@ current state is arm 0 with offset log u + log prior(x), the proposal is arm 1 w
 """
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.proposals import Ends, Pace, ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
 from subsample_mcmc.target.moved import (
@@ -28,6 +29,8 @@ from subsample_mcmc.target.moved import (
 )
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
+
+NO_PACE = Pace(0.0, 0.0, np.inf)  # of a proposal that learns nothing
 
 
 class MetropolisTools(NamedTuple):
@@ -49,7 +52,8 @@ class Metropolis(ContinuousBlock):
         stand between them in the state do not move, but are copied: keep long ones elsewhere.
         Of blocks that vary in length there may be one, the last.
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
-        adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it.
+        adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it,
+        and the beta of sm.pcn.
     proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
         It works on the block itself, not on free coordinates; of several blocks, by their names,
@@ -106,12 +110,12 @@ class Metropolis(ContinuousBlock):
     @property
     def learns(self) -> str:
         """The scale, unless it is kept or the proposal has none."""
-        return "scale" if self.adapt and self.proposal.adapts else ""
+        return "scale" if self.adapt and self.proposal.walks else ""
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms."""
         return super().facts(model) | {
-            "arms": 2, "proposes": True, "walks": self.proposal.adapts,
+            "arms": 2, "proposes": True, "walks": self.proposal.walks,
         }  # fmt: skip
 
     def suspects(self, model, state):
@@ -172,9 +176,11 @@ class Metropolis(ContinuousBlock):
         blocks = moved(model, self.writes)
         free = blocks.free
         one = np.ndim(self.scale) == 0
+        pace = self.proposal.pace(free) or NO_PACE
         tuning = make_tuning(
-            run, float(self.scale) if one else 1.0, 1.0 if one else self.scale, free,
-            (0.44 if free == 1 else 0.234) if self.learns else 0.0, scaled=one,
+            run, pace.step or (float(self.scale) if one else 1.0), 1.0 if one else self.scale, free,
+            pace.target if self.adapt else 0.0, scaled=one and self.proposal.walks,
+            most=log(pace.largest),
         )  # fmt: skip
         judge = self.judge(model, run)
         numbers = self.proposal.numbers(blocks)

@@ -29,6 +29,15 @@ from subsample_mcmc.target.user_functions import plain
 OPTIMAL = 2.38  # over sqrt(d): the step of a random walk in standard deviations
 FREEDOM = 4.0  # degrees of freedom of the t distribution of defensive proposals
 DEFENSIVE = 1 / 32  # share of them
+BETA, LARGEST = 0.3, 0.95  # of sm.pcn where none is given: at first, and the largest that is learnt
+
+
+class Pace(NamedTuple):
+    """What a kernel learns of a proposal's step in warm-up."""
+
+    step: float  # at first; 0: the kernel's scale
+    target: float  # acceptance
+    largest: float
 
 
 class ProposalNumbers(NamedTuple):
@@ -36,7 +45,7 @@ class ProposalNumbers(NamedTuple):
 
     mean: np.ndarray  # (models, d)
     columns: np.ndarray  # (models, d, d) of lower Cholesky factors L of covariances, as rows
-    beta: float
+    beta: float  # 0: the kernel's step
     defensive: float
     noise: np.ndarray  # scratch
     other: np.ndarray
@@ -65,7 +74,10 @@ class RandomWalk:
     """A Gaussian step of the kernel's scale in every free coordinate."""
 
     free: ClassVar[bool] = True
-    adapts: ClassVar[bool] = True
+    walks: ClassVar[bool] = True
+
+    def pace(self, free: int) -> Pace:
+        return Pace(0.0, 0.44 if free == 1 else 0.234, np.inf)
 
     def build(self) -> Any:
         return random_walk
@@ -96,10 +108,13 @@ class Gaussian:
 
     mean: Any  # or a fit, or a list of them, one for each length of the block
     covariance: Any
-    beta: float
+    beta: float | None  # None: it is learnt
     defensive: float = 0.0
     free: ClassVar[bool] = True
-    adapts: ClassVar[bool] = False
+    walks: ClassVar[bool] = False
+
+    def pace(self, free: int) -> Pace | None:
+        return None if self.beta else Pace(BETA, 0.55, LARGEST)
 
     def build(self) -> Any:
         return gaussian
@@ -108,7 +123,8 @@ class Gaussian:
         means, factors = gaussians(self.mean, self.covariance, blocks)
         room = np.zeros((2, means.shape[1]))
         columns = by_columns(factors)
-        return ProposalNumbers(means, columns, float(self.beta), float(self.defensive), *room)
+        beta = 0.0 if self.beta is None else float(self.beta)
+        return ProposalNumbers(means, columns, beta, float(self.defensive), *room)
 
 
 def gaussians(mean, covariance, blocks) -> tuple[np.ndarray, np.ndarray]:
@@ -200,22 +216,23 @@ def gaussian(rng, tuning, given, now, which, u, v):
     fill_normal(rng, noise)
     if given.defensive > 0.0 and rng.random() < given.defensive:
         return defend(rng, mean, columns, noise, given.other, u, v)
-    keep = (1.0 - given.beta * given.beta) ** 0.5
+    beta = given.beta if given.beta > 0.0 else step_size(tuning, now)
+    keep = (1.0 - beta * beta) ** 0.5
     v[:] = 0.0
     add_correlated(columns, noise, v)
     for i in range(len(u)):
-        v[i] = mean[i] + keep * (u[i] - mean[i]) + given.beta * v[i]
+        v[i] = mean[i] + keep * (u[i] - mean[i]) + beta * v[i]
     # Reversible with respect to N(mean, C): the ratio of proposals is that of its densities. In
     # z = L^-1 (u - mean) the proposal is keep z + beta noise.
     near, far = distance(mean, columns, given.other, u), 0.0
     for i in range(len(u)):
-        there = keep * given.other[i] + given.beta * noise[i]
+        there = keep * given.other[i] + beta * noise[i]
         far += there * there
     return 0.5 * (far - near)
 
 
 @helpful
-def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) -> Gaussian:
+def pcn(mean, covariance=None, beta: float | None = None, defensive: float = DEFENSIVE) -> Gaussian:
     """Preconditioned Crank-Nicolson around N(mean, covariance) of the free coordinates.
 
     pcn(fit), fit = sm.laplace(model), takes both from the fit, also those of several blocks that
@@ -223,6 +240,8 @@ def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) 
     Where that Gaussian is the posterior, every proposal is accepted, whatever the dimension. A
     block of varying length takes a list of fits, one for each length.
 
+    beta: how far a step goes, from 0 to 1, which is independence. None: .3 at first; warm-up
+        adapts it until 55% of the proposals are accepted, or it is .95.
     defensive: share of the proposals that do not trust the Gaussian: half of them a random walk in
         its covariance, half draws from Student's t around its mean. Without them, 0, a posterior
         with heavier tails holds a chain there for very long.
@@ -237,7 +256,7 @@ def pcn(mean, covariance=None, beta: float = 0.3, defensive: float = DEFENSIVE) 
         >>> bool(trace.stats["beta"]["accepted"].mean() > 0.9)  # this posterior is Gaussian
         True
     """
-    if not 0.0 < beta <= 1.0:
+    if beta is not None and not 0.0 < beta <= 1.0:
         raise ValueError(f"pcn(beta={beta!r}): give a step with 0 < beta <= 1; 1 is independence.")
     return Gaussian(mean, moments_given("pcn", mean, covariance), beta, share(defensive))
 
@@ -284,7 +303,10 @@ class UserProposal:
     draw: Any
     log_density: Any
     free: ClassVar[bool] = False
-    adapts: ClassVar[bool] = False
+    walks: ClassVar[bool] = False
+
+    def pace(self, free: int) -> Pace | None:
+        return None
 
     def build(self) -> Any:
         return own_proposal

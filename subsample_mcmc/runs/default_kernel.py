@@ -239,19 +239,19 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
             ("jumps", setup, ""),
         ):
             jump = gibbs([chooser], f", pseudo=sm.PseudoPrior(fits){more}")
-            along = moves(together, f", proposal=sm.pcn(fits, beta=0.9){more}")
+            along = moves(together, f", proposal=sm.pcn(fits){more}")
             if setup:
                 yield name, lines, " >> ".join([*jump, *gibbs(others), along])
         return
     if continuous and setup:
         for name, proposal in (
-            ("pCN along the fit", ", proposal=sm.pcn(fit, beta=0.9)"),
+            ("pCN along the fit", ", proposal=sm.pcn(fit)"),
             ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
             ("a walk with a control variate", f", scale={WALK}"),
         ):
             parts = [*gibbs(discrete, CONTROL), moves(together, proposal + CONTROL)]
             yield name, (*setup, "control = sm.Taylor(fit)"), " >> ".join(parts)
-        along = moves(together, ", proposal=sm.pcn(fit, beta=0.9)")
+        along = moves(together, ", proposal=sm.pcn(fit)")
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
     if len(continuous) > 1:
         yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])

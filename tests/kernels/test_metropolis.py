@@ -5,6 +5,7 @@ theta lies in its posterior: uniformly, and independently of the other replicati
 are exact (Kolmogorov-Smirnov); each test cries wolf with probability 1e-6.
 """
 
+from dataclasses import replace
 from math import cos, exp, log, pi, sqrt
 
 import numpy as np
@@ -325,6 +326,46 @@ def test_what_does_not_adapt():
         one.advance(500, warm=True)
         same = [n for n in start if np.array_equal(start[n], learnt(one)[n])]
         assert len(same) == (3 if kernel is one_each else 4)  # its step adapts, not its scales
+
+
+def shaped(shape, d=20):
+    """Logarithms of gamma variables: near normal where the shape is large."""
+
+    def log_prior(state):
+        total = 0.0
+        for j in range(len(state.theta)):
+            total += shape * state.theta[j] - np.exp(state.theta[j])
+        return total
+
+    start = {"theta": np.full(d, np.log(shape))}
+    model = sm.Model(lambda s, data, n: 0.0 * data.y[n], {"y": np.zeros(2)}, start, log_prior)
+    return model, sm.pcn(start["theta"], np.eye(d) / shape)
+
+
+def test_the_beta_of_pcn_is_learnt():
+    """Up to .95 where the Gaussian fits; else to 55% of acceptances, and the law is what it was."""
+    for shape, low, high in ((1e6, 0.94, 0.9501), (3.0, 0.35, 0.75)):
+        model, proposal = shaped(shape)
+        one = walker(model, sm.Metropolis("theta", proposal=proposal, selector=sm.Exact()))
+        one.advance(3000, warm=True)
+        warmed = learnt(one)
+        made = one.advance(40_000)
+        assert all(np.array_equal(array, warmed[name]) for name, array in learnt(one).items())
+        (beta,) = np.unique(one.program.layout.stats(made.words)["theta"]["scale"])
+        assert low < beta < high
+        accepted = tally(one, made.words, "theta")["accepted"] / 40_000
+        assert accepted > 0.95 if shape > 3.0 else 0.45 < accepted < 0.65
+        batches = made.floats.reshape(40, 1000, -1).mean(axis=1)
+        off = batches.mean(axis=0) - float(sm.digamma(shape))
+        assert np.abs(off / (batches.std(axis=0, ddof=1) / 40**0.5)).max() < 5.5  # t of 39
+    kept = sm.Metropolis("theta", proposal=proposal, selector=sm.Exact(), adapt=False)
+    for kernel, warm in ((kept, 500), (replace(kept, adapt=True), 0)):
+        one = walker(model, kernel)
+        if warm:
+            one.advance(warm, warm=True)
+        made = one.advance(10)
+        (beta,) = np.unique(one.program.layout.stats(made.words)["theta"]["scale"])
+        assert beta == pytest.approx(0.3, rel=1e-12)
 
 
 # -------------------------------------------------------------------------------------- refusals
