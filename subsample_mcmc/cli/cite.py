@@ -25,6 +25,7 @@ from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.proposals import Gaussian, RandomWalk, UserProposal
+from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
 
@@ -147,7 +148,7 @@ EITHER: dict[Thing, tuple[str, ...]] = {
 NEED_NONE: tuple[Thing, ...] = (
     selectors.Exact, kernels.Gibbs, kernels.Metropolis, Custom, Cycle, Mixture, Repeat, When,
     bandits.Uniform, RandomWalk, UserProposal, Kernel, Selector, Rule, Control, bandits.Strategy,
-    Model, Fit, Experiment, models.glm, models.returns,
+    Model, Fit, Experiment, DefaultKernel, models.glm, models.returns,
 )  # fmt: skip
 SECTIONS: dict[Thing, str] = {  # of the method's paper
     models.arch: "5.2",
