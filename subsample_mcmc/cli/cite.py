@@ -78,7 +78,7 @@ def slices(kernel) -> tuple[str, ...]:
 
 def gaussian(proposal) -> tuple[str, ...]:
     """pcn; with beta = 1 it is independent of where the chain stands."""
-    return ("cotter2013",) if proposal.beta < 1.0 else ()
+    return () if proposal.beta == 1.0 else ("cotter2013",)
 
 
 # By class: keys of papers, or a function of the object that gives them. A class alone (not an
