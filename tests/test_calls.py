@@ -45,14 +45,14 @@ def test_arguments_by_the_names_of_other_libraries(key):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: sm.sample(M), "lacks kernel, how its blocks move, such as "
+        (lambda: sm.resume("run.nc", M), "lacks kernel, how its blocks move, such as "
          "sm.Metropolis('mu') >> sm.Gibbs('k')"),
         (lambda: sm.sample(M, WALK >> PICK, warmpu=3), "Did you mean warmup=3?"),
-        (lambda: sm.sample(M, WALK, foo=2), "no argument 'foo'. It takes model, kernel, draws"),
+        (lambda: sm.sample(M, WALK, foo=2), "no argument 'foo'. It takes model"),
         (lambda: sm.sample(M, WALK, delta=0.1), "sm.Gibbs('k', sm.Racing(delta=0.01))"),
         (lambda: sm.sample(M, WALK, target_accept=0.9), "rates of their own; leave it out"),
         (lambda: sm.sample(M, WALK, model=M), "given model twice"),
-        (lambda: sm.sample(M, *[WALK] * 15), "given 16 arguments by position, and has 13"),
+        (lambda: sm.sample(M, *[WALK] * 15), "given 16 arguments by position, and has 14"),
         (lambda: sm.sample(WALK, M), "in the place of this kernel: sm.sample(model, kernel)"),
         (lambda: sm.sample(M, [WALK, PICK]), "(k1, k2): Metropolis('mu') >> Gibbs('k')"),
         (lambda: sm.sample(M, (WALK, PICK)), "combine several with k1 >> k2"),

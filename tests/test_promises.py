@@ -244,7 +244,7 @@ def test_help_of_the_package_begins_with_a_tour():
     # Errors and results are met where they come up.
     assert told_of <= {
         "CompileError", "RewardError", "SlowMathWarning", "SpreadError", "StoreError",
-        "Identifications", "Plan", "b_normal_table",
+        "DefaultKernel", "Identifications", "Plan", "b_normal_table",
     }  # fmt: skip
     assert "helpful" not in text
 

@@ -59,20 +59,34 @@ class Candidate:
     setup: tuple[str, ...]  # lines that go before
     code: str
     kernel: Kernel
+    guarantee: str  # the weakest, with the selectors that it decides by
 
 
 @dataclass(frozen=True, eq=False)
 class DefaultKernel(Single):
     """The kernel that was chosen for a model. print() shows code that makes it again.
 
-    code: that code. found: one line for each candidate that was tried or left out, and why.
-    fit: what sm.laplace said, if a fit was made.
+    code: that code. guarantee: what it promises for this model. found: one line for each candidate
+    that was tried or left out, and why. fit: what sm.laplace said, if a fit was made.
+
+    Example:
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> def log_likelihood(state, data, n):
+        ...     return -abs(data.y[n] - 0.5 * state.k[0])
+        >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
+        >>> sm.default_kernel(model)  # nothing else would do
+        kernel = sm.Gibbs("k")
     """
 
     part: Kernel
     code: str
+    promised: str
     found: tuple[str, ...] = ()
     fit: Any = field(default=None, repr=False)
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        return self.promised
 
     def text(self) -> str:
         return self.part.text()
@@ -135,8 +149,8 @@ def default_kernel(
             found, told = by_pilots(model, found, start_of(fit), steps, progress)
             notes = [*told, *notes]
     best = found[0]
-    return DefaultKernel(best.kernel, "\n".join([*best.setup, f"kernel = {best.code}"]),
-                         tuple(notes), fit)  # fmt: skip
+    code = "\n".join([*best.setup, f"kernel = {best.code}"])
+    return DefaultKernel(best.kernel, code, best.guarantee, tuple(notes), fit)
 
 
 # --------------------------------------------------------------------------------- the candidates
@@ -175,7 +189,7 @@ def made(model: Model, name: str, setup, code: str, known: dict, promise: str | 
         weakest = worst(leaf.guarantee for leaf in kernel.settled(model).leaves())
         if GUARANTEES.index(weakest) > GUARANTEES.index(promise):
             raise ValueError(f"its guarantee is {weakest}.")
-    return Candidate(name, tuple(setup), code.replace(OPTIONS, options), kernel)
+    return Candidate(name, tuple(setup), code.replace(OPTIONS, options), kernel, weakest)
 
 
 def of_code(code: str, setup, known: dict) -> Kernel:
