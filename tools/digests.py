@@ -245,7 +245,7 @@ def moves(kernel):
 
 @several(
     pcn=lambda fit: sm.pcn(fit, beta=0.5), independence=sm.independence, walk=lambda fit: None,
-    bare=lambda fit: sm.pcn(fit, defensive=0.0),
+    bare=lambda fit: sm.pcn(fit, beta=0.3, defensive=0.0), learnt=sm.pcn,
 )  # fmt: skip
 def proposals(made):
     model = regression()
@@ -264,7 +264,7 @@ def controls(made):
     model = regression()
     fit = sm.laplace(model, progress=False)
     control = made(fit)
-    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=RACE, control=control)
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.3), selector=RACE, control=control)
     return chains(model, kernel >> sm.Slice("beta", control=control))
 
 
@@ -288,7 +288,7 @@ def control_with_betting():
     model = regression()
     fit = sm.laplace(model, progress=False)
     proved = sm.Racing(sm.Betting())
-    return chains(model, sm.Metropolis("beta", proposal=sm.pcn(fit), selector=proved,
+    return chains(model, sm.Metropolis("beta", proposal=sm.pcn(fit, beta=0.3), selector=proved,
                                        control=sm.Taylor(fit)))  # fmt: skip
 
 
