@@ -16,7 +16,7 @@ from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.proposals import Ends, Pace, ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
 from subsample_mcmc.target.moved import (
@@ -29,8 +29,6 @@ from subsample_mcmc.target.moved import (
 )
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
-
-NO_PACE = Pace(0.0, 0.0, np.inf)  # of a proposal that learns nothing
 
 
 class MetropolisTools(NamedTuple):
@@ -176,7 +174,7 @@ class Metropolis(ContinuousBlock):
         blocks = moved(model, self.writes)
         free = blocks.free
         one = np.ndim(self.scale) == 0
-        pace = self.proposal.pace(free) or NO_PACE
+        pace = self.proposal.pace(free)
         tuning = make_tuning(
             run, pace.step or (float(self.scale) if one else 1.0), 1.0 if one else self.scale, free,
             pace.target if self.adapt else 0.0, scaled=one and self.proposal.walks,

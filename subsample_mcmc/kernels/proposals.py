@@ -40,6 +40,9 @@ class Pace(NamedTuple):
     largest: float
 
 
+NO_PACE = Pace(0.0, 0.0, np.inf)  # it learns nothing
+
+
 class ProposalNumbers(NamedTuple):
     """Run-time numbers of a proposal."""
 
@@ -113,8 +116,8 @@ class Gaussian:
     free: ClassVar[bool] = True
     walks: ClassVar[bool] = False
 
-    def pace(self, free: int) -> Pace | None:
-        return None if self.beta else Pace(BETA, 0.55, LARGEST)
+    def pace(self, free: int) -> Pace:
+        return NO_PACE if self.beta else Pace(BETA, 0.55, LARGEST)
 
     def build(self) -> Any:
         return gaussian
@@ -305,8 +308,8 @@ class UserProposal:
     free: ClassVar[bool] = False
     walks: ClassVar[bool] = False
 
-    def pace(self, free: int) -> Pace | None:
-        return None
+    def pace(self, free: int) -> Pace:
+        return NO_PACE
 
     def build(self) -> Any:
         return own_proposal

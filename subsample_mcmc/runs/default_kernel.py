@@ -6,6 +6,7 @@ the fit and count effective draws of the slowest quantity a second. As plain wal
 candidates, the choice is no slower than they are, by as much as a pilot can tell.
 """
 
+import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.errors import RewardError, helpful
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.gibbs import Gibbs
@@ -26,15 +27,14 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model, must_be_model
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
-STEPS = (
-    8_000  # of the run to come, where nobody says: four chains of 1,000 draws and as many before
-)
+STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
 SHARE = 0.1  # of the time of the run that all pilots may take
 LEAST, FLOOR = 200, 1.0  # draws that tell something; seconds that pilots may take of any run
 MOST = 4_000  # draws of a pilot
@@ -91,17 +91,14 @@ class DefaultKernel(Single):
     def text(self) -> str:
         return self.part.text()
 
-    def settled(self, model) -> Kernel:
-        """The kernel itself: runs are those of the code."""
-        return self.part.settled(model)
+    def made_of(self, parts: tuple[Kernel, ...]) -> Kernel:
+        """The kernel itself: with other selectors it is not what the code makes."""
+        return parts[0]
 
     def __str__(self) -> str:
         return "\n".join([*(f"# {line}" for line in self.found), self.code])
 
     __repr__ = __str__
-
-    def at_work(self, model, run, steps) -> Any:
-        return self.part.at_work(model, run, steps)
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
         """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start)."""
@@ -146,7 +143,7 @@ def default_kernel(
     with quietly(progress):
         found, notes, fit = candidates_of(model, promise)
         if len(found) > 1:
-            found, told = by_pilots(model, found, start_of(fit), steps, progress)
+            found, told = by_pilots(model, found, state_of(fit), steps, progress)
             notes = [*told, *notes]
     best = found[0]
     code = "\n".join([*best.setup, f"kernel = {best.code}"])
@@ -178,18 +175,15 @@ def candidates_of(model: Model, promise: str | None) -> tuple[list[Candidate], l
 
 def made(model: Model, name: str, setup, code: str, known: dict, promise: str | None) -> Candidate:
     """A candidate of its code, checked; exact decisions where it would promise too little."""
-    kernel = of_code(code.replace(OPTIONS, ""), setup, known)
-    check(kernel, model)
-    weakest = worst(leaf.guarantee for leaf in kernel.settled(model).leaves())
-    options = ""
-    if promise is not None and GUARANTEES.index(weakest) > GUARANTEES.index(promise):
-        options = ", selector=sm.Exact()"
-        kernel = of_code(code.replace(OPTIONS, options), setup, known)
+    guarantee = ""
+    for options in ("", ", selector=sm.Exact()"):
+        own = code.replace(OPTIONS, options)
+        kernel = of_code(own, setup, known)
         check(kernel, model)
-        weakest = worst(leaf.guarantee for leaf in kernel.settled(model).leaves())
-        if GUARANTEES.index(weakest) > GUARANTEES.index(promise):
-            raise ValueError(f"its guarantee is {weakest}.")
-    return Candidate(name, tuple(setup), code.replace(OPTIONS, options), kernel, weakest)
+        guarantee = kernel.settled(model).guarantee
+        if promise is None or worst((guarantee, promise)) == promise:
+            return Candidate(name, tuple(setup), own, kernel, guarantee)
+    raise ValueError(f"its guarantee is {guarantee}.")
 
 
 def of_code(code: str, setup, known: dict) -> Kernel:
@@ -219,9 +213,9 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
             if not chooser:
                 return laplace(model), ("fit = sm.laplace(model)",), ""
             several = [laplace(model, given={chooser: k}) for k in values]
-    except (ValueError, RewardError, np.linalg.LinAlgError) as error:
+    except (ValueError, np.linalg.LinAlgError) as error:
         return None, (), f"no fit: {first_sentence(error)}"
-    each = f"sm.laplace(model, given={{{quoted(chooser)}: k}})"
+    each = f"sm.laplace(model, given={{{json.dumps(chooser)}: k}})"
     return several, (f"fits = [{each} for k in range({len(values)})]",), ""
 
 
@@ -241,7 +235,7 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
     together = all_as_one(continuous)
 
     def gibbs(names, more: str = "") -> list[str]:
-        return [f"sm.Gibbs({quoted(name)}{more}{OPTIONS})" for name in names]
+        return [f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names]
 
     def moves(blocks: str, more: str = "") -> str:
         return f"sm.Metropolis({blocks}{more}{OPTIONS})"
@@ -269,19 +263,14 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
     if len(continuous) > 1:
         yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])
-    one_by_one = [moves(quoted(name)) for name in continuous]
+    one_by_one = [moves(json.dumps(name)) for name in continuous]
     name = "walks, block by block" if continuous else "Gibbs"
     yield name, (), " >> ".join([*gibbs(discrete), *one_by_one])
 
 
-def quoted(name: str) -> str:
-    """As code."""
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def all_as_one(names: list[str]) -> str:
     """Blocks that move together, as code."""
-    return quoted(names[0]) if len(names) == 1 else f"({', '.join(map(quoted, names))})"
+    return json.dumps(names[0]) if len(names) == 1 else f"({', '.join(map(json.dumps, names))})"
 
 
 def first_sentence(error: BaseException) -> str:
@@ -291,13 +280,6 @@ def first_sentence(error: BaseException) -> str:
 
 
 # -------------------------------------------------------------------------------------- the pilots
-def start_of(fit: Any) -> dict | None:
-    """Where pilots start."""
-    if isinstance(fit, list):
-        fit = max(fit, key=lambda one: one.log_evidence)
-    return None if fit is None else fit.state
-
-
 def by_pilots(
     model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool
 ) -> tuple[list[Candidate], list[str]]:
@@ -310,7 +292,7 @@ def by_pilots(
         bar.set_postfix_str(f"{candidate.name}: compiling, and timing a step")
         try:
             costs[candidate.name] = step_cost(model, candidate.kernel, start)
-        except (RewardError, ValueError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
     able = [c for c in found if c.name in costs]
     if not able:  # let the run say what is wrong
@@ -322,9 +304,7 @@ def by_pilots(
         # At most one effective draw a step: what is already slower than the best need not run.
         slow = rates and 1.0 / cost < max(rates.values())
         if slow or draws < LEAST:
-            why = (
-                "slower than the best even if each step counts" if slow else "too slow for a pilot"
-            )
+            why = "slower than the best at its best" if slow else "too slow for a pilot"
             notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
             continue
         rates[candidate.name] = rate(model, candidate.kernel, start, draws)

@@ -203,12 +203,17 @@ def reference_state(variants: Mapping[str, Kernel]) -> dict[str, Any] | None:
     """Where a fit behind one of the control variates says that the posterior is."""
     for variant in variants.values():
         for leaf in variant.leaves():
-            fit = getattr(getattr(leaf, "control", None), "fit", None)
-            if isinstance(fit, list | tuple):  # the most probable of several models
-                fit = max(fit, key=lambda one: getattr(one, "log_evidence", -np.inf), default=None)
-            if (state := getattr(fit, "state", None)) is not None:
+            state = state_of(getattr(getattr(leaf, "control", None), "fit", None))
+            if state is not None:
                 return state
     return None
+
+
+def state_of(fit: Any) -> dict[str, Any] | None:
+    """A fit's state, or that of the most probable of several models; None where there is none."""
+    if isinstance(fit, list | tuple):
+        fit = max(fit, key=lambda one: getattr(one, "log_evidence", -np.inf), default=None)
+    return getattr(fit, "state", None)
 
 
 def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kernel]:

@@ -14,7 +14,7 @@ from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabil
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.target.layout import TALLY, Layout
 
-MOST_RANKED = 200_000  # values of a component whose R-hat is by ranks (Vehtari et al. 2021)
+MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
@@ -177,9 +177,7 @@ class Trace:
                     # Chains with tilts of their own do not have one law: each by itself.
                     each = [row[None] for row in part] if tilts else [part]
                     found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
-                    if (
-                        chains > 1 and not tilts
-                    ):  # of many draws without their ranks, which take long
+                    if chains > 1 and not tilts:
                         way = "rank" if part.size <= MOST_RANKED else "split"
                         apart.append(float(arviz.rhat(part, method=way)))
         ess, rhat = (sorted(x for x in given if x == x) or [np.nan] for given in (found, apart))

@@ -16,6 +16,7 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs import default_kernel as defaults
+from subsample_mcmc.runs.plan import state_of
 from tests.benchmarks import joint, machine
 from tests.benchmarks.report import table
 
@@ -148,7 +149,7 @@ def line(name, model, seconds) -> dict:
     begun = time.perf_counter()
     kernel = sm.default_kernel(model, progress=False)
     spent = time.perf_counter() - begun
-    start = defaults.start_of(kernel.fit)
+    start = state_of(kernel.fit)
     found = {c.name: c.kernel for c in defaults.candidates_of(model, None)[0]}
     rates = {n: rate_of(model, k, start, seconds) for n, k in found.items()}
     walks = max(rate for n, rate in rates.items() if n.startswith("walk") or n == "Gibbs")

@@ -206,6 +206,15 @@ def test_a_stored_run_goes_on_with_the_code(tmp_path):
         assert np.array_equal(longer.draws[name][:, :30], trace.draws[name])
 
 
+def test_with_other_selectors_it_is_not_what_the_code_makes():
+    model = levels()
+    kernel = sm.default_kernel(model, progress=False)
+    told = str(sm.audit(model, sm.Racing(delta=0.02), kernel, steps=20, warmup=0, seed=1))
+    assert "chosen by pilots" not in told and "0.02" in told
+    both = kernel >> sm.Gibbs("k", sm.Exact())
+    assert both.settled(model).parts[0].text() == "Gibbs('k')"
+
+
 def test_chains_that_disagree_are_told():
     """Two modes that no chain leaves."""
     y = np.random.default_rng(0).standard_normal(500) + 3.0

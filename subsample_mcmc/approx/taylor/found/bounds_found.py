@@ -81,7 +81,7 @@ def bounds_of(source, references, configured: Any, bar) -> Bounds:
 def around(source, ints, point, table: int, bar) -> OwnBounds:
     """Around one reference: within the largest distance at which every row has one."""
     d = len(point)
-    inverse, why = metric_of(-source.full[table][2])[1], ""
+    inverse, reach, bad = metric_of(-source.full[table][2])[1], 0.0, -1
     for far in FARTHER:
         reach = d**0.5 + far
         rows, most, value, bad = all_rows(source, ints, point, inverse, reach)
@@ -100,8 +100,7 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
                 )
             bar.update(source.model.size)
             return OwnBounds(rounded_up(rows), reach, most > 1, value)
-        why = why_not(source, ints, point, inverse, reach, bad)
-    raise NoBoundError(why)
+    raise NoBoundError(why_not(source, ints, point, inverse, reach, bad))
 
 
 def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
