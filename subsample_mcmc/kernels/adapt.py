@@ -29,16 +29,19 @@ class Tuning(NamedTuple):
 
 
 def make_tuning(
-    run, step: float, scales, length: int, target: float, scaled: bool, most: float = np.inf
-) -> Tuning:
-    """Start values, registered with the chain's checkpoint."""
-    first = np.zeros(6)
-    first[LOG_STEP] = first[AVERAGE] = log(step)
-    first[END] = WINDOW
+    run, step: float, scales, length: int, target: float, scaled: bool, most: float = np.inf,
+    sites: int = 0,
+) -> Tuning:  # fmt: skip
+    """Start values, registered with the chain's checkpoint; sites: a row of them for each."""
+    rows = (sites,) if sites else ()
+    first = np.zeros((*rows, 6))
+    first[..., LOG_STEP] = first[..., AVERAGE] = log(step)
+    first[..., END] = WINDOW
+    size = (*rows, length)
     return Tuning(
         target, int(scaled and length > 1), most, run.keep("step", first),
-        run.keep("scales", np.broadcast_to(np.asarray(scales, float), (length,)).copy()),
-        run.keep("mean", np.zeros(length)), run.keep("square", np.zeros(length)),
+        run.keep("scales", np.broadcast_to(np.asarray(scales, float), size).copy()),
+        run.keep("mean", np.zeros(size)), run.keep("square", np.zeros(size)),
     )  # fmt: skip
 
 

@@ -220,6 +220,10 @@ class Leaf(Kernel):
         """What the model was found to allow, where draws depend on it; empty: nothing."""
         return ""
 
+    def reads(self, model: Model) -> str:
+        """Which data its decisions are about, where that was found out; empty: as it is written."""
+        return ""
+
     def check_among(self, leaves: "list[Leaf]") -> None:
         """Refuse other kernels of the composition that it cannot work with."""
 

@@ -10,13 +10,23 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.base import ANY_CHAIN
+from subsample_mcmc.kernels.base import ANY_CHAIN, DECIDES_EXACTLY
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.gibbs import in_one_loop
 from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.sites.moves import (
+    bind_sites,
+    check_sites,
+    facts_of_sites,
+    most_rows,
+    summed,
+    sweep_of_sites,
+)
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
 from subsample_mcmc.target.moved import (
@@ -28,7 +38,11 @@ from subsample_mcmc.target.moved import (
     moved,
 )
 from subsample_mcmc.target.population import read_only
+from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.user_functions import plain
+
+FEW = 2_000  # data of a site, up to which nothing is won by a race
+NO_ROWS = np.zeros(0, dtype=np.int64)  # of decisions that no datum has a say in
 
 
 class MetropolisTools(NamedTuple):
@@ -44,6 +58,10 @@ class MetropolisTools(NamedTuple):
 class Metropolis(ContinuousBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
+    A block with touches, sm.Model(touches={"a": "group"}), moves site by site: each proposes,
+    decides by the data that it touches, and learns a step of its own. A block that no datum depends
+    on, such as the mean of a prior, is decided by the prior alone. describe(model) says which.
+
     block: a name; or a tuple of names, ("b", "sigma"), of blocks that move as one, each with its
         own constraint: parameters that depend on each other mix better so. Their free coordinates
         stand one after the other, in this order, wherever numbers are given for each. Blocks that
@@ -57,7 +75,8 @@ class Metropolis(ContinuousBlock):
         It works on the block itself, not on free coordinates; of several blocks, by their names,
         as on a state: out.b[0] = current.b[0] + rng.standard_normal().
     selector: how the decision is made; default Thinned() with a control variate whose residuals
-        are bounded, else Racing(). describe(model) says which.
+        are bounded; Exact() for sites that touch few data; else Racing(). describe(model) says
+        which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
     surrogate: see sm.delayed.
 
@@ -110,11 +129,39 @@ class Metropolis(ContinuousBlock):
         """The scale, unless it is kept or the proposal has none."""
         return "scale" if self.adapt and self.proposal.walks else ""
 
+    def by_site(self, model) -> bool:
+        """Does the block move site by site."""
+        return len(self.writes) == 1 and model.variables[self.writes[0]].touches is not None
+
+    def by_prior(self, model) -> bool:
+        """Is it decided by the prior alone: no datum depends on what moves."""
+        return self.surrogate is None and unread(model, self.writes)
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        if self.by_site(model) and most_rows(model, self.writes[0]) <= FEW:
+            return Exact()
+        return super().usual_selector(model)
+
     def facts(self, model=None) -> dict[str, Any]:
-        """Adds the two arms."""
-        return super().facts(model) | {
+        """Adds the two arms, and whose data decide."""
+        told = super().facts(model) | {
             "arms": 2, "proposes": True, "walks": self.proposal.walks,
         }  # fmt: skip
+        if model is None:
+            return told
+        if self.by_site(model):
+            exact = DECIDES_EXACTLY | {"guarantee": "exact"} if summed(self, model) else {}
+            return told | exact | facts_of_sites(self, model)
+        if self.by_prior(model):
+            note = "no datum depends on it: decided by the prior alone"
+            told |= DECIDES_EXACTLY | {"guarantee": "exact", "rows": 0, "note": note, "control": ""}
+        return told
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        by_prior = not self.by_site(model) and self.by_prior(model)
+        return "none: the prior decides" if by_prior else ""
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""
@@ -135,6 +182,10 @@ class Metropolis(ContinuousBlock):
 
     def check(self, model) -> None:
         """Refuse also a proposal of the user's own where the block varies in length."""
+        if self.by_site(model):
+            self.continuous(model)
+            check_sites(self, model)
+            return
         super().check(model)
         blocks = moved(model, self.writes)
         if blocks.varies and not self.proposal.free:
@@ -167,10 +218,23 @@ class Metropolis(ContinuousBlock):
 
     def build(self, model) -> Any:
         """The compiled step."""
+        if self.by_site(model):
+            return sweep_of_sites
         return metropolis_step(self.proposal.build(), not self.proposal.free)
 
-    def bind(self, model, run) -> MetropolisTools:
+    def judge(self, model, run) -> Judge:
+        """What one chain decides with."""
+        if not self.by_prior(model):
+            return super().judge(model, run)
+        blocks = moved(model, self.writes)
+        decision = replace(self.decision, selector=Exact(), control=None, touched=True)
+        ends, made = blocks.candidates(model), (in_one_loop(True), None)
+        return decision.bind(model, run, blocks.block, 0, made, ends, NO_ROWS)
+
+    def bind(self, model, run) -> Any:
         """Tools of one chain."""
+        if self.by_site(model):
+            return bind_sites(self, model, run)
         blocks = moved(model, self.writes)
         free = blocks.free
         one = np.ndim(self.scale) == 0

@@ -43,6 +43,8 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
                 found[f"derivatives for kernel {label}"] = prepared.found
         if how := leaf.found(model):
             found[f"gradient for kernel {label}"] = how
+        if which := leaf.reads(model):
+            found[f"data read by kernel {label}"] = which
         found[f"kernel {label}"] = hashlib.sha256(text.encode()).hexdigest()
     return found
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.constraints import Constraint, real, simplex
 from subsample_mcmc.target.layout import Block
-from subsample_mcmc.target.population import touched, whole
+from subsample_mcmc.target.population import read_only, whole
 
 
 def none() -> np.ndarray:
@@ -21,16 +22,24 @@ class Variable:
     block: Block
     support: int  # values 0 .. support - 1 of a discrete block; 0 for a continuous one
     constraint: Constraint
-    touches: tuple[np.ndarray, np.ndarray] | None  # CSR: which data depend on each site
+    # Which data depend on each site, as (indptr, indices). The sites of a continuous block are the
+    # entries of its first axis, those of a discrete one its numbers.
+    touches: tuple[np.ndarray, np.ndarray] | None
     place: int = -1  # in the integers: the site that tells how long this block is; -1: none does
     lengths: np.ndarray = field(default_factory=none)  # by its value: components in use
+
+    @property
+    def sites(self) -> int:
+        """Entries of a continuous block's first axis, numbers of a discrete one."""
+        shape = self.block.shape
+        return self.block.length if self.support or not shape else shape[0]
 
     def length(self, ints: np.ndarray) -> int:
         """Components in use in a state; the others stand still at the model's initial values."""
         return int(self.lengths[ints[self.place]]) if self.place >= 0 else self.block.length
 
 
-def variables(state, support, constraints, touches, size) -> dict[str, Variable]:
+def variables(state, support, constraints, touches, data, size) -> dict[str, Variable]:
     """The blocks in order, with what was declared for each; refuses declarations of no block."""
     for given, name in ((support, "support"), (constraints, "constraints"), (touches, "touches")):
         unknown = sorted(set(given) - set(state))
@@ -50,14 +59,13 @@ def variables(state, support, constraints, touches, size) -> dict[str, Variable]
                 f"block {name} is discrete but has no support: pass support={{{name!r}: K}} for "
                 f"the values 0 .. K-1, or give it as a float if it is continuous."
             )
-        if (discrete and name in constraints) or (
-            not discrete and (name in support or name in touches)
-        ):
-            wrong = "constraints" if discrete else "support or touches"
+        if name in (constraints if discrete else support):
+            wrong = "constraints" if discrete else "support"
+            told = f"{wrong} {'do' if discrete else 'does'} not apply"
             kinds = ("discrete", "continuous") if discrete else ("continuous", "discrete")
             given, other = ("integers", "floats") if discrete else ("floats", "integers")
             raise ValueError(
-                f"block {name} is {kinds[0]}: {wrong} do not apply. The type in state decides, and "
+                f"block {name} is {kinds[0]}: {told}. The type in state decides, and "
                 f"{array.flat[0]} is one of {given}: give {other} if it is {kinds[1]}, or else "
                 f"drop {wrong}."
             )
@@ -79,9 +87,91 @@ def variables(state, support, constraints, touches, size) -> dict[str, Variable]
                 f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, high) "
                 "or sm.simplex."
             )
-        csr = touched(name, touches[name], block.length, size) if name in touches else None
+        csr = None
+        if name in touches:
+            if not discrete and constraint == simplex:
+                raise ValueError(
+                    f"touches[{name!r}]: the values of a simplex move together, not one by one."
+                )
+            sites = block.length if discrete or not shape else shape[0]
+            csr = touched(name, touches[name], sites, data, size)
         made[name] = Variable(block, values, constraint, csr)
     return made
+
+
+# ----------------------------------------------------------------- which data depend on which site
+def touched(name, given, sites: int, data, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table (indptr, indices) of the data of each site, of columns of the data or given so."""
+    columns = (given,) if isinstance(given, str) else given
+    if isinstance(columns, list | tuple) and columns and all(isinstance(c, str) for c in columns):
+        return by_columns([codes(name, c, sites, data, size) for c in columns], sites)
+    try:
+        indptr, indices = (np.asarray(part) for part in given)
+        if indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
+            raise TypeError
+        indptr, indices = (np.ascontiguousarray(part, dtype=np.int64) for part in (indptr, indices))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"touches[{name!r}]: give the name of a column of the data that says which site each "
+            "datum sees, or a tuple of several, or (indptr, indices), two integer arrays."
+        ) from None
+    if (
+        indptr.shape != (sites + 1,) or indptr[0] != 0 or np.any(np.diff(indptr) < 0)
+        or indptr[-1] != len(indices) or np.any((indices < 0) | (indices >= size))
+    ):  # fmt: skip
+        raise ValueError(
+            f"touches[{name!r}]: indptr must be {sites + 1} non-decreasing numbers from 0 to "
+            f"len(indices)={len(indices)}, and indices lie in 0 .. {size - 1}."
+        )
+    site = np.repeat(np.arange(sites), np.diff(indptr))
+    if np.any((np.diff(indices) <= 0) & (np.diff(site) == 0)):  # not sorted: look closer
+        order = np.lexsort((indices, site))
+        twice = np.flatnonzero((np.diff(indices[order]) == 0) & (np.diff(site[order]) == 0))
+        if twice.size:
+            raise ValueError(
+                f"touches[{name!r}]: site {site[order][twice[0]]} lists datum "
+                f"{indices[order][twice[0]]} twice: it would count twice."
+            )
+    return read_only(indptr), read_only(indices)
+
+
+def codes(name, column: str, sites: int, data, size: int) -> np.ndarray:
+    """The site that each datum sees, by a column of the data, checked."""
+    told = f"touches[{name!r}]: column {column!r}"
+    if column not in data._fields:
+        near = similar(column, data._fields)
+        raise ValueError(f"{told} is none of the data {', '.join(data._fields)}.{near}")
+    found = np.asarray(getattr(data, column))
+    if found.shape != (size,):
+        raise ValueError(f"{told} has shape {found.shape}: it must say one site for each datum.")
+    if found.dtype.kind not in "iu":
+        raise TypeError(
+            f"{told} has dtype {found.dtype}, the value {found[0]!r}: give whole numbers from 0, "
+            f"the site of block {name!r} that each datum sees. np.unique(column, "
+            "return_inverse=True) makes them of names."
+        )
+    wrong = np.flatnonzero((found < 0) | (found >= sites))
+    if wrong.size:
+        raise ValueError(
+            f"{told} is {found[wrong[0]]} at datum {wrong[0]}: block {name!r} has sites 0 .. "
+            f"{sites - 1}. Count from 0, or give the block one entry for each site."
+        )
+    return found
+
+
+def by_columns(columns: list[np.ndarray], sites: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same table of the sites that each datum sees; sites without data are legal."""
+    size = len(columns[0])
+    rows = np.tile(np.arange(size), len(columns))
+    site = np.concatenate(columns).astype(np.int64)
+    order = np.lexsort((rows, site)) if len(columns) > 1 else np.argsort(site, kind="stable")
+    rows, site = rows[order], site[order]
+    if len(columns) > 1:  # a datum that sees one site by two columns depends on it once
+        kept = np.ones(len(rows), dtype=bool)
+        kept[1:] = (np.diff(rows) != 0) | (np.diff(site) != 0)
+        rows, site = rows[kept], site[kept]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(site, minlength=sites))])
+    return read_only(indptr.astype(np.int64)), read_only(rows)
 
 
 def add_lengths(found: dict[str, Variable], lengths) -> None:

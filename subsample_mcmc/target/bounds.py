@@ -138,7 +138,10 @@ def suspects_of(model) -> list[tuple[str, Any]]:
     """(role, function) of those that may look up what is not there, in the order of their calls."""
     state = model.state(model.ints, model.floats)
     found: list[tuple[str, Any, tuple]] = []
-    if model.log_prior is not None:
+    if model.site_prior:
+        if any(may_fail(f, roles, state, model, sizes) for f, roles, sizes in model.priors):
+            found.append(("log_prior", model.log_prior, ()))
+    elif model.log_prior is not None:
         found.append(("log_prior", model.log_prior, ("state",)))
     if model.prepare is not None:
         found.append(("prepare", model.prepare, ("state", "data")))
@@ -159,11 +162,11 @@ def suspects_of(model) -> list[tuple[str, Any]]:
     return [(n, f) for n, f, roles in found if not roles or may_fail(f, roles, state, model)]
 
 
-def may_fail(function, roles, state, model) -> bool:
-    """Is it to be called with checks."""
+def may_fail(function, roles, state, model, sizes=None) -> bool:
+    """Is it to be called with checks; sizes: what its counting arguments count to, but for n."""
     if trusted(function):
         return False
-    return not cannot_fail(function, roles, state, model.data, {"n": model.size})
+    return not cannot_fail(function, roles, state, model.data, sizes or {"n": model.size})
 
 
 def after_eta(eta, function) -> Any:

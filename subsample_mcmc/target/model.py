@@ -21,6 +21,7 @@ from subsample_mcmc.target.user_functions import (
     judged,
     must_not_capture,
     must_read_datum,
+    plain,
     try_once,
     warn_of_slow_math,
 )
@@ -45,8 +46,14 @@ class Model:
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
-    touches: {"z": (indptr, indices)}: the data that depend on site z[i] are
-        indices[indptr[i]:indptr[i + 1]]; default: all. None of the others may change with z[i].
+    touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
+        says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
+        depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
+        sites. sm.Gibbs and sm.Metropolis then move site by site, each by its own data. Sites of a
+        continuous block are the entries of its first axis: a[i], or the row a[i, :].
+    site_prior: {"a": f}, f(state, site) -> float: the prior is log_prior plus the sum of f over
+        all sites of a. A move of site i reads f(state, i) alone, not the whole prior: nothing but
+        f(state, i) may depend on a[i], where the block has touches.
     prepare(state, data) -> tuple: what all data share (log(sigma), a softmax), computed once per
         arm and mini-batch instead of once per datum.
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
@@ -70,7 +77,7 @@ class Model:
 
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
-        touches=None, prepare=None, lengths=None, missing="refuse",
+        touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
             refuse_elsewhere(data, "data")
@@ -91,13 +98,24 @@ class Model:
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
-        options = (log_prior, support, constraints, touches, prepare, lengths, missing)
+        options = (
+            log_prior, support, constraints, touches, prepare, lengths, missing, site_prior,
+        )  # fmt: skip
         self.given = (given, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(
-            state, support or {}, constraints or {}, touches or {}, self.size
+            state, support or {}, constraints or {}, touches or {}, self.data, self.size
         )
+        self.site_prior = dict(site_prior or {})
+        for name, of_site in self.site_prior.items():
+            if name not in self.variables:
+                near = similar(name, self.names)
+                raise ValueError(
+                    f"site_prior names {name!r}, which is no block of {self.names}.{near}"
+                )
+            plain(of_site, f"site_prior[{name!r}]", "f(state, site) -> float")
+            self.log_prior = with_sites(self.log_prior, of_site, self.variables[name].sites)
         add_lengths(self.variables, lengths or {})
         self.blocks = tuple(v.block for v in self.variables.values())
         self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
@@ -127,6 +145,17 @@ class Model:
             part = flat[block.start : block.start + block.length]
             views.append(read_only(part.reshape(block.shape or (1,))))
         return self.record(*views)
+
+    @property
+    def priors(self) -> list[tuple[Any, tuple[str, ...], dict[str, int]]]:
+        """(function, what its arguments are, what those that count go up to) of the log prior."""
+        rest = self.given[3]
+        found: list[tuple[Any, tuple[str, ...], dict[str, int]]] = []
+        if rest is not None:
+            found.append((rest, ("state",), {}))
+        for name, of_site in self.site_prior.items():
+            found.append((of_site, ("state", "site"), {"site": self.variables[name].sites}))
+        return found
 
     def extra(self, state) -> tuple:
         """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
@@ -301,6 +330,19 @@ def must_be_model(given: Any, call: str) -> None:
 def flat(state):
     """The prior of a model that was given none."""
     return 0.0
+
+
+def with_sites(log_prior, of_site, sites: int):
+    """A log prior and those of a block's sites, as one plain function that can be compiled."""
+    rest = log_prior or flat
+
+    def log_prior_of_all(state):
+        total = 1.0 * rest(state)
+        for site in range(sites):
+            total += of_site(state, site)
+        return total
+
+    return log_prior_of_all
 
 
 @jit

@@ -246,35 +246,6 @@ def offsets_of(offsets: np.ndarray, name: str) -> np.ndarray:
     return offsets
 
 
-def touched(name, given, sites, size) -> tuple[np.ndarray, np.ndarray]:
-    """A CSR table (indptr, indices) of which data depend on each site, checked."""
-    try:
-        indptr, indices = (np.asarray(part) for part in given)
-        if indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
-            raise TypeError
-        indptr, indices = (np.ascontiguousarray(part, dtype=np.int64) for part in (indptr, indices))
-    except (TypeError, ValueError):
-        raise TypeError(f"touches[{name!r}]: give (indptr, indices), two integer arrays.") from None
-    if (
-        indptr.shape != (sites + 1,) or indptr[0] != 0 or np.any(np.diff(indptr) < 0)
-        or indptr[-1] != len(indices) or np.any((indices < 0) | (indices >= size))
-    ):  # fmt: skip
-        raise ValueError(
-            f"touches[{name!r}]: indptr must be {sites + 1} non-decreasing numbers from 0 to "
-            f"len(indices)={len(indices)}, and indices lie in 0 .. {size - 1}."
-        )
-    site = np.repeat(np.arange(sites), np.diff(indptr))
-    if np.any((np.diff(indices) <= 0) & (np.diff(site) == 0)):  # not sorted: look closer
-        order = np.lexsort((indices, site))
-        twice = np.flatnonzero((np.diff(indices[order]) == 0) & (np.diff(site[order]) == 0))
-        if twice.size:
-            raise ValueError(
-                f"touches[{name!r}]: site {site[order][twice[0]]} lists datum "
-                f"{indices[order][twice[0]]} twice: it would count twice."
-            )
-    return read_only(indptr), read_only(indices)
-
-
 def first_length(data) -> int:
     """N of a model without likelihood: the length of its first array."""
     first: Any = data[0] if len(data) else 0

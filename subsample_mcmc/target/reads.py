@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import codes_of, outside, outside_functions
+from subsample_mcmc.numerics.bytecode import codes_of, fields_read, outside, outside_functions
 from subsample_mcmc.numerics.digest import PACKAGE
 
 # These look up by themselves.
@@ -316,3 +316,25 @@ class Reads:
         if at < 0 or self.steps[at][:2] != ("LOAD_GLOBAL", name):
             return False
         return self.outside.get(name, getattr(builtins, name)) is getattr(builtins, name)
+
+
+# --------------------------------------------------------------------- blocks that no datum sees
+def unread(model, names: tuple[str, ...]) -> bool:
+    """Does no datum depend on these blocks: neither log_likelihood nor prepare reads them.
+
+    Told from the code; where the state is handed on whole, to a helper say, nothing is told.
+    """
+    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
+    if likelihood is None or any(model.variables[name].place >= 0 for name in names):
+        return False
+    for function in (likelihood, model.prepare):
+        if function is None:
+            continue
+        function = getattr(function, "py_func", function)
+        code = getattr(function, "__code__", None)
+        if code is None or code.co_argcount == 0:
+            return False
+        fields = fields_read(function, 0)
+        if fields is None or fields & set(names):
+            return False
+    return True

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import fields_read
+from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.rewards import probe, sum_of
 
 
@@ -21,15 +21,7 @@ def sites_seen(model, variable) -> np.ndarray:
         return seen
     if variable.touches is not None:
         seen &= np.diff(variable.touches[0]) > 0
-    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
-    for function in (likelihood, model.prepare):
-        if function is None:
-            continue
-        code = getattr(getattr(function, "py_func", function), "__code__", None)
-        fields = fields_read(function, 0) if code is not None and code.co_argcount else None
-        if fields is None or block.name in fields:
-            return seen
-    return np.zeros_like(seen)
+    return np.zeros_like(seen) if unread(model, (block.name,)) else seen
 
 
 def configurations(model) -> int:

@@ -7,6 +7,7 @@ small.
 """
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,9 @@ def program(text: str, python: str, name: str, x, target: Target, seconds: float
             done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         except subprocess.TimeoutExpired:
             return "not done in ten minutes"
+        if done.returncode < 0:
+            how = signal.Signals(-done.returncode).name
+            return f"ended by {how}" + (" (out of memory?)" if how == "SIGKILL" else "")
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
             missing = last.rpartition("No module named ")[2].strip("'")

@@ -1,0 +1,413 @@
+"""Continuous blocks whose sites see data of their own: laws, tables of touches, refusals."""
+
+import math
+import pickle
+
+import arviz as az
+import numpy as np
+import pytest
+from scipy import stats
+
+import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites import moves
+from subsample_mcmc.target.blocks import by_columns
+from tests.helpers.claims import equal
+
+SIZES = (0, 1, 2, 5, 10, 30, 80)  # data of each group
+SIGMA = 1.5
+
+
+def log_likelihood(state, data, n):
+    z = (data.y[n] - state.a[data.group[n]]) / SIGMA
+    return -0.5 * z * z
+
+
+def log_prior(state):
+    return -0.5 * state.mu[0] ** 2 - state.tau[0]  # N(0, 1), and exponential
+
+
+def of_site(state, site):
+    z = (state.a[site] - state.mu[0]) / state.tau[0]
+    return -0.5 * z * z - math.log(state.tau[0])
+
+
+def data_of(sizes=SIZES):
+    rng = np.random.default_rng(3)
+    group = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    a = 0.5 + 0.8 * rng.standard_normal(len(sizes))
+    return {"y": a[group] + SIGMA * rng.standard_normal(len(group)), "group": group}
+
+
+def model_of(sizes=SIZES, touches="group", **more):
+    given = {
+        "log_prior": log_prior, "constraints": {"tau": sm.positive},
+        "touches": {"a": touches}, "site_prior": {"a": of_site},
+    }  # fmt: skip
+    state = {"a": np.zeros(len(sizes)), "mu": 0.0, "tau": 1.0}
+    return sm.Model(log_likelihood, data_of(sizes), state, **(given | more))
+
+
+def hierarchy(**more):
+    return sm.Metropolis("a", **more) >> sm.Metropolis(("mu", "tau"))
+
+
+def sampled(model, kernel, draws=10_000, warmup=1_000, **more):
+    given = {"chains": 1, "seed": 5, "progress": False} | more
+    return sm.sample(model, kernel, draws, warmup=warmup, **given)
+
+
+def errors_of(z):
+    """How many standard errors the mean of z is from 0, and that of its square from 1."""
+    found = []
+    for values, truth in ((z, 0.0), (z * z, 1.0)):
+        error = values.std() / np.sqrt(float(az.ess(values[None], method="mean")))
+        found.append(abs(values.mean() - truth) / error)
+    return found
+
+
+def scores(trace, sizes=SIZES):
+    """Each site, mu and log tau as normal scores of its law given all else: N(0, 1), if right."""
+    data = data_of(sizes)
+    a, mu, tau = (np.asarray(trace.draws[name])[0] for name in ("a", "mu", "tau"))
+    found = {}
+    for g in range(len(sizes)):
+        y = data["y"][data["group"] == g]
+        precision = len(y) / SIGMA**2 + 1.0 / tau**2
+        mean = (y.sum() / SIGMA**2 + mu / tau**2) / precision
+        found[f"a[{g}]"] = (a[:, g] - mean) * np.sqrt(precision)
+    precision = len(sizes) / tau**2 + 1.0
+    found["mu"] = (mu - a.sum(axis=1) / tau**2 / precision) * np.sqrt(precision)
+    # tau given a and mu: its distribution function on a grid.
+    grid = np.exp(np.linspace(-9.0, 5.0, 4_000))
+    squares = ((a - mu[:, None]) ** 2).sum(axis=1)
+    logp = -0.5 * squares[:, None] / grid**2 - len(sizes) * np.log(grid) - grid + np.log(grid)
+    below = np.cumsum(np.exp(logp - logp.max(axis=1, keepdims=True)), axis=1)
+    below /= below[:, -1:]
+    at = np.array([np.interp(np.log(t), np.log(grid), b) for t, b in zip(tau, below, strict=True)])
+    found["tau"] = stats.norm.ppf(np.clip(at, 1e-9, 1 - 1e-9))
+    return found
+
+
+def wrong(trace, sizes=SIZES, limit=5.0):
+    """What lies more than `limit` standard errors off: by chance once in 10^5 runs."""
+    off = {name: max(errors_of(z)) for name, z in scores(trace, sizes).items()}
+    return {name: error for name, error in off.items() if error > limit}
+
+
+# --------------------------------------------------------------------------------------- laws
+def test_a_hierarchy_has_the_laws_that_are_known():
+    trace = sampled(model_of(), hierarchy())
+    assert not wrong(trace)
+
+
+def test_sites_with_many_data_are_raced():
+    sizes = (40_000, 3, 0)
+    racing = sm.Racing(delta=0.01, batch=100, retreat=False)
+    trace = sampled(model_of(sizes), hierarchy(selector=racing), 2_000)
+    told = trace.stats["a"]
+    assert told["raced"].sum() > 300 and told["pulls"].sum() < 0.95 * told["everything"].sum()
+    assert not wrong(trace, sizes)
+
+
+def short_table():
+    """Touches that leave out a quarter of the data of every group with several."""
+    indptr, indices = by_columns([data_of()["group"]], len(SIZES))
+    sizes = [size - size // 4 for size in SIZES]
+    kept = [indices[first : first + k] for first, k in zip(indptr, sizes, strict=False)]
+    return np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(kept)
+
+
+def test_data_that_are_left_out_would_be_seen(monkeypatch):
+    with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see no site"):
+        sampled(model_of(touches=short_table()), hierarchy(), 5)
+    monkeypatch.setattr(moves, "check_touches", lambda *given: None)
+    assert wrong(sampled(model_of(touches=short_table()), hierarchy()))
+
+
+def wider(state, site):
+    return 0.75 * of_site(state, site)
+
+
+def test_a_wrong_prior_of_a_site_would_be_seen(monkeypatch):
+    model = model_of()
+    model.site_prior["a"] = wider  # of moves only: the whole prior is as it was
+    assert wrong(sampled(model, hierarchy()))
+
+
+def of_pair(state, site):
+    z0, z1 = state.a[site, 0] - 1.0, state.a[site, 1] / 2.0
+    return -0.5 * (z0 * z0 + z1 * z1)
+
+
+def of_line(state, data, n):
+    g = data.group[n]
+    z = data.y[n] - state.a[g, 0] - state.a[g, 1] * data.x[n]
+    return -0.5 * z * z
+
+
+def test_several_numbers_of_a_site_move_together(rng):
+    sizes, start = (0, 3, 60), np.zeros((3, 2))
+    group = np.repeat(np.arange(3), sizes)
+    x = rng.standard_normal(len(group)) + 1.0
+    y = 0.3 * group + x + rng.standard_normal(len(group))
+    model = sm.Model(
+        of_line, {"y": y, "x": x, "group": group}, {"a": start}, touches={"a": "group"},
+        site_prior={"a": of_pair},
+    )  # fmt: skip
+    trace = sampled(model, sm.Metropolis("a"))
+    for g in range(3):
+        rows = np.column_stack([np.ones(sizes[g]), x[group == g]])
+        precision = rows.T @ rows + np.diag([1.0, 0.25])
+        mean = np.linalg.solve(precision, rows.T @ y[group == g] + [1.0, 0.0])
+        z = (np.asarray(trace.draws["a"])[0, :, g] - mean) @ np.linalg.cholesky(precision)
+        assert max(*errors_of(z[:, 0]), *errors_of(z[:, 1])) < 5.0, g
+
+
+def poisson(state, data, n):
+    return data.y[n] * sm.log(state.rate[data.group[n]]) - state.rate[data.group[n]]
+
+
+def gamma(state, site):
+    return 2.0 * math.log(state.rate[site]) - state.rate[site]  # Gamma(3, 1)
+
+
+def test_constraints_hold_at_each_site(rng):
+    sizes = (0, 4, 50)
+    group = np.repeat(np.arange(3), sizes)
+    y = rng.poisson(1.0 + group).astype(float)
+    model = sm.Model(
+        poisson, {"y": y, "group": group}, {"rate": np.ones(3)},
+        constraints={"rate": sm.positive}, touches={"rate": "group"}, site_prior={"rate": gamma},
+    )  # fmt: skip
+    trace = sampled(model, sm.Metropolis("rate"))
+    for g in range(3):
+        law = stats.gamma(3.0 + y[group == g].sum(), scale=1.0 / (1.0 + sizes[g]))
+        z = stats.norm.ppf(law.cdf(np.asarray(trace.draws["rate"])[0, :, g]))
+        assert max(errors_of(z)) < 5.0, g
+
+
+# ------------------------------------------------------------------ the same as without touches
+def one_mean(state, data, n):
+    return -0.5 * (data.y[n] - state.a[0]) ** 2
+
+
+def test_one_site_that_sees_all_data_moves_as_a_block(rng):
+    y = rng.standard_normal(200)
+    every = (np.array([0, 200]), np.arange(200))
+    traces = [
+        sampled(
+            sm.Model(one_mean, {"y": y}, {"a": np.zeros(1)}, touches=touches),
+            sm.Metropolis("a", selector=sm.Exact()), 500, 300,
+        )
+        for touches in ({}, {"a": every})
+    ]  # fmt: skip
+    first, second = (np.asarray(t.draws["a"]) for t in traces)
+    assert len(np.unique(first)) > 100
+    np.testing.assert_allclose(first, second, rtol=1e-9)
+
+
+def test_the_whole_prior_does_where_sites_have_none():
+    def whole(state):
+        total = log_prior(state)
+        for site in range(len(SIZES)):
+            total += of_site(state, site)
+        return total
+
+    first = sampled(model_of(), hierarchy(), 300, 100)
+    second = sampled(model_of(log_prior=whole, site_prior=None), hierarchy(), 300, 100)
+    for name in ("a", "mu", "tau"):
+        np.testing.assert_allclose(first.draws[name], second.draws[name], rtol=1e-6)
+
+
+def test_runs_resume_bit_for_bit(tmp_path):
+    model, path = model_of(), tmp_path / "run.nc"
+    whole = sampled(model, hierarchy(), 400, 200)
+    sampled(model, hierarchy(), 150, 200, store=path)
+    again = sm.resume(path, model, hierarchy(), 400, progress=False)
+    for name in ("a", "mu", "tau"):
+        assert np.array_equal(whole.draws[name], again.draws[name])
+
+
+def test_models_are_made_anew_where_they_are_unpickled():
+    model = model_of()
+    again = pickle.loads(pickle.dumps(model))
+    assert again.fingerprints() == model.fingerprints()
+    assert list(again.site_prior) == ["a"]
+    first, second = (sampled(m, hierarchy(), 50, 50).draws["a"] for m in (model, again))
+    assert np.array_equal(first, second)
+
+
+# ------------------------------------------------------------------------------- whose data decide
+def test_what_no_datum_depends_on_reads_none():
+    model = model_of()
+    trace = sampled(model, hierarchy(), 200, 100)
+    assert trace.stats["mu+tau"]["pulls"].sum() == 0
+    told = hierarchy().describe(model)
+    assert "no datum depends on it: decided by the prior alone" in told
+    assert "a site by site (7 sites)" in told and "at most 80 data per site" in told
+
+
+def helped(state, data, n):
+    return read_there(state, data, n)
+
+
+def read_there(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0]) ** 2
+
+
+def test_what_a_helper_reads_is_read(rng):
+    data = {"y": rng.standard_normal(300) + 3.0}
+    model = sm.Model(helped, data, {"mu": 0.0, "other": 0.0}, prior)
+    kernel = sm.Metropolis("mu", selector=sm.Exact()) >> sm.Metropolis("other")
+    trace = sampled(model, kernel, 1_000)
+    assert trace.stats["mu"]["pulls"].sum() > 0
+    assert abs(float(np.asarray(trace.draws["mu"]).mean()) - 3.0) < 0.5
+
+
+def prior(state):
+    return -0.5 * state.other[0] ** 2
+
+
+# ------------------------------------------------------------------------------ tables of touches
+def test_a_column_is_the_table_that_it_says(rng):
+    columns = [rng.integers(9, size=500), rng.integers(9, size=500)]
+    for given in (columns[:1], columns):
+        indptr, indices = by_columns(given, 10)
+        for site in range(10):
+            seen = np.flatnonzero(np.any([c == site for c in given], axis=0))
+            assert np.array_equal(np.sort(indices[indptr[site] : indptr[site + 1]]), seen)
+
+
+def match(state, data, n):
+    return sm.log_sigmoid(state.skill[data.winner[n]] - state.skill[data.loser[n]])
+
+
+def test_a_datum_may_see_two_sites(rng):
+    players, games = 6, 400
+    pairs = np.array([rng.choice(players, 2, replace=False) for _ in range(games)])
+    skill = np.linspace(-1.0, 1.0, players)
+    gap = skill[pairs[:, 0]] - skill[pairs[:, 1]]
+    won = rng.random(games) < 1.0 / (1.0 + np.exp(-gap))
+    data = {
+        "winner": np.where(won, pairs[:, 0], pairs[:, 1]),
+        "loser": np.where(won, pairs[:, 1], pairs[:, 0]),
+    }
+
+    def model(touches):
+        return sm.Model(
+            match, data, {"skill": np.zeros(players)}, touches={"skill": touches},
+            site_prior={"skill": lambda state, site: -0.5 * state.skill[site] ** 2},
+        )  # fmt: skip
+
+    trace = sampled(model(("winner", "loser")), sm.Metropolis("skill"), 2_000)
+    whole = sampled(
+        sm.Model(match, data, {"skill": np.zeros(players)}, lambda s: -0.5 * (s.skill**2).sum()),
+        sm.Metropolis("skill", selector=sm.Exact()), 20_000, 4_000,
+    )  # fmt: skip
+    for site in range(players):
+        both = [np.asarray(t.draws["skill"])[..., site] for t in (trace, whole)]
+        errors = [v.std() / np.sqrt(float(az.ess(v, method="mean"))) for v in both]
+        assert abs(both[0].mean() - both[1].mean()) < 5.0 * np.hypot(*errors), site
+    with pytest.raises(ValueError, match=r"is said to see skill\[\d\], but its log likelihood"):
+        sampled(model("winner"), sm.Metropolis("skill"), 5)
+
+
+def label(state, data, n):
+    return -abs(data.y[n] - state.z[data.group[n]])
+
+
+def test_columns_serve_discrete_blocks(rng):
+    group = rng.integers(4, size=300)
+    data = {"y": group % 3 + rng.standard_normal(300), "group": group}
+    order = np.argsort(group, kind="stable")
+    table = (np.concatenate([[0], np.cumsum(np.bincount(group))]), order)
+    first, second = (
+        sampled(
+            sm.Model(label, data, {"z": np.zeros(4, int)}, support={"z": 3}, touches={"z": t}),
+            sm.Gibbs("z"), 200, 0,
+        ).draws["z"]
+        for t in ("group", table)
+    )  # fmt: skip
+    assert np.array_equal(first, second) and len(np.unique(first)) > 1
+    equal(int(np.sum(np.asarray(first)[0, :, 1] == 1)), 200, *share_of(data, 1))
+
+
+def share_of(data, site):
+    y = data["y"][data["group"] == site]
+    logp = np.array([-np.abs(y - k).sum() for k in range(3)])
+    weights = np.exp(logp - logp.max())
+    return (float(weights[1] / weights.sum()),)
+
+
+# --------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(
+    ("touches", "error", "match"),
+    [
+        ("grup", ValueError, r"column 'grup' is none of the data y, group. Did you mean 'group'"),
+        ("y", TypeError, r"column 'y' has dtype float64, the value .* give whole numbers from 0"),
+        (("group", 3), TypeError, r"give the name of a column of the data"),
+        (3, TypeError, r"give the name of a column of the data"),
+    ],
+)
+def test_tables_are_refused(touches, error, match):
+    with pytest.raises(error, match=match):
+        model_of(touches=touches)
+
+
+@pytest.mark.parametrize("value", [-1, len(SIZES)])
+def test_codes_beyond_the_sites_are_refused(value):
+    data = data_of()
+    data["group"][17] = value
+    with pytest.raises(ValueError, match=rf"column 'group' is {value} at datum 17: block 'a'"):
+        sm.Model(
+            lambda state, data, n: -data.y[n] * state.a[0], data,
+            {"a": np.zeros(len(SIZES))}, touches={"a": "group"},
+        )  # fmt: skip
+
+
+def beyond(state, site):
+    return -0.5 * (state.a[site] - state.a[site - 1]) ** 2
+
+
+def test_a_look_up_beyond_the_block_is_refused():
+    with pytest.raises(IndexError, match=r"reads beyond block .a.: .state.a.site - 1.. asks for"):
+        sampled(model_of(site_prior={"a": beyond}), hierarchy(), 5)
+
+
+def test_kernels_are_refused_that_are_about_all_data():
+    model = model_of()
+    fit = {"a": np.zeros(len(SIZES)), "mu": 0.0, "tau": 1.0}
+    flat = sm.delayed(sm.Metropolis("a"), lambda state: 0.0)
+    own = (lambda rng, current, out: None,)
+    for kernel, match in (
+        (sm.Metropolis("a", control=sm.Taylor(fit)), "and control is about all data"),
+        (flat, "and surrogate is about all data"),
+        (sm.Metropolis("a", proposal=own[0]), "its sites move by random walks"),
+        (sm.Metropolis("a", scale=np.ones(3)), "a site of 'a' has 1 numbers"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=match):
+            kernel.describe(model)
+    with pytest.raises(ValueError, match="the values of a simplex move together"):
+        sm.Model(
+            log_likelihood, data_of(), {"a": np.full(len(SIZES), 1 / len(SIZES))},
+            constraints={"a": sm.simplex}, touches={"a": "group"},
+        )  # fmt: skip
+    with pytest.raises(ValueError, match="site_prior names 'b', which is no block"):
+        model_of(site_prior={"b": of_site})
+
+
+def test_many_sites_ask_for_a_prior_of_their_own():
+    sizes = (1,) * 1_001
+    with pytest.raises(ValueError, match=r"has 1001 sites.*site_prior=\{'a': f\}"):
+        hierarchy().describe(model_of(sizes, log_prior=log_prior, site_prior=None))
+
+
+def test_a_bad_value_is_told_with_its_datum():
+    data = data_of()
+    data["y"][5] = np.inf
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2, data,
+        {"a": np.zeros(len(SIZES))}, touches={"a": "group"}, missing="allow",
+    )  # fmt: skip
+    with pytest.raises(sm.RewardError, match="at datum 5"):
+        sampled(model, sm.Metropolis("a"), 5)
