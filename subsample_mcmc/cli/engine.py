@@ -124,6 +124,17 @@ def Gibbs_and_Metropolis_steps() -> None:
 
 
 @unit
+def sites_that_move_by_their_own_data() -> None:
+    data = {"y": np.random.default_rng(0).standard_normal(SIZE), "group": np.arange(SIZE) % 3}
+    model = Model(
+        lambda s, data, n: -abs(data.y[n] - s.a[data.group[n]]), data,
+        {"a": np.zeros(3), "mu": 0.0}, touches={"a": "group"},
+        site_prior={"a": lambda s, i: -abs(s.a[i] - s.mu[0])},
+    )  # fmt: skip
+    run(model, Metropolis("a") >> Metropolis("mu"))
+
+
+@unit
 def slice_steps() -> None:
     mu, sigma = (Slice(name, selector=Exact()) for name in ("mu", "sigma"))
     run(mixed(), Gibbs("k", Exact()) >> mu >> sigma)

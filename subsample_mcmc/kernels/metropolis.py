@@ -135,10 +135,13 @@ class Metropolis(ContinuousBlock):
 
     def by_prior(self, model) -> bool:
         """Is it decided by the prior alone: no datum depends on what moves."""
-        return self.surrogate is None and unread(model, self.writes)
+        screened = self.surrogate is not None or self.selector.thins  # sees that by itself
+        return not screened and unread(model, self.writes)
 
     def usual_selector(self, model) -> Selector:
         """What decides where no selector was given."""
+        if self.by_prior(model):
+            return Exact()
         if self.by_site(model) and most_rows(model, self.writes[0]) <= FEW:
             return Exact()
         return super().usual_selector(model)

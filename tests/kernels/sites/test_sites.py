@@ -247,6 +247,35 @@ def test_what_no_datum_depends_on_reads_none():
     assert "a site by site (7 sites)" in told and "at most 80 data per site" in told
 
 
+def around_mu(state):
+    return -0.5 * (state.beta[0] - state.mu[0]) ** 2 - 0.5 * state.mu[0] ** 2
+
+
+@pytest.mark.parametrize("selector", [None, sm.Thinned(), sm.Exact(), sm.Racing()])
+def test_with_a_control_variate_too(rng, selector):
+    x = rng.standard_normal((3_000, 1))
+    y = (rng.random(3_000) < 1.0 / (1.0 + np.exp(-x[:, 0]))).astype(float)
+    given = sm.models.glm.logistic(x, y)
+    state = {"mu": 0.0, "beta": np.zeros(1)}
+    model = sm.Model(given.predictors, given.data, state, around_mu)
+    control = sm.Taylor({"beta": np.ones(1), "mu": 0.5})
+    parts = [sm.Metropolis(n, selector=selector, control=control) for n in ("mu", "beta")]
+    trace = sampled(model, sm.cycle(*parts), 2_000)
+    told = trace.stats
+    assert (np.asarray(told["mu"]["steps"]) == 1).all()  # each counts in columns of its own
+    assert (np.asarray(told["beta"]["steps"]) == 1).all()
+    assert told["mu"]["pulls"].sum() == 0
+    mu, beta = np.asarray(trace.draws["mu"])[0], np.asarray(trace.draws["beta"])[0, :, 0]
+    assert max(errors_of((mu - beta / 2.0) * math.sqrt(2.0))) < 5.0
+
+
+def test_a_default_kernel_knows_sites():
+    kernel = sm.default_kernel(model_of(), promise="exact", progress=False)
+    assert kernel.guarantee == "exact"
+    trace = sampled(model_of(), kernel, 4_000)
+    assert not wrong(trace)
+
+
 def helped(state, data, n):
     return read_there(state, data, n)
 
