@@ -22,8 +22,11 @@ def check_touches(name: str, model) -> None:
     u = blocks.free_at(kept)
     blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
     width = block.length // variable.sites
-    for n in np.unique(rng.integers(model.size, size=LOOKED_AT)):
-        seen = np.searchsorted(indptr, np.flatnonzero(indices == n), side="right") - 1
+    looked_at = np.unique(rng.integers(model.size, size=LOOKED_AT))
+    entries = np.flatnonzero(np.isin(indices, looked_at))  # few, found in one pass
+    sites_of = np.searchsorted(indptr, entries, side="right") - 1
+    for n in looked_at:
+        seen = sites_of[indices[entries] == n]
         values[:] = kept
         before = at(model, state, int(n))
         values[:] = other

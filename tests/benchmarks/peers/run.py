@@ -7,6 +7,7 @@ are in posterior sds, beside importance sampling from the Laplace approximation,
 precise it is.
 """
 
+import sys
 import time
 
 import arviz
@@ -20,6 +21,7 @@ from tests.benchmarks.report import table
 
 PILOT = 0.15  # of the time of a row, for each setting that is tried
 MOST = 400_000  # draws of a row
+SLOW = 0.2  # of the time of a row: a draw that takes longer is not tried further
 POTTS = "Potts, side 20, 10 colours"
 LARGE = 50  # coefficients beyond which all of ours have order 2: that is the default, too
 GAPS = (0.3, 1.0)  # of the zig-zag's times: it does not walk faster for them
@@ -56,22 +58,29 @@ def timed(call, draws: int):
 
 
 def best_of(calls: dict, seconds: float):
-    """The setting with most ESS a second in a pilot, and the draws that fit its time."""
+    """The setting with most ESS a second in a pilot, draws that fit its time, seconds of one."""
     found = {}
     for setting, call in calls.items():
         call(2, 0)
+        *_, brief = timed(call, 2)
+        if brief > 2 * SLOW * seconds:
+            found[setting] = (0.0, brief / 2)
+            continue
         *_, brief = timed(call, 10)
         draws = int(np.clip(PILOT * seconds / max(brief, 1e-5) * 10, 20, MOST))
         chain, _, _, spent = timed(call, draws)
         moved = chain.std(axis=0).min() > 1e-6
         found[setting] = (effective(chain).min() / spent if moved else 0.0, spent / draws)
     best = max(found, key=lambda setting: found[setting][0])
-    return best, int(np.clip(seconds / found[best][1], 100, MOST))
+    cost = found[best][1]
+    return best, int(np.clip(seconds / cost, 100, MOST)), cost
 
 
 def tuned(name, calls, target, truth, seconds) -> dict:
     """A row of a compiled peer; calls: by setting."""
-    best, draws = best_of(calls, seconds)
+    best, draws, cost = best_of(calls, seconds)
+    if cost > SLOW * seconds:
+        return {"method": f"{name}: {cost:.2g} s a draw, too slow for a row"}
     chain, rows, accepted, spent = timed(calls[best], draws)
     theta = target.mode + chain @ target.factor.T
     return row(f"{name} ({best})", theta, spent, rows, accepted, truth)
@@ -166,9 +175,16 @@ def task(name: str, seconds: float, python: str) -> list[dict]:
     x, y = make(*given)
     truth, target = truth_of(x, y, family), target_of(x, y, family)
     print(f"\n{name}: truth known to {truth.error_mean:.2g} sd", flush=True)
-    found = [*ours(x, y, family, truth, seconds), *compiled(target, truth, seconds)]
+    found: list[dict] = []
+    for rows in (
+        ours(x, y, family, truth, seconds), compiled(target, truth, seconds),
+        programs(x, target, truth, seconds, python),
+    ):  # fmt: skip
+        for told in rows:
+            print(f"  {told['method']}", file=sys.stderr, flush=True)  # the next may take minutes
+            found.append(told)
     nothing = dict.fromkeys(found[0], float("nan"))
-    return found + [nothing | told for told in programs(x, target, truth, seconds, python)]
+    return [nothing | told for told in found]
 
 
 def main(chosen: str, seconds: float, python: str) -> None:
