@@ -228,6 +228,7 @@ def test_runs_resume_bit_for_bit(tmp_path):
         assert np.array_equal(whole.draws[name], again.draws[name])
 
 
+@pytest.mark.plain
 def test_models_are_made_anew_where_they_are_unpickled():
     model = model_of()
     again = pickle.loads(pickle.dumps(model))
@@ -298,6 +299,7 @@ def prior(state):
 
 
 # ------------------------------------------------------------------------------ tables of touches
+@pytest.mark.plain
 def test_a_column_is_the_table_that_it_says(rng):
     columns = [rng.integers(9, size=500), rng.integers(9, size=500)]
     for given in (columns[:1], columns):
@@ -383,6 +385,7 @@ def test_tables_are_refused(touches, error, match):
         model_of(touches=touches)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("value", [-1, len(SIZES)])
 def test_codes_beyond_the_sites_are_refused(value):
     data = data_of()
@@ -398,11 +401,13 @@ def beyond(state, site):
     return -0.5 * (state.a[site] - state.a[site - 1]) ** 2
 
 
+@pytest.mark.plain
 def test_a_look_up_beyond_the_block_is_refused():
     with pytest.raises(IndexError, match=r"reads beyond block .a.: .state.a.site - 1.. asks for"):
         sampled(model_of(site_prior={"a": beyond}), hierarchy(), 5)
 
 
+@pytest.mark.plain
 def test_kernels_are_refused_that_are_about_all_data():
     model = model_of()
     fit = {"a": np.zeros(len(SIZES)), "mu": 0.0, "tau": 1.0}
@@ -425,12 +430,14 @@ def test_kernels_are_refused_that_are_about_all_data():
         model_of(site_prior={"b": of_site})
 
 
+@pytest.mark.plain
 def test_many_sites_ask_for_a_prior_of_their_own():
     sizes = (1,) * 1_001
     with pytest.raises(ValueError, match=r"has 1001 sites.*site_prior=\{'a': f\}"):
         hierarchy().describe(model_of(sizes, log_prior=log_prior, site_prior=None))
 
 
+@pytest.mark.plain
 def test_a_bad_value_is_told_with_its_datum():
     data = data_of()
     data["y"][5] = np.inf
