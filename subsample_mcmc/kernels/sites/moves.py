@@ -19,7 +19,7 @@ from subsample_mcmc.kernels.continuous import start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
 from subsample_mcmc.kernels.proposals import ProposalNumbers, random_walk
-from subsample_mcmc.kernels.sites.touches import check_touches
+from subsample_mcmc.kernels.sites.touches import check_site_prior, check_touches
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
@@ -96,6 +96,8 @@ def check_sites(kernel, model) -> None:
         )
     decision_of(kernel).check(model, name)
     check_touches(name, model)
+    if name in model.site_prior:
+        check_site_prior(name, model)
 
 
 def facts_of_sites(kernel, model) -> dict[str, Any]:

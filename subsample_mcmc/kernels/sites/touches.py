@@ -1,10 +1,12 @@
-"""Are the data that sites are said to touch all that depend on them."""
+"""Are data and priors of a site all that depends on it; told by changing many sites at once."""
 
 import numpy as np
 
 from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.user_functions import plain
 
-LOOKED_AT = 64  # data that a table of touches is tried on
+LOOKED_AT = 64  # data or sites that are tried
+HALVES = 4  # random halves of the sites that are changed
 
 
 def check_touches(name: str, model) -> None:
@@ -40,6 +42,62 @@ def check_touches(name: str, model) -> None:
                 f"from {before:.6g} to {after:.6g} where the other sites change. Give each datum "
                 "all the sites that it sees: a tuple of columns, or (indptr, indices)."
             )
+
+
+def check_site_prior(name: str, model) -> None:
+    """Refuse a prior of sites that leaves out a part which depends on them, by a sample.
+
+    Half of the sites are changed at once: no other site's prior may change with them. Nor may what
+    else is in the log prior, where all are changed.
+    """
+    variable = model.variables[name]
+    blocks, rng = Moved((variable,)), np.random.default_rng(0)  # the same sample every time
+    floats = model.floats.copy()
+    state = model.state(model.ints.copy(), floats)
+    values, other = blocks.of(floats), np.zeros(variable.block.length)
+    kept = values.copy()
+    u = blocks.free_at(kept)
+    blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
+    width = variable.block.length // variable.sites
+    of_site = plain(model.site_prior[name], "site_prior", "f(state, site)")
+    for _ in range(HALVES):
+        moved = rng.random(variable.sites) < 0.5
+        still = np.flatnonzero(~moved)
+        for site in rng.permutation(still)[:LOOKED_AT]:
+            values[:] = kept
+            before = called(of_site, state, int(site))
+            values[:] = np.where(np.repeat(moved, width), other, kept)
+            after = called(of_site, state, int(site))
+            if before != after and not np.isnan([before, after]).all():
+                raise ValueError(
+                    f"site_prior[{name!r}] of site {site} goes from {before:.6g} to {after:.6g} "
+                    f"where other sites of {name!r} change, which their moves would not see: leave "
+                    "site_prior out and give log_prior the whole, which every move then reads."
+                )
+    for function, roles, sizes in model.priors:
+        if function is model.site_prior[name]:
+            continue
+        count = sizes.get("site", 1)
+        tried = rng.permutation(count)[:LOOKED_AT] if len(roles) > 1 else [0]
+        for site in tried:
+            given = (int(site),) if len(roles) > 1 else ()
+            values[:] = kept
+            before = called(plain(function, "log_prior", "f(state)"), state, *given)
+            values[:] = other
+            after = called(plain(function, "log_prior", "f(state)"), state, *given)
+            if before != after and not np.isnan([before, after]).all():
+                what = "log_prior" if len(roles) == 1 else f"site_prior of another block, {site},"
+                raise ValueError(
+                    f"{what} goes from {before:.6g} to {after:.6g} where {name!r} changes, and has "
+                    f"site_prior[{name!r}]: the moves of its sites would not see that. Take the "
+                    f"part with {name!r} out of it, or leave site_prior[{name!r}] out."
+                )
+
+
+def called(function, state, *given) -> float:
+    """A prior, in plain Python."""
+    with np.errstate(all="ignore"):
+        return float(function(state, *given))
 
 
 def at(model, state, n: int) -> float:

@@ -398,7 +398,7 @@ def test_codes_beyond_the_sites_are_refused(value):
 
 
 def beyond(state, site):
-    return -0.5 * (state.a[site] - state.a[site - 1]) ** 2
+    return -0.5 * (state.a[site] - 0.0 * state.a[site - 1]) ** 2
 
 
 @pytest.mark.plain
@@ -428,6 +428,40 @@ def test_kernels_are_refused_that_are_about_all_data():
         )  # fmt: skip
     with pytest.raises(ValueError, match="site_prior names 'b', which is no block"):
         model_of(site_prior={"b": of_site})
+
+
+def chained(state, site):
+    before = state.a[site - 1] if site > 0 else state.mu[0]
+    return -0.5 * (state.a[site] - before) ** 2
+
+
+def far(state, site):
+    return -0.5 * (state.a[site] - 0.1 * state.a[(site + 5) % 7]) ** 2
+
+
+def with_a(state):
+    return log_prior(state) - 0.5 * state.a[3] ** 2
+
+
+@pytest.mark.plain
+def test_priors_of_sites_that_others_see_are_refused():
+    for of_sites in (chained, far):
+        with pytest.raises(
+            ValueError, match=r"site_prior\['a'\] of site \d goes from .* other sites"
+        ):
+            hierarchy().describe(model_of(site_prior={"a": of_sites}))
+    with pytest.raises(ValueError, match=r"log_prior goes from .* where 'a' changes"):
+        hierarchy().describe(model_of(log_prior=with_a))
+    state = {"a": np.zeros(len(SIZES)), "mu": 0.0, "tau": 1.0, "b": np.zeros(2)}
+    both = {"a": of_site, "b": lambda state, site: -abs(state.b[site] - state.a[site])}
+    model = sm.Model(
+        log_likelihood, data_of(), state, log_prior, constraints={"tau": sm.positive},
+        touches={"a": "group"}, site_prior=both,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"site_prior of another block, .* where 'a' changes"):
+        sm.Metropolis("a").describe(model)
+    whole = model_of(site_prior=None, log_prior=with_a)
+    sm.Metropolis("a").describe(whole)  # every move reads all of it
 
 
 @pytest.mark.plain
