@@ -245,7 +245,8 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
     """One row of the plan."""
     total = {k: v.sum() for k, v in timed.stats[label].items()}
     gap = spread = expected = np.nan
-    arms, delta = leaf.facts(model)["arms"] or 2, getattr(leaf.selector, "delta", None)
+    facts, delta = leaf.facts(model), getattr(leaf.selector, "delta", None)
+    arms = facts["arms"] or 2
     if checked is not None:
         stats = checked.stats[label]
         seen = (stats["audited"] > 0) & (stats["margin"] > 0.0)
@@ -270,7 +271,7 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
         "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
         "predicted": total["predicted"] / max(total["decisions"], 1),
         "us a decision": 1e6 * float(timed.seconds.sum()) / max(every, 1),
-        "arms": arms, "delta": delta,
+        "arms": arms, "delta": delta, "all data": facts["rows"] == model.size,
     }  # fmt: skip
 
 
@@ -290,10 +291,12 @@ def advice_of(rows: list[dict[str, Any]]) -> str:
         return f"{best['kernel']}: {best['variant']} was fastest."
     times = exact["us a decision"] / best["us a decision"]
     if best is exact:
-        return (
-            f"{best['kernel']}: decide exactly, selector=sm.Exact(): no variant was faster. A "
-            "control variate near the mode, control=sm.Taylor(sm.laplace(model)), may be."
-        )
+        told = f"{best['kernel']}: decide exactly, selector=sm.Exact(): no variant was faster."
+        if best.get("all data", True):  # a control variate's sums are over them
+            told += (
+                " A control variate near the mode, control=sm.Taylor(sm.laplace(model)), may be."
+            )
+        return told
     if times < LEVEL:
         return f"{best['kernel']}: racing and exact decisions take about the same time."
     how = "race as given" if best["variant"] == "as given" else f"race, {best['variant']}"

@@ -107,6 +107,7 @@ def facts_of_sites(kernel, model) -> dict[str, Any]:
     each = "" if width == 1 else f", {width} numbers each"
     return {
         "rows": rows,
+        "takes_control": False,
         "moves": f"{kernel.block} site by site ({variable.sites:,} sites{each})",
         "note": f"at most {rows:,} data per site"
         + (": summed exactly in one loop" if summed(kernel, model) else ""),

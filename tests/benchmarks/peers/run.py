@@ -21,7 +21,7 @@ from tests.benchmarks.report import table
 
 PILOT = 0.15  # of the time of a row, for each setting that is tried
 MOST = 400_000  # draws of a row
-FIRST = 100  # draws of a row at first; then twice as many, until its time is spent
+FIRST = 20  # draws of a row at first; then twice as many, until its time is spent
 SLOW = 0.2  # of the time of a row: a draw that takes longer is not tried further
 POTTS = "Potts, side 20, 10 colours"
 LARGE = 50  # coefficients beyond which all of ours have order 2: that is the default, too
@@ -58,6 +58,19 @@ def timed(call, draws: int):
     return chain, rows / draws, moved / draws, time.process_time() - begun
 
 
+def within(call, draws: int, seconds: float):
+    """The same, of at most so many draws: twice as many as before, until half the time is spent.
+
+    A chain starts at the mode, where its draws may be much cheaper than they become.
+    """
+    now = min(FIRST, draws)
+    while True:
+        found = timed(call, now)
+        if now == draws or found[3] > seconds / 2:
+            return found
+        now = min(2 * now, draws)
+
+
 def best_of(calls: dict, seconds: float):
     """The setting with most ESS a second in a pilot, draws that fit its time, seconds of one."""
     found = {}
@@ -69,9 +82,9 @@ def best_of(calls: dict, seconds: float):
             continue
         *_, brief = timed(call, 10)
         draws = int(np.clip(PILOT * seconds / max(brief, 1e-5) * 10, 20, MOST))
-        chain, _, _, spent = timed(call, draws)
+        chain, _, _, spent = within(call, draws, PILOT * seconds)
         moved = chain.std(axis=0).min() > 1e-6
-        found[setting] = (effective(chain).min() / spent if moved else 0.0, spent / draws)
+        found[setting] = (effective(chain).min() / spent if moved else 0.0, spent / len(chain))
     best = max(found, key=lambda setting: found[setting][0])
     cost = found[best][1]
     return best, int(np.clip(seconds / cost, 100, MOST)), cost
@@ -82,13 +95,7 @@ def tuned(name, calls, target, truth, seconds) -> dict:
     best, draws, cost = best_of(calls, seconds)
     if cost > SLOW * seconds:
         return {"method": f"{name}: {cost:.2g} s a draw, too slow for a row"}
-    # Pilots start at the mode, where draws may be much cheaper than they become.
-    now, spent = min(FIRST, draws), 0.0
-    while True:
-        chain, rows, accepted, spent = timed(calls[best], now)
-        if now == draws or spent > seconds / 2:
-            break
-        now = min(2 * now, draws)
+    chain, rows, accepted, spent = within(calls[best], draws, seconds)
     theta = target.mode + chain @ target.factor.T
     return row(f"{name} ({best})", theta, spent, rows, accepted, truth)
 
