@@ -195,7 +195,11 @@ def task(name: str, seconds: float, python: str) -> list[dict]:
         programs(x, target, truth, seconds, python),
     ):  # fmt: skip
         for told in rows:
-            print(f"  {told['method']}", file=sys.stderr, flush=True)  # the next may take minutes
+            shown = [
+                f"{k} {told[k]:.3g}" for k in ("ESS/s", "rows a draw", "mean error") if k in told
+            ]
+            # The next may take minutes.
+            print(", ".join([f"  {told['method']}", *shown]), file=sys.stderr, flush=True)
             found.append(told)
     nothing = dict.fromkeys(found[0], float("nan"))
     return [nothing | told for told in found]
