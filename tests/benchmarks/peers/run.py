@@ -23,6 +23,7 @@ PILOT = 0.15  # of the time of a row, for each setting that is tried
 MOST = 400_000  # draws of a row
 FIRST = 20  # draws of a row at first; then twice as many, until its time is spent
 SLOW = 0.2  # of the time of a row: a draw that takes longer is not tried further
+SHOWN = "ESS/s", "rows a draw", "mean error"  # of a row as soon as it is done
 POTTS = "Potts, side 20, 10 colours"
 LARGE = 50  # coefficients beyond which all of ours have order 2: that is the default, too
 GAPS = (0.3, 1.0)  # of the zig-zag's times: it does not walk faster for them
