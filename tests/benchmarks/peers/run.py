@@ -35,19 +35,22 @@ OURS = {
 
 
 def effective(chain) -> np.ndarray:
-    """ESS of every coordinate."""
-    return np.array([float(arviz.ess(np.ascontiguousarray(line)[None])) for line in chain.T])
+    """ESS of every coordinate: none, where it never moved."""
+    found = [float(arviz.ess(np.ascontiguousarray(line)[None])) for line in chain.T]
+    return np.where(chain.std(axis=0) > 1e-9, found, 0.0)
 
 
 def row(name, chain, seconds, rows, accepted, truth) -> dict:
     """In numbers; chain: in theta."""
     ess, wide = effective(chain), chain.std(axis=0, ddof=1) / truth.sd
     off = np.abs(chain.mean(axis=0) - truth.mean) / truth.sd
+    with np.errstate(divide="ignore"):
+        its = float((1.0 / np.sqrt(ess)).max())
     return {
         "method": name, "us a draw": 1e6 * seconds / len(chain), "rows a draw": rows,
         "accepted": accepted, "ESS/s": ess.min() / seconds, "mean": ess.mean() / seconds,
         "most": ess.max() / seconds, "ESS/1000 rows": 1e3 * ess.min() / max(rows * len(chain), 1.0),
-        "mean error": off.max(), "its error": float((1.0 / np.sqrt(ess)).max()),
+        "mean error": off.max(), "its error": its,
         "sd ratio, least": wide.min(), "largest": wide.max(),
     }  # fmt: skip
 
