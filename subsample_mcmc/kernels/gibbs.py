@@ -19,6 +19,7 @@ from subsample_mcmc.kernels.decision import (
     fail,
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
+from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
@@ -266,27 +267,6 @@ def tried(model, state, ints, place: int, values, n: int) -> list[float]:
             found.append(float(model.log_likelihood(state, model.data, n, *model.extra(state))))
     ints[place] = kept
     return found
-
-
-def check_touches(name: str, model) -> None:
-    """Refuse a table of touches that leaves out data which depend on a site, by a sample."""
-    variable = model.variables[name]
-    indptr, indices = variable.touches
-    rng = np.random.default_rng(0)  # the same sample every time
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    for _ in range(64):
-        site, n = int(rng.integers(variable.block.length)), int(rng.integers(model.size))
-        if n in indices[indptr[site] : indptr[site + 1]]:
-            continue
-        place = variable.block.start + site
-        found = tried(model, state, ints, place, (0, variable.support - 1), n)
-        if found[0] != found[1] and not np.isnan(found).all():
-            raise ValueError(
-                f"touches[{name!r}]: {name}[{site}] is said not to touch datum {n}, but the log "
-                f"likelihood of that datum is {found[0]:.6g} at value 0 and {found[1]:.6g} at "
-                f"value {variable.support - 1}. Add it to the table."
-            )
 
 
 def check_cumulative(kernel: Gibbs, model) -> None:

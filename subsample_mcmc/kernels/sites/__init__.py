@@ -1,5 +1,5 @@
-"""Continuous blocks whose sites see data of their own: moved site by site.
+"""Blocks whose sites see data of their own; the continuous ones are moved site by site here.
 
-moves.py makes the moves; touches.py checks which data and
-priors they are said to be about.
+moves.py makes the moves; touches.py checks which data and priors they are said to be about, for the
+sites of discrete blocks, too.
 """

@@ -12,36 +12,56 @@ HALVES = 4  # random halves of the sites that are changed
 def check_touches(name: str, model) -> None:
     """Refuse a table of touches that leaves out data which depend on a site, by a sample.
 
-    Of each datum looked at, all the sites that it is said not to see are changed at once.
+    Of each datum looked at, all the sites that it is said not to see are changed at once: in the
+    initial state, and elsewhere, as a zero there may hide what they do.
     """
     variable = model.variables[name]
     block, (indptr, indices) = variable.block, variable.touches
-    blocks, rng = Moved((variable,)), np.random.default_rng(0)  # the same sample every time
-    floats = model.floats.copy()
-    state = model.state(model.ints.copy(), floats)
-    values, other = blocks.of(floats), np.zeros(block.length)
-    kept = values.copy()
-    u = blocks.free_at(kept)
-    blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
-    width = block.length // variable.sites
+    rng = np.random.default_rng(0)  # the same sample every time
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    first, width = block.start, block.length // variable.sites
+    values = (ints if block.discrete else floats)[first : first + block.length]
     looked_at = np.unique(rng.integers(model.size, size=LOOKED_AT))
     entries = np.flatnonzero(np.isin(indices, looked_at))  # few, found in one pass
     sites_of = np.searchsorted(indptr, entries, side="right") - 1
-    for n in looked_at:
-        seen = sites_of[indices[entries] == n]
+    for elsewhere in (False, True):
+        if elsewhere:
+            for v in model.variables.values():
+                if v.place < 0:
+                    flat = (ints if v.block.discrete else floats)[v.block.start :]
+                    flat[: v.block.length] = changed(v, flat[: v.block.length], rng)
+        kept, other = values.copy(), changed(variable, values, rng)
+        for n in looked_at:
+            seen = sites_of[indices[entries] == n]
+            values[:] = kept
+            before = at(model, state, int(n), elsewhere)
+            values[:] = other
+            for site in seen:
+                part = slice(site * width, (site + 1) * width)
+                values[part] = kept[part]
+            after = at(model, state, int(n), elsewhere)
+            none = np.isnan([before, after])
+            if before != after and not (none.any() if elsewhere else none.all()):
+                sites = ", ".join(f"{name}[{site}]" for site in seen) or "no site"
+                raise ValueError(
+                    f"touches[{name!r}]: datum {n} is said to see {sites}, but its log likelihood "
+                    f"goes from {before:.6g} to {after:.6g} where the other sites change. "
+                    "Give each datum all the sites that it sees: a tuple of columns, or (indptr, "
+                    "indices)."
+                )
         values[:] = kept
-        before = at(model, state, int(n))
-        values[:] = other
-        for site in seen:
-            values[site * width : (site + 1) * width] = kept[site * width : (site + 1) * width]
-        after = at(model, state, int(n))
-        if before != after and not (np.isnan(before) and np.isnan(after)):
-            sites = ", ".join(f"{name}[{site}]" for site in seen) or "no site"
-            raise ValueError(
-                f"touches[{name!r}]: datum {n} is said to see {sites}, but its log likelihood goes "
-                f"from {before:.6g} to {after:.6g} where the other sites change. Give each datum "
-                "all the sites that it sees: a tuple of columns, or (indptr, indices)."
-            )
+
+
+def changed(variable, values: np.ndarray, rng) -> np.ndarray:
+    """Other values of a block, every one of them allowed, and none as it was if there are two."""
+    if variable.block.discrete:
+        steps = rng.integers(1, max(variable.support, 2), size=len(values))
+        return (values + steps) % variable.support
+    blocks, other = Moved((variable,)), np.zeros(len(values))
+    u = blocks.free_at(values)
+    blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
+    return other
 
 
 def check_site_prior(name: str, model) -> None:
@@ -51,13 +71,11 @@ def check_site_prior(name: str, model) -> None:
     else is in the log prior, where all are changed.
     """
     variable = model.variables[name]
-    blocks, rng = Moved((variable,)), np.random.default_rng(0)  # the same sample every time
+    rng = np.random.default_rng(0)  # the same sample every time
     floats = model.floats.copy()
     state = model.state(model.ints.copy(), floats)
-    values, other = blocks.of(floats), np.zeros(variable.block.length)
-    kept = values.copy()
-    u = blocks.free_at(kept)
-    blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
+    values = Moved((variable,)).of(floats)
+    kept, other = values.copy(), changed(variable, values, rng)
     width = variable.block.length // variable.sites
     of_site = plain(model.site_prior[name], "site_prior", "f(state, site)")
     for _ in range(HALVES):
@@ -100,7 +118,12 @@ def called(function, state, *given) -> float:
         return float(function(state, *given))
 
 
-def at(model, state, n: int) -> float:
-    """The log likelihood of a datum, in plain Python."""
-    with np.errstate(all="ignore"):
-        return float(model.log_likelihood(state, model.data, n, *model.extra(state)))
+def at(model, state, n: int, elsewhere: bool) -> float:
+    """The log likelihood of a datum, in plain Python; elsewhere it may have none: then nan."""
+    try:
+        with np.errstate(all="ignore"):
+            return float(model.log_likelihood(state, model.data, n, *model.extra(state)))
+    except Exception:
+        if elsewhere:
+            return np.nan
+        raise

@@ -343,6 +343,28 @@ def test_a_datum_may_see_two_sites(rng):
         sampled(model("winner"), sm.Metropolis("skill"), 5)
 
 
+def hidden(state, data, n):
+    return -abs(data.y[n] - state.gain[0] * state.z[data.group[n]])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("sites", [np.zeros(4, int), np.zeros(4)])
+def test_a_zero_does_not_hide_data_that_are_left_out(rng, sites):
+    data = {"y": rng.standard_normal(300), "group": rng.integers(4, size=300)}
+    data["wrong"] = (data["group"] + (np.arange(300) % 10 == 0)) % 4  # one in ten
+
+    def model(column):
+        return sm.Model(
+            hidden, data, {"z": sites, "gain": 0.0}, touches={"z": column},
+            support={"z": 3} if sites.dtype == int else {},
+        )  # fmt: skip
+
+    kernel = sm.Gibbs("z") if sites.dtype == int else sm.Metropolis("z")
+    kernel.describe(model("group"))
+    with pytest.raises(ValueError, match=r"is said to see z\[\d\], but its log likelihood goes"):
+        kernel.describe(model("wrong"))
+
+
 def label(state, data, n):
     return -abs(data.y[n] - state.z[data.group[n]])
 
