@@ -1,0 +1,149 @@
+"""Varying intercepts beside NUTS: effective draws a CPU second of the slowest quantity.
+
+    python -m tests.benchmarks.hierarchies [--rows 300000] [--groups 500] [--draws 2000]
+    python -m tests.benchmarks.hierarchies --peers --numpyro PYTHON
+
+y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
+the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
+read none. Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of
+sampling, warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and
+every intercept.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.benchmarks import machine  # first: it limits the threads of numpy
+
+# isort: split
+import arviz
+import numpy as np
+
+import subsample_mcmc as sm
+from tests.benchmarks.report import table
+
+MU, TAU, SLOPE = 0.5, 0.6, 0.3
+NAMES = ("mu", "tau", "slope")
+
+NUTS = """
+import json, sys, time
+import jax, jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dist
+jax.config.update("jax_enable_x64", True)
+found = np.load(sys.argv[1])
+y, x, group = (jnp.asarray(found[k]) for k in ("y", "x", "group"))
+groups, draws, centred = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "centred"
+def model():
+    mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
+    tau = numpyro.sample("tau", dist.HalfNormal(1.0))
+    slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+    if centred:
+        a = numpyro.sample("a", dist.Normal(mu, tau).expand([groups]))
+    else:
+        z = numpyro.sample("z", dist.Normal(0.0, 1.0).expand([groups]))
+        a = numpyro.deterministic("a", mu + tau * z)
+    eta = a[group] + slope * x
+    numpyro.factor("y", jnp.sum(y * eta - jnp.exp(eta)))
+run = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=draws, num_samples=draws,
+                         progress_bar=False)
+begun = time.process_time()
+run.run(jax.random.PRNGKey(1))
+jax.block_until_ready(run.get_samples()["mu"])
+spent = time.process_time() - begun
+found = run.get_samples()
+np.savez(sys.argv[1] + ".out.npz", **{k: np.asarray(found[k]) for k in ("mu", "tau", "slope", "a")})
+print(json.dumps({"seconds": spent}))
+"""
+
+
+def log_likelihood(state, data, n):
+    eta = state.a[data.group[n]] + state.slope[0] * data.x[n]
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def log_prior(state):
+    return -0.5 * (state.mu[0] ** 2 / 4.0 + state.tau[0] ** 2 + state.slope[0] ** 2)
+
+
+def of_intercept(state, g):
+    z = (state.a[g] - state.mu[0]) / state.tau[0]
+    return -0.5 * z * z - sm.log(state.tau[0])
+
+
+def simulated(rows: int, groups: int) -> dict[str, np.ndarray]:
+    """Data, sorted by group."""
+    rng = np.random.default_rng(0)
+    group, x = np.sort(rng.integers(groups, size=rows)), rng.standard_normal(rows)
+    a = MU + TAU * rng.standard_normal(groups)
+    return {"y": rng.poisson(np.exp(a[group] + SLOPE * x)).astype(float), "x": x, "group": group}
+
+
+def row(name: str, draws: dict[str, np.ndarray], seconds: float) -> dict:
+    """Effective draws a second, of each and of the slowest."""
+    ess = {k: float(arviz.ess(np.ravel(draws[k])[None])) for k in NAMES}
+    each = [float(arviz.ess(np.ascontiguousarray(line)[None])) for line in draws["a"].T]
+    told = {"method": name, "CPU s": seconds} | {f"{k}, ESS/s": v / seconds for k, v in ess.items()}
+    told |= {"intercepts, least": min(each) / seconds, "median": float(np.median(each)) / seconds}
+    told["slowest"] = min(*ess.values(), *each) / seconds
+    return told | {f"mean {k}": float(np.mean(draws[k])) for k in NAMES}
+
+
+def ours(data, groups: int, draws: int) -> dict:
+    """A row of this package."""
+    model = sm.Model(
+        log_likelihood, data, {"a": np.zeros(groups), "slope": 0.0, "mu": 0.0, "tau": 1.0},
+        log_prior, constraints={"tau": sm.positive}, touches={"a": "group"},
+        site_prior={"a": of_intercept},
+    )  # fmt: skip
+    kernel = sm.cycle(
+        sm.Metropolis("a"), sm.Metropolis("slope", selector=sm.Exact()),
+        sm.repeat(sm.Metropolis(("mu", "tau")), 5),
+    )  # fmt: skip
+    given = {"chains": 1, "seed": 1, "progress": False}
+    sm.sample(model, kernel, draws=2, warmup=2, **given)
+    begun = time.process_time()
+    trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
+    spent = time.process_time() - begun
+    return row("ours", {k: np.asarray(trace.draws[k])[0] for k in (*NAMES, "a")}, spent)
+
+
+def nuts(python: str, data, groups: int, draws: int, how: str) -> dict:
+    """A row of NumPyro's, or why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "data.npz")
+        np.savez(place, **data)
+        command = [python or sys.executable, "-W", "ignore", "-c", NUTS]
+        given = [place, str(groups), str(draws), how]
+        done = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+            return {"method": f"NUTS, {how}: {last[:60]}"}
+        told = json.loads(done.stdout.strip().splitlines()[-1])
+        return row(f"NUTS, {how}", dict(np.load(place + ".out.npz")), told["seconds"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--groups", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=2_000)
+    parser.add_argument("--peers", action="store_true", help="NumPyro's NUTS, too")
+    parser.add_argument("--peer-draws", type=int, default=200, help="of NUTS, after as many")
+    parser.add_argument("--numpyro", default="", help="a Python that has NumPyro")
+    given = parser.parse_args()
+    print(f"{machine.processor()}, {machine.pin()}", flush=True)
+    data = simulated(given.rows, given.groups)
+    found = [ours(data, given.groups, given.draws)]
+    for how in ("centred", "not centred") if given.peers else ():
+        found.append(nuts(given.numpyro, data, given.groups, given.peer_draws, how))
+    nothing = dict.fromkeys(found[0], float("nan"))
+    title = f"Poisson, {given.rows:,} rows, {given.groups:,} intercepts"
+    print(table(title, [nothing | told for told in found]))
+
+
+if __name__ == "__main__":
+    main()
