@@ -219,7 +219,7 @@ def gaussian(rng, tuning, given, now, which, u, v):
     fill_normal(rng, noise)
     if given.defensive > 0.0 and rng.random() < given.defensive:
         return defend(rng, mean, columns, noise, given.other, u, v)
-    beta = given.beta if given.beta > 0.0 else step_size(tuning, now)
+    beta = given.beta if given.beta > 0.0 else min(step_size(tuning, now), 1.0)
     keep = (1.0 - beta * beta) ** 0.5
     v[:] = 0.0
     add_correlated(columns, noise, v)

@@ -2,7 +2,7 @@
 
 A site's decision is about the data that it touches. They are few, as a rule, and then summed in
 one loop; where a site touches many, its decision is raced as any other. Every site learns a step
-and scales of its own.
+and scales of its own, and the Gaussian that its values have.
 """
 
 from dataclasses import replace
@@ -18,7 +18,14 @@ from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
-from subsample_mcmc.kernels.proposals import ProposalNumbers, random_walk
+from subsample_mcmc.kernels.proposals import ProposalNumbers, gaussian, random_walk
+from subsample_mcmc.kernels.sites.gaussians import (
+    SiteGaussians,
+    beta_of,
+    make_gaussians,
+    walks,
+    watch,
+)
 from subsample_mcmc.kernels.sites.touches import check_site_prior, check_touches
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -35,6 +42,7 @@ class SiteTools(NamedTuple):
     coordinates: BlockCoordinates  # of one site
     tuning: Tuning  # of all: its arrays have one row for each site
     numbers: ProposalNumbers
+    known: SiteGaussians
     sites: int
     start: int  # of the block in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
@@ -138,9 +146,11 @@ def bind_sites(kernel, model, run) -> SiteTools:
     if name in model.site_prior:
         function = of_site(jit(model.site_prior[name], flags=FLAGS, user=True, inner=True))
         prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
+    numbers = kernel.proposal.numbers(site)
+    known = make_gaussians(run, numbers, variable.sites, site.free, kernel.adapt)
     return SiteTools(
-        judge, site.coordinates(), tuning, kernel.proposal.numbers(site), variable.sites,
-        variable.block.start, indptr, prior,
+        judge, site.coordinates(), tuning, numbers, known, variable.sites, variable.block.start,
+        indptr, prior,
     )  # fmt: skip
 
 
@@ -191,7 +201,7 @@ def of_one(tuning, site):
 @jit(inner="always")
 def sweep_of_sites(chain, tools):
     """step(chain, tools): one decision for each site."""
-    judge, to, now = tools.judge, tools.coordinates, chain.now[0]
+    judge, to, known, now = tools.judge, tools.coordinates, tools.known, chain.now[0]
     trial, tally = judge.trial, judge.tally[0]
     target, x, y = trial.target[0], trial.candidates[0], trial.candidates[1]
     tally.steps += 1
@@ -204,15 +214,20 @@ def sweep_of_sites(chain, tools):
         start_from_current(trial)
         all_to_free(to, x, to.u)
         here = all_to_block(to, to.u, y)
-        random_walk(chain.rng, tuning, tools.numbers, now, 0, to.u, to.v)
+        ratio, walk = 0.0, walks(chain.rng, known, site)
+        if walk:
+            random_walk(chain.rng, tuning, tools.numbers, now, 0, to.u, to.v)
+        else:
+            ratio = gaussian(chain.rng, beta_of(known, site), known.numbers, now, site, to.u, to.v)
         threshold = log(1.0 - chain.rng.random())
         there = all_to_block(to, to.v, y)
-        if not priors_at(chain, tools, site, there - here):
+        if not priors_at(chain, tools, site, ratio + there - here):
             return
         judge.offsets[0] += threshold
         accepted = 1.0 if decide(chain, judge, 0) == 1 else 0.0
         if now.code != 0:
             return
         steps += step_size(tuning, now)
-        learn(tuning, now, to.u, accepted)
+        learn(tuning if walk else beta_of(known, site), now, to.u, accepted)
+        watch(known, site, to.u, now)
     tally.scale = steps / tools.sites
