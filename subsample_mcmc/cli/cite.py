@@ -24,7 +24,10 @@ from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
-from subsample_mcmc.kernels.proposals import Gaussian, RandomWalk, UserProposal
+from subsample_mcmc.kernels.proposals.gaussian import Gaussian
+from subsample_mcmc.kernels.proposals.learned import Learned
+from subsample_mcmc.kernels.proposals.own import UserProposal
+from subsample_mcmc.kernels.proposals.walk import RandomWalk
 from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
@@ -102,6 +105,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     Bins: (METHOD, "wang2013"),
     Bilinear: (METHOD,),
     Gaussian: gaussian,
+    Learned: ("cotter2013",),
     kernels.GibbsPartition: (METHOD,),
     kernels.MergeSplit: ("dahl2005",),
     kernels.PseudoPrior: ("carlin1995",),

@@ -14,7 +14,7 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.kernels.metropolis import Metropolis, delayed
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
-from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau

@@ -13,12 +13,14 @@ import numpy as np
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN, DECIDES_EXACTLY
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.gibbs import in_one_loop
-from subsample_mcmc.kernels.proposals import Ends, ProposalNumbers, proposal_of
+from subsample_mcmc.kernels.proposals.choose import proposal_of
+from subsample_mcmc.kernels.proposals.learned import learned_numbers
+from subsample_mcmc.kernels.proposals.own import Ends
 from subsample_mcmc.kernels.sites.moves import (
     bind_sites,
     check_sites,
@@ -51,16 +53,17 @@ class MetropolisTools(NamedTuple):
     judge: Judge
     coordinates: BlockCoordinates
     tuning: Tuning
-    numbers: ProposalNumbers
+    numbers: Any  # of the proposal
 
 
 @dataclass(frozen=True, eq=False)
 class Metropolis(ContinuousBlock):
     """Propose a new value of a continuous block, and accept it by a race of two arms.
 
-    A block with touches, sm.Model(touches={"a": "group"}), moves site by site: each proposes,
-    decides by the data that it touches, and learns a step of its own. A block that no datum depends
-    on, such as the mean of a prior, is decided by the prior alone. describe(model) says which.
+    A block with touches, sm.Model(touches={"a": "group"}), moves site by site: each decides by the
+    data that it touches, learns a step of its own, and in warm-up the Gaussian of its values, which
+    it then proposes from. A block that no datum depends on, such as the mean of a prior, is decided
+    by the prior alone. describe(model) says which.
 
     block: a name; or a tuple of names, ("b", "sigma"), of blocks that move as one, each with its
         own constraint: parameters that depend on each other mix better so. Their free coordinates
@@ -70,7 +73,8 @@ class Metropolis(ContinuousBlock):
     scale: of the random walk in free coordinates, one number or one per coordinate. Warm-up
         adapts it (and, given one number, learns a scale per coordinate); adapt=False keeps it,
         and the beta of sm.pcn.
-    proposal: sm.pcn(...), sm.independence(...), or your own: draw(rng, current, out) writes a
+    proposal: sm.pcn(fit), sm.independence(fit); sm.pcn(), around a mean and covariance that warm-up
+        learns, as sites do; or your own: draw(rng, current, out) writes a
         proposal for the block and, unless it is symmetric, log_density(to, given) -> float.
         It works on the block itself, not on free coordinates; of several blocks, by their names,
         as on a state: out.b[0] = current.b[0] + rng.standard_normal().
@@ -149,7 +153,8 @@ class Metropolis(ContinuousBlock):
     def facts(self, model=None) -> dict[str, Any]:
         """Adds the two arms, and whose data decide."""
         told = super().facts(model) | {
-            "arms": 2, "proposes": True, "walks": self.proposal.walks,
+            "arms": 2, "proposes": True,
+            "walks": self.proposal.walks and not (self.proposal.learned and self.adapt),
         }  # fmt: skip
         if model is None:
             return told
@@ -163,8 +168,9 @@ class Metropolis(ContinuousBlock):
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        by_prior = not self.by_site(model) and self.by_prior(model)
-        return "none: the prior decides" if by_prior else ""
+        if self.by_site(model):
+            return "of its sites, which propose from what they learnt" if self.adapt else ""
+        return "none: the prior decides" if self.by_prior(model) else ""
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""
@@ -223,7 +229,8 @@ class Metropolis(ContinuousBlock):
         """The compiled step."""
         if self.by_site(model):
             return sweep_of_sites
-        return metropolis_step(self.proposal.build(), not self.proposal.free)
+        propose, learn = self.proposal.build()
+        return metropolis_step(propose, learn, not self.proposal.free)
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with."""
@@ -247,8 +254,10 @@ class Metropolis(ContinuousBlock):
             pace.target if self.adapt else 0.0, scaled=one and self.proposal.walks,
             most=log(pace.largest),
         )  # fmt: skip
+        numbers: Any = self.proposal.numbers(blocks)
+        if self.proposal.learned:
+            numbers = learned_numbers(run, numbers, 1, free, self.adapt)
         judge = self.judge(model, run)
-        numbers = self.proposal.numbers(blocks)
         if not self.proposal.free:
             ends = RecordAddress(self.ends(blocks, run.floats, judge.trial.candidates[1]))
             own = self.proposal.address(ANY_CHAIN.rng, ends)
@@ -256,7 +265,7 @@ class Metropolis(ContinuousBlock):
         return MetropolisTools(judge, blocks.coordinates(), tuning, numbers)
 
 
-def metropolis_step(propose, own_coordinates: bool):
+def metropolis_step(propose, learn, own_coordinates: bool):
     """step(chain, tools) for one proposal."""
 
     @jit(inner="always")
@@ -279,7 +288,7 @@ def metropolis_step(propose, own_coordinates: bool):
             there = all_to_block(to, v, y)
         accepted = stay_or_go(chain, judge, ratio + there - here)
         tally.scale = step_size(tuning, now)
-        learn(tuning, now, u, accepted)
+        learn(tuning, tools.numbers, now, which, u, accepted)
 
     return step
 

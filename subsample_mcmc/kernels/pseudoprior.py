@@ -19,7 +19,12 @@ import numpy as np
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.decision import decide, fail
-from subsample_mcmc.kernels.proposals import add_correlated, by_columns, distance, gaussians
+from subsample_mcmc.kernels.proposals.gaussian import (
+    add_correlated,
+    by_columns,
+    distance,
+    gaussians,
+)
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal, gumbel
 from subsample_mcmc.target.constraints import COORDINATES, to_block, to_free

@@ -24,7 +24,7 @@ from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.metropolis import Metropolis
-from subsample_mcmc.kernels.proposals import independence, pcn
+from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.proposals import Gaussian, distance, gaussian
+from subsample_mcmc.kernels.proposals.gaussian import Gaussian, distance, gaussian
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers.laws import not_uniform, uniform
 from tests.helpers.marks import slow_but

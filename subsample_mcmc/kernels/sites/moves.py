@@ -13,18 +13,16 @@ import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import not_a_sum
-from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
-from subsample_mcmc.kernels.proposals import ProposalNumbers, gaussian, random_walk
-from subsample_mcmc.kernels.sites.gaussians import (
-    SiteGaussians,
-    beta_of,
-    make_gaussians,
-    walks,
-    watch,
+from subsample_mcmc.kernels.proposals.learned import (
+    LearnedNumbers,
+    learn_gaussian,
+    learned_numbers,
+    propose_learned,
 )
 from subsample_mcmc.kernels.sites.touches import check_site_prior, check_touches
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -41,8 +39,7 @@ class SiteTools(NamedTuple):
     judge: Judge
     coordinates: BlockCoordinates  # of one site
     tuning: Tuning  # of all: its arrays have one row for each site
-    numbers: ProposalNumbers
-    known: SiteGaussians
+    numbers: LearnedNumbers
     sites: int
     start: int  # of the block in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
@@ -116,6 +113,7 @@ def facts_of_sites(kernel, model) -> dict[str, Any]:
     return {
         "rows": rows,
         "takes_control": False,
+        "walks": not kernel.adapt,  # else it knows where it goes: no acceptance is too high
         "moves": f"{kernel.block} site by site ({variable.sites:,} sites{each})",
         "note": f"at most {rows:,} data per site"
         + (": summed exactly in one loop" if summed(kernel, model) else ""),
@@ -139,6 +137,9 @@ def bind_sites(kernel, model, run) -> SiteTools:
         pace.target if kernel.adapt else 0.0, scaled=one, most=log(pace.largest),
         sites=variable.sites,
     )  # fmt: skip
+    numbers = learned_numbers(
+        run, kernel.proposal.numbers(site), variable.sites, site.free, kernel.adapt
+    )
     judge = decision.bind(
         model, run, site.block, most_rows(model, name), made, site.candidates(model), indices
     )
@@ -146,11 +147,9 @@ def bind_sites(kernel, model, run) -> SiteTools:
     if name in model.site_prior:
         function = of_site(jit(model.site_prior[name], flags=FLAGS, user=True, inner=True))
         prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
-    numbers = kernel.proposal.numbers(site)
-    known = make_gaussians(run, numbers, variable.sites, site.free, kernel.adapt)
     return SiteTools(
-        judge, site.coordinates(), tuning, numbers, known, variable.sites, variable.block.start,
-        indptr, prior,
+        judge, site.coordinates(), tuning, numbers, variable.sites, variable.block.start, indptr,
+        prior,
     )  # fmt: skip
 
 
@@ -201,7 +200,7 @@ def of_one(tuning, site):
 @jit(inner="always")
 def sweep_of_sites(chain, tools):
     """step(chain, tools): one decision for each site."""
-    judge, to, known, now = tools.judge, tools.coordinates, tools.known, chain.now[0]
+    judge, to, now = tools.judge, tools.coordinates, chain.now[0]
     trial, tally = judge.trial, judge.tally[0]
     target, x, y = trial.target[0], trial.candidates[0], trial.candidates[1]
     tally.steps += 1
@@ -214,11 +213,7 @@ def sweep_of_sites(chain, tools):
         start_from_current(trial)
         all_to_free(to, x, to.u)
         here = all_to_block(to, to.u, y)
-        ratio, walk = 0.0, walks(chain.rng, known, site)
-        if walk:
-            random_walk(chain.rng, tuning, tools.numbers, now, 0, to.u, to.v)
-        else:
-            ratio = gaussian(chain.rng, beta_of(known, site), known.numbers, now, site, to.u, to.v)
+        ratio = propose_learned(chain.rng, tuning, tools.numbers, now, site, to.u, to.v)
         threshold = log(1.0 - chain.rng.random())
         there = all_to_block(to, to.v, y)
         if not priors_at(chain, tools, site, ratio + there - here):
@@ -228,6 +223,5 @@ def sweep_of_sites(chain, tools):
         if now.code != 0:
             return
         steps += step_size(tuning, now)
-        learn(tuning if walk else beta_of(known, site), now, to.u, accepted)
-        watch(known, site, to.u, now)
+        learn_gaussian(tuning, tools.numbers, now, site, to.u, accepted)
     tally.scale = steps / tools.sites

@@ -197,7 +197,8 @@ def test_one_site_that_sees_all_data_moves_as_a_block(rng):
     traces = [
         sampled(
             sm.Model(one_mean, {"y": y}, {"a": np.zeros(1)}, touches=touches),
-            sm.Metropolis("a", selector=sm.Exact()), 500, 300,
+            sm.Metropolis("a", selector=sm.Exact(), proposal=sm.pcn() if not touches else None),
+            500, 300,
         )
         for touches in ({}, {"a": every})
     ]  # fmt: skip

@@ -1,0 +1,209 @@
+"""Proposals around a Gaussian that is learnt in warm-up: sm.pcn() without one, and by sites.
+
+A random walk takes some five moves of one number, and more of several, to forget where it was.
+Posteriors of many data are nearly normal: a proposal from the normal distribution that the values
+had in warm-up forgets at once. Now and then it walks all the same, in the covariance that was
+learnt: which serves where tails are heavier than the Gaussian's, and, in warm-up, where it is still
+too narrow. A coin that knows nothing of the state chooses between the two, and both are reversible.
+"""
+
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.kernels.adapt import (
+    AVERAGE,
+    LOG_STEP,
+    SETTLED,
+    STEPS,
+    WEIGHT,
+    WINDOW,
+    Tuning,
+    learn,
+    step_size,
+)
+from subsample_mcmc.kernels.proposals.gaussian import OPTIMAL, add_correlated, gaussian
+from subsample_mcmc.kernels.proposals.walk import (
+    ProposalNumbers,
+    RandomWalk,
+    no_numbers,
+    random_walk,
+)
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.random import fill_normal
+
+# Shares of random walks among the proposals of what knows its Gaussian, in warm-up and after.
+WARM, WALKS = 1 / 2, 1 / 8
+TARGET = 0.55  # acceptance of the others, below which beta falls: see sm.pcn
+ABOVE = 0.5  # how far log beta may rise above 0: a few refusals do not take it below, then
+# A chain seldom gets out of tails that are heavier than its proposals': these are drawn wider than
+# what was seen, by 5%, and by as much again as a variance of so few draws may be off.
+WIDER, DRAWS = 1.05, 10.0
+SINGULAR = 1e-10  # of a variance: what others leave of it, from which on there is no Gaussian
+MOST = 500  # numbers whose covariance is learnt
+SEEN, END, KNOWN = range(3)
+UNKNOWN, WALK, GAUSSIAN = range(3)  # how a proposal is made: without a Gaussian, or with it
+
+
+class LearnedNumbers(NamedTuple):
+    """What is known of the values of a block, or of each of its sites, and what warm-up sees now.
+
+    All arrays have a row for each site; a block that moves as one is the only site.
+    """
+
+    learns: int  # 0: nothing is learnt, all walk
+    how: np.ndarray  # (1,) how the last proposal was made
+    numbers: ProposalNumbers  # mean and factor of each Gaussian
+    beta: Tuning
+    walk: Tuning  # the step of walks in the covariance that was learnt
+    window: np.ndarray  # (sites, 3) values seen, end of the window, is the Gaussian known
+    mean: np.ndarray  # (sites, d) of the window
+    cross: np.ndarray  # (sites, d, d) sums of products around it: the lower triangle
+
+
+def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns: bool):
+    """Nothing known yet; registered with the chain's checkpoint."""
+    rows = sites if learns else 0
+    window, unused = np.zeros((rows, 3)), np.zeros(1)
+    window[:, END] = WINDOW
+    numbers = numbers._replace(
+        mean=run.keep("gaussian_mean", np.zeros((rows, free))),
+        columns=run.keep("gaussian_columns", np.zeros((rows, free, free))),
+    )
+    beta, walk = np.zeros((2, rows, 6))  # logs of 1
+    walk[:, LOG_STEP] = walk[:, AVERAGE] = log(OPTIMAL / sqrt(free))
+    pace = RandomWalk().pace(free)
+    return LearnedNumbers(
+        int(learns), np.zeros(1, dtype=np.int64), numbers,
+        Tuning(TARGET, 0, ABOVE, run.keep("beta", beta), unused, unused, unused),
+        Tuning(pace.target, 0, np.inf, run.keep("walk", walk), unused, unused, unused),
+        run.keep("window", window), run.keep("window_mean", np.zeros((rows, free))),
+        run.keep("window_cross", np.zeros((rows, free, free))),
+    )  # fmt: skip
+
+
+@jit(inner="always")
+def of_site(tuning, site):
+    """The step of one site: a view."""
+    return Tuning(
+        tuning.target, tuning.scaled, tuning.most, tuning.step[site], tuning.scales, tuning.mean,
+        tuning.square,
+    )  # fmt: skip
+
+
+@jit(inner=True)
+def factor(cross, scale, columns):
+    """Write the Cholesky factor of scale * cross by columns; False, and nothing, if it has none.
+
+    cross: its lower triangle, which is lost.
+    """
+    d = len(cross)
+    for j in range(d):
+        whole = cross[j, j] * scale
+        for i in range(j, d):
+            value = cross[i, j] * scale
+            for k in range(j):
+                value -= cross[i, k] * cross[j, k]
+            if i > j:
+                cross[i, j] = value / cross[j, j]
+            elif value > SINGULAR * whole and value > 1e-300:
+                cross[j, j] = value**0.5
+            else:
+                return False
+    for j in range(d):
+        for i in range(d):
+            columns[j, i] = cross[i, j] if i >= j else 0.0
+    return True
+
+
+@jit(inner=True)
+def start_anew(step):
+    """Steps are averaged from here on: they are in units of another Gaussian."""
+    step[AVERAGE], step[WEIGHT], step[STEPS] = step[LOG_STEP], 0.0, 0.0
+
+
+@jit(inner="always")
+def watch(known, site, u, now):
+    """Take note of a value in warm-up; at the end of a window, know its Gaussian."""
+    if known.learns == 0 or now.warm == 0:
+        return
+    window, mean, cross = known.window[site], known.mean[site], known.cross[site]
+    window[SEEN] += 1.0
+    seen = window[SEEN]
+    # mean_n = mean_(n-1) + change / n; products around it: (1 - 1/n) change change'.
+    for i in range(len(u)):
+        for j in range(i + 1):
+            cross[i, j] += (1.0 - 1.0 / seen) * (u[i] - mean[i]) * (u[j] - mean[j])
+    for i in range(len(u)):
+        mean[i] += (u[i] - mean[i]) / seen
+    # Beta and the step need time to fit a new Gaussian: none at the end of warm-up.
+    late = now.warmup > 0 and now.iteration > SETTLED * now.warmup
+    if seen < window[END] or late:
+        return
+    wider = WIDER * WIDER + DRAWS / seen
+    if factor(cross, wider / seen, known.numbers.columns[site]):
+        window[KNOWN] = 1.0
+        for i in range(len(u)):
+            known.numbers.mean[site, i] = mean[i]
+        start_anew(known.beta.step[site])
+        start_anew(known.walk.step[site])
+    mean[:] = 0.0
+    cross[:] = 0.0
+    window[SEEN] = 0.0
+    window[END] *= 2.0
+
+
+@jit(inner="always")
+def propose_learned(rng, tuning, known, now, which, u, v):
+    known.how[0] = UNKNOWN
+    if known.learns == 0 or known.window[which, KNOWN] == 0.0:
+        return random_walk(rng, tuning, known.numbers, now, 0, u, v)
+    if rng.random() < (WARM if now.warm == 1 else WALKS):
+        known.how[0] = WALK
+        noise, step = known.numbers.noise, step_size(of_site(known.walk, which), now)
+        fill_normal(rng, noise)
+        v[:] = 0.0
+        add_correlated(known.numbers.columns[which], noise, v)
+        for i in range(len(u)):
+            v[i] = u[i] + step * v[i]
+        return 0.0
+    known.how[0] = GAUSSIAN
+    return gaussian(rng, of_site(known.beta, which), known.numbers, now, which, u, v)
+
+
+@jit(inner="always")
+def learn_gaussian(tuning, known, now, which, u, accepted):
+    """The step of the proposal that was made; and the Gaussian."""
+    if known.how[0] == UNKNOWN:
+        learn(tuning, now, u, accepted)
+    elif known.how[0] == WALK:
+        learn(of_site(known.walk, which), now, u, accepted)
+    else:
+        learn(of_site(known.beta, which), now, u, accepted)
+    watch(known, which, u, now)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(RandomWalk):
+    """sm.pcn() without mean and covariance: warm-up learns both."""
+
+    learned: ClassVar[bool] = True
+
+    def build(self) -> tuple[Any, Any]:
+        return propose_learned, learn_gaussian
+
+    def numbers(self, blocks) -> ProposalNumbers:
+        if blocks.varies:
+            raise ValueError(
+                f"sm.pcn() learns one Gaussian, and block {blocks.names[-1]!r} has several "
+                "lengths: give a list of fits, one for each, "
+                "[sm.laplace(model, ..., given={...: k}) for k in ...]."
+            )
+        if blocks.free > MOST:
+            raise ValueError(
+                f"sm.pcn() learns a covariance, of at most {MOST} free coordinates: "
+                f"{blocks.sizes()}. Give a fit, sm.pcn(sm.laplace(model)), or leave proposal out."
+            )
+        return no_numbers(blocks)
