@@ -9,7 +9,8 @@
 Models           Model, Predictors, Population, from_pymc; positive, interval, simplex;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
-                 MergeSplit, WangLandau, PseudoPrior, kernel; cycle (>>), mixture, repeat, when
+                 MergeSplit, WangLandau, PseudoPrior, interweave, kernel;
+                 cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
@@ -74,6 +75,7 @@ from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
@@ -157,6 +159,7 @@ __all__ = [
     "identify",
     "independence",
     "interval",
+    "interweave",
     "kernel",
     "laplace",
     "load",

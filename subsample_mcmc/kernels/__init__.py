@@ -16,12 +16,14 @@ from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.wanglandau import WangLandau
 
 __all__ = [
     "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
-    "WangLandau", "cycle", "delayed", "independence", "kernel", "mixture", "pcn", "repeat", "when",
+    "WangLandau", "cycle", "delayed", "independence", "interweave", "kernel", "mixture", "pcn",
+    "repeat", "when",
 ]  # fmt: skip
 
 

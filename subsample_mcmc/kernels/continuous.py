@@ -4,21 +4,25 @@ A kernel proposes a point. The blocks as they are and the proposal are candidate
 decision; they are arms with the log prior as offset, and what the kernel's own ratio adds.
 """
 
+from dataclasses import replace
 from math import log
 from typing import Any, ClassVar
 
 import numpy as np
 
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
+from subsample_mcmc.kernels.gibbs import in_one_loop
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import Moved, moved
 from subsample_mcmc.target.rewards import of_state, place, prior_of
 
+NO_ROWS = np.zeros(0, dtype=np.int64)  # of decisions that no datum has a say in
 FAR = 1_000  # numbers between blocks that move as one, which cost more than a decision may
 
 
@@ -61,6 +65,13 @@ class ContinuousBlock(OneBlock):
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
         return judge._replace(surrogate=FunctionAddress(function, judge.trial.calls.context))
+
+    def judge_by_prior(self, model, run) -> Judge:
+        """The same where no datum has a say in it."""
+        blocks = moved(model, self.writes)
+        decision = replace(self.decision, selector=Exact(), control=None, touched=True)
+        ends, made = blocks.candidates(model), (in_one_loop(True), None)
+        return decision.bind(model, run, blocks.block, 0, made, ends, NO_ROWS)
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""

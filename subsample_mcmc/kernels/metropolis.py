@@ -17,7 +17,6 @@ from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import ANY_CHAIN, DECIDES_EXACTLY
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.gibbs import in_one_loop
 from subsample_mcmc.kernels.proposals.choose import proposal_of
 from subsample_mcmc.kernels.proposals.learned import learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
@@ -44,7 +43,6 @@ from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.user_functions import plain
 
 FEW = 2_000  # data of a site, up to which nothing is won by a race
-NO_ROWS = np.zeros(0, dtype=np.int64)  # of decisions that no datum has a say in
 
 
 class MetropolisTools(NamedTuple):
@@ -234,12 +232,7 @@ class Metropolis(ContinuousBlock):
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with."""
-        if not self.by_prior(model):
-            return super().judge(model, run)
-        blocks = moved(model, self.writes)
-        decision = replace(self.decision, selector=Exact(), control=None, touched=True)
-        ends, made = blocks.candidates(model), (in_one_loop(True), None)
-        return decision.bind(model, run, blocks.block, 0, made, ends, NO_ROWS)
+        return (self.judge_by_prior if self.by_prior(model) else super().judge)(model, run)
 
     def bind(self, model, run) -> Any:
         """Tools of one chain."""

@@ -15,20 +15,7 @@ from subsample_mcmc.kernels.proposals import learned
 from subsample_mcmc.kernels.proposals.walk import no_numbers
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import pointer_to
-
-
-def sampled(model, kernel, draws=10_000, warmup=1_000, **more):
-    given = {"chains": 1, "seed": 5, "progress": False} | more
-    return sm.sample(model, kernel, draws, warmup=warmup, **given)
-
-
-def errors_of(z):
-    """How many standard errors the mean of z is from 0, and that of its square from 1."""
-    found = []
-    for values, truth in ((z, 0.0), (z * z, 1.0)):
-        error = values.std() / np.sqrt(float(az.ess(values[None], method="mean")))
-        found.append(abs(values.mean() - truth) / error)
-    return found
+from tests.helpers.groups import errors_of, sampled
 
 
 # Two rates, from two and from four events: in log rates far from normal.

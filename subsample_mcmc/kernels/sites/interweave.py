@@ -1,0 +1,364 @@
+"""Moves of all sites of a block with what they have in common: their mean, or their scale.
+
+Sites and their mean hold each other where the sites move one by one: a mean of 50,000 sites goes no
+farther in a sweep than their average lets it. So all are moved at once, by one number: mu + d with
+a + d, which keeps how the sites lie around it (Yu & Meng 2011, ancillarity-sufficiency
+interweaving); or b + d with a - d, which keeps what data see, b + a, and reads none of them.
+"""
+
+from dataclasses import dataclass
+from math import exp
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Default
+from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.errors import helpful
+from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.base import DECIDES_EXACTLY
+from subsample_mcmc.kernels.compose import cycle
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
+from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.sites.moves import of_one
+from subsample_mcmc.kernels.sites.touches import changed
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.random import fill_normal
+from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.constraints import COORDINATES, REAL, positive, real
+from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
+from subsample_mcmc.target.rewards import probe, rewards_of
+from subsample_mcmc.target.user_functions import plain
+
+TARGET, START = 0.44, 0.1  # acceptance of moves by one number; their step at first
+PLACES, SIZE = 2, 0.7  # states at which data are asked whether they see a move, and its size there
+ROUNDING = 1e-11  # of a log likelihood, and of 1
+SPAN = 1 << 14  # rows that are asked at a time
+LOOKED_AT = 64  # sites whose priors are
+
+
+class WovenTools(NamedTuple):
+    """What these moves work with."""
+
+    judge: Judge
+    coordinates: BlockCoordinates
+    tuning: Tuning  # a row for each move
+    noise: np.ndarray  # (1,)
+    moves: int  # numbers of the mean or scale, each with its column of the sites; or 1, with all
+    stretches: int  # 1: of a scale
+    sign: float  # 1: together; -1: against each other
+    sites: int
+    width: int  # numbers of a site
+    first: int  # of the sites, in a candidate
+    other: int  # of the mean or scale
+    centre: np.ndarray  # (moves,) views of the mean in the state; zeros without one
+
+
+class Manner(NamedTuple):
+    """How sites and their mean or scale move as one."""
+
+    sign: int  # 1: together; -1: against each other, and no datum sees it
+    centre: str | None  # the block that the sites are stretched around; None: around 0
+
+
+@dataclass(frozen=True, eq=False)
+class Woven(ContinuousBlock):
+    """All sites of a block, and their mean or scale, moved by one number. See sm.interweave."""
+
+    sites: str
+    other: str
+    centre: str | None = None
+    selector: Selector = Default()
+    control: ClassVar[None] = None
+    stretches: ClassVar[bool]
+    learns: ClassVar[str] = "step"  # type: ignore[assignment]
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return self.sites, self.other
+
+    def text(self) -> str:
+        return f"{type(self).__name__}({self.sites!r}, {self.other!r})"
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per decision."""
+        return self.selector.guarantee
+
+    def usual_selector(self, model) -> Selector:
+        """Nothing is won by a race: the sums of two states far apart differ by as much as rows."""
+        return Exact()
+
+    def manner(self, model) -> Manner:
+        """How they move in a model, found out once."""
+        if self not in model.prepared:
+            centre = self.centre
+            if centre is not None and Shift(self.sites, centre).manner(model).sign == -1:
+                centre = None  # it is beside the sites, not in their midst
+            against = Manner(-1, centre)
+            model.prepared[self] = against if unseen(self, model, against) else Manner(1, centre)
+        return model.prepared[self]
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds what is held, and whether data are read."""
+        told = super().facts(model) | {"arms": 2, "proposes": True, "takes_control": False}
+        if model is None:
+            return told
+        by = "by one factor" if self.stretches else "by one number"
+        told["moves"] = f"all of {self.sites} and {self.other}, {by}"
+        if self.manner(model).sign == 1:
+            return told | {"note": "together: how the sites lie is held, and all data are read"}
+        note = "against each other: what data see is held, and the prior decides"
+        return told | DECIDES_EXACTLY | {"guarantee": "exact", "rows": 0, "note": note}
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return "none: the prior decides" if self.manner(model).sign == -1 else ""
+
+    def check(self, model) -> None:
+        """Refuse blocks that have no common mean or scale."""
+        blocks = self.continuous(model)
+        sites, other = blocks.variables
+        found, scale = model.variables, positive if self.stretches else real
+        for name, wanted in ((self.sites, real), (self.other, scale), (self.centre, real)):
+            if name is None:
+                continue
+            if name not in found or found[name].block.discrete:
+                raise ValueError(
+                    f"{self.text()}: {name!r} is no continuous block of {model.names}."
+                )
+            kinds = COORDINATES.values() if wanted is positive else (REAL,)
+            if found[name].constraint.kind not in kinds:
+                wants = "sm.positive" if wanted is positive else "none"
+                raise ValueError(
+                    f"{self.text()}: block {name!r} has the constraint {found[name].constraint!r}, "
+                    f"and must have {wants}."
+                )
+            width = sites.block.length // sites.sites
+            if name != self.sites and found[name].block.length not in (1, width):
+                raise ValueError(
+                    f"{self.text()}: block {name!r} has {found[name].block.length} numbers: give "
+                    f"one for all, or one for each of the {width} numbers of a site."
+                )
+        if blocks.varies:
+            raise ValueError(f"{self.text()}: block {other.block.name!r} varies in length.")
+        self.decision.check(model, self.sites)
+        if self.manner(model).sign == 1:
+            check_common(self, model)
+
+    def build(self, model) -> Any:
+        """The compiled step."""
+        return woven_step
+
+    def bind(self, model, run) -> WovenTools:
+        """Tools of one chain."""
+        blocks, (sign, middle) = moved(model, self.writes), self.manner(model)
+        sites, other = blocks.variables
+        width, moves = sites.block.length // sites.sites, other.block.length
+        tuning = make_tuning(run, START, 1.0, 1, TARGET, scaled=False, sites=moves)
+        judge = self.judge(model, run) if sign == 1 else self.judge_by_prior(model, run)
+        start = blocks.block.start
+        return WovenTools(
+            judge, blocks.coordinates(), tuning, np.zeros(1), moves, int(self.stretches),
+            float(sign), sites.sites, width, sites.block.start - start, other.block.start - start,
+            values(model, middle, run.floats),
+        )  # fmt: skip
+
+
+class Shift(Woven):
+    """Sites and their mean."""
+
+    stretches: ClassVar[bool] = False
+
+
+class Stretch(Woven):
+    """Sites and their scale."""
+
+    stretches: ClassVar[bool] = True
+
+
+@jit(inner="always")
+def weave(tools, y, j, by):
+    """Move a candidate by one number or factor; return log |dy/dx|."""
+    one = tools.moves == 1
+    low, high = (0, tools.width) if one else (j, j + 1)
+    if tools.stretches == 1:
+        y[tools.other + j] *= exp(by)
+    else:
+        y[tools.other + j] += by
+    change = tools.sign * by
+    factor = exp(change)
+    for site in range(tools.sites):
+        for k in range(low, high):
+            at = tools.first + site * tools.width + k
+            if tools.stretches == 1:
+                centre = tools.centre[k if len(tools.centre) > 1 else 0]
+                y[at] = centre + factor * (y[at] - centre)
+            else:
+                y[at] += change
+    if tools.stretches == 0:
+        return 0.0
+    return by + change * tools.sites * (high - low)  # of the scale itself, and of the sites
+
+
+@jit(inner="always")
+def woven_step(chain, tools):
+    """step(chain, tools): a move for each number of the mean or scale."""
+    judge, now = tools.judge, chain.now[0]
+    trial, tally = judge.trial, judge.tally[0]
+    y = trial.candidates[1]
+    tally.steps += 1
+    steps = 0.0
+    for j in range(tools.moves):
+        tuning = of_one(tools.tuning, j)
+        start_from_current(trial)
+        fill_normal(chain.rng, tools.noise)
+        ratio = weave(tools, y, j, step_size(tuning, now) * tools.noise[0])
+        if not all_inside(tools.coordinates, y):
+            ratio = -np.inf
+        accepted = stay_or_go(chain, judge, ratio)
+        if now.code != 0:
+            return
+        steps += step_size(tuning, now)
+        learn(tuning, now, tools.noise, accepted)
+    tally.scale = steps / tools.moves
+
+
+# ----------------------------------------------------------------------- do data, or priors, see it
+def values(model, name: str | None, floats: np.ndarray) -> np.ndarray:
+    """A view of a block in the floats; a zero, without one."""
+    if name is None:
+        return np.zeros(1)
+    block = model.variables[name].block
+    return floats[block.start : block.start + block.length]
+
+
+def woven(kernel: Woven, model, manner: Manner, floats: np.ndarray, j: int, by: float):
+    """The floats after the move of number j of the mean or scale, in plain Python."""
+    after = floats.copy()
+    a = values(model, kernel.sites, after).reshape(model.variables[kernel.sites].sites, -1)
+    other = values(model, kernel.other, after)
+    part = slice(None) if len(other) == 1 else slice(j, j + 1)
+    if kernel.stretches:
+        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])[part]
+        a[:, part] = centre + np.exp(manner.sign * by) * (a[:, part] - centre)
+        other[j] *= np.exp(by)
+    else:
+        a[:, part] += manner.sign * by
+        other[j] += by
+    return after
+
+
+def elsewhere(model, rng) -> tuple[np.ndarray, np.ndarray]:
+    """Another state, with nothing at zero that might hide a dependence."""
+    ints, floats = model.ints.copy(), model.floats.copy()
+    for v in model.variables.values():
+        if v.place < 0:
+            flat = ints if v.block.discrete else floats
+            part = flat[v.block.start : v.block.start + v.block.length]
+            part[:] = changed(v, part, rng)
+    return ints, floats
+
+
+def unseen(kernel: Woven, model, manner: Manner) -> bool:
+    """Does no datum see moves in this manner.
+
+    Every row is asked, at several states. Where one has no number, nothing is known.
+    """
+    rng = np.random.default_rng(0)  # the same states every time
+    if kernel.other not in model.variables or model.log_likelihood is None:
+        return False
+    for j in range(model.variables[kernel.other].block.length):
+        for _ in range(PLACES):
+            ints, floats = elsewhere(model, rng)
+            after = woven(kernel, model, manner, floats, j, SIZE * (1.0 + rng.random()))
+            trial = probe(model, ints, floats.copy(), np.stack([floats, after]))
+            for first in range(0, model.size, SPAN):
+                rows = np.arange(first, min(first + SPAN, model.size), dtype=row_kind(model.size))
+                seen = np.zeros((2, len(rows)))
+                with np.errstate(all="ignore"):
+                    for arm in range(2):
+                        rewards_of(trial, arm, rows, seen[arm])
+                    same = np.abs(seen[1] - seen[0]) <= ROUNDING * (1.0 + np.abs(seen[0]))
+                if not same.all():
+                    return False
+    return True
+
+
+def check_common(kernel: Woven, model) -> None:
+    """Refuse what is not the mean or scale of the sites' prior, where it is known."""
+    of_site = model.site_prior.get(kernel.sites)
+    if of_site is None:
+        return
+    of_site, rng = plain(of_site, "site_prior", "f(state, site)"), np.random.default_rng(0)
+    ints, floats = elsewhere(model, rng)
+    variable = model.variables[kernel.sites]
+    one = model.variables[kernel.other].block.length == 1
+    columns = variable.block.length // variable.sites if one else 1
+    fall = SIZE * columns if kernel.stretches else 0.0
+    told = "scale" if kernel.stretches else "location"
+    for j in range(model.variables[kernel.other].block.length):
+        after = woven(kernel, model, kernel.manner(model), floats, j, SIZE)
+        for site in rng.permutation(variable.sites)[:LOOKED_AT]:
+            with np.errstate(all="ignore"):
+                first, second = (
+                    float(of_site(model.state(ints.copy(), at), int(site)))
+                    for at in (floats, after)
+                )
+            if not abs(second - first + fall) <= 1e-8 * (1.0 + abs(first)):
+                raise ValueError(
+                    f"interweave({kernel.sites!r}, {told}={kernel.other!r}): the prior of site "
+                    f"{site} goes from {first:.6g} to {second:.6g} where all sites and "
+                    f"{kernel.other!r} move together, and that of a {told} would go to "
+                    f"{first - fall:.6g}; nor do data see the same where they move against each "
+                    f"other. Name the {told} of the sites' prior, or leave it out."
+                )
+
+
+@helpful
+def interweave(block: str, location: str | None = None, scale: str | None = None, selector=None):
+    """Moves of all sites of a block at once, with their mean and with their scale: a kernel.
+
+    Compose it with kernels that move the sites one by one, and mean and scale by themselves:
+    sm.Metropolis("a") >> sm.Metropolis(("mu", "tau")) >> sm.interweave("a", "mu", "tau").
+
+    block: its sites, real numbers, or rows of several.
+    location: a block with the mean of its prior: mu and all of a move by the same number, as read
+        from all data. Or what data see beside it, b + a[group]: then they move against each other,
+        and no datum is read. Which of the two it is, is found out, by every datum.
+    scale: a block with the standard deviation of its prior, sm.positive: tau and a - mu are
+        multiplied by one number. Or what the sites are multiplied by, b + tau * z[group]: against
+        each other, and no datum is read.
+    Of rows a[i, :] both have one number for each column, which move one after the other, or one for
+    all. selector: how moves that read data are decided; default Exact().
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> group = rng.integers(50, size=1_000)
+        >>> data = {"y": rng.standard_normal(50)[group] + rng.standard_normal(1_000), "g": group}
+        >>> def log_likelihood(state, data, n):
+        ...     return -0.5 * (data.y[n] - state.b[0] - state.a[data.g[n]]) ** 2
+        >>> def of_site(state, i):
+        ...     return -0.5 * (state.a[i] / state.tau[0]) ** 2 - sm.log(state.tau[0])
+        >>> model = sm.Model(
+        ...     log_likelihood, data, {"b": 0.0, "a": np.zeros(50), "tau": 1.0},
+        ...     lambda state: -state.tau[0], constraints={"tau": sm.positive},
+        ...     touches={"a": "g"}, site_prior={"a": of_site},
+        ... )
+        >>> both = sm.interweave("a", location="b", scale="tau")
+        >>> print(both.describe(model).splitlines()[1])
+          a+b: Shift moves all of a and b, by one number; Exact(); guarantee: exact (against each \
+other: what data see is held, and the prior decides)
+    """
+    if location is None and scale is None:
+        raise TypeError(
+            f"interweave({block!r}): name what its sites have in common, location= or scale=."
+        )
+    parts: list[Woven] = []
+    chosen = Default() if selector is None else selector
+    if location is not None:
+        parts.append(Shift(block, location, None, chosen))
+    if scale is not None:
+        parts.append(Stretch(block, scale, location, chosen))
+    return cycle(*parts) if len(parts) > 1 else parts[0]

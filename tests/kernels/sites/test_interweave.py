@@ -1,0 +1,280 @@
+"""Moves of all sites with their mean or scale: laws, mutants, who is asked, what is refused."""
+
+import inspect
+import math
+
+import arviz as az
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites import interweave as module
+from tests.helpers.groups import (
+    data_of,
+    errors_of,
+    hierarchy,
+    log_likelihood,
+    model_of,
+    sampled,
+    wrong,
+)
+
+GROUPS = 6
+
+
+def test_a_centred_hierarchy_keeps_its_laws():
+    both = sm.interweave("a", location="mu", scale="tau")
+    trace = sampled(model_of(), hierarchy() >> both, 20_000)
+    assert not wrong(trace)
+    for label in ("a+mu", "a+tau"):
+        told = trace.stats[label]
+        assert 0.2 < told["accepted"].mean() < 0.7 and told["pulls"].sum() > 0
+
+
+MUTANTS = {
+    "the scale's own part of the Jacobian is forgotten": ("return by + change", "return change"),
+    "one site too few": ("tools.sites * (high - low)", "(tools.sites - 1) * (high - low)"),
+    "sites move half as far": ("y[at] += change", "y[at] += 0.5 * change"),
+    "sites are stretched by another factor": ("factor = exp(change)", "factor = exp(0.9 * change)"),
+    "sites are stretched around zero": (
+        "centre = tools.centre[k if len(tools.centre) > 1 else 0]", "centre = 0.0",
+    ),
+}  # fmt: skip
+
+
+def mutated(old, new):
+    """interweave() with a mistake in it, or one that is none."""
+    source = inspect.getsource(module)
+    assert source.count(old) == 1, f"{old!r} is no longer there: write the mutant anew."
+    scope = {"__name__": "mutant", "__file__": module.__file__}
+    exec(compile(source.replace(old, new), "<mutant of interweave.py>", "exec"), scope)
+    return scope["interweave"]("a", location="mu", scale="tau")
+
+
+LEGAL = ("sites move half as far", "sites are stretched around zero")  # other moves, as good
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_seen(name):
+    trace = sampled(model_of(), hierarchy() >> mutated(*MUTANTS[name]), 20_000)
+    assert bool(wrong(trace)) == (name not in LEGAL)
+
+
+# ----------------------------------------------------------------- against each other: no data
+def beside(state, data, n):
+    z = data.y[n] - state.b[0] - state.a[data.group[n]]
+    return -0.5 * z * z
+
+
+def around_zero(state, i):
+    return -0.5 * (state.a[i] / state.tau[0]) ** 2 - math.log(state.tau[0])
+
+
+def multiplied(state, data, n):
+    z = data.y[n] - state.b[0] - state.tau[0] * state.a[data.group[n]]
+    return -0.5 * z * z
+
+
+def standard(state, i):
+    return -0.5 * state.a[i] ** 2
+
+
+def rest(state):
+    return -0.5 * state.b[0] ** 2 / 100.0 - state.tau[0]
+
+
+def groups_of(likelihood, of_site, **more):
+    rng = np.random.default_rng(4)
+    group = np.repeat(np.arange(GROUPS), 8)
+    y = 1.0 + 0.7 * rng.standard_normal(GROUPS)[group] + rng.standard_normal(len(group))
+    given = {"touches": {"a": "group"}, "site_prior": {"a": of_site}} | more
+    return sm.Model(
+        likelihood, {"y": y, "group": group}, {"b": 0.0, "a": np.zeros(GROUPS), "tau": 1.0}, rest,
+        constraints={"tau": sm.positive}, **given,
+    )  # fmt: skip
+
+
+def slow_moves():
+    return sm.Metropolis("a") >> sm.Metropolis("b", selector=sm.Exact()) >> sm.Metropolis("tau")
+
+
+def by_quadrature(model):
+    """Mean and sd of b and of log tau: b and the sites integrated out, a grid of tau."""
+    y, group = model.data.y, model.data.group
+    where = np.linspace(-8.0, 4.0, 6_000)
+    means, variances, logs = [], [], []
+    for tau in np.exp(where):
+        count = np.bincount(group)
+        averages = np.bincount(group, y) / count
+        spread = tau**2 + 1.0 / count  # of an average around b
+        precision = (1.0 / spread).sum() + 0.01
+        mean = (averages / spread).sum() / precision
+        means.append(mean)
+        variances.append(1.0 / precision)
+        logs.append(
+            -0.5 * np.log(spread).sum() - 0.5 * np.log(precision) + 0.5 * mean**2 * precision
+            - 0.5 * (averages**2 / spread).sum() - tau + np.log(tau)
+        )  # fmt: skip
+    logs, means, variances = np.array(logs), np.array(means), np.array(variances)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    b = weights @ means
+    scale = weights @ where
+    return {
+        "b": (b, math.sqrt(weights @ (variances + (means - b) ** 2))),
+        "log tau": (scale, math.sqrt(weights @ (where - scale) ** 2)),
+    }
+
+
+def off(trace, known):
+    """Standard errors that means and mean squares of b and log tau are off."""
+    found = []
+    for name, (mean, sd) in known.items():
+        values = np.asarray(trace.draws[name.split()[-1]]).ravel()
+        z = ((np.log(values) if name != "b" else values) - mean) / sd
+        found += errors_of(z)
+    return max(found)
+
+
+@pytest.mark.parametrize(("likelihood", "of_site"), [(beside, around_zero), (multiplied, standard)])
+def test_both_ways_to_write_it_have_the_same_law(likelihood, of_site):
+    model = groups_of(likelihood, of_site)
+    location = {"location": "b"} if likelihood is beside else {}
+    both = sm.interweave("a", scale="tau", **location)
+    kernel = slow_moves() >> both
+    told = [line.partition(" (")[2][:7] for line in kernel.describe(model).splitlines()[4:]]
+    assert told == (["against", "togethe"] if likelihood is beside else ["against"])
+    trace = sampled(model, kernel, 40_000, 2_000)
+    unread = trace.stats["a+b" if likelihood is beside else "a+tau"]
+    assert unread["pulls"].sum() == 0 and 0.2 < unread["accepted"].mean() < 0.7
+    assert off(trace, by_quadrature(model)) < 5.0
+
+
+def test_what_it_is_for():
+    """A mean beside 6 groups of 8: alone it creeps, with them it jumps."""
+    model, known = groups_of(beside, around_zero), []
+    for kernel in (slow_moves(), slow_moves() >> sm.interweave("a", location="b")):
+        known.append(float(az.ess(np.asarray(sampled(model, kernel, 5_000).draws["b"]))))
+    assert known[1] > 4.0 * known[0]
+
+
+def lines(state, data, n):
+    g = data.group[n]
+    z = data.y[n] - state.b[0] - state.a[g, 0] - (state.b[1] + state.a[g, 1]) * data.x[n]
+    return -0.5 * z * z
+
+
+def half_centred(state, data, n):
+    g = data.group[n]
+    z = data.y[n] - state.b[0] - state.a[g, 0] - state.a[g, 1] * data.x[n]
+    return -0.5 * z * z
+
+
+def of_rows(state, i):
+    z, w = state.a[i, 0], state.a[i, 1]
+    return -0.5 * (z * z + w * w)
+
+
+def of_half(state, i):
+    z, w = state.a[i, 0], state.a[i, 1] - state.b[1]
+    return -0.5 * (z * z + w * w)
+
+
+def rows_of(likelihood, of_site, rng):
+    group = np.repeat(np.arange(5), 6)
+    data = {"y": rng.standard_normal(30), "x": rng.standard_normal(30), "group": group}
+    return sm.Model(
+        likelihood, data, {"a": np.zeros((5, 2)), "b": np.zeros(2)},
+        lambda state: -0.5 * (state.b[0] ** 2 + state.b[1] ** 2),
+        touches={"a": "group"}, site_prior={"a": of_site},
+    )  # fmt: skip
+
+
+def test_rows_have_a_mean_for_each_column(rng):
+    model = rows_of(lines, of_rows, rng)
+    kernel = sm.Metropolis("a") >> sm.Metropolis("b", selector=sm.Exact())
+    trace = sampled(model, kernel >> sm.interweave("a", location="b"), 20_000)
+    assert trace.stats["a+b"]["decisions"].sum() == 2 * 20_000
+    assert trace.stats["a+b"]["pulls"].sum() == 0
+    # All is normal: the law of (b, a) in closed form.
+    n, d = model.size, 12
+    design = np.zeros((n, d))
+    x, group = model.data.x, model.data.group
+    design[:, 0], design[:, 1] = 1.0, x
+    design[np.arange(n), 2 + 2 * group], design[np.arange(n), 3 + 2 * group] = 1.0, x
+    covariance = np.linalg.inv(design.T @ design + np.eye(d))
+    mean = covariance @ design.T @ model.data.y
+    values = np.concatenate(
+        [np.asarray(trace.draws["b"])[0], np.asarray(trace.draws["a"])[0].reshape(-1, 10)], axis=1
+    )
+    z = (values - mean) / np.sqrt(np.diag(covariance))
+    assert max(max(errors_of(z[:, j])) for j in range(d)) < 5.5
+
+
+def test_one_column_that_data_see_is_read(rng):
+    """Column 0 has its mean beside it, column 1 in its prior: then all is read."""
+    model = rows_of(half_centred, of_half, rng)
+    with pytest.raises(ValueError, match=r"the prior of site \d goes from"):
+        sm.interweave("a", location="b").describe(model)
+
+
+def rarely(state, data, n):
+    z = data.y[n] - state.b[0] - state.a[data.group[n]]
+    extra = state.b[0] if n == 17 else 0.0
+    return -0.5 * z * z - 1e-6 * extra
+
+
+def test_one_datum_that_sees_it_is_enough():
+    with pytest.raises(ValueError, match="nor do data see the same"):
+        sm.interweave("a", location="b").describe(groups_of(rarely, around_zero))
+    free = groups_of(rarely, around_zero, site_prior=None)
+    told = sm.interweave("a", location="b").describe(free)
+    assert "all data are read" in told
+
+
+def test_runs_resume_bit_for_bit(tmp_path):
+    model, path = model_of(), tmp_path / "run.nc"
+    kernel = hierarchy() >> sm.interweave("a", location="mu", scale="tau")
+    whole = sampled(model, kernel, 300, 100)
+    sampled(model, kernel, 100, 100, store=path)
+    again = sm.resume(path, model, kernel, 300, progress=False)
+    for name in ("a", "mu", "tau"):
+        assert np.array_equal(whole.draws[name], again.draws[name])
+
+
+# --------------------------------------------------------------------------------------- refusals
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"location": "tau"}, r"block 'tau' has the constraint sm.positive, and must have none"),
+        ({"scale": "mu"}, r"block 'mu' has the constraint sm.real, and must have sm.positive"),
+        ({"location": "m"}, r"kernel a\+m moves 'm', which is no block .* Did you mean 'mu'"),
+        ({"scale": "tau", "location": "other"}, r"the prior of site \d goes from .* a location"),
+    ],
+)
+def test_what_is_no_mean_or_scale_is_refused(given, match):
+    model = sm.Model(
+        log_likelihood, data_of(), {"a": np.zeros(7), "mu": 0.0, "tau": 1.0, "other": 0.0},
+        lambda state: -0.5 * (state.mu[0] ** 2 + state.other[0] ** 2) - state.tau[0],
+        constraints={"tau": sm.positive}, touches={"a": "group"},
+        site_prior={"a": lambda s, i: -0.5 * ((s.a[i] - s.mu[0]) / s.tau[0]) ** 2
+                    - math.log(s.tau[0])},
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=match):
+        sm.interweave("a", **given).describe(model)
+
+
+@pytest.mark.plain
+def test_nothing_in_common_is_refused():
+    with pytest.raises(TypeError, match="name what its sites have in common, location= or scale="):
+        sm.interweave("a")
+
+
+@pytest.mark.plain
+def test_lengths_must_fit(rng):
+    model = sm.Model(
+        log_likelihood, data_of(), {"a": np.zeros(7), "mu": np.zeros(3)}, touches={"a": "group"}
+    )
+    with pytest.raises(ValueError, match="'mu' has 3 numbers: give one for all, or one for each"):
+        sm.interweave("a", location="mu").describe(model)
