@@ -25,7 +25,9 @@ def pcn(
     block of varying length takes a list of fits, one for each length.
 
     pcn() learns both in warm-up, from walks of the kernel's scale at first: for posteriors that are
-    not fitted beforehand. One proposal in eight stays such a walk.
+    not fitted beforehand. One proposal in eight stays such a walk. It learns where the values lie,
+    whatever else moves: what hangs on other blocks (an intercept beside effects) and so moves in
+    small steps only, belongs in a kernel of its own.
 
     beta: how far a step goes, from 0 to 1, which is independence. None: .3 at first; warm-up
         adapts it until 55% of the proposals are accepted, or it is .95.

@@ -26,6 +26,7 @@ from subsample_mcmc.kernels.sites.touches import changed
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.constraints import COORDINATES, REAL, positive, real
 from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
 from subsample_mcmc.target.rewards import probe, rewards_of
@@ -45,10 +46,12 @@ class WovenTools(NamedTuple):
     coordinates: BlockCoordinates
     tuning: Tuning  # a row for each move
     noise: np.ndarray  # (1,)
-    moves: int  # numbers of the mean or scale, each with its column of the sites; or 1, with all
+    moves: int  # numbers of the mean or scale: each goes with some sites, or with ...
+    columns: int  # 1: ... one number of each
     stretches: int  # 1: of a scale
     sign: float  # 1: together; -1: against each other
-    sites: int
+    indptr: np.ndarray  # which part of `members` each move is about ...
+    members: np.ndarray  # ... the sites that it moves
     width: int  # numbers of a site
     first: int  # of the sites, in a candidate
     other: int  # of the mean or scale
@@ -70,6 +73,7 @@ class Woven(ContinuousBlock):
     other: str
     centre: str | None = None
     selector: Selector = Default()
+    of: Any = None  # which number of the other each site goes with; None: all, or by columns
     control: ClassVar[None] = None
     stretches: ClassVar[bool]
     learns: ClassVar[str] = "step"  # type: ignore[assignment]
@@ -121,6 +125,7 @@ class Woven(ContinuousBlock):
         blocks = self.continuous(model)
         sites, other = blocks.variables
         found, scale = model.variables, positive if self.stretches else real
+        of = None if self.of is None else np.asarray(self.of)
         for name, wanted in ((self.sites, real), (self.other, scale), (self.centre, real)):
             if name is None:
                 continue
@@ -136,10 +141,22 @@ class Woven(ContinuousBlock):
                     f"and must have {wants}."
                 )
             width = sites.block.length // sites.sites
-            if name != self.sites and found[name].block.length not in (1, width):
+            count = found[name].block.length
+            if name != self.sites and of is not None:
+                wrong = "" if of.shape == (sites.sites,) else f"has shape {of.shape}"
+                if not wrong and (of.dtype.kind not in "iu" or of.min() < 0 or of.max() >= count):
+                    wrong = f"has values {of.min()} .. {of.max()} of dtype {of.dtype}"
+                if wrong:
+                    raise ValueError(
+                        f"{self.text()}: the table of sites {wrong}: give a whole number for each "
+                        f"of {sites.sites} sites, which of {name}[0] .. {name}[{count - 1}] is its "
+                        "own."
+                    )
+            elif name != self.sites and count not in (1, width):
                 raise ValueError(
-                    f"{self.text()}: block {name!r} has {found[name].block.length} numbers: give "
-                    f"one for all, or one for each of the {width} numbers of a site."
+                    f"{self.text()}: block {name!r} has {count} numbers: give one for all, or one "
+                    f"for each of the {width} numbers of a site; or a table, ({name!r}, which), of "
+                    "the one that each site goes with."
                 )
         if blocks.varies:
             raise ValueError(f"{self.text()}: block {other.block.name!r} varies in length.")
@@ -155,14 +172,17 @@ class Woven(ContinuousBlock):
         """Tools of one chain."""
         blocks, (sign, middle) = moved(model, self.writes), self.manner(model)
         sites, other = blocks.variables
-        width, moves = sites.block.length // sites.sites, other.block.length
+        moves, grouped = other.block.length, self.of is not None
+        which = np.asarray(self.of) if grouped else np.zeros(sites.sites, dtype=np.int64)
+        indptr, members = by_columns([which], moves if grouped else 1)
         tuning = make_tuning(run, START, 1.0, 1, TARGET, scaled=False, sites=moves)
         judge = self.judge(model, run) if sign == 1 else self.judge_by_prior(model, run)
         start = blocks.block.start
         return WovenTools(
-            judge, blocks.coordinates(), tuning, np.zeros(1), moves, int(self.stretches),
-            float(sign), sites.sites, width, sites.block.start - start, other.block.start - start,
-            values(model, middle, run.floats),
+            judge, blocks.coordinates(), tuning, np.zeros(1), moves,
+            int(moves > 1 and not grouped), int(self.stretches), float(sign), indptr, members,
+            sites.block.length // sites.sites, sites.block.start - start,
+            other.block.start - start, values(model, middle, run.floats),
         )  # fmt: skip
 
 
@@ -181,17 +201,18 @@ class Stretch(Woven):
 @jit(inner="always")
 def weave(tools, y, j, by):
     """Move a candidate by one number or factor; return log |dy/dx|."""
-    one = tools.moves == 1
-    low, high = (0, tools.width) if one else (j, j + 1)
+    low, high = (j, j + 1) if tools.columns == 1 else (0, tools.width)
+    own = j if len(tools.indptr) > 2 else 0
     if tools.stretches == 1:
         y[tools.other + j] *= exp(by)
     else:
         y[tools.other + j] += by
     change = tools.sign * by
     factor = exp(change)
-    for site in range(tools.sites):
+    start, end = tools.indptr[own], tools.indptr[own + 1]
+    for i in range(start, end):
         for k in range(low, high):
-            at = tools.first + site * tools.width + k
+            at = tools.first + tools.members[i] * tools.width + k
             if tools.stretches == 1:
                 centre = tools.centre[k if len(tools.centre) > 1 else 0]
                 y[at] = centre + factor * (y[at] - centre)
@@ -199,7 +220,7 @@ def weave(tools, y, j, by):
                 y[at] += change
     if tools.stretches == 0:
         return 0.0
-    return by + change * tools.sites * (high - low)  # of the scale itself, and of the sites
+    return by + change * (end - start) * (high - low)  # of the scale itself, and of the sites
 
 
 @jit(inner="always")
@@ -239,14 +260,23 @@ def woven(kernel: Woven, model, manner: Manner, floats: np.ndarray, j: int, by: 
     after = floats.copy()
     a = values(model, kernel.sites, after).reshape(model.variables[kernel.sites].sites, -1)
     other = values(model, kernel.other, after)
-    part = slice(None) if len(other) == 1 else slice(j, j + 1)
+    part = a if len(other) == 1 else a[:, j : j + 1]
+    if kernel.of is not None:
+        part = a[np.asarray(kernel.of) == j]
     if kernel.stretches:
-        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])[part]
-        a[:, part] = centre + np.exp(manner.sign * by) * (a[:, part] - centre)
+        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])
+        centre = centre if len(other) == 1 else centre[j : j + 1]
+        part = centre + np.exp(manner.sign * by) * (part - centre)
         other[j] *= np.exp(by)
     else:
-        a[:, part] += manner.sign * by
+        part = part + manner.sign * by
         other[j] += by
+    if kernel.of is not None:
+        a[np.asarray(kernel.of) == j] = part
+    elif len(other) == 1:
+        a[:] = part
+    else:
+        a[:, j : j + 1] = part
     return after
 
 
@@ -300,7 +330,9 @@ def check_common(kernel: Woven, model) -> None:
     told = "scale" if kernel.stretches else "location"
     for j in range(model.variables[kernel.other].block.length):
         after = woven(kernel, model, kernel.manner(model), floats, j, SIZE)
-        for site in rng.permutation(variable.sites)[:LOOKED_AT]:
+        own = np.arange(variable.sites)
+        own = own if kernel.of is None else own[np.asarray(kernel.of) == j]
+        for site in rng.permutation(own)[:LOOKED_AT]:
             with np.errstate(all="ignore"):
                 first, second = (
                     float(of_site(model.state(ints.copy(), at), int(site)))
@@ -317,7 +349,7 @@ def check_common(kernel: Woven, model) -> None:
 
 
 @helpful
-def interweave(block: str, location: str | None = None, scale: str | None = None, selector=None):
+def interweave(block: str, location=None, scale: str | None = None, selector=None):
     """Moves of all sites of a block at once, with their mean and with their scale: a kernel.
 
     Compose it with kernels that move the sites one by one, and mean and scale by themselves:
@@ -331,7 +363,9 @@ def interweave(block: str, location: str | None = None, scale: str | None = None
         multiplied by one number. Or what the sites are multiplied by, b + tau * z[group]: against
         each other, and no datum is read.
     Of rows a[i, :] both have one number for each column, which move one after the other, or one for
-    all. selector: how moves that read data are decided; default Exact().
+    all. Where sites have means of their own, location=("dept", which): site i goes with number
+    which[i] of block dept, as lecturers do with their departments.
+    selector: how moves that read data are decided; default Exact().
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -357,8 +391,21 @@ other: what data see is held, and the prior decides)
         )
     parts: list[Woven] = []
     chosen = Default() if selector is None else selector
+    which = None
+    if isinstance(location, tuple) and len(location) == 2:
+        location, which = location[0], np.array(location[1])
+        if scale is not None:
+            raise ValueError(
+                f"interweave({block!r}, ...): scale goes with one location for all sites: give "
+                "the two to kernels of their own."
+            )
+    if not isinstance(location, str | None) or not isinstance(scale, str | None):
+        raise TypeError(
+            f"interweave({block!r}, location={location!r:.40}, scale={scale!r:.40}): give names of "
+            'blocks; or ("dept", which) for locations, one number of dept for each site.'
+        )
     if location is not None:
-        parts.append(Shift(block, location, None, chosen))
+        parts.append(Shift(block, location, None, chosen, which))
     if scale is not None:
         parts.append(Stretch(block, scale, location, chosen))
     return cycle(*parts) if len(parts) > 1 else parts[0]

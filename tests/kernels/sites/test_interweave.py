@@ -33,7 +33,7 @@ def test_a_centred_hierarchy_keeps_its_laws():
 
 MUTANTS = {
     "the scale's own part of the Jacobian is forgotten": ("return by + change", "return change"),
-    "one site too few": ("tools.sites * (high - low)", "(tools.sites - 1) * (high - low)"),
+    "one site too few": ("(end - start) * (high", "(end - start - 1) * (high"),
     "sites move half as far": ("y[at] += change", "y[at] += 0.5 * change"),
     "sites are stretched by another factor": ("factor = exp(change)", "factor = exp(0.9 * change)"),
     "sites are stretched around zero": (
@@ -42,13 +42,13 @@ MUTANTS = {
 }  # fmt: skip
 
 
-def mutated(old, new):
+def mutated(old, new, *given, **named):
     """interweave() with a mistake in it, or one that is none."""
     source = inspect.getsource(module)
     assert source.count(old) == 1, f"{old!r} is no longer there: write the mutant anew."
     scope = {"__name__": "mutant", "__file__": module.__file__}
     exec(compile(source.replace(old, new), "<mutant of interweave.py>", "exec"), scope)
-    return scope["interweave"]("a", location="mu", scale="tau")
+    return scope["interweave"](*given, **named)
 
 
 LEGAL = ("sites move half as far", "sites are stretched around zero")  # other moves, as good
@@ -56,7 +56,8 @@ LEGAL = ("sites move half as far", "sites are stretched around zero")  # other m
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_seen(name):
-    trace = sampled(model_of(), hierarchy() >> mutated(*MUTANTS[name]), 20_000)
+    both = mutated(*MUTANTS[name], "a", location="mu", scale="tau")
+    trace = sampled(model_of(), hierarchy() >> both, 20_000)
     assert bool(wrong(trace)) == (name not in LEGAL)
 
 
@@ -209,6 +210,84 @@ def test_rows_have_a_mean_for_each_column(rng):
     )
     z = (values - mean) / np.sqrt(np.diag(covariance))
     assert max(max(errors_of(z[:, j])) for j in range(d)) < 5.5
+
+
+OF = np.array([0, 1, 0, 2, 1, 1])  # departments of lecturers; the last department has none
+
+
+def nested(state, data, n):
+    g = data.group[n]
+    z = data.y[n] - state.dept[data.of[n]] - state.a[g]
+    return -0.5 * z * z
+
+
+def departments():
+    rng = np.random.default_rng(2)
+    group = np.repeat(np.arange(6), 5)
+    data = {"y": rng.standard_normal(30) + OF[group], "group": group, "of": OF[group]}
+    return sm.Model(
+        nested, data, {"dept": np.zeros(4), "a": np.zeros(6)},
+        touches={"a": "group", "dept": "of"},
+        site_prior={"a": standard, "dept": lambda state, i: -0.5 * state.dept[i] ** 2},
+    )  # fmt: skip
+
+
+def off_departments(trace):
+    """Standard errors that the law of (dept, a) is off, which is normal."""
+    model = departments()
+    design = np.zeros((30, 10))
+    design[np.arange(30), model.data.of] = 1.0
+    design[np.arange(30), 4 + model.data.group] = 1.0
+    covariance = np.linalg.inv(design.T @ design + np.eye(10))
+    mean = covariance @ design.T @ model.data.y
+    values = np.concatenate([np.asarray(trace.draws[name])[0] for name in ("dept", "a")], axis=1)
+    z = (values - mean) / np.sqrt(np.diag(covariance))
+    return max(max(errors_of(z[:, j])) for j in range(10))
+
+
+def test_sites_may_have_means_of_their_own():
+    kernel = sm.Metropolis("a") >> sm.Metropolis("dept")
+    both = sm.interweave("a", location=("dept", OF))
+    trace = sampled(departments(), kernel >> both, 20_000)
+    told = trace.stats["a+dept"]
+    assert told["pulls"].sum() == 0 and told["decisions"].sum() == 4 * 20_000
+    assert off_departments(trace) < 5.5
+    mutant = mutated("own = j if len", "own = 0 if len", "a", location=("dept", OF))
+    assert off_departments(sampled(departments(), kernel >> mutant, 20_000)) > 8.0
+
+
+def test_a_wrong_table_is_seen_by_data():
+    wrong_one = OF.copy()
+    wrong_one[3] = 1
+    with pytest.raises(ValueError, match="nor do data see the same where they move against"):
+        sm.interweave("a", location=("dept", wrong_one)).describe(departments())
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("which", "match"),
+    [
+        (OF[:3], r"the table of sites has shape \(3,\): give a whole number for each of 6 sites"),
+        (OF + 2, r"has values 2 \.\. 4 of dtype int64: .* which of dept\[0\] \.\. dept\[3\]"),
+        (OF - 1.0, r"has values -1\.0 \.\. 1\.0 of dtype float64"),
+    ],
+)
+def test_tables_of_sites_must_fit(which, match):
+    with pytest.raises(ValueError, match=match):
+        sm.interweave("a", location=("dept", which)).describe(departments())
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        ({"location": ("dept", OF), "scale": "tau"}, ValueError, "scale goes with one location"),
+        ({"location": 3}, TypeError, r"location=3, scale=None\): give names of blocks; or"),
+    ],
+)
+def test_what_is_no_name_is_refused(given, error, match):
+    with pytest.raises(error, match=match):
+        sm.interweave("a", **given)
 
 
 def test_one_column_that_data_see_is_read(rng):
