@@ -5,9 +5,9 @@
 
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
-read none. Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of
-sampling, warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and
-every intercept.
+read none, and the same with moves of all intercepts at once. Peers: NumPyro's NUTS, centred and
+not, in a process of its own. CPU seconds are those of sampling, warm-up included, and of compiling
+for NUTS; ESS are arviz's, of mu, tau, the slope and every intercept.
 """
 
 import argparse
@@ -92,23 +92,26 @@ def row(name: str, draws: dict[str, np.ndarray], seconds: float) -> dict:
     return told | {f"mean {k}": float(np.mean(draws[k])) for k in NAMES}
 
 
-def ours(data, groups: int, draws: int) -> dict:
-    """A row of this package."""
+def ours(data, groups: int, draws: int, woven: bool) -> dict:
+    """A row of this package; woven: all intercepts move with their mean and scale, too."""
     model = sm.Model(
         log_likelihood, data, {"a": np.zeros(groups), "slope": 0.0, "mu": 0.0, "tau": 1.0},
         log_prior, constraints={"tau": sm.positive}, touches={"a": "group"},
         site_prior={"a": of_intercept},
     )  # fmt: skip
     kernel = sm.cycle(
-        sm.Metropolis("a"), sm.Metropolis("slope", selector=sm.Exact()),
-        sm.repeat(sm.Metropolis(("mu", "tau")), 5),
+        sm.Metropolis("a"), sm.Metropolis("slope", proposal=sm.pcn(), selector=sm.Exact()),
+        sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5),
     )  # fmt: skip
+    if woven:
+        kernel = kernel >> sm.interweave("a", location="mu", scale="tau")
     given = {"chains": 1, "seed": 1, "progress": False}
     sm.sample(model, kernel, draws=2, warmup=2, **given)
     begun = time.process_time()
     trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
     spent = time.process_time() - begun
-    return row("ours", {k: np.asarray(trace.draws[k])[0] for k in (*NAMES, "a")}, spent)
+    name = "ours, interwoven" if woven else "ours"
+    return row(name, {k: np.asarray(trace.draws[k])[0] for k in (*NAMES, "a")}, spent)
 
 
 def nuts(python: str, data, groups: int, draws: int, how: str) -> dict:
@@ -137,7 +140,7 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{machine.processor()}, {machine.pin()}", flush=True)
     data = simulated(given.rows, given.groups)
-    found = [ours(data, given.groups, given.draws)]
+    found = [ours(data, given.groups, given.draws, woven) for woven in (False, True)]
     for how in ("centred", "not centred") if given.peers else ():
         found.append(nuts(given.numpyro, data, given.groups, given.peer_draws, how))
     nothing = dict.fromkeys(found[0], float("nan"))
