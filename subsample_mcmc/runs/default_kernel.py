@@ -1,9 +1,10 @@
 """A kernel for a model that came with none: candidates that suit its blocks, and short pilots.
 
 What is proposed: Gibbs for discrete blocks; for continuous ones, all as one, moves along a fit with
-a control variate where there is a fit, and adaptive random walks, which need none. Pilots start at
-the fit and count effective draws of the slowest quantity a second. As plain walks are among the
-candidates, the choice is no slower than they are, by as much as a pilot can tell.
+a control variate where there is a fit, or around a Gaussian that is learnt; sites that see data of
+their own one by one, and all at once with their mean and scale; and adaptive random walks. Pilots
+start at the fit and count effective draws of the slowest quantity a second. As plain walks are
+among the candidates, the choice is no slower than they are, by as much as a pilot can tell.
 """
 
 import json
@@ -21,32 +22,39 @@ from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
-from subsample_mcmc.kernels.compose import Single
+from subsample_mcmc.kernels.compose import Single, repeat
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model, must_be_model
+from subsample_mcmc.target.moved import moved
+from subsample_mcmc.target.reads import unread
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
+LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn
 STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
 SHARE = 0.1  # of the time of the run that all pilots may take
-LEAST, FLOOR = 200, 1.0  # draws that tell something; seconds that pilots may take of any run
+# Draws that tell something; seconds that pilots may take of any run, and each that makes so many.
+LEAST, FLOOR = 200, 1.0
 MOST = 4_000  # draws of a pilot
 NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Taylor=Taylor, PseudoPrior=PseudoPrior,
-    pcn=pcn, independence=independence, laplace=laplace,
+    pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
 )  # fmt: skip
 # A random walk's scales where there is a fit; else warm-up has to find them.
 WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 OPTIONS, CONTROL = "<options>", ", control=control"  # in code that is written
 BRIEF = 0.02  # seconds of steps that are long enough to time
-CLOSE = 1.15  # times as fast: below it the earlier candidate is taken
+# Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
+CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
+MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
 WIDE = 2.0  # standard deviations of the fit by which chains start apart
 TRIES = 20  # starts that may be impossible
 
@@ -124,7 +132,7 @@ def default_kernel(
 
     promise: the weakest guarantee that may do: "exact", "bounded" or "asymptotic"; None: what each
         kernel decides by where it is told nothing.
-    steps: of the run to come, over all chains: pilots have a tenth of its time, or a second.
+    steps: of the run to come, over all chains: pilots have a tenth of its time, or a second each.
 
     The choice rests on times, and may fall differently on another machine or day: where draws must
     be the same again, copy the code.
@@ -261,11 +269,71 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
             yield name, (*setup, "control = sm.Taylor(fit)"), " >> ".join(parts)
         along = moves(together, ", proposal=sm.pcn(fit)")
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
+    sites = [name for name in continuous if model.variables[name].touches is not None]
+    if sites:
+        parts = [*gibbs(discrete), *(moves(json.dumps(name)) for name in sites)]
+        parts += beside_sites(model, [name for name in continuous if name not in sites])
+        if woven := interwoven(model, sites):
+            yield "sites, all of them at once as well", (), " >> ".join([*parts, *woven])
+        yield "sites by their own data", (), " >> ".join(parts)
+    elif continuous and not setup and moved(model, tuple(continuous)).free <= LEARNABLE:
+        learnt = moves(together, ", proposal=sm.pcn()")
+        yield "a Gaussian that is learnt", (), " >> ".join([*gibbs(discrete), learnt])
     if len(continuous) > 1:
         yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])
     one_by_one = [moves(json.dumps(name)) for name in continuous]
     name = "walks, block by block" if continuous else "Gibbs"
     yield name, (), " >> ".join([*gibbs(discrete), *one_by_one])
+
+
+def beside_sites(model: Model, names: list[str]) -> list[str]:
+    """Code of kernels for what sites have in common: what no datum sees costs next to nothing."""
+    unseen = [name for name in names if unread(model, (name,))]
+    parts = [
+        f"sm.Metropolis({json.dumps(name)}, proposal=sm.pcn(), selector=sm.Exact())"
+        for name in names if name not in unseen
+    ]  # fmt: skip
+    if unseen:
+        parts.append(f"sm.repeat(sm.Metropolis({all_as_one(unseen)}, proposal=sm.pcn()), 5)")
+    return parts
+
+
+def interwoven(model: Model, sites: list[str]) -> list[str]:
+    """Code of moves of all sites with their mean or scale, of the blocks that are found to be such.
+
+    Only where the prior of sites is known by itself: else whatever block might be one.
+    """
+    found: list[str] = []
+    for name in sites if model.site_prior else ():
+        others = [
+            other for other, v in model.variables.items()
+            if name in model.site_prior and not v.block.discrete and v.touches is None
+        ]  # fmt: skip
+
+        def serves(code: str) -> bool:
+            try:
+                check(of_code(code, (), {}), model, part=True)
+            except (TypeError, ValueError):
+                return False
+            return True
+
+        def written(name=name, **roles: str) -> str:
+            given = "".join(f", {role}={json.dumps(other)}" for role, other in roles.items())
+            return f"sm.interweave({json.dumps(name)}{given})"
+
+        means = {other: written(location=other) for other in others}
+        means = {other: code for other, code in means.items() if serves(code)}
+        for other in others:
+            if serves(code := written(scale=other)):
+                found.append(code)
+                continue
+            for mean in means:  # around which the sites are stretched
+                if serves(code := written(location=mean, scale=other)):
+                    found.append(code)
+                    del means[mean]
+                    break
+        found += means.values()
+    return found
 
 
 def all_as_one(names: list[str]) -> str:
@@ -297,25 +365,28 @@ def by_pilots(
     able = [c for c in found if c.name in costs]
     if not able:  # let the run say what is wrong
         return found, notes
-    budget = max(FLOOR, SHARE * steps * min(costs.values())) / len(able)
+    budget, short = max(FLOOR, SHARE * steps * min(costs.values())) / len(able), False
     for candidate in sorted(able, key=lambda c: costs[c.name]):
         cost = costs[candidate.name]
         draws = int(min(budget / cost / 2.0, MOST))
+        if draws < LEAST and 2.0 * LEAST * cost <= FLOOR:
+            draws = LEAST
         # At most one effective draw a step: what is already slower than the best need not run.
         slow = rates and 1.0 / cost < max(rates.values())
         if slow or draws < LEAST:
             why = "slower than the best at its best" if slow else "too slow for a pilot"
             notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
             continue
-        rates[candidate.name] = rate(model, candidate.kernel, start, draws)
-        notes.append(
-            f"{candidate.name}: {rates[candidate.name]:,.3g} effective draws a second of the "
-            f"slowest quantity, {told_time(cost)} a step"
-        )
+        found_rate = rate(model, candidate.kernel, start, draws)
+        rates[candidate.name], short = found_rate, short or draws < LONG
+        shown = f"{found_rate:,.3g} effective draws a second of the slowest quantity"
+        if found_rate == 0.0:
+            shown = f"it did not mix in {draws} draws"
+        notes.append(f"{candidate.name}: {shown}, {told_time(cost)} a step")
     if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
         return sorted(able, key=lambda c: (not c.setup, costs[c.name])), notes
-    top = max(rates.values())
-    best = next(c for c in able if CLOSE * rates.get(c.name, 0.0) >= top)
+    top, close = max(rates.values()), ROUGH if short else CLOSE
+    best = next(c for c in able if close * rates.get(c.name, 0.0) >= top)
     return [best, *(c for c in able if c is not best)], notes
 
 
@@ -350,7 +421,7 @@ def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
 
 
 def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
-    """Effective draws a second of the slowest quantity, after as many steps of warm-up."""
+    """Effective draws a second of the slowest quantity, after as many steps of warm-up; or 0."""
     trace, least = run(model, kernel, start, draws, draws), float(draws)
     for name in model.names:
         mixing = trace.mixing(name)
@@ -358,4 +429,4 @@ def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
             least = min(least, mixing.ess)
         elif not model.variables[name].block.discrete:  # which may have one value
             return 0.0
-    return 2.0 * least / float(trace.seconds.sum())
+    return 2.0 * least / float(trace.seconds.sum()) if least >= MIXED else 0.0

@@ -135,11 +135,13 @@ def flat(state, data, n):
 
 def test_tails_heavier_than_the_gaussian_are_visited():
     model = sm.Model(flat, {"y": np.zeros(3)}, {"b": 0.0}, student)
-    trace = sampled(model, sm.Metropolis("b", proposal=sm.pcn(), scale=2.0), 20_000, 2_000)
+    trace = sampled(model, sm.Metropolis("b", proposal=sm.pcn(), scale=2.0), 100_000, 2_000)
     b = np.asarray(trace.draws["b"]).ravel()
     z = stats.norm.ppf(stats.t(2).cdf(b))
     assert max(errors_of(z)) < 5.0
-    assert np.abs(b).max() > 20.0
+    beyond, share = np.abs(b) > 8.0, 2.0 * stats.t(2).sf(8.0)
+    error = beyond.std() / np.sqrt(float(az.ess(beyond[None].astype(float), method="mean")))
+    assert 0 < error < 0.5 * share and abs(beyond.mean() - share) < 5.0 * error
 
 
 def correlated(state, data, n):

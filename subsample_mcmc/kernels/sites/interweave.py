@@ -74,6 +74,7 @@ class Woven(ContinuousBlock):
     centre: str | None = None
     selector: Selector = Default()
     of: Any = None  # which number of the other each site goes with; None: all, or by columns
+    step: float = START  # of the other, or of its logarithm
     control: ClassVar[None] = None
     stretches: ClassVar[bool]
     learns: ClassVar[str] = "step"  # type: ignore[assignment]
@@ -175,7 +176,7 @@ class Woven(ContinuousBlock):
         moves, grouped = other.block.length, self.of is not None
         which = np.asarray(self.of) if grouped else np.zeros(sites.sites, dtype=np.int64)
         indptr, members = by_columns([which], moves if grouped else 1)
-        tuning = make_tuning(run, START, 1.0, 1, TARGET, scaled=False, sites=moves)
+        tuning = make_tuning(run, self.step, 1.0, 1, TARGET, scaled=False, sites=moves)
         judge = self.judge(model, run) if sign == 1 else self.judge_by_prior(model, run)
         start = blocks.block.start
         return WovenTools(

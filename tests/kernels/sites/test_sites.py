@@ -10,6 +10,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import moves
+from subsample_mcmc.runs import default_kernel
 from subsample_mcmc.target.blocks import by_columns
 from tests.helpers.claims import equal
 from tests.helpers.groups import (
@@ -203,11 +204,21 @@ def test_with_a_control_variate_too(rng, selector):
     assert max(errors_of((mu - beta / 2.0) * math.sqrt(2.0))) < 5.0
 
 
-def test_a_default_kernel_knows_sites():
+def test_a_default_kernel_knows_sites(monkeypatch):
     kernel = sm.default_kernel(model_of(), promise="exact", progress=False)
     assert kernel.guarantee == "exact"
     trace = sampled(model_of(), kernel, 4_000)
     assert not wrong(trace)
+    found, _, _ = default_kernel.candidates_of(model_of(), "exact")
+    several = 'sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5)'
+    woven = 'sm.interweave("a", location="mu", scale="tau")'
+    assert [c.code for c in found[:2]] == [
+        f'sm.Metropolis("a") >> {several} >> {woven}', f'sm.Metropolis("a") >> {several}',
+    ]  # fmt: skip
+    # Where no pilot tells anything, the best bet.
+    monkeypatch.setattr(default_kernel, "rate", lambda *given: 0.0)
+    best, notes = default_kernel.by_pilots(model_of(), found, None, 1_000, False)
+    assert best[0] is found[0] and all("did not mix in" in note for note in notes)
 
 
 def helped(state, data, n):
