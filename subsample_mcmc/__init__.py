@@ -9,8 +9,8 @@
 Models           Model, Predictors, Population, from_pymc; positive, interval, simplex;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
-                 MergeSplit, WangLandau, PseudoPrior, interweave, kernel;
-                 cycle (>>), mixture, repeat, when
+                 MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
+                 kernel; cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
@@ -77,6 +77,7 @@ from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
 from subsample_mcmc.numerics.special import (
@@ -135,6 +136,7 @@ __all__ = [
     "SequentialHalving",
     "Slice",
     "SlowMathWarning",
+    "SpikeAndSlab",
     "SpreadError",
     "StoreError",
     "TTest",

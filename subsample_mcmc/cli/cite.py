@@ -109,6 +109,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.GibbsPartition: (METHOD,),
     kernels.MergeSplit: ("dahl2005",),
     kernels.PseudoPrior: ("carlin1995",),
+    kernels.SpikeAndSlab: ("carlin1995",),
     kernels.WangLandau: ("wang2001", METHOD),
     kernels.Langevin: langevin,
     kernels.Slice: slices,

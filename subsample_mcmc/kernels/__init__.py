@@ -18,12 +18,13 @@ from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.wanglandau import WangLandau
 
 __all__ = [
     "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
-    "WangLandau", "cycle", "delayed", "independence", "interweave", "kernel", "mixture", "pcn",
-    "repeat", "when",
+    "SpikeAndSlab", "WangLandau", "cycle", "delayed", "independence", "interweave", "kernel",
+    "mixture", "pcn", "repeat", "when",
 ]  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbe
 from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
 
@@ -55,7 +56,8 @@ class Gibbs(OneBlock):
 
     selector: how a draw is decided; default Thinned() with a control variate whose residuals are
         bounded, else Racing(). Sites that see too few data for a race are summed exactly in one
-        loop, whatever the selector: describe(model) says so.
+        loop, whatever the selector; a block that no datum depends on, such as indicators in a
+        prior, is drawn from the prior alone. describe(model) says so.
     scan: "fixed" order, "random" (as many updates, sites drawn uniformly), or an array of one
         weight per site.
     log_prior(state, data, site, arm) -> float: the prior of one site's value given the rest, up
@@ -129,6 +131,9 @@ class Gibbs(OneBlock):
             return told
         variable = model.variables[self.block]
         told["arms"], told["rows"] = variable.support, self.rows(model)
+        if self.by_prior(model):
+            note = "no datum depends on it: decided by the prior alone"
+            return told | DECIDES_EXACTLY | {"guarantee": "exact", "note": note, "control": ""}
         if self.pseudo is not None:
             told["note"] = "with the parameters of each model, drawn from pseudo-priors"
             told["parts"].append(type(self.pseudo).__name__)
@@ -145,13 +150,36 @@ class Gibbs(OneBlock):
         if self.log_prior is not None:
             yield self.log_prior, (state, model.data, np.int64(0), np.int64(0))
 
+    def by_prior(self, model) -> bool:
+        """Is it drawn from the prior alone: no datum depends on it, nor on what goes with it."""
+        start = model.variables[self.block].block.start
+        if self.pseudo is not None or self.cumulative or self.selector.thins:
+            return False
+        if any(v.place == start for v in model.variables.values()):
+            return False
+        return unread(model, (self.block,))
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return "none: the prior decides" if self.by_prior(model) else ""
+
+    def touches(self, model) -> tuple[np.ndarray, np.ndarray] | None:
+        """Which data each site's draw is about, (indptr, indices); None: all."""
+        variable = model.variables[self.block]
+        if self.by_prior(model):
+            none = np.zeros(variable.block.length + 1, dtype=np.int64)
+            return none, none[:0]
+        return variable.touches
+
     def rows(self, model) -> int:
         """The most data that a site's draw is about."""
-        touches = model.variables[self.block].touches
+        touches = self.touches(model)
         return model.size if touches is None else int(np.diff(touches[0]).max())
 
     def local(self, model) -> bool:
         """Is every site's draw summed directly: it sees too few data, or nothing races."""
+        if self.by_prior(model):
+            return True
         if self.control is not None or self.pseudo is not None:
             return False
         return self.selector.reads_everything(self.rows(model))
@@ -159,9 +187,10 @@ class Gibbs(OneBlock):
     def asks(self, model) -> Decision:
         """The decision that each draw of a site is."""
         variable = model.variables[self.block]
-        touched = variable.touches is not None
+        touched = self.touches(model) is not None
+        control = None if self.by_prior(model) else self.control
         draws = bool(np.all(np.asarray(self.temperature) == 1.0))
-        return Decision(self.selector, self.control, variable.support, touched, draws=draws)
+        return Decision(self.selector, control, variable.support, touched, draws=draws)
 
     def usual_selector(self, model) -> Selector:
         """What decides where no selector was given."""
@@ -222,7 +251,7 @@ class Gibbs(OneBlock):
     def bind(self, model, run) -> GibbsTools:
         """Tools of one chain."""
         variable = model.variables[self.block]
-        indptr, indices = variable.touches or (np.zeros(1, dtype=np.int64), None)
+        indptr, indices = self.touches(model) or (np.zeros(1, dtype=np.int64), None)
         candidates, beside = None, None
         inactive: Any = ()
         if self.pseudo is not None:

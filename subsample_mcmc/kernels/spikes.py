@@ -1,0 +1,284 @@
+"""Spike and slab: coefficients that are exactly 0, or not, with an indicator for each.
+
+The state is (gamma, beta) with beta[j] = 0 where gamma[j] = 0, and the log likelihood reads beta
+alone: so one expansion around the fit of all coefficients serves all 2^d choices of them. For each
+j, one after the other,
+
+    off -> on: beta[j] from N(m_j, s_j^2), accepted by pi(on) / (pi(off) N(beta[j]; m_j, s_j^2));
+    on -> off: the same, the other way round;
+    on -> on:  a fresh beta[j] from N(m_j, s_j^2), an independence proposal.
+
+m_j and s_j are those of beta[j] given the others in the Gaussian around the fit. They do not depend
+on beta[j], so each of the three leaves the posterior fixed whatever they are; how near they are to
+its conditional is what acceptance depends on.
+
+A coefficient that the fit puts many standard deviations off 0 is asked in one sweep of a hundred
+whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
+"""
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.decisions.racing import Default
+from subsample_mcmc.decisions.selector import Selector, not_a_sum
+from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
+from subsample_mcmc.kernels.decision import Judge, decide, fail
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.random import fill_normal
+from subsample_mcmc.target.constraints import REAL
+from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.reads import unread
+from subsample_mcmc.target.rewards import place, prior_of
+from subsample_mcmc.target.user_functions import plain
+
+LEVEL = 0.5 * log(2.0 * pi)
+HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
+LOOKED_AT = 64  # coefficients whose prior is asked
+
+
+class SpikeTools(NamedTuple):
+    """What a sweep over the coefficients works with."""
+
+    judge: Judge
+    indicators: int  # where they start in the integers
+    mean: np.ndarray
+    precision: np.ndarray  # (d, d)
+    chance: np.ndarray  # (d,) that a sweep asks whether a coefficient changes its indicator
+    noise: np.ndarray  # (1,)
+
+
+@dataclass(frozen=True, eq=False)
+class SpikeAndSlab(ContinuousBlock):
+    """Draw indicators and coefficients together: each is 0, or has a prior with a density.
+
+    block: the coefficients, real numbers, 0 where their indicator is.
+    indicators: a discrete block of as many sites with support 2, which log_likelihood does not
+        read. log_prior(state) is that of both: where gamma[j] is 1, the log of its probability plus
+        the log density of beta[j] (with its constant); where it is 0, the log of the other
+        probability, and nothing of beta[j].
+    fit: sm.laplace(model, "beta", given={"gamma": ones}): coefficients are proposed from its
+        Gaussian, each given the others: the nearer to the posterior, the more are accepted.
+    control: a control variate, sm.Taylor(fit), whose sums serve all choices of coefficients: nearly
+        all decisions then read a few rows, or none.
+    selector: as in sm.Metropolis.
+
+    It moves both blocks; no other kernel may move the coefficients, as it would take them off 0.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.standard_normal((5_000, 4))
+        >>> y = x @ [1.0, 0.05, 0.0, 0.0] + rng.standard_normal(5_000)
+        >>> def log_prior(state):
+        ...     total = 0.0
+        ...     for j in range(4):
+        ...         if state.gamma[j] == 1:  # in, with probability .2: normal
+        ...             total += -1.609 - 0.919 - 0.5 * state.beta[j] ** 2
+        ...         else:
+        ...             total += -0.223
+        ...     return total
+        >>> given = sm.models.glm.gaussian(x, y)
+        >>> model = sm.Model(
+        ...     given.predictors, given.data, {"gamma": np.ones(4, int), "beta": np.zeros(4)},
+        ...     log_prior, support={"gamma": 2},
+        ... )
+        >>> fit = sm.laplace(model, "beta")
+        >>> kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit))
+        >>> trace = sm.sample(model, kernel, draws=1_000, warmup=100, chains=1, seed=1)
+        >>> trace.draws["gamma"].mean(axis=(0, 1)).round(1).tolist()
+        [1.0, 0.7, 0.0, 0.0]
+    """
+
+    block: str
+    indicators: str
+    fit: Any
+    selector: Selector = Default()
+    control: Any = None
+    several: ClassVar[bool] = False
+
+    def __post_init__(self):
+        self.take_selector()
+        self.take_control()
+        if not hasattr(self.fit, "gaussian"):
+            raise TypeError(
+                f"{self.text()}: fit={self.fit!r:.40}: give sm.laplace(model, {self.block!r}, "
+                f"given={{{self.indicators!r}: np.ones(d, int)}})."
+            )
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return self.block, self.indicators
+
+    def text(self) -> str:
+        return f"SpikeAndSlab({self.block!r}, {self.indicators!r})"
+
+    @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per decision."""
+        return self.selector.guarantee
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        return self.decision.usual_selector(model, self.block)
+
+    def facts(self, model=None) -> dict[str, Any]:
+        """Adds what is moved."""
+        told = super(ContinuousBlock, self).facts(model)
+        return told | {
+            "arms": 2, "proposes": True, "walks": False,
+            "moves": f"{self.block} and {self.indicators}, one coefficient after the other",
+        }  # fmt: skip
+
+    def check(self, model) -> None:
+        """Refuse models whose likelihood reads the indicators, and states that contradict them."""
+        found = model.variables
+        beta, gamma, told = found[self.block], found[self.indicators], self.text()
+        if beta.block.discrete or beta.constraint.kind != REAL or beta.place >= 0:
+            raise ValueError(f"{told}: block {self.block!r} must be real numbers, all in use.")
+        if not gamma.block.discrete or gamma.support != 2:
+            raise ValueError(
+                f"{told}: block {self.indicators!r} must be integers with "
+                f"support={{{self.indicators!r}: 2}}: 0 for a coefficient that is 0."
+            )
+        if gamma.block.length != beta.block.length:
+            raise ValueError(
+                f"{told}: {gamma.block.length} indicators for {beta.block.length} coefficients."
+            )
+        if not unread(model, (self.indicators,)):
+            raise ValueError(
+                f"{told}: log_likelihood reads {self.indicators!r}, or hands the state on to a "
+                f"function that may. Let it read {self.block!r} alone, which is 0 where its "
+                "indicator is: then one control variate serves all choices of coefficients."
+            )
+        self.decision.check(model, self.block)
+        self.fit.gaussian((self.block,))
+        check_prior(self, model)
+
+    def check_among(self, leaves) -> None:
+        """Refuse others that would take coefficients off 0."""
+        for leaf in leaves:
+            if leaf is not self and set(leaf.writes) & set(self.writes):
+                raise ValueError(
+                    f"{self.text()} moves {self.block!r} and {self.indicators!r}, and so does "
+                    f"{leaf.text()}, which would take coefficients off 0 whose indicators say so: "
+                    "leave it out."
+                )
+
+    def build(self, model) -> Any:
+        """The compiled sweep."""
+        return sweep_of_spikes
+
+    def bind(self, model, run) -> SpikeTools:
+        """Tools of one chain."""
+        beta, gamma = model.variables[self.block], model.variables[self.indicators]
+        blocks = Moved((beta,))
+        judge = self.decision.bind(
+            model, run, beta.block, model.size, self.decision.deciders(model),
+            blocks.candidates(model),
+        )  # fmt: skip
+        mean, covariance = self.fit.gaussian((self.block,))
+        precision = np.linalg.inv(np.atleast_2d(covariance))
+        behind = 0.5 * np.asarray(mean) ** 2 * np.diag(precision)
+        return SpikeTools(
+            judge, gamma.block.start, np.array(mean, dtype=float), precision,
+            np.where(behind > HOPELESS, SELDOM, 1.0), np.zeros(1),
+        )  # fmt: skip
+
+
+@jit(inner="always")
+def conditional(tools, x, j):
+    """(mean, standard deviation) of coefficient j given the others, in the fit's Gaussian."""
+    mean, own = tools.mean, tools.precision[j]
+    pull = 0.0
+    for k in range(len(mean)):
+        if k != j:
+            pull += own[k] * (x[k] - mean[k])
+    return mean[j] - pull / own[j], 1.0 / own[j] ** 0.5
+
+
+@jit(inner="always")
+def log_density(value, mean, sd):
+    z = (value - mean) / sd
+    return -0.5 * z * z - log(sd) - LEVEL
+
+
+@jit(inner="always")
+def spike_move(chain, tools, j, on):
+    """Propose coefficient j on (1) or off (0), and decide; False after an error."""
+    judge, trial, now = tools.judge, tools.judge.trial, chain.now[0]
+    offsets, at = judge.offsets, tools.indicators + j
+    before = trial.ints[at]
+    start_from_current(trial)
+    x, y = trial.candidates[0], trial.candidates[1]
+    mean, sd = conditional(tools, x, j)
+    ratio = 0.0
+    if before == 1:
+        ratio += log_density(x[j], mean, sd)
+    y[j] = 0.0
+    if on == 1:
+        fill_normal(chain.rng, tools.noise)
+        y[j] = mean + sd * tools.noise[0]
+        ratio -= log_density(y[j], mean, sd)
+    threshold = log(1.0 - chain.rng.random())
+    offsets[0] = prior_of(trial)
+    place(trial, 1)
+    trial.ints[at] = on
+    offsets[1] = prior_of(trial) + ratio
+    trial.ints[at] = before
+    place(trial, 0)
+    if not_a_sum(offsets[0]) or not_a_sum(offsets[1]):
+        fail(now, trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
+        return False
+    offsets[0] += threshold
+    if decide(chain, judge, 0) == 1:
+        trial.ints[at] = on
+    return now.code == 0
+
+
+@jit(inner="always")
+def sweep_of_spikes(chain, tools):
+    """step(chain, tools): each coefficient is offered the other state, then a fresh value."""
+    trial = tools.judge.trial
+    tools.judge.tally[0].steps += 1
+    for j in range(len(tools.mean)):  # a start may contradict its indicators: they count
+        if trial.ints[tools.indicators + j] == 0:
+            trial.floats[trial.target[0].start + j] = 0.0
+    for j in range(len(tools.mean)):
+        asks = tools.chance[j] == 1.0 or chain.rng.random() < tools.chance[j]
+        if asks and not spike_move(chain, tools, j, 1 - trial.ints[tools.indicators + j]):
+            return
+        if trial.ints[tools.indicators + j] == 1 and not spike_move(chain, tools, j, 1):
+            return
+
+
+def check_prior(kernel: SpikeAndSlab, model) -> None:
+    """Refuse a prior that depends on a coefficient whose indicator is 0."""
+    if model.log_prior is None:
+        raise ValueError(
+            f"{kernel.text()}: the model has no log_prior, which says how probable an indicator of "
+            "1 is, and where its coefficient lies then."
+        )
+    log_prior = plain(model.log_prior, "log_prior", "log_prior(state)")
+    beta = model.variables[kernel.block].block
+    gamma = model.variables[kernel.indicators].block
+    rng = np.random.default_rng(0)
+    for j in rng.permutation(beta.length)[:LOOKED_AT]:
+        ints, floats = model.ints.copy(), model.floats.copy()
+        of = ints[gamma.start : gamma.start + gamma.length]
+        values = floats[beta.start : beta.start + beta.length]
+        of[:], values[:] = 1, rng.standard_normal(beta.length)
+        of[j], state = 0, model.state(ints, floats)
+        found = []
+        for value in (0.0, 1.0 + rng.random()):
+            values[j] = value
+            with np.errstate(all="ignore"):
+                found.append(float(log_prior(state)))
+        if found[0] != found[1]:
+            raise ValueError(
+                f"{kernel.text()}: with {kernel.indicators}[{j}] = 0 log_prior goes from "
+                f"{found[0]:.6g} to {found[1]:.6g} where {kernel.block}[{j}] changes, which is 0 "
+                "then: add its density only where the indicator is 1."
+            )

@@ -1,0 +1,221 @@
+"""Spike and slab: laws that enumeration gives, mutants, what is refused."""
+
+import inspect
+import itertools
+import math
+
+import arviz as az
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.kernels import spikes
+from tests.helpers.groups import sampled
+
+IN = 0.3  # probability of an indicator
+ON, OFF = math.log(IN) - 0.5 * math.log(2.0 * math.pi), math.log(1.0 - IN)
+
+
+def log_prior(state):
+    total = 0.0
+    for j in range(len(state.beta)):
+        if state.gamma[j] == 1:
+            total += ON - 0.5 * state.beta[j] ** 2
+        else:
+            total += OFF
+    return total
+
+
+def model_of(given, d, **more):
+    state = {"gamma": np.ones(d, int), "beta": np.zeros(d)}
+    return sm.Model(given.predictors, given.data, state, log_prior, support={"gamma": 2}, **more)
+
+
+def lines(rng, d=4, size=60):
+    """A linear regression with correlated columns, whose coefficients are in doubt."""
+    x = rng.standard_normal((size, d))
+    x[:, 1] += 0.7 * x[:, 0]
+    y = x @ np.array([0.5, 0.0, 0.25, 0.0])[:d] + rng.standard_normal(size)
+    return model_of(sm.models.glm.gaussian(x, y), d), x, y
+
+
+def enumerated(x, y):
+    """(probability of each choice, mean of beta), by the normal's closed form."""
+    d, weights, means = x.shape[1], [], []
+    for choice in itertools.product((0, 1), repeat=d):
+        on = np.flatnonzero(choice)
+        precision = x[:, on].T @ x[:, on] + np.eye(len(on))
+        pull = x[:, on].T @ y
+        mean = np.linalg.solve(precision, pull)
+        weights.append(
+            0.5 * pull @ mean - 0.5 * np.linalg.slogdet(precision)[1]
+            + len(on) * math.log(IN) + (d - len(on)) * math.log(1.0 - IN)
+        )  # fmt: skip
+        full = np.zeros(d)
+        full[on] = mean
+        means.append(full)
+    weights = np.exp(np.array(weights) - max(weights))
+    weights /= weights.sum()
+    return weights, weights @ np.array(means)
+
+
+def off(trace, chances, means):
+    """Standard errors that choices' shares, and means of beta, are off; beyond 5 once in 10^5."""
+    gamma = np.asarray(trace.draws["gamma"])[0]
+    choice = gamma @ 2 ** np.arange(gamma.shape[1])[::-1]
+    beta = np.asarray(trace.draws["beta"])[0]
+    if not np.array_equal(beta != 0.0, gamma == 1):
+        return math.inf
+    found = []
+    for k, chance in enumerate(chances):
+        values = (choice == k).astype(float)
+        if chance * len(values) > 100:
+            size = float(az.ess(values[None], method="mean"))
+            found.append(abs(values.mean() - chance) / math.sqrt(chance * (1.0 - chance) / size))
+    for values, mean in zip(beta.T, means, strict=True):
+        error = values.std() / math.sqrt(float(az.ess(values[None], method="mean")))
+        found.append(abs(values.mean() - mean) / error)
+    return max(found)
+
+
+@pytest.mark.parametrize("controlled", [True, False])
+def test_choices_have_the_probabilities_of_enumeration(rng, controlled):
+    model, x, y = lines(rng)
+    fit = sm.laplace(model, "beta")
+    more = {"control": sm.Taylor(fit)} if controlled else {"selector": sm.Exact()}
+    kernel = sm.SpikeAndSlab("beta", "gamma", fit, **more)
+    told = kernel.describe(model)
+    assert ("Thinned()" if controlled else "Exact()") in told and "guarantee: exact" in told
+    trace = sampled(model, kernel, 30_000, 100)
+    chances, means = enumerated(x, y)
+    assert 0.05 < chances.max() < 0.7 and off(trace, chances, means) < 5.0
+
+
+MUTANTS = {
+    "the new value's density is forgotten": (
+        "ratio -= log_density(y[j], mean, sd)", "ratio -= 0.0 * log_density(y[j], mean, sd)",
+    ),
+    "the old value's density is forgotten": (
+        "ratio += log_density(x[j], mean, sd)", "ratio += 0.0 * log_density(x[j], mean, sd)",
+    ),
+    "the prior sees the indicator of before": (
+        "trial.ints[at] = on\n    offsets[1]", "trial.ints[at] = before\n    offsets[1]",
+    ),
+    "the mean depends on the coefficient": ("if k != j:", "if k != j or k == 0:"),
+    "half of the answers are forgotten": (
+        "if decide(chain, judge, 0) == 1:", "if decide(chain, judge, 0) == 1 and on == 0:",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_seen(rng, name):
+    model, x, y = lines(rng)
+    source, (old, new) = inspect.getsource(spikes), MUTANTS[name]
+    assert source.count(old) == 1, f"{old!r} is no longer there: write the mutant anew."
+    scope = {"__name__": "mutant", "__file__": spikes.__file__}
+    exec(compile(source.replace(old, new), f"<{name}>", "exec"), scope)
+    kernel = scope["SpikeAndSlab"]("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())
+    assert off(sampled(model, kernel, 20_000, 100), *enumerated(x, y)) > 7.0
+
+
+def test_a_logistic_regression_beside_quadrature(rng):
+    x = rng.standard_normal((400, 2))
+    y = (rng.random(400) < 1.0 / (1.0 + np.exp(-x @ [0.3, 0.15]))).astype(float)
+    model = model_of(sm.models.glm.logistic(x, y), 2)
+    grid = np.linspace(-2.0, 2.0, 401)
+    step = grid[1] - grid[0]
+
+    def height(a, b):
+        eta = a * x[:, 0, None] + b * x[:, 1, None]
+        return (y[:, None] * eta - np.logaddexp(0.0, eta)).sum(axis=0)
+
+    normal = np.exp(-0.5 * grid**2) / math.sqrt(2.0 * math.pi) * step
+    both = np.exp(np.stack([height(a, grid) for a in grid]) - height(0.0, 0.0))
+    one, two = (np.exp(h - height(0.0, 0.0)) for h in (height(grid, 0.0), height(0.0, grid)))
+    weights = np.array([
+        (1 - IN) ** 2, IN * (1 - IN) * (two @ normal), IN * (1 - IN) * (one @ normal),
+        IN**2 * (normal @ both @ normal),
+    ])  # fmt: skip
+    a = IN * (1 - IN) * (one * grid) @ normal + IN**2 * (normal * grid) @ both @ normal
+    b = IN * (1 - IN) * (two * grid) @ normal + IN**2 * normal @ both @ (normal * grid)
+    fit = sm.laplace(model, "beta")
+    kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit))
+    trace = sampled(model, kernel, 40_000, 100)
+    total = weights.sum()
+    assert off(trace, weights / total, np.array([a, b]) / total) < 5.0
+
+
+def test_what_is_certain_is_seldom_asked(rng):
+    x = rng.standard_normal((2_000, 2))
+    y = x @ [2.0, 0.0] + rng.standard_normal(2_000)
+    model = model_of(sm.models.glm.gaussian(x, y), 2)
+    kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())
+    trace = sampled(model, kernel, 5_000, 10)
+    gamma, told = np.asarray(trace.draws["gamma"])[0], trace.stats["beta+gamma"]
+    asked = told["decisions"].sum() - gamma.sum() - 5_000  # fresh values, and column 1
+    assert 20 < asked < 120 and gamma[:, 0].all()
+
+
+def test_a_start_that_contradicts_its_indicators(rng):
+    model, x, y = lines(rng)
+    kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())
+    start = [{"gamma": np.zeros(4, int), "beta": np.full(4, 9.0)}]
+    trace = sampled(model, kernel, 20_000, 0, start=start)
+    assert off(trace, *enumerated(x, y)) < 5.0
+
+
+def test_runs_resume_bit_for_bit(rng, tmp_path):
+    model, _, _ = lines(rng)
+    fit, path = sm.laplace(model, "beta"), tmp_path / "run.nc"
+    kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit))
+    whole = sampled(model, kernel, 300, 10)
+    sampled(model, kernel, 100, 10, store=path)
+    again = sm.resume(path, model, kernel, 300, progress=False)
+    for name in ("beta", "gamma"):
+        assert np.array_equal(whole.draws[name], again.draws[name])
+
+
+# --------------------------------------------------------------------------------------- refusals
+def reads_both(state, data, n):
+    return -0.5 * (data.y[n] - state.gamma[0] * state.beta[0]) ** 2
+
+
+def reads_beta(state, data, n):
+    return -0.5 * (data.y[n] - state.beta[0]) ** 2
+
+
+def slab_everywhere(state):
+    return -0.5 * state.beta[0] ** 2 - 1.0 * state.gamma[0]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "more", "match"),
+    [
+        (reads_both, log_prior, {}, "log_likelihood reads 'gamma', or hands the state on"),
+        (reads_beta, slab_everywhere, {}, r"with gamma\[0\] = 0 log_prior goes from .* changes"),
+        (reads_beta, None, {}, "the model has no log_prior, which says how probable"),
+        (reads_beta, None, {"gamma": np.ones(2, int)}, "2 indicators for 1 coefficients"),
+        (reads_beta, None, {"support": {"gamma": 3}}, r"integers with support=\{'gamma': 2\}"),
+        (reads_beta, None, {"constraints": {"beta": sm.positive}}, "'beta' must be real numbers"),
+    ],
+)
+def test_models_that_do_not_suit_are_refused(rng, likelihood, prior, more, match):
+    more = dict(more)
+    state = {"gamma": more.pop("gamma", np.ones(1, int)), "beta": np.ones(1)}
+    given = {"support": {"gamma": 2}} | more
+    model = sm.Model(likelihood, {"y": rng.standard_normal(50)}, state, prior, **given)
+    fit = sm.laplace(model, "beta")
+    with pytest.raises(ValueError, match=match):
+        sm.SpikeAndSlab("beta", "gamma", fit).describe(model)
+
+
+@pytest.mark.plain
+def test_others_that_move_coefficients_are_refused(rng):
+    model, _, _ = lines(rng)
+    kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"))
+    with pytest.raises(ValueError, match=r"so does Metropolis\('beta'\), which would take coeffi"):
+        (kernel >> sm.Metropolis("beta")).describe(model)
+    with pytest.raises(TypeError, match=r"fit=None: give sm.laplace\(model, 'beta', given="):
+        sm.SpikeAndSlab("beta", "gamma", None)
