@@ -24,7 +24,7 @@ import pandas as pd
 import subsample_mcmc as sm
 
 KINDS = ("s", "d", "dept")
-TRUE = {
+TRUE = {  # in the order of the result
     "sd_s": 0.33, "sd_d": 0.52, "sd_dept": 0.1, "sd_y": 1.18, "intercept": 3.3, "service": -0.07,
 }  # fmt: skip
 
@@ -78,9 +78,10 @@ def model_of(table):
     """The model of a table, its levels counted from 0."""
     data = {name: table[name].to_numpy(float) for name in ("y", "service")}
     state = {"intercept": 0.0, "service": 0.0, "sd_y": 1.0}
+    state |= {f"sd_{name}": 1.0 for name in KINDS}  # side by side, as they move as one
     for name in KINDS:
         levels, data[name] = np.unique(table[name], return_inverse=True)
-        state |= {name: np.zeros(len(levels)), f"sd_{name}": 1.0}
+        state[name] = np.zeros(len(levels))
     return sm.Model(
         log_likelihood, data, state, log_prior, prepare=prepare,
         constraints={name: sm.positive for name in state if name.startswith("sd_")},

@@ -70,6 +70,27 @@ def test_hand_written_gibbs_visits_the_posterior():
     assert shares[0] == 100.0 and shares[1] < 60.0, printed
 
 
+# Posterior means and standard deviations of InstEval, all effects integrated out in closed form,
+# by a random walk over what is left (2,000 steps): known to .1 standard deviations.
+INSTEVAL = {
+    "sd_s": (0.3254, 0.0067), "sd_d": (0.5150, 0.0128), "sd_dept": (0.0955, 0.0275),
+    "sd_y": (1.1771, 0.0031), "intercept": (3.2845, 0.0332), "service": (-0.0916, 0.0140),
+}  # fmt: skip
+RATINGS = ROOT.parent / "shared" / "data" / "crossed_effects" / "insteval.csv.gz"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not RATINGS.is_file(), reason=f"needs {RATINGS}")
+def test_crossed_effects_of_real_ratings(tmp_path):
+    file = tmp_path / "summary.json"
+    finished(start("crossed.py", "--data", str(RATINGS), "--summary", str(file), "--draws", "2000"))
+    found = json.loads(file.read_text())
+    assert list(found) == list(INSTEVAL)
+    for name, (mean, sd) in INSTEVAL.items():
+        assert abs(found[name][0] - mean) < 0.45 * sd, name
+        assert 0.7 * sd < found[name][1] < 1.4 * sd, name
+
+
 @pytest.mark.slow
 def test_own_rule_keeps_its_promise_and_reads_less_than_everything():
     printed = finished(start("own_rule.py", "--quick"))

@@ -28,6 +28,7 @@ from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
+from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
 from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
@@ -110,6 +111,8 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.MergeSplit: ("dahl2005",),
     kernels.PseudoPrior: ("carlin1995",),
     kernels.SpikeAndSlab: ("carlin1995",),
+    Shift: ("yu2011",),
+    Stretch: ("yu2011",),
     kernels.WangLandau: ("wang2001", METHOD),
     kernels.Langevin: langevin,
     kernels.Slice: slices,

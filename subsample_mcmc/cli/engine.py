@@ -41,7 +41,9 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
+from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
+from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory, may_write
@@ -131,7 +133,17 @@ def sites_that_move_by_their_own_data() -> None:
         {"a": np.zeros(3), "mu": 0.0}, touches={"a": "group"},
         site_prior={"a": lambda s, i: -abs(s.a[i] - s.mu[0])},
     )  # fmt: skip
-    run(model, Metropolis("a") >> Metropolis("mu"))
+    run(model, Metropolis("a") >> Metropolis("mu", proposal=pcn()) >> interweave("a", "mu"))
+
+
+@unit
+def spikes_and_slabs() -> None:
+    given, _ = tall()
+    model = Model(
+        given.predictors, given.data, {"gamma": np.ones(3, int), "beta": np.zeros(3)},
+        lambda s: -0.5 * (s.gamma * s.beta**2).sum(), support={"gamma": 2},
+    )  # fmt: skip
+    run(model, SpikeAndSlab("beta", "gamma", laplace(model, "beta"), selector=Exact()))
 
 
 @unit

@@ -30,6 +30,7 @@ class ContinuousBlock(OneBlock):
     """A leaf that moves a continuous block, or several as one: to a proposed point, or nowhere."""
 
     several: ClassVar[bool] = True
+    far: ClassVar[int] = FAR  # numbers between blocks that move as one, at which it warns
     sized: ClassVar[str] = ""  # the argument that is one number, or one for each free coordinate
 
     @property
@@ -110,7 +111,7 @@ class ContinuousBlock(OneBlock):
                 f"{self.text()}: block {varying[0]!r} varies in length, and only the last of "
                 f"several may: {last}move it by a kernel of its own."
             )
-        if found.between > FAR:
+        if found.between > self.far:
             warn(
                 f"{self.text()}: {found.between:,} numbers of other blocks stand between these in "
                 "the state, and every step copies them: give sm.Model(state={...}) with these "

@@ -19,6 +19,7 @@ from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
+from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import described
@@ -62,7 +63,7 @@ def test_the_table_names_what_exists():
     bases = (Kernel, Selector, Rule, Strategy, Control)
     known = {one for base in bases for one in everything(base)}
     known |= {sm.Bilinear, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
-    known |= {Gaussian, Learned, RandomWalk, UserProposal, sm.models.arch.ARCH}
+    known |= {Gaussian, Learned, RandomWalk, Shift, Stretch, UserProposal, sm.models.arch.ARCH}
     known |= {sm.models.coreference.PairScore, *(vars(sm.models)[n] for n in sm.models.__all__)}
     assert set(cite.PAPERS) | set(cite.NEED_NONE) <= known
     assert {key for key, papers in cite.PAPERS.items() if callable(papers)} == set(cite.EITHER)

@@ -17,7 +17,7 @@ from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.base import DECIDES_EXACTLY
+from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDES_EXACTLY
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
@@ -37,6 +37,13 @@ PLACES, SIZE = 2, 0.7  # states at which data are asked whether they see a move,
 ROUNDING = 1e-11  # of a log likelihood, and of 1
 SPAN = 1 << 14  # rows that are asked at a time
 LOOKED_AT = 64  # sites whose priors are
+
+
+class Manners:
+    """A key under which a model keeps how its sites move."""
+
+
+MANNERS = Manners()
 
 
 class WovenTools(NamedTuple):
@@ -76,6 +83,7 @@ class Woven(ContinuousBlock):
     of: Any = None  # which number of the other each site goes with; None: all, or by columns
     step: float = START  # of the other, or of its logarithm
     control: ClassVar[None] = None
+    far: ClassVar[int] = ANY_NUMBER  # priors of all sites cost more than what is copied
     stretches: ClassVar[bool]
     learns: ClassVar[str] = "step"  # type: ignore[assignment]
 
@@ -97,13 +105,16 @@ class Woven(ContinuousBlock):
 
     def manner(self, model) -> Manner:
         """How they move in a model, found out once."""
-        if self not in model.prepared:
+        table = b"" if self.of is None else np.asarray(self.of).tobytes()
+        key = type(self).__name__, self.sites, self.other, self.centre, table
+        known = model.prepared.setdefault(MANNERS, {})
+        if key not in known:
             centre = self.centre
             if centre is not None and Shift(self.sites, centre).manner(model).sign == -1:
                 centre = None  # it is beside the sites, not in their midst
             against = Manner(-1, centre)
-            model.prepared[self] = against if unseen(self, model, against) else Manner(1, centre)
-        return model.prepared[self]
+            known[key] = against if unseen(self, model, against) else Manner(1, centre)
+        return known[key]
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds what is held, and whether data are read."""
