@@ -110,7 +110,7 @@ def watch_all(known, values, now):
 def test_the_factor_is_that_of_the_covariance(d, rng):
     values = rng.standard_normal((300, d)) @ rng.standard_normal((d, d)) + 3.0
     known = watched(values)
-    wider = learned.WIDER**2 + learned.DRAWS / 300.0
+    wider = (1.0 + learned.WIDER / math.sqrt(d)) ** 2 + learned.DRAWS / 300.0
     lower = known.numbers.columns[0].T
     np.testing.assert_allclose(lower @ lower.T, wider * np.atleast_2d(np.cov(values.T, bias=True)))
     np.testing.assert_allclose(known.numbers.mean[0], values.mean(axis=0))

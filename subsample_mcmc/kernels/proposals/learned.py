@@ -39,8 +39,9 @@ WARM, WALKS = 1 / 2, 1 / 8
 TARGET = 0.55  # acceptance of the others, below which beta falls: see sm.pcn
 ABOVE = 0.5  # how far log beta may rise above 0: a few refusals do not take it below, then
 # A chain seldom gets out of tails that are heavier than its proposals': these are drawn wider than
-# what was seen, by 15%, and by as much again as a variance of so few draws may be off.
-WIDER, DRAWS = 1.15, 10.0
+# what was seen, by 15% (over the root of how many numbers there are: all of them cost acceptance),
+# and by as much again as a variance of so few draws may be off.
+WIDER, DRAWS = 0.15, 10.0
 SINGULAR = 1e-10  # of a variance: what others leave of it, from which on there is no Gaussian
 MOST = 500  # numbers whose covariance is learnt
 SEEN, END, KNOWN = range(3)
@@ -142,7 +143,7 @@ def watch(known, site, u, now):
     late = now.warmup > 0 and now.iteration > SETTLED * now.warmup
     if seen < window[END] or late:
         return
-    wider = WIDER * WIDER + DRAWS / seen
+    wider = (1.0 + WIDER / len(u) ** 0.5) ** 2 + DRAWS / seen
     if factor(cross, wider / seen, known.numbers.columns[site]):
         window[KNOWN] = 1.0
         for i in range(len(u)):
