@@ -308,23 +308,24 @@ def unseen(kernel: Woven, model, manner: Manner) -> bool:
 
     Every row is asked, at several states. Where one has no number, nothing is known.
     """
-    rng = np.random.default_rng(0)  # the same states every time
     if kernel.other not in model.variables or model.log_likelihood is None:
         return False
-    for j in range(model.variables[kernel.other].block.length):
-        for _ in range(PLACES):
-            ints, floats = elsewhere(model, rng)
-            after = woven(kernel, model, manner, floats, j, SIZE * (1.0 + rng.random()))
-            trial = probe(model, ints, floats.copy(), np.stack([floats, after]))
-            for first in range(0, model.size, SPAN):
-                rows = np.arange(first, min(first + SPAN, model.size), dtype=row_kind(model.size))
-                seen = np.zeros((2, len(rows)))
-                with np.errstate(all="ignore"):
-                    for arm in range(2):
-                        rewards_of(trial, arm, rows, seen[arm])
-                    same = np.abs(seen[1] - seen[0]) <= ROUNDING * (1.0 + np.abs(seen[0]))
-                if not same.all():
-                    return False
+    rng = np.random.default_rng(0)  # the same states every time
+    for _ in range(PLACES):
+        ints, floats = elsewhere(model, rng)
+        after = floats
+        for j in range(model.variables[kernel.other].block.length):  # all, each by its own size
+            after = woven(kernel, model, manner, after, j, SIZE * (1.0 + rng.random()))
+        trial = probe(model, ints, floats.copy(), np.stack([floats, after]))
+        for first in range(0, model.size, SPAN):
+            rows = np.arange(first, min(first + SPAN, model.size), dtype=row_kind(model.size))
+            seen = np.zeros((2, len(rows)))
+            with np.errstate(all="ignore"):
+                for arm in range(2):
+                    rewards_of(trial, arm, rows, seen[arm])
+                same = np.abs(seen[1] - seen[0]) <= ROUNDING * (1.0 + np.abs(seen[0]))
+            if not same.all():
+                return False
     return True
 
 
