@@ -2,12 +2,16 @@
 
     python -m tests.benchmarks.hierarchies [--rows 300000] [--groups 500] [--draws 2000]
     python -m tests.benchmarks.hierarchies --peers --numpyro PYTHON
+    python -m tests.benchmarks.hierarchies --slopes --rows 1000000 --groups 2000 [--peers ...]
 
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
 read none, and the same with moves of all intercepts at once. Peers: NumPyro's NUTS, centred and
 not, in a process of its own. CPU seconds are those of sampling, warm-up included, and of compiling
 for NUTS; ESS are arviz's, of mu, tau, the slope and every intercept.
+
+--slopes: y is 0 or 1, logit a[group, 0] + a[group, 1] x + a[group, 2] z; each column of a is normal
+around a mean with a scale of its own. All data are seen by the groups alone.
 """
 
 import argparse
@@ -28,7 +32,6 @@ import subsample_mcmc as sm
 from tests.benchmarks.report import table
 
 MU, TAU, SLOPE = 0.5, 0.6, 0.3
-NAMES = ("mu", "tau", "slope")
 
 NUTS = """
 import json, sys, time
@@ -60,6 +63,25 @@ print(json.dumps({"seconds": spent}))
 """
 
 
+NUTS_SLOPES = NUTS.replace(
+    NUTS[NUTS.index("y, x, group") : NUTS.index("run = ")],
+    """
+y, x, z, group = (jnp.asarray(found[k]) for k in ("y", "x", "z", "group"))
+groups, draws, centred = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "centred"
+def model():
+    mu = numpyro.sample("mu", dist.Normal(0.0, 2.0).expand([3]))
+    tau = numpyro.sample("tau", dist.HalfNormal(1.0).expand([3]))
+    if centred:
+        a = numpyro.sample("a", dist.Normal(mu, tau).expand([groups, 3]))
+    else:
+        noise = numpyro.sample("noise", dist.Normal(0.0, 1.0).expand([groups, 3]))
+        a = numpyro.deterministic("a", mu + tau * noise)
+    eta = a[group, 0] + a[group, 1] * x + a[group, 2] * z
+    numpyro.factor("y", jnp.sum(y * eta - jax.nn.softplus(eta)))
+""",
+).replace('("mu", "tau", "slope", "a")', '("mu", "tau", "a")')
+
+
 def log_likelihood(state, data, n):
     eta = state.a[data.group[n]] + state.slope[0] * data.x[n]
     return data.y[n] * eta - sm.exp(eta)
@@ -82,27 +104,79 @@ def simulated(rows: int, groups: int) -> dict[str, np.ndarray]:
     return {"y": rng.poisson(np.exp(a[group] + SLOPE * x)).astype(float), "x": x, "group": group}
 
 
+def of_slopes(state, data, n):
+    g = data.group[n]
+    eta = state.a[g, 0] + state.a[g, 1] * data.x[n] + state.a[g, 2] * data.z[n]
+    return data.y[n] * eta - sm.softplus(eta)
+
+
+def prior_of_slopes(state):
+    total = 0.0
+    for j in range(3):
+        total -= 0.5 * (state.mu[j] ** 2 / 4.0 + state.tau[j] ** 2)
+    return total
+
+
+def of_group(state, g):
+    total = 0.0
+    for j in range(3):
+        z = (state.a[g, j] - state.mu[j]) / state.tau[j]
+        total -= 0.5 * z * z + sm.log(state.tau[j])
+    return total
+
+
+def simulated_slopes(rows: int, groups: int) -> dict[str, np.ndarray]:
+    """Data of varying intercepts and slopes, sorted by group."""
+    rng = np.random.default_rng(0)
+    group, x, z = np.sort(rng.integers(groups, size=rows)), *rng.standard_normal((2, rows))
+    a = np.array([0.5, 0.3, -0.2]) + np.array([0.6, 0.3, 0.4]) * rng.standard_normal((groups, 3))
+    eta = a[group, 0] + a[group, 1] * x + a[group, 2] * z
+    y = (rng.random(rows) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    return {"y": y, "x": x, "z": z, "group": group}
+
+
 def row(name: str, draws: dict[str, np.ndarray], seconds: float) -> dict:
     """Effective draws a second, of each and of the slowest."""
-    ess = {k: float(arviz.ess(np.ravel(draws[k])[None])) for k in NAMES}
-    each = [float(arviz.ess(np.ascontiguousarray(line)[None])) for line in draws["a"].T]
-    told = {"method": name, "CPU s": seconds} | {f"{k}, ESS/s": v / seconds for k, v in ess.items()}
-    told |= {"intercepts, least": min(each) / seconds, "median": float(np.median(each)) / seconds}
-    told["slowest"] = min(*ess.values(), *each) / seconds
-    return told | {f"mean {k}": float(np.mean(draws[k])) for k in NAMES}
+    each = {
+        k: [float(arviz.ess(np.ascontiguousarray(line)[None])) for line in flat.T]
+        for k, flat in ((k, np.reshape(v, (len(v), -1))) for k, v in draws.items())
+    }
+    told = {"method": name, "CPU s": seconds}
+    told |= {f"{k}, ESS/s": min(found) / seconds for k, found in each.items() if k != "a"}
+    told |= {"groups, least": min(each["a"]) / seconds}
+    told |= {"median": float(np.median(each["a"])) / seconds}
+    told["slowest"] = min(map(min, each.values())) / seconds
+    return told | {f"mean {k}": float(np.mean(v)) for k, v in draws.items() if k != "a"}
 
 
-def ours(data, groups: int, draws: int, woven: bool) -> dict:
-    """A row of this package; woven: all intercepts move with their mean and scale, too."""
+def of_intercepts(data, groups: int) -> tuple[sm.Model, list]:
+    """A model of this package, and its kernels."""
     model = sm.Model(
         log_likelihood, data, {"a": np.zeros(groups), "slope": 0.0, "mu": 0.0, "tau": 1.0},
         log_prior, constraints={"tau": sm.positive}, touches={"a": "group"},
         site_prior={"a": of_intercept},
     )  # fmt: skip
-    kernel = sm.cycle(
+    return model, [
         sm.Metropolis("a"), sm.Metropolis("slope", proposal=sm.pcn(), selector=sm.Exact()),
         sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5),
+    ]  # fmt: skip
+
+
+def of_rows(data, groups: int) -> tuple[sm.Model, list]:
+    """The same of varying intercepts and slopes."""
+    model = sm.Model(
+        of_slopes, data, {"a": np.zeros((groups, 3)), "mu": np.zeros(3), "tau": np.ones(3)},
+        prior_of_slopes, constraints={"tau": sm.positive}, touches={"a": "group"},
+        site_prior={"a": of_group},
     )  # fmt: skip
+    several = sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5)
+    return model, [sm.Metropolis("a", selector=sm.Exact()), several]
+
+
+def ours(made, draws: int, woven: bool) -> dict:
+    """A row of this package; woven: all groups move with their mean and scale, too."""
+    model, parts = made
+    kernel = sm.cycle(*parts)
     if woven:
         kernel = kernel >> sm.interweave("a", location="mu", scale="tau")
     given = {"chains": 1, "seed": 1, "progress": False}
@@ -111,15 +185,15 @@ def ours(data, groups: int, draws: int, woven: bool) -> dict:
     trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
     spent = time.process_time() - begun
     name = "ours, interwoven" if woven else "ours"
-    return row(name, {k: np.asarray(trace.draws[k])[0] for k in (*NAMES, "a")}, spent)
+    return row(name, {k: np.asarray(trace.draws[k])[0] for k in model.names}, spent)
 
 
-def nuts(python: str, data, groups: int, draws: int, how: str) -> dict:
+def nuts(python: str, code: str, data, groups: int, draws: int, how: str) -> dict:
     """A row of NumPyro's, or why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         place = str(Path(folder) / "data.npz")
         np.savez(place, **data)
-        command = [python or sys.executable, "-W", "ignore", "-c", NUTS]
+        command = [python or sys.executable, "-W", "ignore", "-c", code]
         given = [place, str(groups), str(draws), how]
         done = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -134,17 +208,22 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--draws", type=int, default=2_000)
+    parser.add_argument("--slopes", action="store_true", help="varying intercepts and slopes")
     parser.add_argument("--peers", action="store_true", help="NumPyro's NUTS, too")
     parser.add_argument("--peer-draws", type=int, default=200, help="of NUTS, after as many")
     parser.add_argument("--numpyro", default="", help="a Python that has NumPyro")
     given = parser.parse_args()
     print(f"{machine.processor()}, {machine.pin()}", flush=True)
-    data = simulated(given.rows, given.groups)
-    found = [ours(data, given.groups, given.draws, woven) for woven in (False, True)]
+    make, of, code = simulated, of_intercepts, NUTS
+    if given.slopes:
+        make, of, code = simulated_slopes, of_rows, NUTS_SLOPES
+    data = make(given.rows, given.groups)
+    found = [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
     for how in ("centred", "not centred") if given.peers else ():
-        found.append(nuts(given.numpyro, data, given.groups, given.peer_draws, how))
+        found.append(nuts(given.numpyro, code, data, given.groups, given.peer_draws, how))
     nothing = dict.fromkeys(found[0], float("nan"))
-    title = f"Poisson, {given.rows:,} rows, {given.groups:,} intercepts"
+    what = "logistic, intercepts and two slopes" if given.slopes else "Poisson, intercepts"
+    title = f"{what}: {given.rows:,} rows, {given.groups:,} groups"
     print(table(title, [nothing | told for told in found]))
 
 

@@ -166,14 +166,18 @@ def summary(trace: Any) -> Iterator[str]:
         return
     data = xarray.Dataset({name: (("chain", "draw"), values) for name, values in found.items()})
     # ArviZ warns and logs about blocks that never moved and single chains: the report does, too.
-    before = logging.root.manager.disable
+    # That of 0.x has a logger of its own, which logging.disable does not reach once it has spoken.
+    before, own = logging.root.manager.disable, getattr(arviz, "_log", logging.Logger("none"))
+    was = own.disabled
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
+        own.disabled = True
         try:
             table = arviz.summary(data)
         finally:
             logging.disable(before)
+            own.disabled = was
     yield "<h2>Summary</h2>"
     rows = [[str(name), *(cell(x) for x in row)] for name, row in zip(
         table.index, table.itertuples(index=False), strict=True)]  # fmt: skip
