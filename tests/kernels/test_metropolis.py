@@ -13,6 +13,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian, distance, gaussian
+from subsample_mcmc.kernels.proposals.walk import learn_step
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers.laws import not_uniform, uniform
 from tests.helpers.marks import slow_but
@@ -105,7 +106,7 @@ def forgetful(rng, tuning, given, now, which, u, v):
 
 class Forgetful(Gaussian):
     def build(self):
-        return forgetful
+        return forgetful, learn_step
 
 
 @pytest.mark.slow
