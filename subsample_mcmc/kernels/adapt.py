@@ -45,6 +45,15 @@ def make_tuning(
     )  # fmt: skip
 
 
+@jit(inner="always")
+def of_one(tuning, site):
+    """The step and scales of one site: views."""
+    return Tuning(
+        tuning.target, tuning.scaled, tuning.most, tuning.step[site], tuning.scales[site],
+        tuning.mean[site], tuning.square[site],
+    )  # fmt: skip
+
+
 @jit(inner=True)
 def step_size(tuning, now):
     """The step in use: the one being tried in warm-up, then the average."""

@@ -71,6 +71,12 @@ DECIDES_EXACTLY = {
     "selector": "Exact()", "parts": ["Exact"], "delta": None, "asymptotic_normal": False,
     "subsamples": False, "takes_control": False,
 }  # fmt: skip
+# ... and where no datum has a say in them; and what Leaf.reads() says then.
+DECIDED_BY_PRIOR = DECIDES_EXACTLY | {
+    "guarantee": "exact", "rows": 0, "control": "",
+    "note": "no datum depends on it: decided by the prior alone",
+}  # fmt: skip
+READS_NONE = "none: the prior decides"
 
 
 class BoundStep(NamedTuple):

@@ -38,6 +38,11 @@ class ContinuousBlock(OneBlock):
         return "+".join(self.writes)
 
     @property
+    def guarantee(self) -> str:  # type: ignore[override]
+        """What the selector promises, per decision."""
+        return self.selector.guarantee
+
+    @property
     def decision(self) -> Decision:
         """Stay or go: the decision of kernels that propose."""
         return Decision(self.selector, self.control, proposes=True)  # type: ignore[attr-defined]

@@ -9,7 +9,13 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.rules.rule import ALL_IMPOSSIBLE, EXACT, NOT_FINITE
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDES_EXACTLY, OneBlock
+from subsample_mcmc.kernels.base import (
+    BAD_PRIOR,
+    DECIDED_BY_PRIOR,
+    DECIDES_EXACTLY,
+    READS_NONE,
+    OneBlock,
+)
 from subsample_mcmc.kernels.decision import (
     Decision,
     Judge,
@@ -132,8 +138,7 @@ class Gibbs(OneBlock):
         variable = model.variables[self.block]
         told["arms"], told["rows"] = variable.support, self.rows(model)
         if self.by_prior(model):
-            note = "no datum depends on it: decided by the prior alone"
-            return told | DECIDES_EXACTLY | {"guarantee": "exact", "note": note, "control": ""}
+            return told | DECIDED_BY_PRIOR
         if self.pseudo is not None:
             told["note"] = "with the parameters of each model, drawn from pseudo-priors"
             told["parts"].append(type(self.pseudo).__name__)
@@ -161,7 +166,7 @@ class Gibbs(OneBlock):
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        return "none: the prior decides" if self.by_prior(model) else ""
+        return READS_NONE if self.by_prior(model) else ""
 
     def touches(self, model) -> tuple[np.ndarray, np.ndarray] | None:
         """Which data each site's draw is about, (indptr, indices); None: all."""

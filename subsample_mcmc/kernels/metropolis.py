@@ -14,7 +14,12 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
-from subsample_mcmc.kernels.base import ANY_CHAIN, DECIDES_EXACTLY
+from subsample_mcmc.kernels.base import (
+    ANY_CHAIN,
+    DECIDED_BY_PRIOR,
+    DECIDES_EXACTLY,
+    READS_NONE,
+)
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.proposals.choose import proposal_of
@@ -122,11 +127,6 @@ class Metropolis(ContinuousBlock):
         object.__setattr__(self, "proposal", proposal_of(self.proposal))
 
     @property
-    def guarantee(self) -> str:  # type: ignore[override]
-        """What the selector promises, per decision."""
-        return self.selector.guarantee
-
-    @property
     def learns(self) -> str:
         """The scale, unless it is kept or the proposal has none."""
         return "scale" if self.adapt and self.proposal.walks else ""
@@ -160,15 +160,14 @@ class Metropolis(ContinuousBlock):
             exact = DECIDES_EXACTLY | {"guarantee": "exact"} if summed(self, model) else {}
             return told | exact | facts_of_sites(self, model)
         if self.by_prior(model):
-            note = "no datum depends on it: decided by the prior alone"
-            told |= DECIDES_EXACTLY | {"guarantee": "exact", "rows": 0, "note": note, "control": ""}
+            told |= DECIDED_BY_PRIOR
         return told
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
         if self.by_site(model):
             return "of its sites, which propose from what they learnt" if self.adapt else ""
-        return "none: the prior decides" if self.by_prior(model) else ""
+        return READS_NONE if self.by_prior(model) else ""
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""

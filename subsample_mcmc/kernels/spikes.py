@@ -27,6 +27,7 @@ from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
+from subsample_mcmc.kernels.sites.touches import called
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import REAL
@@ -114,15 +115,6 @@ class SpikeAndSlab(ContinuousBlock):
 
     def text(self) -> str:
         return f"SpikeAndSlab({self.block!r}, {self.indicators!r})"
-
-    @property
-    def guarantee(self) -> str:  # type: ignore[override]
-        """What the selector promises, per decision."""
-        return self.selector.guarantee
-
-    def usual_selector(self, model) -> Selector:
-        """What decides where no selector was given."""
-        return self.decision.usual_selector(model, self.block)
 
     def facts(self, model=None) -> dict[str, Any]:
         """Adds what is moved."""
@@ -274,8 +266,7 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
         found = []
         for value in (0.0, 1.0 + rng.random()):
             values[j] = value
-            with np.errstate(all="ignore"):
-                found.append(float(log_prior(state)))
+            found.append(called(log_prior, state))
         if found[0] != found[1]:
             raise ValueError(
                 f"{kernel.text()}: with {kernel.indicators}[{j}] = 0 log_prior goes from "

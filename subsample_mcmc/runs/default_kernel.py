@@ -304,11 +304,11 @@ def interwoven(model: Model, sites: list[str]) -> list[str]:
     Only where the prior of sites is known by itself: else whatever block might be one.
     """
     found: list[str] = []
-    for name in sites if model.site_prior else ():
-        others = [
-            other for other, v in model.variables.items()
-            if name in model.site_prior and not v.block.discrete and v.touches is None
-        ]  # fmt: skip
+    others = [
+        other for other, v in model.variables.items()
+        if not v.block.discrete and v.touches is None
+    ]  # fmt: skip
+    for name in (name for name in sites if name in model.site_prior):
 
         def serves(code: str) -> bool:
             try:
@@ -317,18 +317,18 @@ def interwoven(model: Model, sites: list[str]) -> list[str]:
                 return False
             return True
 
-        def written(name=name, **roles: str) -> str:
+        def code_of(name=name, **roles: str) -> str:
             given = "".join(f", {role}={json.dumps(other)}" for role, other in roles.items())
             return f"sm.interweave({json.dumps(name)}{given})"
 
-        means = {other: written(location=other) for other in others}
+        means = {other: code_of(location=other) for other in others}
         means = {other: code for other, code in means.items() if serves(code)}
         for other in others:
-            if serves(code := written(scale=other)):
+            if serves(code := code_of(scale=other)):
                 found.append(code)
                 continue
             for mean in means:  # around which the sites are stretched
-                if serves(code := written(location=mean, scale=other)):
+                if serves(code := code_of(location=mean, scale=other)):
                     found.append(code)
                     del means[mean]
                     break

@@ -51,8 +51,8 @@ def test_the_law_is_kept():
 
 MUTANTS = {
     "the Gaussian is not corrected for": (
-        "return gaussian(rng, of_site(known.beta, which), known.numbers, now, which, u, v)",
-        "return 0.0 * gaussian(rng, of_site(known.beta, which), known.numbers, now, which, u, v)",
+        "return gaussian(rng, of_one(known.beta, which), known.numbers, now, which, u, v)",
+        "return 0.0 * gaussian(rng, of_one(known.beta, which), known.numbers, now, which, u, v)",
     ),
     "the coin sees the state": (
         "rng.random() < (WARM if now.warm == 1 else WALKS)",

@@ -22,6 +22,7 @@ from subsample_mcmc.kernels.adapt import (
     WINDOW,
     Tuning,
     learn,
+    of_one,
     step_size,
 )
 from subsample_mcmc.kernels.proposals.gaussian import OPTIMAL, add_correlated, gaussian
@@ -67,7 +68,7 @@ class LearnedNumbers(NamedTuple):
 def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns: bool):
     """Nothing known yet; registered with the chain's checkpoint."""
     rows = sites if learns else 0
-    window, unused = np.zeros((rows, 3)), np.zeros(1)
+    window, unused = np.zeros((rows, 3)), np.zeros((rows, 0))
     window[:, END] = WINDOW
     numbers = numbers._replace(
         mean=run.keep("gaussian_mean", np.zeros((rows, free))),
@@ -82,15 +83,6 @@ def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns
         Tuning(pace.target, 0, np.inf, run.keep("walk", walk), unused, unused, unused),
         run.keep("window", window), run.keep("window_mean", np.zeros((rows, free))),
         run.keep("window_cross", np.zeros((rows, free, free))),
-    )  # fmt: skip
-
-
-@jit(inner="always")
-def of_site(tuning, site):
-    """The step of one site: a view."""
-    return Tuning(
-        tuning.target, tuning.scaled, tuning.most, tuning.step[site], tuning.scales, tuning.mean,
-        tuning.square,
     )  # fmt: skip
 
 
@@ -163,7 +155,7 @@ def propose_learned(rng, tuning, known, now, which, u, v):
         return random_walk(rng, tuning, known.numbers, now, 0, u, v)
     if rng.random() < (WARM if now.warm == 1 else WALKS):
         known.how[0] = WALK
-        noise, step = known.numbers.noise, step_size(of_site(known.walk, which), now)
+        noise, step = known.numbers.noise, step_size(of_one(known.walk, which), now)
         fill_normal(rng, noise)
         v[:] = 0.0
         add_correlated(known.numbers.columns[which], noise, v)
@@ -171,7 +163,7 @@ def propose_learned(rng, tuning, known, now, which, u, v):
             v[i] = u[i] + step * v[i]
         return 0.0
     known.how[0] = GAUSSIAN
-    return gaussian(rng, of_site(known.beta, which), known.numbers, now, which, u, v)
+    return gaussian(rng, of_one(known.beta, which), known.numbers, now, which, u, v)
 
 
 @jit(inner="always")
@@ -180,9 +172,9 @@ def learn_gaussian(tuning, known, now, which, u, accepted):
     if known.how[0] == UNKNOWN:
         learn(tuning, now, u, accepted)
     elif known.how[0] == WALK:
-        learn(of_site(known.walk, which), now, u, accepted)
+        learn(of_one(known.walk, which), now, u, accepted)
     else:
-        learn(of_site(known.beta, which), now, u, accepted)
+        learn(of_one(known.beta, which), now, u, accepted)
     watch(known, which, u, now)
 
 

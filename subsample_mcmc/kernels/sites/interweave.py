@@ -16,13 +16,12 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import helpful
-from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
-from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDES_EXACTLY
+from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
+from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
-from subsample_mcmc.kernels.sites.moves import of_one
-from subsample_mcmc.kernels.sites.touches import changed
+from subsample_mcmc.kernels.sites.touches import called, change_all
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
@@ -94,11 +93,6 @@ class Woven(ContinuousBlock):
     def text(self) -> str:
         return f"{type(self).__name__}({self.sites!r}, {self.other!r})"
 
-    @property
-    def guarantee(self) -> str:  # type: ignore[override]
-        """What the selector promises, per decision."""
-        return self.selector.guarantee
-
     def usual_selector(self, model) -> Selector:
         """Nothing is won by a race: the sums of two states far apart differ by as much as rows."""
         return Exact()
@@ -126,11 +120,11 @@ class Woven(ContinuousBlock):
         if self.manner(model).sign == 1:
             return told | {"note": "together: how the sites lie is held, and all data are read"}
         note = "against each other: what data see is held, and the prior decides"
-        return told | DECIDES_EXACTLY | {"guarantee": "exact", "rows": 0, "note": note}
+        return told | DECIDED_BY_PRIOR | {"note": note}
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        return "none: the prior decides" if self.manner(model).sign == -1 else ""
+        return READS_NONE if self.manner(model).sign == -1 else ""
 
     def check(self, model) -> None:
         """Refuse blocks that have no common mean or scale."""
@@ -220,7 +214,7 @@ def weave(tools, y, j, by):
     else:
         y[tools.other + j] += by
     change = tools.sign * by
-    factor = exp(change)
+    factor = exp(change) if tools.stretches == 1 else 1.0
     start, end = tools.indptr[own], tools.indptr[own + 1]
     for i in range(start, end):
         for k in range(low, high):
@@ -272,35 +266,19 @@ def woven(kernel: Woven, model, manner: Manner, floats: np.ndarray, j: int, by: 
     after = floats.copy()
     a = values(model, kernel.sites, after).reshape(model.variables[kernel.sites].sites, -1)
     other = values(model, kernel.other, after)
-    part = a if len(other) == 1 else a[:, j : j + 1]
+    rows, columns = slice(None), slice(None)
     if kernel.of is not None:
-        part = a[np.asarray(kernel.of) == j]
+        rows = np.asarray(kernel.of) == j
+    elif len(other) > 1:
+        columns = slice(j, j + 1)
     if kernel.stretches:
-        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])
-        centre = centre if len(other) == 1 else centre[j : j + 1]
-        part = centre + np.exp(manner.sign * by) * (part - centre)
+        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])[columns]
+        a[rows, columns] = centre + np.exp(manner.sign * by) * (a[rows, columns] - centre)
         other[j] *= np.exp(by)
     else:
-        part = part + manner.sign * by
+        a[rows, columns] += manner.sign * by
         other[j] += by
-    if kernel.of is not None:
-        a[np.asarray(kernel.of) == j] = part
-    elif len(other) == 1:
-        a[:] = part
-    else:
-        a[:, j : j + 1] = part
     return after
-
-
-def elsewhere(model, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Another state, with nothing at zero that might hide a dependence."""
-    ints, floats = model.ints.copy(), model.floats.copy()
-    for v in model.variables.values():
-        if v.place < 0:
-            flat = ints if v.block.discrete else floats
-            part = flat[v.block.start : v.block.start + v.block.length]
-            part[:] = changed(v, part, rng)
-    return ints, floats
 
 
 def unseen(kernel: Woven, model, manner: Manner) -> bool:
@@ -312,7 +290,8 @@ def unseen(kernel: Woven, model, manner: Manner) -> bool:
         return False
     rng = np.random.default_rng(0)  # the same states every time
     for _ in range(PLACES):
-        ints, floats = elsewhere(model, rng)
+        ints, floats = model.ints.copy(), model.floats.copy()
+        change_all(model, ints, floats, rng)
         after = floats
         for j in range(model.variables[kernel.other].block.length):  # all, each by its own size
             after = woven(kernel, model, manner, after, j, SIZE * (1.0 + rng.random()))
@@ -335,7 +314,8 @@ def check_common(kernel: Woven, model) -> None:
     if of_site is None:
         return
     of_site, rng = plain(of_site, "site_prior", "f(state, site)"), np.random.default_rng(0)
-    ints, floats = elsewhere(model, rng)
+    ints, floats = model.ints.copy(), model.floats.copy()
+    change_all(model, ints, floats, rng)
     variable = model.variables[kernel.sites]
     one = model.variables[kernel.other].block.length == 1
     columns = variable.block.length // variable.sites if one else 1
@@ -346,11 +326,9 @@ def check_common(kernel: Woven, model) -> None:
         own = np.arange(variable.sites)
         own = own if kernel.of is None else own[np.asarray(kernel.of) == j]
         for site in rng.permutation(own)[:LOOKED_AT]:
-            with np.errstate(all="ignore"):
-                first, second = (
-                    float(of_site(model.state(ints.copy(), at), int(site)))
-                    for at in (floats, after)
-                )
+            first, second = (
+                called(of_site, model.state(ints.copy(), at), int(site)) for at in (floats, after)
+            )
             if not abs(second - first + fall) <= 1e-8 * (1.0 + abs(first)):
                 raise ValueError(
                     f"interweave({kernel.sites!r}, {told}={kernel.other!r}): the prior of site "

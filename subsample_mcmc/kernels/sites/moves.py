@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import not_a_sum
-from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
+from subsample_mcmc.kernels.adapt import Tuning, make_tuning, of_one, step_size
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
@@ -186,15 +186,6 @@ def priors_at(chain, tools, site, ratio):
         fail(chain.now[0], trial, BAD_PRIOR, 0 if not_a_sum(offsets[0]) else 1, -1)
         return False
     return True
-
-
-@jit(inner="always")
-def of_one(tuning, site):
-    """The step and scales of one site: views."""
-    return Tuning(
-        tuning.target, tuning.scaled, tuning.most, tuning.step[site], tuning.scales[site],
-        tuning.mean[site], tuning.square[site],
-    )  # fmt: skip
 
 
 @jit(inner="always")

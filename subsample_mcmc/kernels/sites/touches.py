@@ -27,10 +27,7 @@ def check_touches(name: str, model) -> None:
     sites_of = np.searchsorted(indptr, entries, side="right") - 1
     for elsewhere in (False, True):
         if elsewhere:
-            for v in model.variables.values():
-                if v.place < 0:
-                    flat = (ints if v.block.discrete else floats)[v.block.start :]
-                    flat[: v.block.length] = changed(v, flat[: v.block.length], rng)
+            change_all(model, ints, floats, rng)
         kept, other = values.copy(), changed(variable, values, rng)
         for n in looked_at:
             seen = sites_of[indices[entries] == n]
@@ -62,6 +59,14 @@ def changed(variable, values: np.ndarray, rng) -> np.ndarray:
     u = blocks.free_at(values)
     blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
     return other
+
+
+def change_all(model, ints: np.ndarray, floats: np.ndarray, rng) -> None:
+    """Another state, with nothing at zero that might hide a dependence."""
+    for v in model.variables.values():
+        if v.place < 0:
+            flat = (ints if v.block.discrete else floats)[v.block.start :]
+            flat[: v.block.length] = changed(v, flat[: v.block.length], rng)
 
 
 def check_site_prior(name: str, model) -> None:
