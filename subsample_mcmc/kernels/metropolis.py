@@ -23,7 +23,7 @@ from subsample_mcmc.kernels.base import (
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.proposals.choose import proposal_of
-from subsample_mcmc.kernels.proposals.learned import learned_numbers
+from subsample_mcmc.kernels.proposals.learned import LEARNS, learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
 from subsample_mcmc.kernels.sites.moves import (
     bind_sites,
@@ -165,9 +165,8 @@ class Metropolis(ContinuousBlock):
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        if self.by_site(model):
-            return "of its sites, which propose from what they learnt" if self.adapt else ""
-        return READS_NONE if self.by_prior(model) else ""
+        learns = LEARNS if self.adapt and (self.by_site(model) or self.proposal.learned) else ""
+        return learns + (READS_NONE if self.by_prior(model) else "")
 
     def suspects(self, model, state):
         """Its surrogate, and the functions of a proposal of the user's own."""

@@ -87,14 +87,14 @@ def test_nothing_is_learnt_after_warm_up():
         assert np.array_equal(few[key], many[key]) and few[key].any(), name
 
 
-def watched(values):
-    """What is known after these values in warm-up, all of them in one window."""
+def watched(values, window=None, warmup=0):
+    """What is known after these values, one an iteration; window: the end of the first."""
     d = values.shape[1]
     run = SimpleNamespace(keep=lambda name, array: array)
     known = learned.learned_numbers(run, no_numbers(SimpleNamespace(free=d)), 1, d, True)
-    known.window[0, learned.END] = len(values)
+    known.window[0, learned.END] = window or len(values)
     now = np.zeros(1, dtype=NOW).view(np.recarray)
-    now.warm = 1
+    now.warm, now.warmup = 1, warmup
     watch_all(pointer_to(known), pointer_to(values), pointer_to(now))
     return known
 
@@ -102,7 +102,65 @@ def watched(values):
 @jit
 def watch_all(known, values, now):
     for i in range(len(values)):
+        now[0].iteration += 1
         learned.watch(known, 0, values[i], now[0])
+
+
+def worth(values):
+    """Of how many independent values, by what each number keeps from one to the next."""
+    jumps = (np.diff(values, axis=0) ** 2).sum(axis=0) / values.var(axis=0) / len(values)
+    kept = max(0.0, (1.0 - 0.5 * jumps).max())
+    return len(values) * (1.0 - kept) / (1.0 + kept)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
+def test_what_values_are_worth_is_their_effective_number(kept, rng):
+    noise = rng.standard_normal((20_000, 2))
+    for i in range(1, len(noise)):  # the second number forgets at once
+        noise[i, 0] = kept * noise[i - 1, 0] + math.sqrt(1.0 - kept**2) * noise[i, 0]
+    assert worth(noise) == pytest.approx(20_000 * (1.0 - kept) / (1.0 + kept), rel=0.1)
+    assert worth(noise) == pytest.approx(float(az.ess(noise[None, :, 0], method="mean")), rel=0.25)
+
+
+@pytest.mark.plain
+def test_values_that_keep_to_each_other_make_a_wider_gaussian(rng):
+    free = rng.standard_normal((400, 2))
+    slow = np.repeat(free[::8], 8, axis=0)  # 50 values, each of them eight times
+    for values in (free, slow):
+        lower = watched(values).numbers.columns[0].T
+        wider = (1.0 + learned.WIDER / math.sqrt(2)) ** 2 + learned.DRAWS / worth(values)
+        np.testing.assert_allclose(lower @ lower.T, wider * np.cov(values.T, bias=True))
+    assert 15 < worth(slow) < 40 and worth(free) > 300
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("warmup", "expected"), [
+    (0, [50, 150, 350, 750]),  # an unknown end: each window is twice the one before
+    (1_000, [50, 150, 350, 800]),  # one of 400 would leave too few for another
+    (500, [50, 150, 400]),
+    (200, [50, 150]),  # ten are left: not worth a wait
+    (80, [64]),
+    (40, []),
+])  # fmt: skip
+def test_the_last_window_takes_what_is_left(warmup, expected, rng):
+    values = rng.standard_normal((warmup or 1_000, 1))
+    found = [n for n in range(1, len(values) + 1) if ended(values[:n], warmup)]
+    assert found == expected
+
+
+def ended(values, warmup):
+    """Does the last of these values end a window."""
+    return watched(values, 50, warmup).window[0, learned.SEEN] == 0.0
+
+
+@pytest.mark.plain
+def test_another_gaussian_is_tried_at_its_own_scale(rng):
+    run = watched(rng.standard_normal((100, 3)))
+    for tuning, first in ((run.beta, 0.0), (run.walk, math.log(learned.OPTIMAL / math.sqrt(3)))):
+        step = tuning.step[0]
+        assert step[learned.LOG_STEP] == step[learned.AVERAGE] == pytest.approx(first)
+        assert step[learned.WEIGHT] == step[learned.STEPS] == 0.0
 
 
 @pytest.mark.plain
@@ -110,19 +168,24 @@ def watch_all(known, values, now):
 def test_the_factor_is_that_of_the_covariance(d, rng):
     values = rng.standard_normal((300, d)) @ rng.standard_normal((d, d)) + 3.0
     known = watched(values)
-    wider = (1.0 + learned.WIDER / math.sqrt(d)) ** 2 + learned.DRAWS / 300.0
+    wider = (1.0 + learned.WIDER / math.sqrt(d)) ** 2 + learned.DRAWS / worth(values)
     lower = known.numbers.columns[0].T
     np.testing.assert_allclose(lower @ lower.T, wider * np.atleast_2d(np.cov(values.T, bias=True)))
     np.testing.assert_allclose(known.numbers.mean[0], values.mean(axis=0))
-    assert np.array_equal(lower, np.tril(lower)) and known.window[0].tolist() == [0.0, 600.0, 1.0]
-    assert not known.cross.any() and not known.mean.any()
+    assert np.array_equal(lower, np.tril(lower)) and known.window[0].tolist() == [
+        0.0,
+        600.0,
+        1.0,
+        300.0,
+    ]
+    assert not known.cross.any() and not known.mean.any() and not known.jumps.any()
 
 
 @pytest.mark.plain
 def test_values_on_a_line_have_no_gaussian(rng):
     x = rng.standard_normal(100)
     known = watched(np.stack([x, 2.0 * x], axis=1))
-    assert known.window[0].tolist() == [0.0, 200.0, 0.0] and not known.numbers.columns.any()
+    assert known.window[0].tolist() == [0.0, 200.0, 0.0, 100.0] and not known.numbers.columns.any()
 
 
 def student(state):

@@ -41,11 +41,18 @@ TARGET = 0.55  # acceptance of the others, below which beta falls: see sm.pcn
 ABOVE = 0.5  # how far log beta may rise above 0: a few refusals do not take it below, then
 # A chain seldom gets out of tails that are heavier than its proposals': these are drawn wider than
 # what was seen, by 15% (over the root of how many numbers there are: all of them cost acceptance),
-# and by as much again as a variance of so few draws may be off.
-WIDER, DRAWS = 0.15, 10.0
+# and by as much again as a variance of so few independent draws may be off.
+WIDER, DRAWS = 0.15, 5.0
+# Values in the first window: 15 of each number within these bounds. Each is twice the one before.
+FEWEST, OF_EACH = 50.0, 15.0
+LATEST = (
+    0.85  # share of warm-up after which no Gaussian is learnt, and beta has time to fit the last
+)
+ALMOST = 0.1  # of a window: too little of warm-up is left to wait for
 SINGULAR = 1e-10  # of a variance: what others leave of it, from which on there is no Gaussian
 MOST = 500  # numbers whose covariance is learnt
-SEEN, END, KNOWN = range(3)
+SEEN, END, KNOWN, TOTAL = range(4)
+LEARNS = "from a Gaussian, learnt from windows that grow; "  # stored with runs that do
 UNKNOWN, WALK, GAUSSIAN = range(3)  # how a proposal is made: without a Gaussian, or with it
 
 
@@ -60,16 +67,20 @@ class LearnedNumbers(NamedTuple):
     numbers: ProposalNumbers  # mean and factor of each Gaussian
     beta: Tuning
     walk: Tuning  # the step of walks in the covariance that was learnt
-    window: np.ndarray  # (sites, 3) values seen, end of the window, is the Gaussian known
+    window: (
+        np.ndarray
+    )  # (sites, 4) values in the window, its end, is the Gaussian known, all values
     mean: np.ndarray  # (sites, d) of the window
     cross: np.ndarray  # (sites, d, d) sums of products around it: the lower triangle
+    last: np.ndarray  # (sites, d) the value before
+    jumps: np.ndarray  # (sites, d) sums of squares of what it took to the next
 
 
 def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns: bool):
     """Nothing known yet; registered with the chain's checkpoint."""
     rows = sites if learns else 0
-    window, unused = np.zeros((rows, 3)), np.zeros((rows, 0))
-    window[:, END] = WINDOW
+    window, unused = np.zeros((rows, 4)), np.zeros((rows, 0))
+    window[:, END] = min(max(OF_EACH * free, FEWEST), WINDOW)
     numbers = numbers._replace(
         mean=run.keep("gaussian_mean", np.zeros((rows, free))),
         columns=run.keep("gaussian_columns", np.zeros((rows, free, free))),
@@ -83,6 +94,8 @@ def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns
         Tuning(pace.target, 0, np.inf, run.keep("walk", walk), unused, unused, unused),
         run.keep("window", window), run.keep("window_mean", np.zeros((rows, free))),
         run.keep("window_cross", np.zeros((rows, free, free))),
+        run.keep("window_last", np.zeros((rows, free))),
+        run.keep("window_jumps", np.zeros((rows, free))),
     )  # fmt: skip
 
 
@@ -112,18 +125,23 @@ def factor(cross, scale, columns):
 
 
 @jit(inner=True)
-def start_anew(step):
-    """Steps are averaged from here on: they are in units of another Gaussian."""
-    step[AVERAGE], step[WEIGHT], step[STEPS] = step[LOG_STEP], 0.0, 0.0
+def start_anew(step, log_step):
+    """Try and average steps from here on: those before were in units of another Gaussian.
+
+    They would stay where they are, else, if little of warm-up is left: a beta that fell because
+    a Gaussian was poor does not rise as fast as one that is too large falls.
+    """
+    step[LOG_STEP] = step[AVERAGE] = log_step
+    step[WEIGHT] = step[STEPS] = 0.0
 
 
-@jit(inner="always")
-def watch(known, site, u, now):
-    """Take note of a value in warm-up; at the end of a window, know its Gaussian."""
-    if known.learns == 0 or now.warm == 0:
-        return
+@jit(inner=True)
+def take_in(known, site, u):
+    """One more value in the window."""
     window, mean, cross = known.window[site], known.mean[site], known.cross[site]
+    last, jumps = known.last[site], known.jumps[site]
     window[SEEN] += 1.0
+    window[TOTAL] += 1.0
     seen = window[SEEN]
     # mean_n = mean_(n-1) + change / n; products around it: (1 - 1/n) change change'.
     for i in range(len(u)):
@@ -131,21 +149,64 @@ def watch(known, site, u, now):
             cross[i, j] += (1.0 - 1.0 / seen) * (u[i] - mean[i]) * (u[j] - mean[j])
     for i in range(len(u)):
         mean[i] += (u[i] - mean[i]) / seen
-    # Beta and the step need time to fit a new Gaussian: none at the end of warm-up.
-    late = now.warmup > 0 and now.iteration > SETTLED * now.warmup
-    if seen < window[END] or late:
+        if seen > 1.0:
+            jumps[i] += (u[i] - last[i]) ** 2
+        last[i] = u[i]
+
+
+@jit(inner=True)
+def independent(known, site):
+    """How many independent values are worth as much as those in the window, at least 1.
+
+    As of the slowest number, if its correlation falls as a power r^k of the lag k: jumps are, in
+    the mean, 2 (1 - r) variances, and n values worth n (1 - r) / (1 + r).
+    """
+    jumps, cross, apart = known.jumps[site], known.cross[site], 1.0  # 1 - r
+    for i in range(len(jumps)):
+        apart = min(apart, jumps[i] / max(2.0 * cross[i, i], 1e-300))
+    return max(known.window[site, SEEN] * apart / (2.0 - apart), 1.0)
+
+
+@jit(inner="always")
+def ends(window, now):
+    """Is it time to learn the Gaussian of a window; one that would be the last takes what is left.
+
+    Beta and the step need time to fit a new one: none at the end of warm-up.
+    """
+    seen = window[SEEN]
+    if seen < window[END]:
+        return False
+    if now.warmup > 0:
+        if now.iteration > LATEST * now.warmup:
+            return False
+        left = (SETTLED * now.warmup - now.iteration) * window[TOTAL] / max(now.iteration, 1)
+        if ALMOST * seen < left < 2.0 * seen:
+            window[END] = seen + np.floor(left)
+            return False
+    return True
+
+
+@jit(inner="always")
+def watch(known, site, u, now):
+    """Take note of a value in warm-up; at the end of a window, know its Gaussian."""
+    if known.learns == 0 or now.warm == 0:
         return
-    wider = (1.0 + WIDER / len(u) ** 0.5) ** 2 + DRAWS / seen
-    if factor(cross, wider / seen, known.numbers.columns[site]):
+    take_in(known, site, u)
+    window = known.window[site]
+    if not ends(window, now):
+        return
+    wider = (1.0 + WIDER / len(u) ** 0.5) ** 2 + DRAWS / independent(known, site)
+    if factor(known.cross[site], wider / window[SEEN], known.numbers.columns[site]):
         window[KNOWN] = 1.0
         for i in range(len(u)):
-            known.numbers.mean[site, i] = mean[i]
-        start_anew(known.beta.step[site])
-        start_anew(known.walk.step[site])
-    mean[:] = 0.0
-    cross[:] = 0.0
+            known.numbers.mean[site, i] = known.mean[site, i]
+        start_anew(known.beta.step[site], 0.0)
+        start_anew(known.walk.step[site], log(OPTIMAL / len(u) ** 0.5))
+    known.mean[site] = 0.0
+    known.cross[site] = 0.0
+    known.jumps[site] = 0.0
+    window[END] = 2.0 * window[SEEN]
     window[SEEN] = 0.0
-    window[END] *= 2.0
 
 
 @jit(inner="always")
