@@ -36,7 +36,7 @@ SPAN = 1 << 13  # rows that one thread reads at a time
 SAMPLE, RUNS = 20_000, 40  # rows at which jets are compared with differences, in so many runs
 CONFIGURATIONS = 16  # of the discrete blocks in which they are, at most
 HALF = 0.5  # standard deviations of these rows at which they are
-CLOSE = 0.5  # the part by which curvatures may differ there
+CLOSE = 0.1  # the part by which curvatures may differ there
 SLIGHT = 1e-3  # nats there that make no difference
 EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
 
