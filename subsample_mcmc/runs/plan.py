@@ -146,7 +146,7 @@ def plan(
     controls: control variates by name, such as {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()};
     each is given to every kernel that decides. Pilots start at the fit of a control variate, if
     there is one, else in the model's initial state. A pilot takes `steps` draws, once to time it
-    and once to audit it, and seconds to compile.
+    and once to audit it, and seconds to compile. Ctrl-C gives what there is so far.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -171,7 +171,7 @@ def plan(
     decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     given = variants(kernel, controls or {})
     refused: list[str] = []
-    start = reference_state(given)
+    start, left = reference_state(given), list(given)
     bar = Bar(given.items(), "pilots", progress=progress)
     for name, variant in bar:
         bar.set_postfix_str(f"{name}: compiling, and two short runs")
@@ -188,15 +188,32 @@ def plan(
             if name == "as given":
                 raise
             refused.append(f"{name}: not for this model. {error}")
+            left.remove(name)
             continue
-        timed = sample(model, variant, **options)
-        if float(timed.seconds.sum()) < BRIEF:
-            timed = sample(model, variant, **{**options, "draws": MORE * steps})
-        checked = sample(model, variant, audit=1.0, **options) if name != "exact" else None
+        try:
+            timed = pilot(model, variant, options)
+            if float(timed.seconds.sum()) < BRIEF:
+                timed = pilot(model, variant, options | {"draws": MORE * steps})
+            checked = pilot(model, variant, options | {"audit": 1.0}) if name != "exact" else None
+        except KeyboardInterrupt:
+            bar.close()
+            if not rows:
+                raise
+            refused.append(f"Stopped by Ctrl-C: without pilots of {', '.join(left)}.")
+            break
+        left.remove(name)
         for label, leaf in labelled(variant):
             if getattr(leaf, "selector", None) is not None:
                 rows.append(measured(name, label, leaf, timed, checked, model, decisions))
     return Plan(rows, decisions, model.size, refused)
+
+
+def pilot(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
+    """A run; one that Ctrl-C cut short tells nothing of a time, and ends all of them."""
+    trace = sample(model, kernel, **options)
+    if trace.interrupted:
+        raise KeyboardInterrupt
+    return trace
 
 
 def reference_state(variants: Mapping[str, Kernel]) -> dict[str, Any] | None:

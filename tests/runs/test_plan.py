@@ -1,5 +1,7 @@
 """sm.plan: what a pilot measures of each kernel and control variate, and what it advises."""
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -367,3 +369,28 @@ def test_with_selector_keeps_control_variates(fit):
     kernel = sm.repeat(proposing(fit, control=control) >> sm.Langevin("beta", control=control), 2)
     for leaf in with_selector(kernel, sm.Exact()).leaves():
         assert leaf.control is control and isinstance(leaf.selector, sm.Exact)
+
+
+# ---------------------------------------------------------------------------------------- Ctrl-C
+@pytest.mark.parametrize("stage", [0, 1, 2])  # as it is timed, timed again, audited
+def test_ctrl_c_gives_the_pilots_that_are_done(stage, fit, monkeypatch):
+    """A pilot that was cut short tells no time, and would have been one of few decisions."""
+    pilots = importlib.import_module("subsample_mcmc.runs.plan")
+    made, kernel = [], proposing(fit, selector=sm.Racing(delta=0.01))
+
+    def stopping(model, variant, **options):
+        trace = sm.sample(model, variant, **options)
+        made.append(options.get("audit"))
+        trace.interrupted = len(made) > first + stage
+        return trace
+
+    monkeypatch.setattr(pilots, "sample", stopping)
+    monkeypatch.setattr(pilots, "BRIEF", np.inf)  # each is timed twice
+    controls, first = {"order 2": sm.Taylor(fit, 2)}, 3
+    found = sm.plan(fit.model, kernel, controls, steps=20, warmup=0, seed=3, progress=False)
+    assert [row["variant"] for row in found.rows] == ["as given"] and len(made) == first + stage + 1
+    assert "Stopped by Ctrl-C: without pilots of order 2, exact." in found.advice
+    assert "without pilots of order 2" in str(found)
+    first, made[:] = -1, []
+    with pytest.raises(KeyboardInterrupt):
+        sm.plan(fit.model, kernel, controls, steps=20, warmup=0, seed=3, progress=False)
