@@ -16,6 +16,7 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.gibbs import in_one_loop
+from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
 from subsample_mcmc.target.model import Model
@@ -52,14 +53,17 @@ class ContinuousBlock(OneBlock):
         return self.decision.usual_selector(model, self.writes[0])
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
-        """Adds what moves as one, where that is more than one block."""
+        """Adds what moves as one, where that is more than one block; and sites that need not."""
+        told = super().facts(model)
+        if model is not None:
+            told["note"] = "; ".join(filter(None, (could_touch(model, n) for n in self.writes)))
         if len(self.writes) == 1:
-            return super().facts(model)
-        told = f"{', '.join(self.writes)} as one"
+            return told
+        told["moves"] = f"{', '.join(self.writes)} as one"
         if model is not None:
             blocks = moved(model, self.writes)
-            told += f", in {blocks.free} free coordinates ({blocks.text()})"
-        return super().facts(model) | {"moves": told}
+            told["moves"] += f", in {blocks.free} free coordinates ({blocks.text()})"
+        return told
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with; a kernel registers what it keeps (run.keep) before."""

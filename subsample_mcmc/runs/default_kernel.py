@@ -28,6 +28,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
@@ -178,6 +179,7 @@ def candidates_of(model: Model, promise: str | None) -> tuple[list[Candidate], l
             f"no kernel is known for a model whose blocks vary in length with "
             f"{chooser_of(model)!r} and that has {why}: give one, sm.Gibbs(..., pseudo=...)."
         )
+    notes += [told for told in (could_touch(model, name) for name in model.names) if told]
     return found, notes, fit
 
 

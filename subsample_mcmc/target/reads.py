@@ -338,3 +338,55 @@ def unread(model, names: tuple[str, ...]) -> bool:
         if fields is None or fields & set(names):
             return False
     return True
+
+
+# ------------------------------------------------------- blocks of which each datum sees a site
+def columns_of_sites(model, name: str) -> tuple[str, ...]:
+    """The columns by which log_likelihood looks up the sites of a block; empty: not known.
+
+    ("group",) where all it reads of block a is state.a[data.group[n]], or g = data.group[n] and
+    state.a[g, j]. Told from the code, as of `unread`.
+    """
+    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
+    function = getattr(likelihood, "py_func", likelihood)
+    code = getattr(function, "__code__", None)
+    if code is None or model.prepare is not None or fields_read(function, 0) is None:
+        return ()
+    steps = tokens(code)
+    arguments = code.co_varnames[: code.co_argcount]
+    written = [step.value for step in steps if step.kind in ("store name", "delete name")]
+    inner = code.co_cellvars or any(isinstance(c, types.CodeType) for c in code.co_consts)
+    if len(arguments) != 3 or set(arguments) & set(written) or inner:
+        return ()
+    state, data, n = arguments
+    own = [("load name", data), ("attribute", None), ("load name", n), ("subscript", None)]
+
+    def column(start: int) -> str:
+        """Of data.group[n], which begins at a step; empty: another begins there."""
+        here = steps[start : start + 4]
+        like = [(s.kind, None if s.kind == "attribute" else s.value) for s in here] == own
+        return here[1].value if like and not any(s.jumped for s in here[1:]) else ""
+
+    named = {
+        step.value: column(at - 4) for at, step in enumerate(steps)
+        if step.kind == "store name" and at >= 4 and not step.jumped
+        and written.count(step.value) == 1
+    }  # fmt: skip
+    found: dict[str, None] = {}
+    for at, step in enumerate(steps):
+        if step[:2] != ("attribute", name) or steps[at - 1][:2] != ("load name", state):
+            continue
+        known, end = column(at + 1), at + 5
+        if not known and at + 1 < len(steps) and steps[at + 1].kind == "load name":
+            known, end = named.get(steps[at + 1].value, ""), at + 2
+        if end + 1 < len(steps) and (steps[end + 1].kind, steps[end + 1].value) == (
+            "BUILD_TUPLE",
+            2,
+        ):
+            end += 2
+        straight = end < len(steps) and not any(s.jumped for s in steps[at : end + 1])
+        if not known or not straight or steps[end].kind != "subscript":
+            return ()
+        found[known] = None
+    whole = [np.asarray(getattr(model.data, key, 0.0)) for key in found]
+    return tuple(found) if all(a.ndim == 1 and a.dtype.kind in "iu" for a in whole) else ()

@@ -8,7 +8,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.target.guards import Beyond, guarded_data, guarded_state
-from subsample_mcmc.target.reads import cannot_fail
+from subsample_mcmc.target.reads import cannot_fail, columns_of_sites
 
 SIZE = 40
 
@@ -367,3 +367,128 @@ def test_an_operator_beyond_an_array_is_refused():
     """Compiled it read what lay behind."""
     with pytest.raises(IndexError):
         sm.sample(model_of(by_an_operator), sm.Metropolis("b"), 2, 0, progress=False)
+
+
+# ---------------------------------------------------- blocks of which each datum sees a site
+def named_index(state, data, n):
+    g = data.group[n]
+    return -((data.y[n] - state.a[g] - state.mu[0]) ** 2)
+
+
+def two_columns(s, d, i):
+    return s.a[d.group[i]] - s.a[d.rival[i]]
+
+
+def in_a_loop(state, data, n):
+    total = 0.0
+    for j in range(2):
+        total += state.table[data.group[n], j] * data.y[n]
+    return total
+
+
+def row_first(state, data, n):
+    return state.table[data.group[n]][1]
+
+
+def in_branches(state, data, n):
+    if data.y[n] > 0.0:
+        return -(state.a[data.group[n]] ** 2)
+    return -(state.a[data.rival[n]] ** 2)
+
+
+def one_more(state, data, n):
+    return state.a[data.group[n]] + state.a[0]
+
+
+def changed_index(state, data, n):
+    g = data.group[n]
+    if g > 3:
+        g = 2
+    return state.a[g]
+
+
+def either_index(state, data, n):
+    return state.a[data.group[n] if data.y[n] > 0.0 else 3]
+
+
+def either_named(state, data, n):
+    g = 3 if data.y[n] > 0.0 else data.group[n]
+    return state.a[g]
+
+
+def either_named_first(state, data, n):
+    g = data.group[n] if data.y[n] > 0.0 else 3
+    return state.a[g]
+
+
+def another_row(state, data, n):
+    return state.a[data.group[n - 1]]
+
+
+def other_name(state, data, n):
+    a = state.a
+    return a[data.group[n]] + a[0]
+
+
+def summed(state, data, n):
+    return state.a[data.group[n]] - state.a.mean()
+
+
+def by_number(state, data, n):
+    return state.a[int(data.y[n])]
+
+
+def second_index(state, data, n):
+    return state.table[1, data.group[n]]
+
+
+def part_of(state, data, n):
+    return state.a[data.group[n] :][0]
+
+
+def first_of(state):
+    return state.a[0]
+
+
+def handed_on(state, data, n):
+    return state.a[data.group[n]] + first_of(state)
+
+
+def written_to(state, data, n):
+    n = n - 1
+    return state.a[data.group[n]]
+
+
+def enclosed(state, data, n):
+    def value(j):
+        return state.a[j]
+
+    return value(0) + state.a[data.group[n]]
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("function", "columns"), [
+    (named_index, ("group",)), (two_columns, ("group", "rival")), (in_a_loop, ("group",)),
+    (row_first, ("group",)), (in_branches, ("group", "rival")), (one_more, ()),
+    (changed_index, ()), (either_index, ()), (either_named, ()), (either_named_first, ()),
+    (another_row, ()), (other_name, ()), (summed, ()), (by_number, ()), (second_index, ()),
+    (part_of, ()), (handed_on, ()), (written_to, ()), (enclosed, ()), (own_row, ()),
+])  # fmt: skip
+def test_columns_by_which_a_block_is_looked_up(function, columns):
+    data = {"y": np.linspace(0.0, 2.0, SIZE), "group": np.arange(SIZE) % 12}
+    data |= {"rival": (np.arange(SIZE) + 1) % 12}
+    state = {"a": np.zeros(12), "mu": 0.0, "table": np.zeros((12, 12)), "b": np.zeros(3)}
+    model = sm.Model(function, data, state)
+    name = "table" if "table" in function.__code__.co_names else "a"
+    assert columns_of_sites(model, name) == columns
+    assert columns_of_sites(model, "mu") == ()
+
+
+def several_at_once(state, data, n):
+    return state.a[data.pair[n]].sum()
+
+
+@pytest.mark.plain
+def test_a_column_of_several_sites_is_none():
+    data = {"y": np.zeros(SIZE), "pair": np.zeros((SIZE, 2), int)}
+    assert columns_of_sites(sm.Model(several_at_once, data, {"a": np.zeros(12)}), "a") == ()

@@ -3,10 +3,31 @@
 import numpy as np
 
 from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.reads import columns_of_sites
 from subsample_mcmc.target.user_functions import plain
 
 LOOKED_AT = 64  # data or sites that are tried
 HALVES = 4  # random halves of the sites that are changed
+SEVERAL = 10  # sites from which on it is worth a word that each could move by its own data
+
+
+def could_touch(model, name: str) -> str:
+    """What to tell of a block that moves as one, though a datum sees one of its sites; or empty."""
+    variable = model.variables[name]
+    block, shape = variable.block, variable.block.shape
+    if variable.touches is not None or variable.place >= 0 or block.discrete:
+        return ""
+    if not shape or shape[0] < SEVERAL:
+        return ""
+    columns = columns_of_sites(model, name)
+    if not columns:
+        return ""
+    told = repr(columns[0]) if len(columns) == 1 else repr(columns)
+    seen = " and ".join(f"{name}[data.{column}[n]]" for column in columns)
+    return (
+        f"of {name!r} a datum sees {seen} alone, of {shape[0]:,}: given touches={{{name!r}: "
+        f"{told}}} and site_prior={{{name!r}: f}}, sm.Model lets each move by its own data"
+    )
 
 
 def check_touches(name: str, model) -> None:

@@ -447,3 +447,36 @@ def test_a_bad_value_is_told_with_its_datum():
     )  # fmt: skip
     with pytest.raises(sm.RewardError, match="at datum 5"):
         sampled(model, sm.Metropolis("a"), 5)
+
+
+# -------------------------------------------------------------------------- a word of advice
+@pytest.mark.plain
+def test_a_block_that_moves_as_one_is_told_of_its_sites():
+    """Where all that is read of it are sites by a column; with touches, nothing is left to tell."""
+    data = data_of([3] * 12)
+    state = {"a": np.zeros(12), "mu": 0.0, "tau": 1.0}
+    kinds = {"tau": sm.positive}
+    bare = sm.Model(log_likelihood, data, state, log_prior, constraints=kinds)
+    told = (
+        "of 'a' a datum sees a[data.group[n]] alone, of 12: given touches={'a': 'group'} and "
+        "site_prior={'a': f}, sm.Model lets each move by its own data"
+    )
+    for kernel in (sm.Metropolis("a"), sm.Metropolis(("mu", "a")), sm.Slice("a")):
+        assert kernel.facts(bare)["note"] == told
+    assert told in sm.Metropolis("a").describe(bare)
+    assert sm.Metropolis("mu").facts(bare)["note"] == sm.Metropolis("tau").facts(bare)["note"]
+    assert "touches" not in sm.Metropolis("mu").facts(bare)["note"]
+    assert "touches=" not in sm.Metropolis("a").facts(model_of([3] * 12))["note"]
+    few = sm.Model(log_likelihood, data_of([3] * 9), state | {"a": np.zeros(9)}, log_prior,
+                   constraints=kinds)  # fmt: skip
+    assert sm.Metropolis("a").facts(few)["note"] == ""
+    trace = sampled(bare, hierarchy(), 2, 2)
+    assert f"a: {told}" in trace.report().notes
+
+
+def test_a_default_kernel_tells_of_sites():
+    data = data_of([3] * 12)
+    state = {"a": np.zeros(12), "mu": 0.0, "tau": 1.0}
+    bare = sm.Model(log_likelihood, data, state, log_prior, constraints={"tau": sm.positive})
+    kernel = sm.default_kernel(bare, progress=False)
+    assert any("touches={'a': 'group'}" in line for line in kernel.found)
