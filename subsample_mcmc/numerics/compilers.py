@@ -6,14 +6,31 @@ negative index. If numba moves the private names used here, `jit` compiles with 
 """
 
 import ctypes
+import gc
 import importlib
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import llvmlite.binding
 import numba
 import numpy as np
+
+
+@contextmanager
+def collecting_later():
+    """Collect no garbage now, but as soon as this is over.
+
+    Compiling makes millions of objects: to look through them again and again is a tenth of it.
+    """
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
 
 PARTS = ("getattr", "getitem", "static_getitem", "exhaust_iter")
 BEYOND = "index beyond the array"  # raised by compiled code; guards.py says which and where
@@ -185,7 +202,8 @@ try:
             super().__init__(*given)
 
         def compile_extra(self, func):
-            made = super().compile_extra(func)
+            with collecting_later():
+                made = super().compile_extra(func)
             return made._replace(type_annotation="") if hasattr(made, "type_annotation") else made
 
     class Outer(Lean):

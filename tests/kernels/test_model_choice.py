@@ -18,6 +18,7 @@ from subsample_mcmc.kernels import gibbs, pseudoprior
 from tests.helpers import runs
 from tests.helpers.claims import at_most
 from tests.helpers.laws import ALARM, normalised, not_uniform
+from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.kernels.test_lengths import (
     HALF_LOG_2PI,
@@ -56,7 +57,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", ["real", "log", "cuberoot", "interval"])
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", slow_but(["as they are", "shifted"], WRONG))
 def test_the_joint_law_is_kept(rng, name, wrong):
     """By draws of the model alone, which draw parameters of all models, and by walks besides."""
     model = space(name)

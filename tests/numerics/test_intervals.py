@@ -8,6 +8,7 @@ import pytest
 
 from subsample_mcmc.numerics.jets import intervals, ranges
 from subsample_mcmc.numerics.jit import DISABLED, jit
+from tests.helpers.marks import slow_but
 from tests.numerics.test_jets import POSITIVE, true_taylor
 
 mp = mpmath.mp
@@ -71,7 +72,7 @@ def holds(pairs, name, rng) -> tuple[bool, int]:
     return True, seen
 
 
-@pytest.mark.parametrize("name", [n for n in sorted(KNOWN) if n != "sqrt"] + ["sqrt"])
+@pytest.mark.parametrize("name", slow_but(["exp", "log", "sqrt", "tanh"], sorted(KNOWN)))
 def test_functions_lie_within(name, rng):
     right, seen = holds(ten_of(KNOWN[name]), name, rng)
     assert right and seen >= 30

@@ -200,7 +200,9 @@ def test_no_row_exceeds_its_bound(name, order, rng, monkeypatch, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:student_t calls")
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize(
+    "name", slow_but(["logistic", "student t scale", "mixture"], sorted(MODELS))
+)
 def test_third_derivatives_lie_within_at_every_point(name, rng, monkeypatch):
     """Along directions at random, and along each row's own: jets at points of the ball."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
