@@ -350,15 +350,19 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
     likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
     function = getattr(likelihood, "py_func", likelihood)
     code = getattr(function, "__code__", None)
-    if code is None or model.prepare is not None or fields_read(function, 0) is None:
+    if code is None or not code.co_argcount or fields_read(function, 0) is None:
         return ()
+    if model.prepare is not None:  # its own part is read at no row
+        read = fields_read(getattr(model.prepare, "py_func", model.prepare), 0)
+        if read is None or name in read:
+            return ()
     steps = tokens(code)
     arguments = code.co_varnames[: code.co_argcount]
     written = [step.value for step in steps if step.kind in ("store name", "delete name")]
     inner = code.co_cellvars or any(isinstance(c, types.CodeType) for c in code.co_consts)
-    if len(arguments) != 3 or set(arguments) & set(written) or inner:
+    if len(arguments) < 3 or set(arguments) & set(written) or inner:
         return ()
-    state, data, n = arguments
+    state, data, n = arguments[:3]
     own = [("load name", data), ("attribute", None), ("load name", n), ("subscript", None)]
 
     def column(start: int) -> str:

@@ -484,6 +484,32 @@ def test_columns_by_which_a_block_is_looked_up(function, columns):
     assert columns_of_sites(model, "mu") == ()
 
 
+def beside_prepared(state, data, n, prepared):
+    return -prepared * (data.y[n] - state.a[data.group[n]]) ** 2
+
+
+def of_mu(state, data):
+    return 1.0 + state.mu[0] ** 2
+
+
+def of_all(state, data):
+    return 1.0 + state.a.sum() ** 2
+
+
+def handed_on_prepared(state, data):
+    return 1.0 + first_of(state) ** 2
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("prepare", "columns"), [
+    (of_mu, ("group",)), (of_all, ()), (handed_on_prepared, ()),
+])  # fmt: skip
+def test_what_is_prepared_may_see_all_sites(prepare, columns):
+    data = {"y": np.zeros(SIZE), "group": np.arange(SIZE) % 12}
+    model = sm.Model(beside_prepared, data, {"a": np.zeros(12), "mu": 0.0}, prepare=prepare)
+    assert columns_of_sites(model, "a") == columns
+
+
 def several_at_once(state, data, n):
     return state.a[data.pair[n]].sum()
 
