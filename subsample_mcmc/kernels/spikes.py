@@ -173,7 +173,8 @@ class SpikeAndSlab(ContinuousBlock):
         )  # fmt: skip
         mean, covariance = self.fit.gaussian((self.block,))
         precision = np.linalg.inv(np.atleast_2d(covariance))
-        behind = 0.5 * np.asarray(mean) ** 2 * np.diag(precision)
+        # Where the others make up for it: columns that are much alike take each other's place.
+        behind = 0.5 * np.asarray(mean) ** 2 / np.diag(np.atleast_2d(covariance))
         return SpikeTools(
             judge, gamma.block.start, np.array(mean, dtype=float), precision,
             np.where(behind > HOPELESS, SELDOM, 1.0), np.zeros(1),
@@ -240,6 +241,8 @@ def sweep_of_spikes(chain, tools):
             trial.floats[trial.target[0].start + j] = 0.0
     for j in range(len(tools.mean)):
         asks = tools.chance[j] == 1.0 or chain.rng.random() < tools.chance[j]
+        if chain.now[0].warm == 1 and trial.ints[tools.indicators + j] == 0:
+            asks = True  # a start without it is no reason to wait
         if asks and not spike_move(chain, tools, j, 1 - trial.ints[tools.indicators + j]):
             return
         if trial.ints[tools.indicators + j] == 1 and not spike_move(chain, tools, j, 1):

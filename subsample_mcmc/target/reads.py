@@ -334,10 +334,19 @@ def unread(model, names: tuple[str, ...]) -> bool:
         code = getattr(function, "__code__", None)
         if code is None or code.co_argcount == 0:
             return False
-        fields = fields_read(function, 0)
+        fields = blocks_read(function, model)
         if fields is None or fields & set(names):
             return False
     return True
+
+
+def blocks_read(function, model) -> set[str] | None:
+    """The blocks that a function of the state reads; None if it may read all of them.
+
+    As where it hands the state on, or calls a method of it, state._asdict().
+    """
+    fields = fields_read(function, 0)
+    return fields if fields is not None and fields <= set(model.names) else None
 
 
 # ------------------------------------------------------- blocks of which each datum sees a site
@@ -350,10 +359,10 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
     likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
     function = getattr(likelihood, "py_func", likelihood)
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_argcount or fields_read(function, 0) is None:
+    if code is None or not code.co_argcount or blocks_read(function, model) is None:
         return ()
     if model.prepare is not None:  # its own part is read at no row
-        read = fields_read(getattr(model.prepare, "py_func", model.prepare), 0)
+        read = blocks_read(getattr(model.prepare, "py_func", model.prepare), model)
         if read is None or name in read:
             return ()
     steps = tokens(code)

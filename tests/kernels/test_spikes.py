@@ -157,6 +157,32 @@ def test_what_is_certain_is_seldom_asked(rng):
     assert 20 < asked < 120 and gamma[:, 0].all()
 
 
+def test_columns_that_are_much_alike_are_asked_in_every_sweep(rng):
+    """Given the other, each is certain; without it, it takes the other's place."""
+    x = rng.standard_normal((2_000, 2))
+    x[:, 1] = x[:, 0] + 0.04 * x[:, 1]
+    y = x @ [0.15, 0.15] + rng.standard_normal(2_000)
+    model = model_of(sm.models.glm.gaussian(x, y), 2)
+    fit = sm.laplace(model, "beta")
+    mean, covariance = fit.gaussian(("beta",))
+    certain = 0.5 * mean**2 * np.diag(np.linalg.inv(covariance)) > spikes.HOPELESS
+    trace = sampled(model, sm.SpikeAndSlab("beta", "gamma", fit, sm.Exact()), 2_000, 10)
+    gamma, told = np.asarray(trace.draws["gamma"])[0], trace.stats["beta+gamma"]
+    assert certain.any()
+    assert told["decisions"].sum() - gamma.sum() > 3_900  # two a sweep, but for the last's own
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_certain_is_found_in_warm_up_by_a_start_without_it(seed, rng):
+    x = rng.standard_normal((2_000, 2))
+    y = x @ [2.0, 0.0] + rng.standard_normal(2_000)
+    model = model_of(sm.models.glm.gaussian(x, y), 2)
+    kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())
+    start = [{"gamma": np.zeros(2, int), "beta": np.zeros(2)}]
+    trace = sampled(model, kernel, 200, 5, start=start, seed=seed)
+    assert np.asarray(trace.draws["gamma"])[0, :, 0].all()
+
+
 def test_a_start_that_contradicts_its_indicators(rng):
     model, x, y = lines(rng)
     kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())

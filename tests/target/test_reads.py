@@ -8,7 +8,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.target.guards import Beyond, guarded_data, guarded_state
-from subsample_mcmc.target.reads import cannot_fail, columns_of_sites
+from subsample_mcmc.target.reads import cannot_fail, columns_of_sites, unread
 
 SIZE = 40
 
@@ -485,19 +485,19 @@ def test_columns_by_which_a_block_is_looked_up(function, columns):
 
 
 def beside_prepared(state, data, n, prepared):
-    return -prepared * (data.y[n] - state.a[data.group[n]]) ** 2
+    return -prepared[0] * (data.y[n] - state.a[data.group[n]]) ** 2
 
 
 def of_mu(state, data):
-    return 1.0 + state.mu[0] ** 2
+    return (1.0 + state.mu[0] ** 2,)
 
 
 def of_all(state, data):
-    return 1.0 + state.a.sum() ** 2
+    return (1.0 + state.a.sum() ** 2,)
 
 
 def handed_on_prepared(state, data):
-    return 1.0 + first_of(state) ** 2
+    return (1.0 + first_of(state) ** 2,)
 
 
 @pytest.mark.plain
@@ -518,3 +518,15 @@ def several_at_once(state, data, n):
 def test_a_column_of_several_sites_is_none():
     data = {"y": np.zeros(SIZE), "pair": np.zeros((SIZE, 2), int)}
     assert columns_of_sites(sm.Model(several_at_once, data, {"a": np.zeros(12)}), "a") == ()
+
+
+def by_method(state, data, n):
+    return -5.0 * state._asdict()["mu"][0] + data.y[n]
+
+
+@pytest.mark.plain
+def test_a_method_of_the_state_may_read_any_block():
+    model = sm.Model(own_row, {"y": np.zeros(SIZE)}, {"b": np.zeros(3), "mu": 0.0})
+    assert unread(model, ("mu",)) and not unread(model, ("b",))
+    model.log_likelihood = by_method
+    assert not unread(model, ("mu",))

@@ -6,6 +6,7 @@ the function itself (jets), and else from differences, datum by datum. With many
 begins on some: two or three passes over all of them are enough.
 """
 
+from contextlib import suppress
 from math import log, pi, sqrt
 from typing import Any
 
@@ -38,8 +39,10 @@ from subsample_mcmc.target.user_functions import blaming
 # With many data the search begins on runs of neighbours, for the models that read datum n - 1.
 WINDOWS, WINDOW = 80, 256
 STEP = 1e-3  # of a difference over data, in standard deviations: more where rounding asks for it
-HALF = 0.5  # the same, of a function with kinks
+HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
+FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
+FAR, ROUGH = 2.0, 0.1  # the same, of functions that have; how far from the mode they may be found
 
 
 def differences(rises, u: np.ndarray, steps: np.ndarray) -> Local:
@@ -89,18 +92,21 @@ class Summed:
     def least(self, value: float) -> float:
         """The shortest step, in standard deviations, that rounding allows."""
         noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.model.size)
-        return min(1.0, max(self.step, noise**0.25))
+        return min(max(1.0, self.step), max(self.step, noise**0.25))
 
-    def kinked(self, u: np.ndarray, curvature: np.ndarray | None) -> bool:
-        """Has the log density kinks within half a standard deviation: does it bend more, or less.
+    def kinked(self, u: np.ndarray, curvature: np.ndarray, within: float) -> bool:
+        """Has the log density kinks within so many standard deviations: does it bend more, or less.
 
         Second differences of a smooth function differ from its second derivative by the square of
         their step, so at half the step by a quarter. Kinks are missed by the shortest steps, and
-        seen by both others alike. Of some of the data these are as much wider.
+        seen by both others alike. Of some of the data these are as much wider. Where the curvature
+        is none of a mode, they are such that the log density bends by about a nat.
         """
-        steps = np.diag(widths(self.rises, u)) if curvature is None else deviations(curvature)
+        values = spectrum(curvature)[1]
+        of_mode = values.min() > FLAT * np.abs(values).max()
+        steps = deviations(curvature) if of_mode else np.diag(widths(self.rises, u))
         steps, bends = steps * sqrt(self.weight), []
-        for part in (HALF, 0.5 * HALF, self.least(self.rises(u[None])[0])):
+        for part in (within, 0.5 * within, self.least(self.rises(u[None])[0])):
             ends = part * steps.T
             both = self.rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
             bends.append((both[0] + both[1]) / part**2)
@@ -120,7 +126,7 @@ class Summed:
 class Wide(Summed):
     """A log_likelihood with kinks: what a Gaussian as wide as the posterior should follow."""
 
-    step = HALF
+    step = FAR
 
 
 class Expanded:
@@ -191,7 +197,8 @@ def laplace(
     tolerance: how far from the mode the result may be, in posterior standard deviations.
     progress: a bar after two seconds (None), at once (True), or never (False).
 
-    Functions with kinks, such as abs, bend by differences over half a standard deviation.
+    Functions with kinks, such as abs, bend by differences over two standard deviations, and their
+    mode is known to a tenth of one.
     With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step; other
     functions f^2 + f + 1 times (f free coordinates), or with their derivatives, where they have
     them and data are many, f^2 / 16 times; by all cores. Eigenvalues of the negative Hessian,
@@ -212,39 +219,54 @@ def laplace(
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
     few = [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
+    some = few if size >= MANY else co.spans
     check_model(model, ints=co.ints)
 
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows) by one way to read the log density."""
         full, heights = kind(co, co.spans, bar), none
+        near = max(tolerance, ROUGH) if kind is Wide else tolerance
         if size < MANY:
-            return *several(full, u, len(none), rng, tolerance), full.passes
+            return *several(full, u, len(none), rng, near), full.passes
         try:
-            found, heights = several(kind(co, few, bar), u, len(none), rng, 1e-2)
-            found = climb(full, full.around(found[0].u + found[1], found[0]), tolerance)
-        except (ValueError, np.linalg.LinAlgError):  # some data did not tell about all
-            found = climb(full, begin(full, u), tolerance)
+            found, heights = several(kind(co, few, bar), u, len(none), rng, max(near, 1e-2))
+            found = climb(full, full.around(found[0].u + found[1], found[0]), near)
+        except FAILURES:  # some data did not tell about all
+            found = climb(full, begin(full, u), near)
         return found, heights, full.passes
+
+    def again(kind: type, error: Exception) -> tuple:
+        """The same where one way failed: by differences, and by Wide if it finds kinks."""
+        if kind is Followed:
+            try:
+                return search(Summed)
+            except FAILURES as other:
+                error = other
+        if kind is not Expanded:
+            with suppress(*FAILURES):
+                made = search(Wide)
+                if kinks_at(made[0][0], FAR):
+                    return made
+        raise error
+
+    def kinks_at(now: Local, within: float) -> bool:
+        """Has it kinks around there."""
+        return Summed(co, some, bar).kinked(now.u, now.curvature, within)
 
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        some = few if size >= MANY else co.spans
         kind = way_of(co, some, u)
-        if kind is Summed and Summed(co, some, bar).kinked(u, None):
-            kind = Wide
         try:
             found, heights, passes = search(kind)
-        except (ValueError, np.linalg.LinAlgError):
-            if kind is not Followed:
-                raise
-            found, heights, passes = search(Summed)  # kinks on the way; or it says what is wrong
-        if kind is not Expanded:
-            kinked = Summed(co, some, bar).kinked(found[0].u, found[0].curvature)
-            if kinked != (kind is Wide):  # the start did not tell
-                u = found[0].u
-                found, heights, passes = search(Wide if kinked else Summed)
+        except FAILURES as error:
+            found, heights, passes = again(kind, error)
+        else:
+            if kind is not Expanded and kinks_at(found[0], HALF):
+                with suppress(*FAILURES):  # else that is what there is
+                    u = found[0].u
+                    found, heights, passes = search(Wide)
     return finished(co, heights, passes, *found)
 
 

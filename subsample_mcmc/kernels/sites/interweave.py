@@ -32,8 +32,8 @@ from subsample_mcmc.target.rewards import probe, rewards_of
 from subsample_mcmc.target.user_functions import plain
 
 TARGET, START = 0.44, 0.1  # acceptance of moves by one number; their step at first
-PLACES, SIZE = 2, 0.7  # states at which data are asked whether they see a move, and its size there
-ROUNDING = 1e-11  # of a log likelihood, and of 1
+PLACES, SIZE = 6, 0.7  # states at which data are asked whether they see a move, and its size there
+ROUNDING, MORE = 1e-11, 1e3  # of a log likelihood, and of 1; times that, and it is a change
 SPAN = 1 << 14  # rows that are asked at a time
 LOOKED_AT = 64  # sites whose priors are
 
@@ -284,28 +284,44 @@ def woven(kernel: Woven, model, manner: Manner, floats: np.ndarray, j: int, by: 
 def unseen(kernel: Woven, model, manner: Manner) -> bool:
     """Does no datum see moves in this manner.
 
-    Every row is asked, at several states. Where one has no number, nothing is known.
+    Every row is asked, at the initial state and at others, whose discrete values are any. Where one
+    has no number, nothing is known. Nor is it of rows that do not see the mean or scale alone: what
+    they would see elsewhere is hidden here, as by an indicator, or where a loss is flat.
     """
     if kernel.other not in model.variables or model.log_likelihood is None:
         return False
     rng = np.random.default_rng(0)  # the same states every time
-    for _ in range(PLACES):
+    blind = np.ones(model.size, dtype=bool)
+    for place in range(PLACES):
         ints, floats = model.ints.copy(), model.floats.copy()
-        change_all(model, ints, floats, rng)
-        after = floats
+        if place:
+            change_all(model, ints, floats, rng)
+            draw_discrete(model, ints, rng)
+        after, alone = floats, floats.copy()
         for j in range(model.variables[kernel.other].block.length):  # all, each by its own size
             after = woven(kernel, model, manner, after, j, SIZE * (1.0 + rng.random()))
-        trial = probe(model, ints, floats.copy(), np.stack([floats, after]))
+        values(model, kernel.other, alone)[:] = values(model, kernel.other, after)
+        trial = probe(model, ints, floats.copy(), np.stack([floats, after, alone]))
         for first in range(0, model.size, SPAN):
             rows = np.arange(first, min(first + SPAN, model.size), dtype=row_kind(model.size))
-            seen = np.zeros((2, len(rows)))
+            seen = np.zeros((3, len(rows)))
             with np.errstate(all="ignore"):
-                for arm in range(2):
+                for arm in range(3):
                     rewards_of(trial, arm, rows, seen[arm])
-                same = np.abs(seen[1] - seen[0]) <= ROUNDING * (1.0 + np.abs(seen[0]))
+                rounding = ROUNDING * (1.0 + np.abs(seen[0]))
+                same = np.abs(seen[1] - seen[0]) <= rounding
+                blind[rows] &= ~(np.abs(seen[2] - seen[0]) > MORE * rounding)
             if not same.all():
                 return False
-    return True
+    return not blind.any()
+
+
+def draw_discrete(model, ints: np.ndarray, rng) -> None:
+    """Any value of every discrete site: two states that differ from a third may be alike."""
+    for v in model.variables.values():
+        if v.place < 0 and v.block.discrete:
+            part = slice(v.block.start, v.block.start + v.block.length)
+            ints[part] = rng.integers(0, v.support, size=v.block.length)
 
 
 def check_common(kernel: Woven, model) -> None:

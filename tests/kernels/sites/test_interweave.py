@@ -357,3 +357,80 @@ def test_lengths_must_fit(rng):
     )
     with pytest.raises(ValueError, match="'mu' has 3 numbers: give one for all, or one for each"):
         sm.interweave("a", location="mu").describe(model)
+
+
+# --------------------------------------------------------------- what hides a dependence on data
+def by_indicator(state, data, n):
+    z = data.y[n] - state.b[0]
+    if state.gamma[0] == 1:
+        z -= state.a[data.group[n]]
+    return -0.5 * z * z
+
+
+def of_outliers(state, data, n):
+    if state.z[n] == 1:
+        return -0.5 * data.y[n] ** 2 / 400.0 - 3.0
+    return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+
+def redescending(state, data, n):
+    z = data.y[n] - state.a[data.group[n]]
+    return -0.5 * min(z * z, 9.0)
+
+
+def beyond_rounding(state, data, n):
+    return -0.5 * ((data.y[n] - state.a[data.group[n]]) * 1e-12) ** 2
+
+
+def standard(state, site):
+    return -0.5 * state.a[site] ** 2
+
+
+def around(state, site):
+    return -0.5 * (state.a[site] - state.mu[0]) ** 2
+
+
+def hidden(function, y=0.0, gamma=0, z=0):
+    """Sites that some data see, or all do, though not in the initial state."""
+    rng, size = np.random.default_rng(5), 60
+    data = {"y": y + rng.standard_normal(size), "group": np.arange(size) % GROUPS}
+    state = {"a": np.zeros(GROUPS), "b": 0.0, "mu": 0.0, "gamma": [gamma], "z": np.full(size, z)}
+    prior = standard if function is by_indicator else around
+    return sm.Model(
+        function, data, state, lambda s: -0.5 * (s.b[0] ** 2 + s.mu[0] ** 2) / 100.0,
+        support={"gamma": 2, "z": 2}, touches={"a": "group"}, site_prior={"a": prior},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("gamma", [0, 1])
+def test_what_an_indicator_hides_is_found(gamma):
+    """Where it is 1 no datum sees b + d and a - d: which is so at one of two values alone."""
+    with pytest.raises(ValueError, match="nor do data see the same"):
+        sm.interweave("a", location="b").describe(hidden(by_indicator, gamma=gamma))
+
+
+@pytest.mark.parametrize("model", [
+    hidden(of_outliers), hidden(of_outliers, z=1), hidden(redescending, y=100.0),
+    hidden(beyond_rounding),
+])  # fmt: skip
+def test_data_that_see_no_mean_do_not_let_it_move_against_them(model):
+    """Hidden by indicators, by a loss that is flat there, by rounding: they move together."""
+    told = sm.interweave("a", location="mu").describe(model)
+    assert "together: how the sites lie is held" in told
+
+
+def test_indicators_and_a_mean_beside_sites_keep_their_law():
+    """Data of known outliers: the posterior of mu and a given these is normal."""
+    model = hidden(of_outliers)
+    kernel = sm.Gibbs("z") >> sm.Metropolis("a") >> sm.Metropolis(("b", "mu"))
+    kernel = kernel >> sm.Gibbs("gamma") >> sm.interweave("a", location="mu")
+    trace = sampled(model, kernel, 10_000, 500)
+    a = np.asarray(trace.draws["a"])[0]
+    plain = sampled(model, sm.cycle(*kernel.parts[:-1]), 40_000, 500)
+    other = np.asarray(plain.draws["a"])[0]
+    means = [values.mean(axis=1) for values in (a, other)]
+    errors = [v.std() / np.sqrt(float(az.ess(v[None], method="mean"))) for v in means]
+    assert abs(means[0].mean() - means[1].mean()) < 5.0 * np.hypot(*errors)
+    ratio = means[0].std() / means[1].std()
+    few = min(float(az.ess(v[None] ** 2, method="mean")) for v in means)
+    assert abs(np.log(ratio)) < 5.0 / np.sqrt(few)  # it was 1.5 where they moved unseen
