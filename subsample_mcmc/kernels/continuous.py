@@ -76,12 +76,12 @@ class ContinuousBlock(OneBlock):
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
         return judge._replace(surrogate=FunctionAddress(function, judge.trial.calls.context))
 
-    def judge_by_prior(self, model, run) -> Judge:
-        """The same where no datum has a say in it."""
+    def judge_by_prior(self, model, run, beside: np.ndarray = NO_ROWS) -> Judge:
+        """The same where no datum has a say in it; beside: rows that the kernel looks at itself."""
         blocks = moved(model, self.writes)
         decision = replace(self.decision, selector=Exact(), control=None, touched=True)
         ends, made = blocks.candidates(model), (in_one_loop(True), None)
-        return decision.bind(model, run, blocks.block, 0, made, ends, NO_ROWS)
+        return decision.bind(model, run, blocks.block, 0, made, ends, beside)
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""

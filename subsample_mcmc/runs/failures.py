@@ -11,7 +11,13 @@ from subsample_mcmc.decisions.rules.rule import (
     OUT_OF_SPREAD,
 )
 from subsample_mcmc.errors import RewardError, SpreadError
-from subsample_mcmc.kernels.base import BAD_PREDICATE, BAD_PRIOR, BAD_PROPOSAL, labelled
+from subsample_mcmc.kernels.base import (
+    BAD_PREDICATE,
+    BAD_PRIOR,
+    BAD_PROPOSAL,
+    SEEN_BY_DATA,
+    labelled,
+)
 from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
@@ -60,6 +66,12 @@ def explanation(walker: Any) -> Exception:
         return ValueError(
             f"{where}: it left a value that is nan, infinite or off its support, or a proposal "
             f"density or a surrogate is not a number; {state}."
+        )
+    if code == SEEN_BY_DATA:
+        return RuntimeError(
+            f"{where}: {' and '.join(leaf.writes)} move against each other, as no datum saw that "
+            f"in the states that were tried, but datum {row}{datum_of(model.data, row, model.size)}"
+            f" does; {state}. Draws before may be wrong, too: leave sm.interweave of them out."
         )
     if code == ALL_IMPOSSIBLE:
         return RewardError(

@@ -3,7 +3,7 @@
 Sites and their mean hold each other where the sites move one by one: a mean of 50,000 sites goes no
 farther in a sweep than their average lets it. So all are moved at once, by one number: mu + d with
 a + d, which keeps how the sites lie around it (Yu & Meng 2011, ancillarity-sufficiency
-interweaving); or b + d with a - d, which keeps what data see, b + a, and reads none of them.
+interweaving); or b + d with a - d, which keeps what data see, b + a: none of them decides.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
-from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE
+from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE, SEEN_BY_DATA
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
-from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.sites.touches import called, change_all
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
@@ -28,13 +28,16 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.constraints import COORDINATES, REAL, positive, real
 from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
-from subsample_mcmc.target.rewards import probe, rewards_of
+from subsample_mcmc.target.rewards import probe, rewards, rewards_of
 from subsample_mcmc.target.user_functions import plain
 
 TARGET, START = 0.44, 0.1  # acceptance of moves by one number; their step at first
 PLACES, SIZE = 6, 0.7  # states at which data are asked whether they see a move, and its size there
 ROUNDING, MORE = 1e-11, 1e3  # of a log likelihood, and of 1; times that, and it is a change
 SPAN = 1 << 14  # rows that are asked at a time
+# Rows at random that are asked again as the chain runs, and how many in one move; a change that is
+# none of rounding, of a log likelihood and of 1.
+WATCHED, AT_ONCE, CHANGE = 1_024, 2, 1e-6
 LOOKED_AT = 64  # sites whose priors are
 
 
@@ -62,6 +65,9 @@ class WovenTools(NamedTuple):
     first: int  # of the sites, in a candidate
     other: int  # of the mean or scale
     centre: np.ndarray  # (moves,) views of the mean in the state; zeros without one
+    watched: np.ndarray  # (1,) how many rows were asked whether they see a move; none: all decide
+    rows: np.ndarray  # (AT_ONCE,) places in trial.indices of those that are asked now
+    seen: np.ndarray  # (2, AT_ONCE)
 
 
 class Manner(NamedTuple):
@@ -182,13 +188,20 @@ class Woven(ContinuousBlock):
         which = np.asarray(self.of) if grouped else np.zeros(sites.sites, dtype=np.int64)
         indptr, members = by_columns([which], moves if grouped else 1)
         tuning = make_tuning(run, self.step, 1.0, 1, TARGET, scaled=False, sites=moves)
-        judge = self.judge(model, run) if sign == 1 else self.judge_by_prior(model, run)
+        watched = np.zeros(0, dtype=np.int64)
+        if sign == 1:
+            judge = self.judge(model, run)
+        else:
+            beside = np.random.default_rng(0).permutation(model.size)[:WATCHED].astype(np.int64)
+            judge, watched = self.judge_by_prior(model, run, beside), np.zeros(1, dtype=np.int64)
         start = blocks.block.start
         return WovenTools(
             judge, blocks.coordinates(), tuning, np.zeros(1), moves,
             int(moves > 1 and not grouped), int(self.stretches), float(sign), indptr, members,
             sites.block.length // sites.sites, sites.block.start - start,
             other.block.start - start, values(model, middle, run.floats),
+            run.keep("watched", watched), np.zeros(AT_ONCE, dtype=row_kind(model.size)),
+            np.zeros((2, AT_ONCE)),
         )  # fmt: skip
 
 
@@ -229,6 +242,22 @@ def weave(tools, y, j, by):
     return by + change * (end - start) * (high - low)  # of the scale itself, and of the sites
 
 
+@jit(inner=True)
+def data_see_it(chain, tools):
+    """Do some of the data see a move that no datum sees, as was found: then the chain must end."""
+    trial, rows, seen = tools.judge.trial, tools.rows, tools.seen
+    for i in range(len(rows)):
+        rows[i] = (tools.watched[0] + i) % len(trial.indices)
+    tools.watched[0] += len(rows)
+    for arm in range(2):
+        rewards(trial, 1 - arm, rows, seen[1 - arm])  # the current one last: it stays in the state
+    for i in range(len(rows)):
+        if not abs(seen[1, i] - seen[0, i]) <= CHANGE * (1.0 + abs(seen[0, i])):
+            fail(chain.now[0], trial, SEEN_BY_DATA, 1, trial.indices[rows[i]])
+            return True
+    return False
+
+
 @jit(inner="always")
 def woven_step(chain, tools):
     """step(chain, tools): a move for each number of the mean or scale."""
@@ -244,6 +273,8 @@ def woven_step(chain, tools):
         ratio = weave(tools, y, j, step_size(tuning, now) * tools.noise[0])
         if not all_inside(tools.coordinates, y):
             ratio = -np.inf
+        elif len(tools.watched) > 0 and data_see_it(chain, tools):
+            return
         accepted = stay_or_go(chain, judge, ratio)
         if now.code != 0:
             return
@@ -292,9 +323,9 @@ def unseen(kernel: Woven, model, manner: Manner) -> bool:
         return False
     rng = np.random.default_rng(0)  # the same states every time
     blind = np.ones(model.size, dtype=bool)
-    for place in range(PLACES):
+    for number in range(PLACES):
         ints, floats = model.ints.copy(), model.floats.copy()
-        if place:
+        if number:
             change_all(model, ints, floats, rng)
             draw_discrete(model, ints, rng)
         after, alone = floats, floats.copy()
@@ -365,10 +396,12 @@ def interweave(block: str, location=None, scale: str | None = None, selector=Non
     block: its sites, real numbers, or rows of several.
     location: a block with the mean of its prior: mu and all of a move by the same number, as read
         from all data. Or what data see beside it, b + a[group]: then they move against each other,
-        and no datum is read. Which of the two it is, is found out, by every datum.
+        and no datum decides. Which of the two it is, is found out, by every datum in six states:
+        where one does not see b in any of them, it is not against each other. Two data are asked
+        again with every move, and end the chain if they see it.
     scale: a block with the standard deviation of its prior, sm.positive: tau and a - mu are
         multiplied by one number. Or what the sites are multiplied by, b + tau * z[group]: against
-        each other, and no datum is read.
+        each other, and no datum decides.
     Of rows a[i, :] both have one number for each column, which move one after the other, or one for
     all. Where sites have means of their own, location=("dept", which): site i goes with number
     which[i] of block dept, as lecturers do with their departments.

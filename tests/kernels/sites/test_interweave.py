@@ -253,7 +253,8 @@ def test_sites_may_have_means_of_their_own():
     assert told["pulls"].sum() == 0 and told["decisions"].sum() == 4 * 20_000
     assert off_departments(trace) < 5.5
     mutant = mutated("own = j if len", "own = 0 if len", "a", location=("dept", OF))
-    assert off_departments(sampled(departments(), kernel >> mutant, 20_000)) > 8.0
+    with pytest.raises(RuntimeError, match="a and dept move against each other"):  # data see it
+        sampled(departments(), kernel >> mutant, 20_000)
 
 
 def test_a_wrong_table_is_seen_by_data():
@@ -434,3 +435,31 @@ def test_indicators_and_a_mean_beside_sites_keep_their_law():
     ratio = means[0].std() / means[1].std()
     few = min(float(az.ess(v[None] ** 2, method="mean")) for v in means)
     assert abs(np.log(ratio)) < 5.0 / np.sqrt(few)  # it was 1.5 where they moved unseen
+
+
+def far_off(state, data, n):
+    z = data.y[n] - state.b[0] - state.a[data.group[n]]
+    if state.mu[0] > 40.0:
+        z += state.b[0]
+    return -0.5 * z * z
+
+
+@pytest.mark.parametrize("wide", [5.0, 200.0])
+def test_data_that_see_a_move_later_end_the_chain(wide):
+    """Where mu is too far off for the states that are tried; or the chain never gets there."""
+    rng, size = np.random.default_rng(5), 3_000
+    data = {"y": rng.standard_normal(size), "group": np.arange(size) % GROUPS}
+    model = sm.Model(
+        far_off, data, {"a": np.zeros(GROUPS), "b": 0.0, "mu": 0.0},
+        lambda s: -0.5 * (s.b[0] ** 2 / 100.0 + (s.mu[0] / wide) ** 2),
+        touches={"a": "group"}, site_prior={"a": standard},
+    )  # fmt: skip
+    kernel = sm.Metropolis("a") >> sm.Metropolis("b") >> sm.Metropolis("mu", scale=50.0)
+    kernel = kernel >> sm.interweave("a", location="b")
+    assert "against each other" in kernel.describe(model)
+    if wide < 10.0:
+        trace = sampled(model, kernel, 1_000, 200)
+        assert trace.stats["a+b"]["pulls"].sum() == 0
+        return
+    with pytest.raises(RuntimeError, match=r"a and b move against each other, .* but datum \d+ \("):
+        sampled(model, kernel, 1_000, 200)
