@@ -235,18 +235,18 @@ def laplace(
             found = climb(full, begin(full, u), near)
         return found, heights, full.passes
 
-    def again(kind: type, error: Exception) -> tuple:
-        """The same where one way failed: by differences, and by Wide if it finds kinks."""
+    def again(kind: type, error: Exception) -> tuple[type, tuple]:
+        """(way, the same) where one way failed: by differences, and by Wide if it finds kinks."""
         if kind is Followed:
             try:
-                return search(Summed)
+                return Summed, search(Summed)
             except FAILURES as other:
                 error = other
         if kind is not Expanded:
             with suppress(*FAILURES):
                 made = search(Wide)
                 if kinks_at(made[0][0], FAR):
-                    return made
+                    return Wide, made
         raise error
 
     def kinks_at(now: Local, within: float) -> bool:
@@ -261,12 +261,11 @@ def laplace(
         try:
             found, heights, passes = search(kind)
         except FAILURES as error:
-            found, heights, passes = again(kind, error)
-        else:
-            if kind is not Expanded and kinks_at(found[0], HALF):
-                with suppress(*FAILURES):  # else that is what there is
-                    u = found[0].u
-                    found, heights, passes = search(Wide)
+            kind, (found, heights, passes) = again(kind, error)
+        if kind in (Followed, Summed) and kinks_at(found[0], HALF):
+            with suppress(*FAILURES):  # else that is what there is
+                u = found[0].u
+                found, heights, passes = search(Wide)
     return finished(co, heights, passes, *found)
 
 
