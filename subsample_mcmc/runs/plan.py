@@ -171,7 +171,7 @@ def plan(
     decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     given = variants(kernel, controls or {})
     refused: list[str] = []
-    start, left = reference_state(given), list(given)
+    start = reference_state(given)
     bar = Bar(given.items(), "pilots", progress=progress)
     for name, variant in bar:
         bar.set_postfix_str(f"{name}: compiling, and two short runs")
@@ -188,7 +188,6 @@ def plan(
             if name == "as given":
                 raise
             refused.append(f"{name}: not for this model. {error}")
-            left.remove(name)
             continue
         try:
             timed = pilot(model, variant, options)
@@ -199,9 +198,9 @@ def plan(
             bar.close()
             if not rows:
                 raise
-            refused.append(f"Stopped by Ctrl-C: without pilots of {', '.join(left)}.")
+            left = ", ".join(list(given)[list(given).index(name) :])
+            refused.append(f"Stopped by Ctrl-C: without pilots of {left}.")
             break
-        left.remove(name)
         for label, leaf in labelled(variant):
             if getattr(leaf, "selector", None) is not None:
                 rows.append(measured(name, label, leaf, timed, checked, model, decisions))

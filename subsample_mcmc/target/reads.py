@@ -324,7 +324,7 @@ def unread(model, names: tuple[str, ...]) -> bool:
 
     Told from the code; where the state is handed on whole, to a helper say, nothing is told.
     """
-    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
+    likelihood = read_by_row(model)
     if likelihood is None or any(model.variables[name].place >= 0 for name in names):
         return False
     for function in (likelihood, model.prepare):
@@ -338,6 +338,11 @@ def unread(model, names: tuple[str, ...]) -> bool:
         if fields is None or fields & set(names):
             return False
     return True
+
+
+def read_by_row(model) -> Any:
+    """The function of the user's that reads the blocks for a datum; None without a likelihood."""
+    return model.predictors.eta if model.predictors is not None else model.log_likelihood
 
 
 def blocks_read(function, model) -> set[str] | None:
@@ -356,7 +361,7 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
     ("group",) where all it reads of block a is state.a[data.group[n]], or g = data.group[n] and
     state.a[g, j]. Told from the code, as of `unread`.
     """
-    likelihood = model.predictors.eta if model.predictors is not None else model.log_likelihood
+    likelihood = read_by_row(model)
     function = getattr(likelihood, "py_func", likelihood)
     code = getattr(function, "__code__", None)
     if code is None or not code.co_argcount or blocks_read(function, model) is None:
@@ -392,10 +397,7 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
         known, end = column(at + 1), at + 5
         if not known and at + 1 < len(steps) and steps[at + 1].kind == "load name":
             known, end = named.get(steps[at + 1].value, ""), at + 2
-        if end + 1 < len(steps) and (steps[end + 1].kind, steps[end + 1].value) == (
-            "BUILD_TUPLE",
-            2,
-        ):
+        if [step[:2] for step in steps[end + 1 : end + 2]] == [("BUILD_TUPLE", 2)]:
             end += 2
         straight = end < len(steps) and not any(s.jumped for s in steps[at : end + 1])
         if not known or not straight or steps[end].kind != "subscript":

@@ -41,8 +41,8 @@ WINDOWS, WINDOW = 80, 256
 STEP = 1e-3  # of a difference over data, in standard deviations: more where rounding asks for it
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
+FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
 FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
-FAR, ROUGH = 2.0, 0.1  # the same, of functions that have; how far from the mode they may be found
 
 
 def differences(rises, u: np.ndarray, steps: np.ndarray) -> Local:
