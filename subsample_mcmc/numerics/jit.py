@@ -110,6 +110,8 @@ def _compiled(function, options, callers):
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
+        if isinstance(value, python.FunctionType) and isinstance(getattr(value, "digest", 0), str):
+            return None  # numba chooses what it is, by types (jets/overloads.py)
         inside = inner if inner in ("always", "public") else True
         value, own = opened(value, (flags, False, inside, user, checked))
         if isinstance(value, python.FunctionType) and value in callers:

@@ -600,3 +600,45 @@ def test_machine_code_of_other_jets_is_not_read(tmp_path):
         told.append(done.stdout.strip().split(" ", 1))
     assert told[0][0] != told[1][0]
     assert [why for _, why in told] == ["''"] * 3
+
+
+EDITED = """
+import sys
+from numba.core import event
+
+class Compiled(event.Listener):
+    names = []
+    def on_start(self, one):
+        self.names.append(one.data["dispatcher"].py_func.__name__)
+    def on_end(self, one):
+        pass
+
+import numpy as np
+import subsample_mcmc as sm
+from subsample_mcmc.approx.taylor.derivatives_jets import obstacle
+
+def log_likelihood(state, data, n):
+    e = np.dot(data.x[n], state.b)
+    total = CONSTANT * sm.softplus(e) - e ** 2 + max(e, 0.0) / (1.0 + e * e)
+    return total - sm.logsumexp(e, 0.0) if e > -9.0 else abs(e) ** 1.5
+
+event.register("numba:compile", Compiled())
+data = {"x": np.ones((50, 2))}
+model = sm.Model(log_likelihood, data, {"b": np.zeros(2)})
+assert obstacle(model) == ""
+print(len(Compiled.names))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DISABLED, reason="nothing is kept")
+def test_what_jets_may_do_is_compiled_once_per_machine(tmp_path):
+    """An edited function compiles itself, and what was made of it: no operation of jets again."""
+    compiled = []
+    for constant in ("2.0", "3.0", "3.0"):
+        done = subprocess.run(
+            [sys.executable, "-c", EDITED.replace("CONSTANT", constant)], capture_output=True,
+            text=True, check=True, env=os.environ | {"SUBSAMPLE_MCMC_CACHE": str(tmp_path)},
+        )  # fmt: skip
+        compiled.append(int(done.stdout))
+    assert compiled[0] > 30 and compiled[1] < 6 and compiled[2] == 0

@@ -14,33 +14,30 @@ import operator
 from typing import Any
 
 import numpy as np
-from numba import extending, types
+from numba import types
 from numba.extending import (
     intrinsic,
     lower_builtin,
     make_attribute_wrapper,
     models,
-    overload,
     register_model,
 )
 
 from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jets.kinds import (
     CONTENT,
-    INLINED,
     NUMBERS,
     Items,
     PartType,
     PointType,
+    intrinsics,
     jet_of,
     lanes_in,
     rank,
     width_of,
 )
+from subsample_mcmc.numerics.jets.overloads import attribute, method, overload
 from subsample_mcmc.numerics.memo import keep, recall
-
-method: Any = extending.overload_method
-attribute: Any = extending.overload_attribute
 
 
 class VectorType(Items):
@@ -65,7 +62,12 @@ for name in "ab":
 def vector(rule: str, function: Any, count: int) -> Any:
     """An intrinsic that puts a Vector together."""
     key = ("vector", rule, function, count)
-    return recall(key) or keep(key, building(rule, function, count))
+    if (known := recall(key)) is not None:
+        return known
+    made = building(rule, function, count)
+    kind, name = type(function).__name__, getattr(function, "__name__", "")
+    intrinsics("vectors", **{f"{rule} {kind} {name} {count}": made})
+    return keep(key, made)
 
 
 def building(rule: str, function: Any, count: int) -> Any:
@@ -120,7 +122,7 @@ def frozen(a):
     """What a user's function may write to: a copy."""
 
 
-@overload(frozen, jit_options=INLINED)
+@overload(frozen)
 def frozen_of(a):
     if isinstance(a, VectorType) and a.rule == "kept":
         kept = vector("kept", None, 2)
@@ -133,7 +135,7 @@ def of_one(function: Any, named: Any = None) -> None:
     """Let a function of one number, or operator, be called with a vector."""
     each = vector("each", named or function, 1)
 
-    @overload(function, jit_options=INLINED, strict=False)
+    @overload(function, strict=False)
     def chosen(x):
         return (lambda x: each(x)) if knows(x) and is_vector(x) else None  # noqa: PLW0108
 
@@ -142,7 +144,7 @@ def of_two(function: Any, named: Any = None) -> None:
     """The same of two, of which one has derivatives, and one or both are vectors."""
     each = vector("each", named or function, 2)
 
-    @overload(function, jit_options=INLINED, strict=False)
+    @overload(function, strict=False)
     def chosen(a, b):
         if not are_operands(a, b):
             return None
@@ -172,7 +174,7 @@ for name, twin in (
     of_two(getattr(np, twin), getattr(operator, name))
 
 
-@overload(operator.pow, jit_options=INLINED, prefer_literal=True)
+@overload(operator.pow, literal=True)
 def power(a, b):
     if not are_operands(a, b):
         return None
@@ -181,8 +183,8 @@ def power(a, b):
     return lambda a, b: np.power(a, b)  # noqa: PLW0108
 
 
-@overload(operator.matmul, jit_options=INLINED)
-@overload(np.dot, jit_options=INLINED, strict=False)
+@overload(operator.matmul)
+@overload(np.dot, strict=False)
 def product(a, b):
     """Of two vectors a number, of a matrix and a vector a Vector."""
     if not (knows(a) or knows(b)) or min(axes(a), axes(b)) < 1 or axes(a) + axes(b) > 3:
@@ -215,7 +217,7 @@ def at(x, i):
     """Item i of a vector, the only one where it has one; a number is what it is."""
 
 
-@overload(at, jit_options=INLINED)
+@overload(at)
 def at_of(x, i):
     return (lambda x, i: x[min(i, len(x) - 1)]) if is_vector(x) else (lambda x, i: x)
 
@@ -224,7 +226,7 @@ def made(v, i):
     """Item i of a Vector, i not below 0."""
 
 
-@overload(made, jit_options=INLINED)
+@overload(made)
 def made_of(v, i):
     function = v.function
     if v.rule == "each" and len(v.parts) == 1:
@@ -260,10 +262,10 @@ def product_of(a, b):
     """np.dot, by another name: numba has its own for that."""
 
 
-overload(product_of, jit_options=INLINED)(product)
+overload(product_of)(product)
 
 
-@overload(operator.getitem, jit_options=INLINED)
+@overload(operator.getitem)
 def item(block, i):
     if isinstance(block, VectorType) and isinstance(i, types.Integer):
 
@@ -285,7 +287,7 @@ def item(block, i):
     return None
 
 
-@overload(len, jit_options=INLINED)
+@overload(len)
 def length(v):
     if not isinstance(v, VectorType):
         return None
@@ -304,22 +306,22 @@ def length(v):
     return lambda v: len(v.b) if len(v.a) == 1 else len(v.a)
 
 
-@attribute(VectorType, "shape", jit_options=INLINED)
+@attribute(VectorType, "shape")
 def shape_of(v):
     return lambda v: (len(v),)
 
 
-@attribute(VectorType, "size", jit_options=INLINED)
+@attribute(VectorType, "size")
 def size_of(v):
     return lambda v: len(v)  # noqa: PLW0108
 
 
-@attribute(PartType, "shape", jit_options=INLINED)
+@attribute(PartType, "shape")
 def shape_of_part(v):
     return lambda v: v.values.shape
 
 
-@attribute(PartType, "size", jit_options=INLINED)
+@attribute(PartType, "size")
 def size_of_part(v):
     return lambda v: v.values.size
 
@@ -332,13 +334,13 @@ def reduction(name: str, implementation: Any, *others: Any) -> None:
         return implementation if knows(v) and is_vector(v) else None
 
     for function in (getattr(np, name), *others):
-        overload(function, jit_options=INLINED, strict=False)(chosen)
+        overload(function, strict=False)(chosen)
 
     def code(target, builder, signature, given):
         return target.compile_internal(builder, implementation, signature, given)
 
     for kind in (VectorType, PartType, PointType):
-        method(kind, name, jit_options=INLINED)(chosen)
+        method(kind, name)(chosen)
         # Older versions of numba take np.name(v) for v.name(), and ask for this under that name.
         lower_builtin(getattr(np, name), kind)(code)
 
@@ -389,8 +391,8 @@ reduction("max", largest)
 reduction("min", smallest)
 
 
-@method(VectorType, "dot", jit_options=INLINED)
-@method(PartType, "dot", jit_options=INLINED)
-@method(PointType, "dot", jit_options=INLINED)
+@method(VectorType, "dot")
+@method(PartType, "dot")
+@method(PointType, "dot")
 def dot(a, b):
     return (lambda a, b: product_of(a, b)) if axes(b) > 0 else None  # noqa: PLW0108

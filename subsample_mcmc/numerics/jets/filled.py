@@ -11,26 +11,23 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from subsample_mcmc.numerics.bytecode import loaded_globals
 from subsample_mcmc.numerics.jets.arrays import VectorType, vector
 from subsample_mcmc.numerics.jets.kinds import (
-    CONTENT,
-    INLINED,
     LANES,
     coefficients,
     coefficients_in_lanes,
     lane,
     rank,
 )
+from subsample_mcmc.numerics.jets.overloads import overload
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 KEPT: Any = vector("kept", None, 2)
-KEPT.digest = f"kept {CONTENT}"
 
 
-@overload(operator.setitem, jit_options=INLINED)
+@overload(operator.setitem)
 def put(v, i, x):
     """Write a number, a Line or a Jet."""
     kept = isinstance(v, VectorType) and v.rule == "kept"

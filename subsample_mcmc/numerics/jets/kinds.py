@@ -14,7 +14,6 @@ import operator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -33,24 +32,19 @@ from numba.extending import (
 )
 
 from subsample_mcmc.numerics import fastmath, special
-from subsample_mcmc.numerics.compilers import KNOWN
 from subsample_mcmc.numerics.jets import series
-from subsample_mcmc.numerics.jit import FLAGS
+from subsample_mcmc.numerics.jets.overloads import inlined, known_as
 from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-NAMES = ("operators", "arrays", "filled", "tapes", "ranges", "intervals")
+NAMES = ("operators", "overloads", "arrays", "filled", "tapes", "ranges", "intervals")
 OTHERS = [HERE.with_name(f"{name}.py") for name in NAMES]
 FILES: Any = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
 NUMBERS = types.Integer | types.Float | types.Boolean
 LANES = 8  # lines at once: a vector of AVX-512, two of AVX2
 FLOAT = types.float64
-# How all that is registered for jets is compiled.
-INLINED: Any = {"fastmath": set(FLAGS), "error_model": "numpy"}
-if "forceinline" in KNOWN:
-    INLINED["forceinline"] = True
 
 
 # ------------------------------------------------------------------------------------------ lanes
@@ -456,12 +450,12 @@ def serve(dispatcher: Any, implementation: Any, arguments: int = 1) -> None:
     """Let sm.log and its like be called with Lines and Jets."""
     if arguments == 1:
 
-        @numba.njit(**INLINED)
+        @inlined
         def of_jets(x):
             return implementation(x)
     else:
 
-        @numba.njit(**INLINED)
+        @inlined
         def of_jets(a, b):
             return implementation(a, b)
 
@@ -479,9 +473,14 @@ def serve(dispatcher: Any, implementation: Any, arguments: int = 1) -> None:
     dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload
 
 
-own: Any
-for own in (
-    ADD, SUBTRACT, MULTIPLY, DIVIDE, sign, lanes_in, lane, no_lanes, line_of, jet_of, jet,
-    coefficients, coefficients_in_lanes, part_of,
-):  # fmt: skip
-    own.digest = f"{own._name} {CONTENT}"
+def intrinsics(where: str, **named: Any) -> None:
+    """Let `jit` know intrinsics by the names that they have in a file, and what files say."""
+    for name, one in named.items():
+        known_as(f"{name} of {where}, {CONTENT}", one)
+
+
+intrinsics(
+    "kinds", ADD=ADD, SUBTRACT=SUBTRACT, MULTIPLY=MULTIPLY, DIVIDE=DIVIDE, sign=sign,
+    lanes_in=lanes_in, lane=lane, no_lanes=no_lanes, line_of=line_of, jet_of=jet_of, jet=jet,
+    coefficients=coefficients, coefficients_in_lanes=coefficients_in_lanes, part_of=part_of,
+)  # fmt: skip

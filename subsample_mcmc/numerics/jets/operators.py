@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import overload, register_jitable
 
 from subsample_mcmc.numerics import special
 from subsample_mcmc.numerics.jets import arrays, kinds, ranges, series, tapes
 from subsample_mcmc.numerics.jets.filled import filling
 from subsample_mcmc.numerics.jets.kinds import (
-    INLINED,
     SEVERAL,
     LanesType,
     coefficients,
@@ -33,6 +31,7 @@ from subsample_mcmc.numerics.jets.kinds import (
     sign,
     width_of,
 )
+from subsample_mcmc.numerics.jets.overloads import overload
 
 __all__ = [
     "LANES",
@@ -64,7 +63,7 @@ def lane_by_lane(*functions, by) -> None:
         return (lambda a, b: by(a, b)) if both and SEVERAL in (a, b) else None  # noqa: PLW0108
 
     for function in functions:
-        overload(function, jit_options=INLINED)(chosen)
+        overload(function)(chosen)
 
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE = kinds.ADD, kinds.SUBTRACT, kinds.MULTIPLY, kinds.DIVIDE
@@ -84,7 +83,7 @@ def of_two(*functions, literal: bool = False):
             return make(ranks, a, b) if 0 < max(ranks) < 9 else None
 
         for function in functions:
-            overload(function, jit_options=INLINED, prefer_literal=literal, strict=False)(chosen)
+            overload(function, literal=literal, strict=False)(chosen)
         return make
 
     return register
@@ -183,7 +182,7 @@ def powers(ranks, a, b):
     return lambda a, b: a**b
 
 
-@overload(operator.neg, jit_options=INLINED)
+@overload(operator.neg)
 def negative(a):
     if isinstance(a, LanesType):
         return lambda a: MULTIPLY(a, -1.0)
@@ -192,7 +191,7 @@ def negative(a):
     return (lambda a: jet_of(times(a.c, -1.0))) if rank(a) == 2 else None
 
 
-@overload(operator.pos, jit_options=INLINED)
+@overload(operator.pos)
 def positive(a):
     return (lambda a: a) if rank(a) in (1, 2) else None
 
@@ -202,7 +201,7 @@ def value(a):
     """Of a number, a Line or a Jet: the number."""
 
 
-@overload(value, jit_options=INLINED)
+@overload(value)
 def value_of(a):
     return (lambda a: a.c[0]) if rank(a) else (lambda a: a)
 
@@ -216,34 +215,38 @@ def slope(a):
     """Of a Line or a Jet; 0 of a number."""
 
 
-@overload(slope, jit_options=INLINED)
+@overload(slope)
 def slope_of(a):
     return (lambda a: a.c[1]) if rank(a) else (lambda a: 0.0)
 
 
-def compared(function) -> None:
+def compared(function, of_numbers) -> None:
     """Register a comparison, by value."""
 
     @of_two(function)
     def compare(ranks, a, b):
         if not is_written(a, b):
-            return lambda a, b: function(value(a), value(b))
+            return lambda a, b: of_numbers(value(a), value(b))
 
         def written(a, b):
             tapes.note(slope(a) - slope(b))
-            return function(value(a), value(b))
+            return of_numbers(value(a), value(b))
 
         return written
 
 
-for function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
-    compared(function)
+compared(operator.lt, lambda a, b: a < b)
+compared(operator.le, lambda a, b: a <= b)
+compared(operator.gt, lambda a, b: a > b)
+compared(operator.ge, lambda a, b: a >= b)
+compared(operator.eq, lambda a, b: a == b)
+compared(operator.ne, lambda a, b: a != b)
 
 
 def question(function) -> None:
     """Register a question of one number, by value."""
 
-    @overload(function, jit_options=INLINED, strict=False)
+    @overload(function, strict=False)
     def ask(x):
         return (lambda x: function(x.c[0])) if rank(x) in (1, 2) else None
 
@@ -256,7 +259,7 @@ def larger(a, b):
     """The larger of two Jets."""
 
 
-@overload(larger, jit_options=INLINED)
+@overload(larger)
 def larger_of(a, b):
     def choose(a, b):
         if a.c[0] > b.c[0]:
@@ -267,9 +270,8 @@ def larger_of(a, b):
 
     def written(a, b):
         tapes.note(a.c[1] - b.c[1])
-        return choose_of(a, b)
+        return choose(a, b)
 
-    choose_of = register_jitable(**INLINED)(choose)
     return written if is_written(a, b) else choose
 
 
@@ -283,10 +285,10 @@ def minimum(ranks, a, b):
     return lambda a, b: -larger(-jet(a, b), -jet(b, a))
 
 
-@overload(abs, jit_options=INLINED)
-@overload(np.abs, jit_options=INLINED, strict=False)
-@overload(np.fabs, jit_options=INLINED, strict=False)
-@overload(math.fabs, jit_options=INLINED, strict=False)
+@overload(abs)
+@overload(np.abs, strict=False)
+@overload(np.fabs, strict=False)
+@overload(math.fabs, strict=False)
 def absolute(x):
     if rank(x) not in (1, 2):
         return None
@@ -301,18 +303,17 @@ def absolute(x):
 
     def written(x):
         tapes.note(x.c[1])
-        return choose_of(x)
+        return choose(x)
 
-    choose_of = register_jitable(**INLINED)(choose)
     return written if is_written(x) else choose
 
 
-@overload(float, jit_options=INLINED)
+@overload(float)
 def as_number(x):
     return (lambda x: x) if rank(x) in (1, 2) else None
 
 
-@overload(np.where, jit_options=INLINED, strict=False)
+@overload(np.where, strict=False)
 def where(condition, a, b):
     """Of one condition, a number."""
     if rank(condition) or not 0 < max(rank(a), rank(b)) < 9:
@@ -320,7 +321,7 @@ def where(condition, a, b):
     return lambda condition, a, b: a if condition else b
 
 
-@overload(np.clip, jit_options=INLINED, strict=False)
+@overload(np.clip, strict=False)
 def clip(a, low, high):
     if not 0 < max(rank(a), rank(low), rank(high)) < 9:
         return None
@@ -332,7 +333,7 @@ def register(function, known) -> None:
     """A function of one Line or Jet, by its series."""
     numbers, over_balls = known, ranges.TABLES.get(known)
 
-    @overload(function, jit_options=INLINED, strict=False)
+    @overload(function, strict=False)
     def chosen(x):
         ranged = rank(x) in (1, 2) and x.slope == ranges.RANGE
         known = over_balls if ranged else numbers
@@ -353,7 +354,7 @@ for function in (inverse, np.reciprocal):
     register(function, series.reciprocal)
 
 
-@overload(np.square, jit_options=INLINED, strict=False)
+@overload(np.square, strict=False)
 def square(x):
     return (lambda x: x * x) if rank(x) in (1, 2) else None
 
@@ -405,7 +406,7 @@ def counts(block, index) -> int:
     return values.ndim - sum(isinstance(one, types.Integer) for one in several)
 
 
-@overload(operator.getitem, jit_options=INLINED)
+@overload(operator.getitem)
 def item(block, i):
     width = width_of(block)
     left = counts(block, i) if width else -1
@@ -422,7 +423,7 @@ def item(block, i):
     return lambda block, i: line_of((block.values[i], lanes_in(block.slopes[i])))
 
 
-@overload(len, jit_options=INLINED)
+@overload(len)
 def length(block):
     return (lambda block: len(block.values)) if width_of(block) else None
 

@@ -21,12 +21,12 @@ from numba.extending import (
     lower_cast,
     make_attribute_wrapper,
     models,
-    overload,
     register_model,
 )
 
 from subsample_mcmc.numerics.jets import intervals, kinds, series
-from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT, INLINED
+from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT
+from subsample_mcmc.numerics.jets.overloads import overload
 from subsample_mcmc.numerics.jets.tapes import number_at, write_number
 from subsample_mcmc.numerics.jit import jit
 
@@ -134,9 +134,7 @@ def words_of(typing, row):
 
 
 kept = kinds.reading(RANGE)
-own: Any
-for own in (ball, ranged, words_of, kept):
-    own.digest = f"{own._name} of ranges {CONTENT}"
+kinds.intrinsics("ranges", ball=ball, ranged=ranged, words_of=words_of, kept=kept)
 
 
 # ----------------------------------------------------------------------------- one becomes another
@@ -266,7 +264,7 @@ def of_two(*functions):
             return make(both) if len(both) == 2 and both != "nn" else None
 
         for function in functions:
-            overload(function, jit_options=INLINED)(chosen)
+            overload(function)(chosen)
         return make
 
     return register
@@ -321,7 +319,7 @@ def divide(both):
     }.get(both)  # fmt: skip
 
 
-@overload(operator.neg, jit_options=INLINED)
+@overload(operator.neg)
 def negative(a):
     return {"b": lambda a: ball_times(a, -1.0), "r": lambda a: range_times(a, -1.0)}.get(kind_of(a))
 
@@ -344,7 +342,7 @@ def ends_of(typing, a):
 
 
 of_ends: Any = ends_of
-of_ends.digest = f"ends_of {CONTENT}"
+kinds.intrinsics("ranges", ends_of=of_ends)
 
 
 @jit(inner="always")

@@ -16,10 +16,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, make_attribute_wrapper, models, overload, register_model
+from numba.extending import intrinsic, make_attribute_wrapper, models, register_model
 
 from subsample_mcmc.numerics.jets import kinds
-from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT, INLINED, LANES, SEVERAL, VECTOR
+from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT, LANES, SEVERAL, VECTOR
+from subsample_mcmc.numerics.jets.overloads import overload
 from subsample_mcmc.numerics.jit import jit
 
 MOST = 24  # slopes of one row
@@ -120,9 +121,10 @@ def words_of(typing, row):
 
 
 kept = kinds.reading(TRACED)
-own: Any
-for own in (traced, number_at, write_number, write_lanes, words_of, kept):
-    own.digest = f"{own._name} on tapes {CONTENT}"
+kinds.intrinsics(
+    "tapes", traced=traced, number_at=number_at, write_number=write_number,
+    write_lanes=write_lanes, words_of=words_of, kept=kept,
+)  # fmt: skip
 
 
 @jit(inner=True)
@@ -158,7 +160,7 @@ def traced_operation(*functions):
             return make(all(known), known[0], a, b) if any(known) and all(others) else None
 
         for function in functions:
-            overload(function, jit_options=INLINED)(chosen)
+            overload(function)(chosen)
         return make
 
     return register
@@ -202,7 +204,7 @@ def divide(both, first, a, b):
     return (lambda a, b: traced(a.lanes / b, a.tape)) if first and not both else None
 
 
-@overload(operator.neg, jit_options=INLINED)
+@overload(operator.neg)
 def negative(a):
     return (lambda a: traced(-a.lanes, a.tape)) if isinstance(a, TracedType) else None
 
