@@ -28,6 +28,9 @@ BOUNDS = (
 
 def pytest_collection_modifyitems(items):
     for item in items:
+        long = item.get_closest_marker("slow_for")
+        if long and item.callspec.id in long.args:
+            item.add_marker("slow")
         if item.get_closest_marker("plain") or item.path.stem.startswith(BOUNDS):
             item.add_marker("bounds")
 

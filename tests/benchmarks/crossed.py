@@ -10,11 +10,7 @@ deviations are, given all else. It serves normal models with normal effects, the
 """
 
 import argparse
-import json
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 from tests.benchmarks import machine  # first: it limits the threads of numpy
 
@@ -26,16 +22,13 @@ import pandas as pd
 
 import subsample_mcmc as sm
 from examples.crossed import KINDS, TRUE, kernel_of, model_of, simulated
+from tests.benchmarks.nuts import nuts
 from tests.benchmarks.report import table
 
 NUTS = """
-import json, sys, time
-import jax, jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dist
-jax.config.update("jax_enable_x64", True)
-found = np.load(sys.argv[1])
 y, service = jnp.asarray(found["y"]), jnp.asarray(found["service"])
 codes = {k: jnp.asarray(found[k]) for k in ("s", "d", "dept")}
-sizes, draws = {k: int(v.max()) + 1 for k, v in codes.items()}, int(sys.argv[2])
+sizes = {k: int(v.max()) + 1 for k, v in codes.items()}
 def model():
     intercept = numpyro.sample("intercept", dist.Normal(0.0, 10.0))
     slope = numpyro.sample("service", dist.Normal(0.0, 1.0))
@@ -45,16 +38,6 @@ def model():
         z = numpyro.sample("z_" + k, dist.Normal(0.0, 1.0).expand([sizes[k]]))
         eta = eta + numpyro.deterministic(k, sd * z)[code]
     numpyro.sample("obs", dist.Normal(eta, sd_y), obs=y)
-run = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=draws, num_samples=draws,
-                         progress_bar=False)
-begun = time.process_time()
-run.run(jax.random.PRNGKey(1))
-jax.block_until_ready(run.get_samples()["intercept"])
-spent = time.process_time() - begun
-found = run.get_samples()
-names = ("intercept", "service", "sd_y", "sd_s", "sd_d", "sd_dept", "s", "d", "dept")
-np.savez(sys.argv[1] + ".out.npz", **{k: np.asarray(found[k]) for k in names})
-print(json.dumps({"seconds": spent}))
 """
 
 
@@ -162,20 +145,6 @@ def gibbs(arrays: dict[str, np.ndarray], draws: int) -> dict:
     return row("collapsed Gibbs", draws_of | dict(zip(KINDS, parts, strict=True)), spent)
 
 
-def nuts(python: str, arrays: dict[str, np.ndarray], draws: int) -> dict:
-    """A row of NumPyro's, or why there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / "data.npz")
-        np.savez(place, **arrays)
-        command = [python, "-W", "ignore", "-c", NUTS, place, str(draws)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-            return {"method": f"NUTS: {last[:60]}"}
-        told = json.loads(done.stdout.strip().splitlines()[-1])
-        return row("NUTS, not centred", dict(np.load(place + ".out.npz")), told["seconds"])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="a table with columns y, service, s, d, dept")
@@ -190,7 +159,11 @@ def main() -> None:
     found = [ours(data, given.draws), gibbs(arrays, given.draws)]
     print(table("so far", found), flush=True)
     if given.numpyro:
-        found.append(nuts(given.numpyro, arrays, given.peer_draws))
+        try:
+            told = nuts(given.numpyro, NUTS, arrays, (*TRUE, *KINDS), given.peer_draws)
+            found.append(row("NUTS, not centred", *told))
+        except RuntimeError as error:
+            found.append({"method": f"NUTS: {error}"})
     nothing = dict.fromkeys(found[0], float("nan"))
     print(table(f"crossed effects: {len(data):,} rows", [nothing | told for told in found]))
 

@@ -15,12 +15,8 @@ around a mean with a scale of its own. All data are seen by the groups alone.
 """
 
 import argparse
-import json
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tests.benchmarks import machine  # first: it limits the threads of numpy
 
@@ -29,17 +25,14 @@ import arviz
 import numpy as np
 
 import subsample_mcmc as sm
+from tests.benchmarks.nuts import nuts
 from tests.benchmarks.report import table
 
 MU, TAU, SLOPE = 0.5, 0.6, 0.3
 
 NUTS = """
-import json, sys, time
-import jax, jax.numpy as jnp, numpy as np, numpyro, numpyro.distributions as dist
-jax.config.update("jax_enable_x64", True)
-found = np.load(sys.argv[1])
 y, x, group = (jnp.asarray(found[k]) for k in ("y", "x", "group"))
-groups, draws, centred = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "centred"
+groups, centred = given
 def model():
     mu = numpyro.sample("mu", dist.Normal(0.0, 2.0))
     tau = numpyro.sample("tau", dist.HalfNormal(1.0))
@@ -51,23 +44,11 @@ def model():
         a = numpyro.deterministic("a", mu + tau * z)
     eta = a[group] + slope * x
     numpyro.factor("y", jnp.sum(y * eta - jnp.exp(eta)))
-run = numpyro.infer.MCMC(numpyro.infer.NUTS(model), num_warmup=draws, num_samples=draws,
-                         progress_bar=False)
-begun = time.process_time()
-run.run(jax.random.PRNGKey(1))
-jax.block_until_ready(run.get_samples()["mu"])
-spent = time.process_time() - begun
-found = run.get_samples()
-np.savez(sys.argv[1] + ".out.npz", **{k: np.asarray(found[k]) for k in ("mu", "tau", "slope", "a")})
-print(json.dumps({"seconds": spent}))
 """
 
-
-NUTS_SLOPES = NUTS.replace(
-    NUTS[NUTS.index("y, x, group") : NUTS.index("run = ")],
-    """
+NUTS_SLOPES = """
 y, x, z, group = (jnp.asarray(found[k]) for k in ("y", "x", "z", "group"))
-groups, draws, centred = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "centred"
+groups, centred = given
 def model():
     mu = numpyro.sample("mu", dist.Normal(0.0, 2.0).expand([3]))
     tau = numpyro.sample("tau", dist.HalfNormal(1.0).expand([3]))
@@ -78,8 +59,7 @@ def model():
         a = numpyro.deterministic("a", mu + tau * noise)
     eta = a[group, 0] + a[group, 1] * x + a[group, 2] * z
     numpyro.factor("y", jnp.sum(y * eta - jax.nn.softplus(eta)))
-""",
-).replace('("mu", "tau", "slope", "a")', '("mu", "tau", "a")')
+"""
 
 
 def log_likelihood(state, data, n):
@@ -188,21 +168,6 @@ def ours(made, draws: int, woven: bool) -> dict:
     return row(name, {k: np.asarray(trace.draws[k])[0] for k in model.names}, spent)
 
 
-def nuts(python: str, code: str, data, groups: int, draws: int, how: str) -> dict:
-    """A row of NumPyro's, or why there is none."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = str(Path(folder) / "data.npz")
-        np.savez(place, **data)
-        command = [python or sys.executable, "-W", "ignore", "-c", code]
-        given = [place, str(groups), str(draws), how]
-        done = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-            return {"method": f"NUTS, {how}: {last[:60]}"}
-        told = json.loads(done.stdout.strip().splitlines()[-1])
-        return row(f"NUTS, {how}", dict(np.load(place + ".out.npz")), told["seconds"])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=300_000)
@@ -215,12 +180,18 @@ def main() -> None:
     given = parser.parse_args()
     print(f"{machine.processor()}, {machine.pin()}", flush=True)
     make, of, code = simulated, of_intercepts, NUTS
+    names: tuple[str, ...] = ("mu", "tau", "slope", "a")
     if given.slopes:
-        make, of, code = simulated_slopes, of_rows, NUTS_SLOPES
+        make, of, code, names = simulated_slopes, of_rows, NUTS_SLOPES, ("mu", "tau", "a")
     data = make(given.rows, given.groups)
     found = [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
     for how in ("centred", "not centred") if given.peers else ():
-        found.append(nuts(given.numpyro, code, data, given.groups, given.peer_draws, how))
+        try:
+            numbers = (given.peer_draws, given.groups, how == "centred")
+            told = nuts(given.numpyro or sys.executable, code, data, names, *map(int, numbers))
+            found.append(row(f"NUTS, {how}", *told))
+        except RuntimeError as error:
+            found.append({"method": f"NUTS, {how}: {error}"})
     nothing = dict.fromkeys(found[0], float("nan"))
     what = "logistic, intercepts and two slopes" if given.slopes else "Poisson, intercepts"
     title = f"{what}: {given.rows:,} rows, {given.groups:,} groups"

@@ -12,13 +12,6 @@ def slow_but(quick: Iterable, items: Iterable) -> list:
     return [one if one in quick else _slow(one) for one in items]
 
 
-def quick_but(slow: Iterable, items: Iterable) -> list:
-    """items, of which those among `slow` are marked so."""
-    items, slow = list(items), list(slow)
-    assert all(one in items for one in slow), f"{slow} are not all among {items}"
-    return slow_but([one for one in items if one not in slow], items)
-
-
 def _slow(item):
     several = item if isinstance(item, tuple) else (item,)
     return pytest.param(*several, marks=pytest.mark.slow)

@@ -21,7 +21,6 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
 from subsample_mcmc.numerics.jets import series
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
-from tests.helpers.marks import quick_but
 
 mp = mpmath.mp
 mp.dps = 100
@@ -485,7 +484,8 @@ def along(function, slopes, n) -> np.ndarray:
 
 @pytest.mark.plain
 @pytest.mark.filterwarnings("ignore:log_likelihood calls")
-@pytest.mark.parametrize("name", quick_but(LONG, sorted(PROGRAMS)))
+@pytest.mark.slow_for(*LONG)
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_programs_have_their_derivatives(name, rng):
     model = sm.Model(program(name), DATA, START)
     assert obstacle(model) == ""

@@ -21,7 +21,7 @@ from subsample_mcmc.kernels.partition import merge_split as mergesplit
 from subsample_mcmc.kernels.partition.merge_split import SPLITS
 from tests.helpers.claims import above, at_most
 from tests.helpers.laws import normalised, rows_equal
-from tests.helpers.marks import quick_but, slow_but
+from tests.helpers.marks import slow_but
 from tests.helpers.partitions import (
     codes_of,
     copies,
@@ -167,7 +167,8 @@ def stays(states, p, labels):
     pairs_equal(labels, states, p)
 
 
-@pytest.mark.parametrize("sort", quick_but(["controlled"], ["scores", "bilinear", "controlled"]))
+@pytest.mark.slow_for("controlled")
+@pytest.mark.parametrize("sort", ["scores", "bilinear", "controlled"])
 def test_seven_mentions_stay_in_their_posterior(rng, sort):
     """Chains that start in it; some clusters have more members than have a say in sides."""
     count, states, heat, new = 30_000, partitions(7), 1.3, -0.4
