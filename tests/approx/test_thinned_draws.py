@@ -124,6 +124,7 @@ def fits(found, wanted):
     assert stats.chisquare(found, found.sum() * wanted).pvalue > ALARM
 
 
+@pytest.mark.slow_for("thinned-1")
 @compiled_only
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("case", CASES)
@@ -207,6 +208,7 @@ def middle(state):
     return state.k[0] == 1
 
 
+@pytest.mark.slow_for("repeat")
 @compiled_only
 @pytest.mark.parametrize("kind", ["cycle", "mixture", "repeat", "when"])
 def test_compositions_have_the_transitions_of_their_parts(kind):
@@ -340,6 +342,7 @@ def test_a_bound_that_is_too_small_is_named():
         sm.sample(model, kernel, draws=50_000, warmup=10, chains=1, seed=1, progress=False)
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_values_that_data_do_not_see_are_drawn_from_their_prior():
     """One configuration for the likelihood: residuals are not known, but for a constant."""

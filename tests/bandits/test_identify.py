@@ -321,6 +321,7 @@ def test_what_batches_return(compiled):
             sm.identify(wrong, 3, sm.SequentialHalving(60), compiled=compiled, **QUIET)
 
 
+@pytest.mark.slow_for("False")
 @pytest.mark.parametrize("compiled", [True, False])
 def test_blocks_do_not_depend_on_the_clock(compiled, monkeypatch):
     """Batches are cut at 4,096 rewards and at max_pulls, however long a look takes."""

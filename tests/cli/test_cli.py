@@ -365,6 +365,7 @@ def test_every_script_starts(capfd, script):
 
 
 # --------------------------------------------------------------------------------------- report
+@pytest.mark.slow
 def test_report_of_a_complete_run(capfd, finished, tmp_path):
     code, out, err = called(capfd, "report", finished)
     page = tmp_path / "done.html"
@@ -402,6 +403,7 @@ def test_report_mistakes(capfd, finished, begun, tmp_path, monkeypatch):
     assert code == 1 and "guarantee" in out and err == "subsample-mcmc: figures need matplotlib\n"
 
 
+@pytest.mark.slow
 def test_report_as_a_process(stopped, tmp_path):
     command = [sys.executable, "-W", "ignore", "-m", "subsample_mcmc", "report"]
 

@@ -293,6 +293,7 @@ def test_selector_must_be_one():
 
 
 # ------------------------------------------------------------------------------- long work stops
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
 def test_control_c_stops_a_long_draw():
     script = """

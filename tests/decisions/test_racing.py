@@ -156,6 +156,7 @@ def student_total(population, arm):
 
 
 # ----------------------------------------------------------------- arms with rows of their own
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.01, 0.1])
 def test_unequal_arms_decide_on_totals(rng, delta):
     wrong = 0

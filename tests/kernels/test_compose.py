@@ -84,6 +84,7 @@ def pages(kernel, count=1, seed=1):
     return ["".join(str(v) for v in row[: row[64]]) for row in made]
 
 
+@pytest.mark.slow_for("-12_0")
 @pytest.mark.plain
 @pytest.mark.parametrize(
     ("kernel", "written"),
@@ -128,6 +129,7 @@ def test_nested_mixtures_multiply():
 
 
 # ----------------------------------------------------------- the same, with kernels that decide
+@pytest.mark.slow
 def test_repeat_is_the_kernel_several_times():
     model = law_model(NORMAL)
     twice = still >> sm.repeat(WALK >> Z, 2)
@@ -378,6 +380,7 @@ def equal_traces(first, second, chains=slice(None), but=()):
             assert name in but or np.array_equal(values[chains], other[chains]), (label, name)
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_draws(rng):
     sample = run(rng)
     four = sample(chains=4, cores=2)

@@ -346,6 +346,7 @@ def gumbels(seed, draws, arms):
     return -np.log(np.maximum(-np.log(1.0 - u), 1e-17))
 
 
+@pytest.mark.slow
 def test_audits_find_the_errors_that_there_are(rng):
     """Rewards equal in all rows, so that a race knows the best arm at once unless it is blind."""
     totals = np.log([0.4, 0.1, 0.3, 0.2])

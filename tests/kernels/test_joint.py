@@ -92,6 +92,7 @@ def upwards(rng, state, data):
         state.z[0] += 1
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_none_is_noticed(rng):
     one = walker(model(20), fresh >> kernel(sm.Exact(), 5) >> upwards)
     found, _ = kept(one, 40_000, rng, 20)

@@ -315,6 +315,7 @@ def one_ended(slope, again):
     return true_ratio(at_start, again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [ignored, pytest.param(one_ended, marks=pytest.mark.slow)])
 def test_the_test_of_it_sees_mutants(mutant, monkeypatch):
     monkeypatch.setattr(langevin, "ratio_of", mutant)
@@ -595,6 +596,7 @@ def test_gradients_of_plain_functions_are_their_derivatives():
     assert np.ptp(found[0][0], axis=0).min() > 0.1  # the chain moves
 
 
+@pytest.mark.slow
 def test_what_has_no_derivatives_takes_differences():
     """A cumulated sum, two parameters, linear predictors: and it says which."""
     x = np.random.default_rng(1).normal(size=(50, 3))
@@ -614,6 +616,7 @@ def test_what_has_no_derivatives_takes_differences():
     assert told == "gradient by derivatives of log_likelihood, batch 10"
 
 
+@pytest.mark.slow
 def test_a_run_stored_by_differences_is_refused_to_derivatives(tmp_path, monkeypatch):
     """By name; one by derivatives goes on."""
     model, options = robust_model(), {"batch": 10, "selector": sm.Exact(), "adapt": False}

@@ -234,6 +234,7 @@ def fixed(kind=sm.Metropolis, scale=0.4, **more):
 
 
 # -------------------------------------------------------------------------------- within each model
+@pytest.mark.slow_for("real")
 @pytest.mark.parametrize("name", SPACES)
 def test_random_walk(rng, name):
     told, _ = keeps_the_law(space(name), fixed(), rng)
@@ -309,6 +310,7 @@ def test_a_kernel_that_is_none_is_noticed(rng):
 
 
 # ---------------------------------------------------------------------------------- raced decisions
+@pytest.mark.slow
 def test_races_see_the_components_in_use(rng):
     """Decisions of a race, made again exactly: every datum in all three models."""
     y = rng.exponential(size=2000)

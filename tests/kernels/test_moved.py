@@ -102,6 +102,7 @@ def keeps_the_law(kernel, target=None, least=0.05, most=0.99):
     assert least < moves < most
 
 
+@pytest.mark.slow_for("log")
 @pytest.mark.parametrize("coordinates", ["log", "softplus", "squareroot", "cuberoot"])
 def test_random_walk(coordinates):
     keeps_the_law(joint(scale=0.5), model(sm.positive(coordinates)))
@@ -158,6 +159,7 @@ def wrong_of_datum(state, data, n, out):
     out.share[n] += 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradient", ["minibatch", pytest.param(of_datum, marks=pytest.mark.slow)])
 def test_langevin(gradient):
     keeps_the_law(joint(sm.Langevin, 0.2, gradient=gradient, batch=2))
@@ -169,6 +171,7 @@ def test_a_wrong_gradient_is_told_by_block():
         kernel.check(model())
 
 
+@pytest.mark.slow_for("own gradient")
 @pytest.mark.plain
 @pytest.mark.parametrize("kind", ["walk", "slice", "differences", "own gradient"])
 def test_what_stands_between_is_what_it_is_now(kind):
@@ -285,6 +288,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow_for("langevin")
 @pytest.mark.plain
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_that_move_as_one_are_one_block_bit_for_bit(kind):
@@ -353,6 +357,7 @@ def of_two(state):
     return state.q[0] == 1
 
 
+@pytest.mark.slow_for("walk")
 @pytest.mark.parametrize("kind", ["walk", "independence", "langevin", "composed"])
 def test_the_last_block_may_vary_in_length(kind):
     if kind == "composed":

@@ -75,6 +75,7 @@ def sampled(model, kernel, draws=10_000, **more):
     return sm.sample(model, kernel, draws=draws, **given)
 
 
+@pytest.mark.slow_for("pcn")
 @pytest.mark.parametrize("kind", ["pcn", "langevin", "own order"])
 def test_thinned(line, kind):
     model, fit, wanted = line

@@ -108,6 +108,7 @@ def thrown(faces, kernel, size=8):
     return law.cdf(draws["before"]), law.cdf(draws["theta"]), tally(one, made.words, "theta")
 
 
+@pytest.mark.slow_for("0.5-1")
 @pytest.mark.parametrize(("width", "most"), [(0.5, 1), (3.0, 4), (30.0, 3)])
 def test_three_free_coordinates(width, most):
     """A simplex of four, with limits that bind."""

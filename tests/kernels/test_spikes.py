@@ -78,6 +78,7 @@ def off(trace, chances, means):
     return max(found)
 
 
+@pytest.mark.slow_for("True")
 @pytest.mark.parametrize("controlled", [True, False])
 def test_choices_have_the_probabilities_of_enumeration(rng, controlled):
     model, x, y = lines(rng)

@@ -127,6 +127,7 @@ def test_refused_parts(small, rows, message):
         small.take(rows)
 
 
+@pytest.mark.slow
 def test_a_control_variate_moves_with_the_bias():
     """Its levels, too: fitted at another bias it would have them there."""
     mentions = made_up(400)
@@ -157,6 +158,7 @@ def test_residuals_are_measured_on_known_persons():
     assert unknown.explained == whole.explained and not np.array_equal(unknown.within, whole.within)
 
 
+@pytest.mark.slow
 def test_tuned_chooses_among_the_biases():
     mentions = made_up(300)
     score = co.fit(mentions, pairs=20_000)
@@ -461,6 +463,7 @@ def test_refused_labels(labels, truth, error, message):
 
 
 # ----------------------------------------------------------------------------------- generator
+@pytest.mark.slow
 def test_simulated_bibliography():
     frame = co.simulate(3000, seed=1)
     assert len(frame) == 3000

@@ -340,6 +340,7 @@ def residual(name, n, base, moved, order):
     return abs(sum(terms)), bound * math.exp(model.predictors.growth * length), rounding
 
 
+@pytest.mark.slow_for("softmax, 4-3")
 @pytest.mark.parametrize(
     ("name", "order"), [*((n, 2) for n in BOUNDED), *((n, 3) for n in ("gaussian", *CUBIC))]
 )

@@ -107,6 +107,7 @@ def points_for(name, rng) -> np.ndarray:
     return both[np.abs(both) < wide]
 
 
+@pytest.mark.slow_for("erf", "erfc", "normal_cdf")
 @pytest.mark.plain
 @pytest.mark.parametrize("name", sorted(TRUE))
 def test_every_function_has_its_derivatives(name, rng):
@@ -482,6 +483,7 @@ def along(function, slopes, n) -> np.ndarray:
     return np.array([float(c) for c in mpmath.taylor(value, 0, 4, chop=False)])
 
 
+@pytest.mark.slow_for("extremes", "functions", "helpers", "sums")
 @pytest.mark.plain
 @pytest.mark.filterwarnings("ignore:log_likelihood calls")
 @pytest.mark.slow_for(*LONG)

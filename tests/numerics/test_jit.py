@@ -1000,6 +1000,7 @@ def test_threads_that_make_a_record_at_once_share_one_class(monkeypatch):
     assert found.pop()(1, 2, 3).by == 2
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_records_pickle_into_a_fresh_process(tmp_path):
     (tmp_path / "made").write_bytes(pickle.dumps(record("x12", "y3z", "w")(1, 2.5, None)))

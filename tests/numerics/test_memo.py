@@ -120,6 +120,7 @@ def test_machine_code_goes_with_the_function(monkeypatch, tmp_path, source):
     assert made() is None and not mapped(address)
 
 
+@pytest.mark.slow
 @compiled_only
 def test_a_model_in_use_keeps_what_it_needs(monkeypatch):
     monkeypatch.setattr(memo, "MOST_OF_USERS", 12)
@@ -179,6 +180,7 @@ def test_what_somebody_holds_is_not_built_again(monkeypatch):
     assert built(-1)[0]() == -1 and made.count(-1) == 2
 
 
+@pytest.mark.slow
 @compiled_only
 def test_chains_of_a_large_composition_share_what_is_compiled(monkeypatch):
     """More functions of the user's than are remembered: once, they were fetched for each chain."""

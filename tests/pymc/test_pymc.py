@@ -511,6 +511,7 @@ for use in (lambda: sm.from_pymc(1), lambda: sm.pymc.RacingGibbs, lambda: sm.pym
 """
 
 
+@pytest.mark.slow
 def test_without_pymc_the_package_works_and_says_what_is_missing():
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True
@@ -518,6 +519,7 @@ def test_without_pymc_the_package_works_and_says_what_is_missing():
     assert done.stdout.count("pip install 'subsample-mcmc[pymc]'") == 3
 
 
+@pytest.mark.slow
 def test_pymc_is_not_imported_before_it_is_used():
     code = (
         "import sys, subsample_mcmc; sys.exit('pymc' in sys.modules or 'pytensor' in sys.modules)"

@@ -62,6 +62,7 @@ def remade(kernel, model):
     return scope["kernel"]
 
 
+@pytest.mark.slow_for("mixed-wanted1", "nested-wanted3")
 @pytest.mark.parametrize(("make", "wanted"), [
     (regression, ["sm.Metropolis(\"beta\"", "control=control"]),
     (mixed, ["sm.Gibbs(\"k\"", "sm.Metropolis((\"mu\", \"sigma\")"]),
@@ -83,6 +84,7 @@ def test_the_code_that_is_shown_makes_the_kernel(make, wanted):
         assert np.array_equal(one.draws[name], two.draws[name])
 
 
+@pytest.mark.slow
 def test_draws_without_a_kernel_are_of_the_posterior():
     """Beside an exact chain of the plainest kernel: means within 4.5 of their errors."""
     model = mixed()
@@ -97,6 +99,7 @@ def test_draws_without_a_kernel_are_of_the_posterior():
     assert len(np.unique(trace.draws["k"])) == 5
 
 
+@pytest.mark.slow
 def test_a_promise_is_kept():
     model = mixed()
     loose = sm.default_kernel(model, progress=False)
@@ -113,6 +116,7 @@ def test_a_promise_is_kept():
         sm.sample(model, loose, promise="exact")
 
 
+@pytest.mark.slow
 def test_without_a_mode_blocks_walk():
     """The likelihood knows the sum of both only, and there is no prior."""
     y = np.random.default_rng(0).standard_normal(300)
@@ -180,6 +184,7 @@ def test_ctrl_c_in_a_pilot_ends_the_run(monkeypatch):
         sm.default_kernel(regression(), progress=False)
 
 
+@pytest.mark.slow
 def test_chains_start_apart_and_inside():
     model = mixed()
     kernel = sm.default_kernel(model, progress=False)
@@ -193,6 +198,7 @@ def test_chains_start_apart_and_inside():
     assert {int(np.ravel(several.start(rng)["q"])[0]) for _ in range(40)} == {0, 1}
 
 
+@pytest.mark.slow
 def test_a_stored_run_goes_on_with_the_code(tmp_path):
     model, path = mixed(), tmp_path / "run.nc"
     trace = sm.sample(model, draws=30, warmup=20, chains=2, seed=5, store=path, progress=False)

@@ -88,6 +88,7 @@ def test_ctrl_c_between_tasks(short, tmp_path, monkeypatch):
     assert runs.same(resumed(path), runs.run(10, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:warmup=0")
 def test_a_bad_number_in_a_task(short, tmp_path):
     model = runs.model(data=runs.data(limit=0.45))

@@ -156,6 +156,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_script_is_resumed_by_an_import(tmp_path, monkeypatch):
     script, elsewhere = tmp_path / "here" / "m.py", tmp_path / "there"
     script.parent.mkdir()
@@ -471,6 +472,7 @@ print("draws before:", max(drawn))  # the other chain may have none yet
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_a_run_that_goes_on_later(tmp_path):
     script = tmp_path / "full.py"
     script.write_text(FULL)

@@ -351,6 +351,7 @@ print("equal to the head")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
 def test_ctrl_c_gives_what_there_is(stored, tmp_path):
     path = tmp_path / "run.nc"

@@ -184,6 +184,7 @@ def by_a_writing_helper(rng, state, data):
         added(state.b, data.level[n], 0.01 * rng.standard_normal())
 
 
+@pytest.mark.slow
 @compiled_only
 def test_helpers_refuse_negative_indices_of_arrays_that_may_be_written():
     good, bad = {"level": levels()}, {"level": levels((2, -1))}

@@ -82,6 +82,7 @@ def near(model, order, scale=0.0, seed=0):
 
 
 # ------------------------------------------------------------------------------------- the mean
+@pytest.mark.slow_for("False-False-0")
 @pytest.mark.parametrize("k", [0, 1])
 @pytest.mark.parametrize("moving", [False, True])
 @pytest.mark.parametrize("offset", [False, True])
@@ -125,6 +126,7 @@ def test_several_predictors_move_together():
     assert spread(bench) < 0.1 * SIZE * np.var(bench.values(0) - bench.values(1))
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("k", range(3))
 def test_arch(k):
     """Orders of 3 to 9 parameters, one set of rows; parameters that are not there are not read."""
@@ -230,6 +232,7 @@ def test_residuals_vanish_where_the_likelihood_is_quadratic():
     assert np.abs(bench.residuals(0)).max() < 1e-9 * np.abs(bench.values(0)).max()
 
 
+@pytest.mark.slow
 def test_residuals_fall_with_the_number_of_bins():
     """Third order: a variance 2^6 times smaller, where bins are half as wide in each direction."""
     model, size = autoregression(20_000), 20_000

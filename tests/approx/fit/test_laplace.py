@@ -172,6 +172,11 @@ def weak_prior(state):
     return -0.5 * np.sum(state.b**2) / 100.0
 
 
+@pytest.mark.slow_for(
+    "scaled_line-state0-options0-Followed",
+    "shares-state1-options1-Followed",
+    "steep-state2-options2-Summed",
+)
 @pytest.mark.parametrize(("likelihood", "state", "options", "way"), [
     (scaled_line, {"b": [0.1, 0.0], "sigma": 2.0, "k": 0, "p": 1.0},
      {"given": {"k": 1}, "blocks": ["b", "sigma"]}, "Followed"),
@@ -223,6 +228,7 @@ def test_kinks_at_the_mode_count_though_there_are_none_at_the_start(rng, monkeyp
     np.testing.assert_allclose(np.diag(fit.covariance) * known, 1.0, atol=0.3)
 
 
+@pytest.mark.slow_for("60000")
 @pytest.mark.parametrize("size", [300, 5_000, 60_000])
 def test_a_sum_of_kinks_has_the_gaussian_of_its_posterior(size, rng):
     """Derivatives of abs bend nowhere. What the Gaussian should be like is known by quadrature."""
@@ -237,6 +243,7 @@ def test_a_sum_of_kinks_has_the_gaussian_of_its_posterior(size, rng):
     assert abs(fit.mean[0] - mean) < 0.6 * sd and 0.85 < fit.factor[0, 0] / sd < 1.15
 
 
+@pytest.mark.slow_for("60000-start0", "60000-start1")
 @pytest.mark.parametrize("start", [[0.0, 0.0], [30.0, -20.0]])
 @pytest.mark.parametrize("size", [100, 60_000])
 def test_least_absolute_deviations(size, start, rng):

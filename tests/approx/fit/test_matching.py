@@ -116,6 +116,7 @@ def agree(fits, effective, law, evidence, coordinates, draws=4000):
     assert abs(logs.mean() - evidence) < far * error, (logs, evidence, error)
 
 
+@pytest.mark.slow_for("log")
 @pytest.mark.parametrize("coordinates", ["log", "softplus", "squareroot", "cuberoot"])
 def test_moments_and_evidence(coordinates):
     """Of a posterior that is not Gaussian there: the mode and its curvature are elsewhere."""

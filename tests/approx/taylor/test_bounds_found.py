@@ -165,6 +165,7 @@ def bounded(model, order=3, **options):
 
 
 # ---------------------------------------------------------------------- every row, at many points
+@pytest.mark.slow_for("logistic-2", "student t scale-2")
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("name", slow_but(["logistic", "student t scale"], sorted(MODELS)))
@@ -199,6 +200,7 @@ def test_no_row_exceeds_its_bound(name, order, rng, monkeypatch, capsys):
     assert looked >= 50_000 and share > LOOSE.get(name, 0.1)
 
 
+@pytest.mark.slow_for("mixture")
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize(
     "name", slow_but(["logistic", "student t scale", "mixture"], sorted(MODELS))
@@ -365,6 +367,7 @@ def test_thinned_decides_by_default_and_reads_all_beyond():
     assert far.error is None and told["exact"] == told["decisions"]
 
 
+@pytest.mark.slow_for("weibull")
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize("name", ["student t scale", "weibull", "poisson"])
 def test_rows_that_are_drawn_keep_within_their_bounds(name, monkeypatch):
@@ -392,6 +395,7 @@ def test_rows_that_are_drawn_keep_within_their_bounds(name, monkeypatch):
     assert "exceeds the bound that was found by intervals" in str(walked(0.01)[0])  # a mutant
 
 
+@pytest.mark.slow
 def test_exact_decisions_are_the_same():
     model = made("branching", size=3000)
     fit = sm.laplace(model, progress=False)

@@ -9,7 +9,6 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found
 from tests.approx.taylor.test_pairs import ratios
-from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
 
@@ -54,8 +53,9 @@ COMPARED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.plain
-@pytest.mark.parametrize("name", slow_but(["<", "max"], sorted(COMPARED)))
+@pytest.mark.parametrize("name", sorted(COMPARED))
 def test_what_is_compared_and_bends_nothing_is_known(name, monkeypatch):
     """A branch that changes in the ball leaves no bound, though no row bends in beta[0]."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
@@ -69,6 +69,7 @@ def test_what_is_compared_and_bends_nothing_is_known(name, monkeypatch):
         assert name in ("max", "min", "abs") and not prepared.proved
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_where_it_does_not_change_in_the_ball_there_is_a_bound(monkeypatch):
     """And no row exceeds it, up to the distance that is told."""
@@ -99,6 +100,7 @@ def flat(state, data, n):
     return -4.0 * abs(r) if e > 4.0 else r * (-r)
 
 
+@pytest.mark.slow
 def test_bounds_of_nothing_say_nothing_beyond_their_distance():
     """All rows are read there: decisions are those of Exact."""
     x = np.clip(DATA, -1.2, 1.2)
@@ -153,6 +155,7 @@ def skew(state, data, n):
     return -0.5 * (a * a + b * b) + 0.05 * a * bend
 
 
+@pytest.mark.slow_for("2")
 @pytest.mark.parametrize("order", [2, 3])
 def test_pairs_of_states_with_two_predictors(order, monkeypatch):
     """A move along a, where b stands far off: its angle in the parameters tells nothing."""

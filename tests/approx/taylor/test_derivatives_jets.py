@@ -20,7 +20,6 @@ from subsample_mcmc.numerics.progress import Bar
 from tests.approx.taylor.test_taylor import order_of
 from tests.helpers.claims import at_most
 from tests.helpers.laws import ALARM
-from tests.helpers.marks import slow_but
 from tests.helpers.models import tally, walker
 from tests.helpers.plain_families import (
     FAMILIES,
@@ -70,8 +69,9 @@ def test_tensors_are_those_of_their_values_along_lines(d, rng):
             np.testing.assert_allclose(three, third, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:student_t calls")
-@pytest.mark.parametrize("family", slow_but(["student t", "poisson"], FAMILIES))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_sums_are_those_of_derivatives_by_hand(family, rng):
     """To 1e-12 of what is added up; at the mode gradients cancel, and are compared with parts."""
     model, likelihood = made(family, rng)
@@ -94,6 +94,7 @@ def test_sums_are_those_of_derivatives_by_hand(family, rng):
 
 
 # ------------------------------------------------------------------------------------ residuals
+@pytest.mark.slow_for("2-2.9-3.05")
 @pytest.mark.parametrize(("order", "low", "high"), [(2, 2.9, 3.05), (3, 3.8, 4.05)])
 def test_residuals_have_the_power_of_their_order(order, low, high, rng):
     for family in ("student t scale", "poisson"):
@@ -131,6 +132,7 @@ def test_rows_that_are_always_read_are_not_in_the_sums(rng):
         exact(bench)
 
 
+@pytest.mark.slow
 def test_wrong_third_derivatives_are_noticed(rng, monkeypatch):
     """A mutant: sums that are off by a part in 10^5."""
     monkeypatch.setattr(derivatives_jets, "by_pairs", lambda third: by_pairs(third) * 1.00001)
@@ -318,6 +320,7 @@ def test_a_flat_direction_is_no_kink(rng):
     assert prepared_for(one, control).way == (FOUND, "")
 
 
+@pytest.mark.slow
 def test_the_way_is_told():
     for d, told in (
         (2, "control: Taylor(order=2);"),
@@ -335,6 +338,7 @@ def test_the_way_is_told():
         prepared_for(model, sm.Taylor({"beta": many}))
 
 
+@pytest.mark.slow
 def test_a_run_stored_without_jets_is_refused_to_them(tmp_path, monkeypatch):
     """And one by jets goes on; the reason is given by name."""
     model, reference = plain_model("logistic", 200)
@@ -372,6 +376,7 @@ def test_mistakes_are_told_as_they_are_without(rng):
 
 
 # ---------------------------------------------------------------------------- for people who look
+@pytest.mark.slow_for("softmax-4", "student t scale-4")
 @pytest.mark.parametrize(("family", "power"), [
     ("student t scale", 4), ("poisson", 4), ("softmax", 4), ("logistic by hand", 4),
 ])  # fmt: skip

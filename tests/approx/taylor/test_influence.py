@@ -93,6 +93,7 @@ def scale_model(case):
     return sm.models.glm.student_t(x, y, nu=4.0, sigma=None)
 
 
+@pytest.mark.slow
 def test_predictors_without_a_bound_are_looked_at_where_they_may_come_to():
     model = scale_model(Case("student_t", 20_000, huge="carriers"))
     assert not prepared_for(model, sm.Taylor(sm.laplace(model))).proved

@@ -68,6 +68,7 @@ def test_several_predictors(count, source, order, rng):
     assert slope == pytest.approx(order + 1, abs=0.2)
 
 
+@pytest.mark.slow_for("by hand")
 @pytest.mark.parametrize("source", ["given", "differences", "by hand", "stencil", "jets"])
 def test_every_configuration_has_sums_of_its_own(source, rng):
     """As Metropolis sees them, one at a time, and as Gibbs does, arm by arm."""

@@ -43,6 +43,7 @@ def model(likelihood=of_theta, **more):
     return sm.Model(likelihood, data, state, mixed, {"z": 2}, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("touches", [pytest.param(None, marks=pytest.mark.slow), {"z": EMPTY}])
 def test_a_block_that_no_datum_sees_needs_no_sums(touches):
     given = model(touches=touches)

@@ -200,6 +200,7 @@ def test_it_goes_the_best_way(name, rng):
     np.testing.assert_allclose(gradient_of(model, model.floats.copy()), want, rtol=0.0, atol=tight)
 
 
+@pytest.mark.slow
 @AS_PEOPLE_WRITE
 @pytest.mark.parametrize("name", sorted(WELL))
 def test_what_is_left_over_has_the_fourth_power(name, rng):

@@ -23,6 +23,7 @@ def linear(rng, arms, rows, scale):
     return table(rewards), features, float(rewards.std(axis=1).max()), rewards
 
 
+@pytest.mark.slow
 def test_lingape_decides_by_few_arms(rng):
     """Gaps of a tenth of a nat and more, in 40 arms: errors at most delta."""
     population, features, noise, _ = linear(rng, 40, 30_000, 1e-4)

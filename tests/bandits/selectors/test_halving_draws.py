@@ -37,6 +37,7 @@ def wide(rng, arms, rows):
 
 
 # ---------------------------------------------------------------------------- what it finds
+@pytest.mark.slow_for("equal")
 @pytest.mark.plain
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 def test_halving_never_errs_where_differences_are_constant(rng, allocation):
@@ -279,6 +280,7 @@ def test_a_chain_of_fixed_cost_says_that_nothing_bounds_its_error(rng):
     assert shares[1] < 0.5 * shares[0]
 
 
+@pytest.mark.slow
 def test_descriptions_and_reports_say_what_is_not_promised(rng):
     rewards = rng.standard_normal((2000, 6)) * 0.01
     model = sm.Model(log_likelihood, {"rewards": rewards}, {"k": 0}, support={"k": 6})

@@ -179,6 +179,7 @@ def test_the_tiniest_delta_has_a_threshold(make):
     assert np.isfinite(base_of(strategy, 1000))
 
 
+@pytest.mark.slow_for("strategy4")
 @pytest.mark.parametrize(
     "strategy",
     [

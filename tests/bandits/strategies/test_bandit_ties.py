@@ -85,6 +85,7 @@ def test_an_arm_that_was_never_pulled_is_not_named(strategy):
         assert run.answer in run.arms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allocation", ["known-variance", "adaptive-variance", "equal"])
 def test_halving_names_any_of_equal_arms(allocation):
     """Stages with fewer pulls than arms, and equal keys: the heap is laid out at random."""

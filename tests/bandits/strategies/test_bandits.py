@@ -91,6 +91,7 @@ def test_the_coin_of_top_two_is_fair():
     equal(int((later == 0).sum()), len(later), 0.3)
 
 
+@pytest.mark.slow_for("TTTS")
 @pytest.mark.parametrize("rule", ["T3C", "TTTS"])
 def test_sampled_top_two_stops_when_the_naive_one_does(rule, rng):
     mean = np.array([0.6, 0.0, 0.2])
@@ -264,6 +265,7 @@ BOUNDED = {
 }
 
 
+@pytest.mark.slow_for("mean1-TTTS")
 @pytest.mark.parametrize("name", BOUNDED)
 @pytest.mark.parametrize("mean", [[0.2, 0.0], [0.0, 0.3, 0.1, 0.1, 0.0]])
 def test_errors_stay_below_delta(name, mean):
@@ -284,6 +286,7 @@ def test_errors_stay_below_delta_in_many_runs(name, mean):
     at_most(int(runs.errors.sum()), count, 0.2)
 
 
+@pytest.mark.slow
 def test_median_elimination_is_best_to_within_epsilon():
     mean = np.array([0.3, 0.0, 0.29, 0.1, 0.2])
     runs = runs_of(B.MedianElimination(0.1, 0.2), mean, 20)
@@ -301,6 +304,7 @@ class Narrow(B.SuccessiveElimination):
         return RoundNumbers(lil, self.factor * width, *rest)
 
 
+@pytest.mark.slow
 def test_the_tests_notice_bounds_that_are_too_narrow():
     """Half the radius: other stopping times. A tenth: too many errors."""
     mean = (0.2, 0.0)
@@ -327,6 +331,7 @@ def test_one_arm_is_best_without_a_pull(name):
     assert np.isnan(run.means).all()
 
 
+@pytest.mark.slow_for("Track-and-Stop")
 @pytest.mark.parametrize("name", BOUNDED)
 def test_equal_means_go_on_to_max_pulls(name):
     run = sm.identify(

@@ -31,6 +31,7 @@ def make(name, budget, covariance, noise, **more):
 
 
 # ----------------------------------------------------------------------------------- the posterior
+@pytest.mark.slow_for("Thompson")
 @pytest.mark.parametrize("name", ["Thompson", "BayesUCB", "BayesGap"])
 def test_the_posterior_is_that_of_the_dense_formula(name, rng):
     """To 1e-8, over three hundred updates, with a noise of its own for every arm."""
@@ -241,6 +242,7 @@ def test_ties_are_broken_at_random():
         assert (300 * runs.pulls > 60).all()
 
 
+@pytest.mark.slow
 def test_equal_arms_are_equally_likely_to_be_pulled():
     """Two of ten look best: to go on from a random arm would take the first of them in 9 of 10.
 

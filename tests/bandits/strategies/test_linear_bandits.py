@@ -32,6 +32,7 @@ def play(strategy, features, theta, sd=1.0, seed=1, **more):
 
 
 # ------------------------------------------------------------------------- against naive versions
+@pytest.mark.slow_for("True-greedy")
 @pytest.mark.parametrize("rule", ["greedy", "ratio"])
 @pytest.mark.parametrize("union", [True, False])
 def test_lin_gap_e_is_the_naive_one(rule, union):
@@ -104,6 +105,7 @@ def test_xy_adaptive_is_the_naive_one():
     assert 1 not in possible
 
 
+@pytest.mark.slow
 def test_xy_names_the_best_it_knows_of_whenever_it_is_stopped():
     """Before all arms were pulled, and just after a phase began, which forgets the pulls so far."""
     mean = np.array([-5.0, 5.0, 0.0, 0.0])

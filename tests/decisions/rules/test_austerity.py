@@ -60,6 +60,7 @@ def race_once(rewards, selector, seed):
     return made[0], scratch
 
 
+@pytest.mark.slow_for("2600-500-1.0")
 @pytest.mark.plain
 @pytest.mark.parametrize(("size", "batch", "growth"), [
     (2600, 500, 1.0), (2500, 500, 1.0), (1000, 500, 1.0), (1001, 500, 1.0), (1000, 4, 1.0),
@@ -115,6 +116,7 @@ def stop_by_series(differences, size, delta, batch, reach, p):
     return size, differences.mean()
 
 
+@pytest.mark.slow_for("series")
 @pytest.mark.parametrize("rule", ["t", "series"])
 def test_decides_as_published(rule, rng):
     """At the look, and for the arm, of a plain version on the rows in the order they were read."""

@@ -11,7 +11,6 @@ from subsample_mcmc.decisions.rules.rule import OUT_OF_SPREAD
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.population import Shape
 from tests.helpers.claims import at_most
-from tests.helpers.marks import slow_but
 from tests.helpers.naive import against_exact, every_order, mutant, table
 
 DELTAS = (0.05, 0.3, 0.5, 0.9)
@@ -82,7 +81,8 @@ def games(size):
                     yield name, rewards, rule, offsets, delta, batch
 
 
-@pytest.mark.parametrize("size", slow_but(SIZES[:1], SIZES))
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
 def test_games_are_fair_under_every_order_of_the_rows(size):
     dropped = 0.0
     for name, rewards, rule, offsets, delta, batch in itertools.islice(
@@ -204,6 +204,7 @@ def race_of(name, size, draws, delta, scale, sign, seed=7):
         yield rule, *against_exact(rewards, selector, draws, seed)
 
 
+@pytest.mark.slow_for("normal-1.0")
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("name", KINDS)
 def test_realised_error_is_at_most_delta(name, sign):

@@ -91,6 +91,7 @@ def test_two_looks_are_a_bivariate_normal(fraction, growth, side):
         assert error == pytest.approx(delta, rel=1e-10)
 
 
+@pytest.mark.slow_for("eq5-1.05", "table1-1.05")
 @pytest.mark.parametrize("growth", [1.05, 1.25, 2.0, 16.0])
 @pytest.mark.parametrize("side", SIDES)
 def test_the_quadrature_has_converged(side, growth, monkeypatch):
@@ -168,6 +169,7 @@ def fractions_at_kinks(rng, n):
     return 2.0 ** -rng.integers(1, 29, n) * (1 + side * 10 ** rng.uniform(-8.5, -2, n))
 
 
+@pytest.mark.slow_for("fractions_at_kinks-eq5", "random_fractions-eq5")
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("fractions", [random_fractions, fractions_at_kinks])
 def test_table_equals_solver(rng, side, fractions):
@@ -240,6 +242,7 @@ def test_read_boundary_is_b_normal(rng, side):
             )
 
 
+@pytest.mark.slow_for("1.1-25-eq5", "1.1-25-table1", "1.25-30-eq5", "2.0-35-eq5")
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize(("growth", "most"), [(1.25, 30), (1.1, 25), (5.0, 7), (2.0, 35)])
 def test_lines_of_other_growths_equal_the_solver(rng, side, growth, most):

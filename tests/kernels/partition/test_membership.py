@@ -203,6 +203,7 @@ def stream_of(rng):
 
 
 # ------------------------------------------------------------------------------------ storage
+@pytest.mark.slow
 @pytest.mark.plain
 def test_a_million_moves(rng):
     m = several_blocks(rng, [40, 60, 30] if DISABLED else [400, 1500, 300])
@@ -312,6 +313,7 @@ def agree(control, m, s, b, rng, count=4):
             assert pair_of(s, i, j) == pytest.approx(control.value(i, j), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 @pytest.mark.parametrize("turns", [3, pytest.param(12, marks=pytest.mark.slow)])
 def test_sums_after_many_moves(rng, turns):

@@ -21,7 +21,6 @@ from subsample_mcmc.kernels.partition import merge_split as mergesplit
 from subsample_mcmc.kernels.partition.merge_split import SPLITS
 from tests.helpers.claims import above, at_most
 from tests.helpers.laws import normalised, rows_equal
-from tests.helpers.marks import slow_but
 from tests.helpers.partitions import (
     codes_of,
     copies,
@@ -101,7 +100,8 @@ def move_matrix(states, scores, heat, new, known):
 RUNS = [(1.0, 0.0), (1.7, 0.6), (0.6, -1.0)]
 
 
-@pytest.mark.parametrize(("temperature", "new"), slow_but(RUNS[1:2], RUNS))
+@pytest.mark.slow
+@pytest.mark.parametrize(("temperature", "new"), RUNS)
 @pytest.mark.parametrize("known", [False, True], ids=["scores", "bilinear"])
 def test_one_proposal_from_every_partition(rng, temperature, new, known):
     states = partitions(5)
@@ -219,6 +219,7 @@ def told_by(rng, control=False, selector=None, heat=30.0, rare=0.0, **more):
     return told
 
 
+@pytest.mark.slow_for("3.0-False", "3.0-True")
 @pytest.mark.parametrize("control", [False, True])
 @pytest.mark.parametrize("heat", [3.0, 100.0])
 def test_within_delta_of_exact(rng, control, heat):

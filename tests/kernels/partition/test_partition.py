@@ -15,7 +15,6 @@ from subsample_mcmc.kernels.partition.gibbs_partition import shuffle
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from tests.helpers.claims import equal
 from tests.helpers.laws import ALARM, normalised, rows_equal, transitions
-from tests.helpers.marks import slow_but
 from tests.helpers.partitions import (
     codes_of,
     copies,
@@ -50,7 +49,8 @@ def counted(states, model, kernel, each=EACH, sweeps=1):
 SWEEPS = [("fixed", 1.0, 0.0), ("random", 1.7, 0.4), ("fixed", 0.6, -1)]
 
 
-@pytest.mark.parametrize(("scan", "temperature", "new"), slow_but(SWEEPS[1:2], SWEEPS))
+@pytest.mark.slow
+@pytest.mark.parametrize(("scan", "temperature", "new"), SWEEPS)
 def test_a_sweep_from_every_partition(rng, scan, temperature, new):
     scores, states = symmetric(rng, 5), partitions(5)
     assert len(states) == 52
@@ -136,6 +136,7 @@ def test_two_blocks_that_take_turns(rng):
     rows_equal(found, np.kron(*matrices))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("temperature", "new"), [(1.0, 0.0), pytest.param(1.5, -0.7, marks=pytest.mark.slow)]
 )
@@ -183,7 +184,8 @@ def bilinear(rng, copies_of=1, size=5):
     return made, made.values(one, other).reshape(size, size)
 
 
-@pytest.mark.parametrize("scan", slow_but(["random"], ["fixed", "random"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("scan", ["fixed", "random"])
 def test_a_bilinear_score_is_drawn_from_its_sums(rng, scan):
     states = partitions(5)
     control, scores = bilinear(rng, len(states) * EACH)

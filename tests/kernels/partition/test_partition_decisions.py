@@ -225,6 +225,7 @@ def choices(rng, prior, side):
     return sum(int(c.arm) != 0 for c in found), count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["eq27", "table1"])
 def test_a_prior_keeps_three_equal_draws_from_passing_for_certainty(rng, side):
     wrong, count = choices(rng, 0.0, side)

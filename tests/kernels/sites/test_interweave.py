@@ -22,6 +22,7 @@ from tests.helpers.groups import (
 GROUPS = 6
 
 
+@pytest.mark.slow
 def test_a_centred_hierarchy_keeps_its_laws():
     both = sm.interweave("a", location="mu", scale="tau")
     trace = sampled(model_of(), hierarchy() >> both, 20_000)
@@ -54,6 +55,7 @@ def mutated(old, new, *given, **named):
 LEGAL = ("sites move half as far", "sites are stretched around zero")  # other moves, as good
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants_are_seen(name):
     both = mutated(*MUTANTS[name], "a", location="mu", scale="tau")
@@ -137,6 +139,7 @@ def off(trace, known):
     return max(found)
 
 
+@pytest.mark.slow_for("beside-around_zero")
 @pytest.mark.parametrize(("likelihood", "of_site"), [(beside, around_zero), (multiplied, standard)])
 def test_both_ways_to_write_it_have_the_same_law(likelihood, of_site):
     model = groups_of(likelihood, of_site)
@@ -245,6 +248,7 @@ def off_departments(trace):
     return max(max(errors_of(z[:, j])) for j in range(10))
 
 
+@pytest.mark.slow
 def test_sites_may_have_means_of_their_own():
     kernel = sm.Metropolis("a") >> sm.Metropolis("dept")
     both = sm.interweave("a", location=("dept", OF))
@@ -420,6 +424,7 @@ def test_data_that_see_no_mean_do_not_let_it_move_against_them(model):
     assert "together: how the sites lie is held" in told
 
 
+@pytest.mark.slow
 def test_indicators_and_a_mean_beside_sites_keep_their_law():
     """Data of known outliers: the posterior of mu and a given these is normal."""
     model = hidden(of_outliers)

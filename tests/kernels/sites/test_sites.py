@@ -28,6 +28,7 @@ from tests.helpers.groups import (
 
 
 # --------------------------------------------------------------------------------------- laws
+@pytest.mark.slow
 def test_a_hierarchy_has_the_laws_that_are_known():
     trace = sampled(model_of(), hierarchy())
     assert not wrong(trace)
@@ -186,6 +187,7 @@ def around_mu(state):
     return -0.5 * (state.beta[0] - state.mu[0]) ** 2 - 0.5 * state.mu[0] ** 2
 
 
+@pytest.mark.slow_for("None")
 @pytest.mark.parametrize("selector", [None, sm.Thinned(), sm.Exact(), sm.Racing()])
 def test_with_a_control_variate_too(rng, selector):
     x = rng.standard_normal((3_000, 1))
@@ -204,6 +206,7 @@ def test_with_a_control_variate_too(rng, selector):
     assert max(errors_of((mu - beta / 2.0) * math.sqrt(2.0))) < 5.0
 
 
+@pytest.mark.slow
 def test_a_default_kernel_knows_sites(monkeypatch):
     kernel = sm.default_kernel(model_of(), promise="exact", progress=False)
     assert kernel.guarantee == "exact"
@@ -474,6 +477,7 @@ def test_a_block_that_moves_as_one_is_told_of_its_sites():
     assert f"a: {told}" in trace.report().notes
 
 
+@pytest.mark.slow
 def test_a_default_kernel_tells_of_sites():
     data = data_of([3] * 12)
     state = {"a": np.zeros(12), "mu": 0.0, "tau": 1.0}

@@ -394,6 +394,7 @@ def test_another_layout_or_number_of_chains_is_refused(twin):
 
 
 # ---------------------------------------------------------------------- processes and threads
+@pytest.mark.slow
 def test_another_process_reads_while_this_one_writes(twin):
     twin.fill((3,))
     code = "run = store.read(sys.argv[1]); print(run.finished, [len(c.ints) for c in run.chains])"
@@ -403,6 +404,7 @@ def test_another_process_reads_while_this_one_writes(twin):
     twin.check()
 
 
+@pytest.mark.slow
 def test_two_writers_are_refused(twin):
     twin.fill()
     done = child("store.Journal.open(sys.argv[1])", twin.path)
@@ -463,6 +465,7 @@ def test_threads_append_together(path, monkeypatch):
         assert chain.checkpoint["draw"] == 39
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_what_was_stored(twin):
     twin.fill((2,))
     before = twin.path.read_bytes()
@@ -690,6 +693,7 @@ def dying(function):
 """
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("after", [0, 7])
 def test_kill_in_the_middle_of_finish(twin, after):
     twin.fill().journal.close()
@@ -707,6 +711,7 @@ store.finish(sys.argv[1])
     assert len(os.listdir(twin.path.parent)) == 1
 
 
+@pytest.mark.slow_for("4")
 @pytest.mark.parametrize("after", [0, 4])
 def test_kill_in_the_middle_of_reopen(twin, after):
     twin.fill().journal.close()
@@ -726,6 +731,7 @@ store.reopen(sys.argv[1], store.peek(sys.argv[1]).meta)
     assert len(os.listdir(twin.path.parent)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [100, 3_000, 9_000])
 def test_a_disk_that_is_full_at_the_end_leaves_the_journal(twin, room):
     twin.fill().journal.close()

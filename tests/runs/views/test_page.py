@@ -161,6 +161,7 @@ def test_labels_of_clusters_have_no_means(rng):
     assert "y[0]" not in page(trace)
 
 
+@pytest.mark.slow
 def test_runs_that_are_hardly_any(rng, caplog, capfd):
     import arviz
 
@@ -189,6 +190,7 @@ def test_without_matplotlib_it_has_no_pictures_and_says_so(trace, monkeypatch):
     assert not found.pictures and found.tables[1] == trace.report()._cells()
 
 
+@pytest.mark.slow
 def test_it_is_written_and_the_same_every_time(trace, text, tmp_path):
     path = tmp_path / "run.html"
     assert trace.to_html(path) == path.read_text(encoding="utf-8") == text
