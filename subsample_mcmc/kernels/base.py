@@ -44,7 +44,7 @@ NOW = np.dtype(
     align=True,
 )
 # Codes beside those of decisions/rules/rule.py.
-BAD_PRIOR, BAD_PREDICATE, BAD_PROPOSAL, SEEN_BY_DATA = -10, -11, -12, -13
+BAD_PRIOR, BAD_PREDICATE, BAD_PROPOSAL, SEEN_BY_DATA, TOUCHED_BY_OTHERS = -10, -11, -12, -13, -14
 
 GUARANTEES = ("exact", "bounded", "asymptotic", "unadjusted", "none")  # best to worst
 

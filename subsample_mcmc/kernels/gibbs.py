@@ -25,7 +25,9 @@ from subsample_mcmc.kernels.decision import (
     fail,
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
+from subsample_mcmc.kernels.sites.ordered import check_cumulative
 from subsample_mcmc.kernels.sites.touches import check_touches
+from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
@@ -53,6 +55,7 @@ class GibbsTools(NamedTuple):
     row: np.ndarray  # one row, and its rewards for two arms
     ends: np.ndarray
     inactive: Any  # what a pseudo-prior needs, or ()
+    watched: Watched
     prior: Any = 0  # a prior of one site's value, called by its address
 
 
@@ -243,7 +246,7 @@ class Gibbs(OneBlock):
                 "pseudo=sm.PseudoPrior([sm.laplace(model, given={...: k}) for k in ...])."
             )
         if self.cumulative:
-            check_cumulative(self, model)
+            check_cumulative(self.block, model)
         if variable.touches is not None:
             check_touches(self.block, model)
 
@@ -288,44 +291,9 @@ class Gibbs(OneBlock):
         return GibbsTools(
             judge, indptr, int(decision.touched), kind, weights, heat, tilt,
             int(not decision.selector.thins),
-            np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive, prior,
+            np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive,
+            watched(model, run, self.block, judge.trial), prior,
         )  # fmt: skip
-
-
-def tried(model, state, ints, place: int, values, n: int) -> list[float]:
-    """The log likelihood of datum n with each of these values at one place of the integers."""
-    kept, found = ints[place], []
-    for value in values:
-        ints[place] = value
-        with np.errstate(all="ignore"):
-            found.append(float(model.log_likelihood(state, model.data, n, *model.extra(state))))
-    ints[place] = kept
-    return found
-
-
-def check_cumulative(kernel: Gibbs, model) -> None:
-    """Refuse a support whose neighbours differ in more than one datum, by looking at a sample."""
-    variable = model.variables[kernel.block]
-    if variable.support - 1 > model.size:
-        raise ValueError(
-            f"Gibbs({kernel.block!r}, cumulative=True): {variable.support} values need at least "
-            f"{variable.support - 1} data, one between each two; there are {model.size}."
-        )
-    rng = np.random.default_rng(0)  # the same sample every time
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    for _ in range(64):
-        arm = int(rng.integers(max(variable.support - 1, 1)))
-        n = int(np.clip(arm + rng.integers(-3, 4), 0, model.size - 1))
-        n = n if rng.random() < 0.5 else int(rng.integers(model.size))
-        site = variable.block.start + int(rng.integers(variable.block.length))
-        found = tried(model, state, ints, site, (arm, min(arm + 1, variable.support - 1)), n)
-        if n != arm and found[0] != found[1]:
-            raise ValueError(
-                f"Gibbs({kernel.block!r}, cumulative=True): going from value {arm} to {arm + 1} "
-                f"changes datum {n} from {found[0]:.6g} to {found[1]:.6g}, but only datum {arm} "
-                "may change. Shift the support, or leave cumulative out."
-            )
 
 
 # -------------------------------------------------------------------------- draws of single sites
@@ -474,6 +442,7 @@ def sweep(at_site):
     def step(chain, tools):
         trial = tools.judge.trial
         tools.judge.tally[0].steps += 1
+        remember(tools.watched)
         sites = trial.target[0].length
         for k in range(sites):
             site = k
@@ -491,6 +460,7 @@ def sweep(at_site):
             at_site(chain, tools, site)
             if chain.now[0].code != 0:
                 return
+        sees_others(chain, tools.watched)
 
     return step
 

@@ -5,7 +5,7 @@ under a key made of it. Stock `cache=True` never hits for closures over user fun
 when another file changes, and can link two closures of one factory to the wrong function; a key
 of contents, which is also part of the symbol's name, does none of these.
 If numba moves the private names used here, it compiles with what is left. The others are
-compilers.py, cache.py, pointer_types.py and jets/kinds.py.
+compilers.py, cache.py, pointer_types.py, jets/kinds.py and jets/overloads.py.
 """
 
 import hashlib

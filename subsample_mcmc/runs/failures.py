@@ -16,6 +16,7 @@ from subsample_mcmc.kernels.base import (
     BAD_PRIOR,
     BAD_PROPOSAL,
     SEEN_BY_DATA,
+    TOUCHED_BY_OTHERS,
     labelled,
 )
 from subsample_mcmc.kernels.decision import Judge
@@ -72,6 +73,17 @@ def explanation(walker: Any) -> Exception:
             f"{where}: {' and '.join(leaf.writes)} move against each other, as no datum saw that "
             f"in the states that were tried, but datum {row}{datum_of(model.data, row, model.size)}"
             f" does; {state}. Draws before may be wrong, too: leave sm.interweave of them out."
+        )
+    if code == TOUCHED_BY_OTHERS:
+        (name,) = leaf.writes
+        indptr, indices = model.variables[name].touches
+        said = np.searchsorted(indptr, np.flatnonzero(indices == row), side="right") - 1
+        sites = ", ".join(f"{name}[{site}]" for site in said) or "no site"
+        return RuntimeError(
+            f"{where}: touches[{name!r}]: datum {row}{datum_of(model.data, row, model.size)} is "
+            f"said to see {sites}, but its log likelihood changes where other sites of {name!r} "
+            f"do; {state}. Draws before may be wrong, too: give each datum all the sites that it "
+            "sees in any state, or leave touches out."
         )
     if code == ALL_IMPOSSIBLE:
         return RewardError(

@@ -22,6 +22,7 @@ from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.sites.touches import called, change_all
+from subsample_mcmc.kernels.sites.watching import AT_ONCE, CHANGE, WATCHED
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
@@ -35,9 +36,6 @@ TARGET, START = 0.44, 0.1  # acceptance of moves by one number; their step at fi
 PLACES, SIZE = 6, 0.7  # states at which data are asked whether they see a move, and its size there
 ROUNDING, MORE = 1e-11, 1e3  # of a log likelihood, and of 1; times that, and it is a change
 SPAN = 1 << 14  # rows that are asked at a time
-# Rows at random that are asked again as the chain runs, and how many in one move; a change that is
-# none of rounding, of a log likelihood and of 1.
-WATCHED, AT_ONCE, CHANGE = 1_024, 2, 1e-6
 LOOKED_AT = 64  # sites whose priors are
 
 

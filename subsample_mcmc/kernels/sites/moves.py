@@ -25,6 +25,7 @@ from subsample_mcmc.kernels.proposals.learned import (
     propose_learned,
 )
 from subsample_mcmc.kernels.sites.touches import check_site_prior, check_touches
+from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
@@ -44,6 +45,7 @@ class SiteTools(NamedTuple):
     start: int  # of the block in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
     prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+    watched: Watched
 
 
 def one_site(model, name: str) -> Moved:
@@ -149,7 +151,7 @@ def bind_sites(kernel, model, run) -> SiteTools:
         prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
     return SiteTools(
         judge, site.coordinates(), tuning, numbers, variable.sites, variable.block.start, indptr,
-        prior,
+        prior, watched(model, run, name, judge.trial),
     )  # fmt: skip
 
 
@@ -195,6 +197,7 @@ def sweep_of_sites(chain, tools):
     trial, tally = judge.trial, judge.tally[0]
     target, x, y = trial.target[0], trial.candidates[0], trial.candidates[1]
     tally.steps += 1
+    remember(tools.watched)
     steps = 0.0
     for site in range(tools.sites):
         target.start = tools.start + site * target.length
@@ -215,4 +218,5 @@ def sweep_of_sites(chain, tools):
             return
         steps += step_size(tuning, now)
         learn_gaussian(tuning, tools.numbers, now, site, to.u, accepted)
+    sees_others(chain, tools.watched)
     tally.scale = steps / tools.sites

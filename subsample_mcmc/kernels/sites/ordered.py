@@ -1,0 +1,39 @@
+"""Do neighbouring values of an ordered support differ in one datum; told by a sample."""
+
+import numpy as np
+
+
+def tried(model, state, ints, place: int, values, n: int) -> list[float]:
+    """The log likelihood of datum n with each of these values at one place of the integers."""
+    kept, found = ints[place], []
+    for value in values:
+        ints[place] = value
+        with np.errstate(all="ignore"):
+            found.append(float(model.log_likelihood(state, model.data, n, *model.extra(state))))
+    ints[place] = kept
+    return found
+
+
+def check_cumulative(name: str, model) -> None:
+    """Refuse a support whose neighbours differ in more than one datum, by looking at a sample."""
+    variable = model.variables[name]
+    if variable.support - 1 > model.size:
+        raise ValueError(
+            f"Gibbs({name!r}, cumulative=True): {variable.support} values need at least "
+            f"{variable.support - 1} data, one between each two; there are {model.size}."
+        )
+    rng = np.random.default_rng(0)  # the same sample every time
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    for _ in range(64):
+        arm = int(rng.integers(max(variable.support - 1, 1)))
+        n = int(np.clip(arm + rng.integers(-3, 4), 0, model.size - 1))
+        n = n if rng.random() < 0.5 else int(rng.integers(model.size))
+        site = variable.block.start + int(rng.integers(variable.block.length))
+        found = tried(model, state, ints, site, (arm, min(arm + 1, variable.support - 1)), n)
+        if n != arm and found[0] != found[1]:
+            raise ValueError(
+                f"Gibbs({name!r}, cumulative=True): going from value {arm} to {arm + 1} "
+                f"changes datum {n} from {found[0]:.6g} to {found[1]:.6g}, but only datum {arm} "
+                "may change. Shift the support, or leave cumulative out."
+            )

@@ -1,0 +1,103 @@
+"""Data that see more sites than touches says, in states that no check before the run tried."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites import moves, watching
+
+SIZE, GROUPS = 900, 30
+
+
+def data_of() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    group = np.arange(SIZE) % GROUPS
+    return {"y": 3.0 + rng.standard_normal(SIZE), "group": group, "other": (group + 1) % GROUPS}
+
+
+def far_off(state, data, n):
+    """Beyond 2, where no value is before the chain runs, a datum sees the next site, too."""
+    eta = state.a[data.group[n]]
+    if eta > 2.0:
+        eta += 0.1 * state.a[data.other[n]]
+    return -0.5 * (data.y[n] - eta) ** 2
+
+
+def own(state, data, n):
+    return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+
+def both(state, data, n):
+    return -0.5 * (data.y[n] - state.a[data.group[n]] - 0.1 * state.a[data.other[n]]) ** 2
+
+
+def by_hand(state, data, n):
+    """What it looks up is not seen in its code."""
+    g = data.group[n]
+    g = (g + 0) % 30
+    return -0.5 * (data.y[n] - state.a[g]) ** 2
+
+
+def standard(state, i):
+    return -0.5 * (state.a[i] - 3.0) ** 2
+
+
+def model_of(likelihood, touches="group") -> sm.Model:
+    return sm.Model(
+        likelihood, data_of(), {"a": np.zeros(GROUPS)}, touches={"a": touches},
+        site_prior={"a": standard},
+    )  # fmt: skip
+
+
+def sampled(model, kernel, draws=60):
+    return sm.sample(model, kernel, draws=draws, warmup=40, chains=1, seed=3, progress=False)
+
+
+def test_a_datum_that_sees_another_site_far_off_ends_the_chain():
+    """Within a hundred sweeps: two data are asked in each."""
+    with pytest.raises(RuntimeError, match=r"touches\['a'\]: datum (\d+) .*said to see a\[\d+\]"):
+        sampled(model_of(far_off), sm.Metropolis("a", 0.5))
+    sampled(model_of(far_off, ("group", "other")), sm.Metropolis("a", 0.5))
+
+
+def cells(state, data, n):
+    """Only two neighbours that are both at the end of the support see each other."""
+    z, next_one = state.z[data.group[n]], state.z[data.other[n]]
+    return -0.1 * (data.y[n] - z) ** 2 - (0.5 if z > 37 and next_one > 37 else 0.0)
+
+
+def test_so_does_one_of_a_discrete_block():
+    data = data_of() | {"y": np.full(SIZE, 38.5)}
+    for touches, right in (("group", False), (("group", "other"), True)):
+        model = sm.Model(
+            cells, data, {"z": np.zeros(GROUPS, int)}, support={"z": 40}, touches={"z": touches}
+        )
+        kernel = sm.Gibbs("z", sm.Exact())
+        if right:
+            sampled(model, kernel)
+            continue
+        with pytest.raises(RuntimeError, match=r"touches\['z'\]: datum \d+ .*see z\[\d+\], but"):
+            sampled(model, kernel)
+
+
+@pytest.mark.parametrize("likelihood", [own, both, by_hand])
+def test_who_is_asked_changes_no_draw(likelihood, monkeypatch):
+    """The state is as it was; and no random number of the chain's is used."""
+    touches = ("group", "other") if likelihood is both else "group"
+    real, made, found = watching.watched, [], []
+    monkeypatch.setattr(moves, "watched", lambda *given: made.append(real(*given)) or made[-1])
+    for known in (False, True):
+        monkeypatch.setattr(watching, "is_known", lambda *given, known=known: known)
+        trace = sampled(model_of(likelihood, touches), sm.Metropolis("a", 0.5))
+        found.append(np.asarray(trace.draws["a"]))
+    assert np.array_equal(*found)
+    asked = [int(one.asked[0]) for one in made]  # tools are made twice a run, once to compile
+    assert sum(asked) == max(asked[: len(asked) // 2]) == 2 * 100
+
+
+def test_tables_that_the_code_says_need_no_asking():
+    for likelihood, touches, known in (
+        (own, "group", True), (both, ("group", "other"), True), (both, ("other", "group"), True),
+        (own, ("group", "other"), False), (by_hand, "group", False), (far_off, "group", False),
+    ):  # fmt: skip
+        assert watching.is_known(model_of(likelihood, touches), "a") is known
