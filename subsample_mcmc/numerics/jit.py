@@ -59,6 +59,10 @@ with suppress(OSError):  # these files decide how everything is compiled
         VERSIONS += (hashlib.sha256(Path(file).read_bytes()).hexdigest(),)
 
 
+# Functions that are there for numba to choose what they are, by types (jets/overloads.py).
+CHOSEN_BY_TYPES: set[Callable] = set()
+
+
 # ------------------------------------------------------------------------------------ compile
 def jit(
     function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False, checked=False
@@ -110,8 +114,8 @@ def _compiled(function, options, callers):
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
-        if isinstance(value, python.FunctionType) and isinstance(getattr(value, "digest", 0), str):
-            return None  # numba chooses what it is, by types (jets/overloads.py)
+        if isinstance(value, python.FunctionType) and value in CHOSEN_BY_TYPES:
+            return None
         inside = inner if inner in ("always", "public") else True
         value, own = opened(value, (flags, False, inside, user, checked))
         if isinstance(value, python.FunctionType) and value in callers:

@@ -274,6 +274,12 @@ PROGRAMS = {
         first, second = both(e, state.s[0])
         return first / second + np.dot(data.x[n], state.b) + sm.log(1.0 / second)
     """,
+    "asked of helpers": """
+        e = state.b[0] + state.b[1] * data.x[n, 0]
+        if less(e, 0.3) or at_most(2.0, e):
+            return sm.log1p(e * e)
+        return e * e * state.s[0]
+    """,
     "constant": """
         return data.y[n] * 2.0
     """,
@@ -370,6 +376,15 @@ def both(e, s):
     return e * e + 1.0, s + sm.exp(e)
 
 
+def less(a, b):
+    """As the package may write it, too: each is compiled as what it is."""
+    return a < b
+
+
+def at_most(a, b):
+    return a <= b
+
+
 def digits(items):
     """A block of numbers of mpmath."""
     return np.array(items, dtype=object)
@@ -405,6 +420,7 @@ def program(name, **names):
     """One of them as a function that sees some names."""
     text = "def log_likelihood(state, data, n):" + PROGRAMS[name]
     scope = {"math": math, "np": np, "sm": sm, "linear": linear, "both": both, "TABLE": TABLE,
+             "less": less, "at_most": at_most,
              "SCALE": 0.7, "__name__": "programs", **names}  # fmt: skip
     exec(compile(text, f"<{name}>", "exec"), scope)
     return scope["log_likelihood"]

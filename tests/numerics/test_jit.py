@@ -1,6 +1,7 @@
 """The compile layer: what is cached, what is not, and that no wrong machine code is ever run."""
 
 import collections
+import functools
 import json
 import os
 import pickle
@@ -1081,3 +1082,18 @@ def test_attributes_of_the_package_are_followed(body, closed):
 
 def compiled_or_none(value):
     return value if isinstance(value, layer.Dispatcher) else None
+
+
+def test_a_function_may_have_attributes_of_any_name():
+    """One called digest, as the package's own have, and so has what wraps one of these."""
+
+    def doubled(x):
+        return 2.0 * x
+
+    doubled.digest = "of mine"
+
+    @functools.wraps(sm.log)
+    def wrapped(x):
+        return x + 1.0
+
+    assert jit(lambda x: doubled(x) + wrapped(x), user=True)(3.0) == 10.0

@@ -37,7 +37,6 @@ from subsample_mcmc.numerics.jets.kinds import (
     width_of,
 )
 from subsample_mcmc.numerics.jets.overloads import attribute, method, overload
-from subsample_mcmc.numerics.memo import keep, recall
 
 
 class VectorType(Items):
@@ -59,15 +58,17 @@ for name in "ab":
     make_attribute_wrapper(VectorType, name, name)
 
 
+VECTORS: dict[tuple, Any] = {}
+
+
 def vector(rule: str, function: Any, count: int) -> Any:
-    """An intrinsic that puts a Vector together."""
-    key = ("vector", rule, function, count)
-    if (known := recall(key)) is not None:
-        return known
-    made = building(rule, function, count)
-    kind, name = type(function).__name__, getattr(function, "__name__", "")
-    intrinsics("vectors", **{f"{rule} {kind} {name} {count}": made})
-    return keep(key, made)
+    """An intrinsic that puts a Vector together: one for all, never forgotten."""
+    key = rule, function, count
+    if key not in VECTORS:
+        VECTORS[key] = building(rule, function, count)
+        kind, name = type(function).__name__, getattr(function, "__name__", "")
+        intrinsics("vectors", **{f"{rule} {kind} {name} {count}": VECTORS[key]})
+    return VECTORS[key]
 
 
 def building(rule: str, function: Any, count: int) -> Any:

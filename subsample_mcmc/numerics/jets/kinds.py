@@ -78,7 +78,7 @@ class LanesType(SlopeType):
     """LANES numbers, computed with one by one, at once."""
 
     def __init__(self):
-        super().__init__(f"Lanes({LANES})")
+        super().__init__(f"Lanes({LANES}, {CONTENT})")
 
 
 SEVERAL = LanesType()

@@ -220,27 +220,27 @@ def slope_of(a):
     return (lambda a: a.c[1]) if rank(a) else (lambda a: 0.0)
 
 
-def compared(function, of_numbers) -> None:
+def compared(function, by_value) -> None:
     """Register a comparison, by value."""
 
     @of_two(function)
     def compare(ranks, a, b):
         if not is_written(a, b):
-            return lambda a, b: of_numbers(value(a), value(b))
+            return by_value
 
         def written(a, b):
             tapes.note(slope(a) - slope(b))
-            return of_numbers(value(a), value(b))
+            return by_value(a, b)
 
         return written
 
 
-compared(operator.lt, lambda a, b: a < b)
-compared(operator.le, lambda a, b: a <= b)
-compared(operator.gt, lambda a, b: a > b)
-compared(operator.ge, lambda a, b: a >= b)
-compared(operator.eq, lambda a, b: a == b)
-compared(operator.ne, lambda a, b: a != b)
+compared(operator.lt, lambda a, b: value(a) < value(b))
+compared(operator.le, lambda a, b: value(a) <= value(b))
+compared(operator.gt, lambda a, b: value(a) > value(b))
+compared(operator.ge, lambda a, b: value(a) >= value(b))
+compared(operator.eq, lambda a, b: value(a) == value(b))
+compared(operator.ne, lambda a, b: value(a) != value(b))
 
 
 def question(function) -> None:

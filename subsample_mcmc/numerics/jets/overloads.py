@@ -12,7 +12,7 @@ from numba import types
 from numba.core.typing import templates
 
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import CHOSEN_BY_TYPES, FLAGS, jit
 
 
 def inlined(implementation: Any) -> Any:
@@ -50,7 +50,8 @@ def register(function: Any, choose: Any, strict: bool = True, literal: bool = Fa
 def overload(function: Any, *, strict: bool = True, literal: bool = False) -> Any:
     """numba's `overload`: register choose(types) -> implementation, or None, for a function."""
     own = isinstance(function, FunctionType) and function.__module__.startswith(PACKAGE)
-    if own and not hasattr(function, "digest"):
+    if own and function not in CHOSEN_BY_TYPES:
+        CHOSEN_BY_TYPES.add(function)
         known_as(f"{function.__module__}.{function.__qualname__}, {function.__name__}", function)
 
     def decorate(choose):
