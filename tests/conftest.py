@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,8 +27,16 @@ BOUNDS = (
 )  # fmt: skip
 
 
+# Rooms whose tests depend on the version of Python, numba or arviz: bytecode, what is kept on disk,
+# processes, reports.
+VERSIONED = ("numerics", "target", "runs", "cli", "pymc")
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
+        room = item.path.relative_to(Path(__file__).parent).parts
+        if item.get_closest_marker("plain") or len(room) == 1 or room[0] in VERSIONED:
+            item.add_marker("versions")
         long = item.get_closest_marker("slow_for")
         if long and item.callspec.id in long.args:
             item.add_marker("slow")
