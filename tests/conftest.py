@@ -37,8 +37,7 @@ def pytest_collection_modifyitems(items):
         room = item.path.relative_to(Path(__file__).parent).parts
         if item.get_closest_marker("plain") or len(room) == 1 or room[0] in VERSIONED:
             item.add_marker("versions")
-        long = item.get_closest_marker("slow_for")
-        if long and item.callspec.id in long.args:
+        if any(item.callspec.id in marker.args for marker in item.iter_markers("slow_for")):
             item.add_marker("slow")
         if item.get_closest_marker("plain") or item.path.stem.startswith(BOUNDS):
             item.add_marker("bounds")

@@ -360,7 +360,7 @@ PROGRAMS = {
 }  # fmt: skip
 LONG = (  # to compile, by ten times the others
     "one parameter", "rows and columns", "broadcast", "products", "iteration", "filled", "taken",
-    "choices", "written later",
+    "choices", "written later", "extremes", "functions", "helpers", "sums",
 )  # fmt: skip
 TABLE = np.array([0.3, -1.2, 2.0])
 
@@ -499,7 +499,6 @@ def along(function, slopes, n) -> np.ndarray:
     return np.array([float(c) for c in mpmath.taylor(value, 0, 4, chop=False)])
 
 
-@pytest.mark.slow_for("extremes", "functions", "helpers", "sums")
 @pytest.mark.plain
 @pytest.mark.filterwarnings("ignore:log_likelihood calls")
 @pytest.mark.slow_for(*LONG)

@@ -70,8 +70,7 @@ def scored(data, i, j):
 
 
 # ---------------------------------------------------------------------------- a bilinear score
-@pytest.mark.slow_for("free")
-@pytest.mark.slow_for("same", "gap")
+@pytest.mark.slow_for("same", "gap", "free")
 @pytest.mark.parametrize("kind", ["same", "gap", "free", "given"])
 def test_a_bilinear_score_is_found_exactly(rng, kind):
     data, tokens, categories = mentions(rng, 150, kind)
