@@ -20,6 +20,7 @@ from subsample_mcmc.kernels.base import (
     labelled,
 )
 from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.sites.touches import seen_by, told_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
 from subsample_mcmc.target.data import datum_of
@@ -76,14 +77,12 @@ def explanation(walker: Any) -> Exception:
         )
     if code == TOUCHED_BY_OTHERS:
         (name,) = leaf.writes
-        indptr, indices = model.variables[name].touches
-        said = np.searchsorted(indptr, np.flatnonzero(indices == row), side="right") - 1
-        sites = ", ".join(f"{name}[{site}]" for site in said) or "no site"
+        said = seen_by(model.variables[name].touches, [row])[1]
         return RuntimeError(
             f"{where}: touches[{name!r}]: datum {row}{datum_of(model.data, row, model.size)} is "
-            f"said to see {sites}, but its log likelihood changes where other sites of {name!r} "
-            f"do; {state}. Draws before may be wrong, too: give each datum all the sites that it "
-            "sees in any state, or leave touches out."
+            f"said to see {told_of(name, said)}, but its log likelihood changes where "
+            f"other sites of {name!r} do; {state}. Draws before may be wrong, too: give each "
+            "datum all the sites that it sees in any state, or leave touches out."
         )
     if code == ALL_IMPOSSIBLE:
         return RewardError(

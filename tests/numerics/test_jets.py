@@ -583,6 +583,15 @@ def test_what_is_not_known_is_said_in_a_sentence(name):
     assert why.startswith("log_likelihood ") and 30 < len(why) < 260 and "\n" not in why, why
 
 
+def printed_by(cache, program: str, *arguments: str) -> str:
+    """What a program says, in a process of its own, with machine code kept in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True,
+        env=os.environ | {"SUBSAMPLE_MCMC_CACHE": str(cache)},
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
 UPGRADED = """
 import sys
 if sys.argv[1] != "now":  # as if the files of jets had been edited
@@ -610,11 +619,7 @@ def test_machine_code_of_other_jets_is_not_read(tmp_path):
     """A function of points takes no jets, but returns one: its key must know of them, too."""
     told = []
     for when in ("before", "now", "now"):
-        done = subprocess.run(
-            [sys.executable, "-c", UPGRADED, when], capture_output=True, text=True, check=True,
-            env=os.environ | {"SUBSAMPLE_MCMC_CACHE": str(tmp_path)},
-        )  # fmt: skip
-        told.append(done.stdout.strip().split(" ", 1))
+        told.append(printed_by(tmp_path, UPGRADED, when).split(" ", 1))
     assert told[0][0] != told[1][0]
     assert [why for _, why in told] == ["''"] * 3
 
@@ -653,9 +658,5 @@ def test_what_jets_may_do_is_compiled_once_per_machine(tmp_path):
     """An edited function compiles itself, and what was made of it: no operation of jets again."""
     compiled = []
     for constant in ("2.0", "3.0", "3.0"):
-        done = subprocess.run(
-            [sys.executable, "-c", EDITED.replace("CONSTANT", constant)], capture_output=True,
-            text=True, check=True, env=os.environ | {"SUBSAMPLE_MCMC_CACHE": str(tmp_path)},
-        )  # fmt: skip
-        compiled.append(int(done.stdout))
+        compiled.append(int(printed_by(tmp_path, EDITED.replace("CONSTANT", constant))))
     assert compiled[0] > 30 and compiled[1] < 6 and compiled[2] == 0

@@ -22,7 +22,7 @@ from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.sites.touches import called, change_all
-from subsample_mcmc.kernels.sites.watching import AT_ONCE, CHANGE, WATCHED
+from subsample_mcmc.kernels.sites.watching import AT_ONCE, WATCHED, differ
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
@@ -250,7 +250,7 @@ def data_see_it(chain, tools):
     for arm in range(2):
         rewards(trial, 1 - arm, rows, seen[1 - arm])  # the current one last: it stays in the state
     for i in range(len(rows)):
-        if not abs(seen[1, i] - seen[0, i]) <= CHANGE * (1.0 + abs(seen[0, i])):
+        if differ(seen[0, i], seen[1, i]):
             fail(chain.now[0], trial, SEEN_BY_DATA, 1, trial.indices[rows[i]])
             return True
     return False

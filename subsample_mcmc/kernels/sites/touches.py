@@ -30,6 +30,19 @@ def could_touch(model, name: str) -> str:
     )
 
 
+def seen_by(touches, rows) -> tuple[np.ndarray, np.ndarray]:
+    """(data, sites): each site that one of these data is said to see, in the order of the data."""
+    indptr, indices = touches
+    entries = np.flatnonzero(np.isin(indices, rows))  # few, found in one pass
+    entries = entries[np.argsort(indices[entries], kind="stable")]
+    return indices[entries], np.searchsorted(indptr, entries, side="right") - 1
+
+
+def told_of(name: str, sites) -> str:
+    """Sites, in a message."""
+    return ", ".join(f"{name}[{site}]" for site in sites) or "no site"
+
+
 def check_touches(name: str, model) -> None:
     """Refuse a table of touches that leaves out data which depend on a site, by a sample.
 
@@ -37,21 +50,20 @@ def check_touches(name: str, model) -> None:
     initial state, and elsewhere, as a zero there may hide what they do.
     """
     variable = model.variables[name]
-    block, (indptr, indices) = variable.block, variable.touches
+    block = variable.block
     rng = np.random.default_rng(0)  # the same sample every time
     ints, floats = model.ints.copy(), model.floats.copy()
     state = model.state(ints, floats)
     first, width = block.start, block.length // variable.sites
     values = (ints if block.discrete else floats)[first : first + block.length]
     looked_at = np.unique(rng.integers(model.size, size=LOOKED_AT))
-    entries = np.flatnonzero(np.isin(indices, looked_at))  # few, found in one pass
-    sites_of = np.searchsorted(indptr, entries, side="right") - 1
+    data, sites = seen_by(variable.touches, looked_at)
     for elsewhere in (False, True):
         if elsewhere:
             change_all(model, ints, floats, rng)
         kept, other = values.copy(), changed(variable, values, rng)
         for n in looked_at:
-            seen = sites_of[indices[entries] == n]
+            seen = sites[data == n]
             values[:] = kept
             before = at(model, state, int(n), elsewhere)
             values[:] = other
@@ -61,12 +73,11 @@ def check_touches(name: str, model) -> None:
             after = at(model, state, int(n), elsewhere)
             none = np.isnan([before, after])
             if before != after and not (none.any() if elsewhere else none.all()):
-                sites = ", ".join(f"{name}[{site}]" for site in seen) or "no site"
                 raise ValueError(
-                    f"touches[{name!r}]: datum {n} is said to see {sites}, but its log likelihood "
-                    f"goes from {before:.6g} to {after:.6g} where the other sites change. "
-                    "Give each datum all the sites that it sees: a tuple of columns, or (indptr, "
-                    "indices)."
+                    f"touches[{name!r}]: datum {n} is said to see {told_of(name, seen)}, but its "
+                    f"log likelihood goes from {before:.6g} to {after:.6g} where the other "
+                    "sites change. Give each datum all the sites that it sees: a tuple of "
+                    "columns, or (indptr, indices)."
                 )
         values[:] = kept
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from subsample_mcmc.kernels.base import TOUCHED_BY_OTHERS
 from subsample_mcmc.kernels.decision import fail
+from subsample_mcmc.kernels.sites.touches import seen_by
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_rows
 from subsample_mcmc.numerics.rows import row_kind
@@ -40,22 +41,23 @@ class Watched(NamedTuple):
 
 
 class Tables:
-    """A key under which a model keeps whose tables its code says."""
+    """A key under which a model keeps which data of a block are looked at again."""
 
 
 TABLES = Tables()
 
 
+class LookedAt(NamedTuple):
+    """Data, and the sites that each is said to see: sites[first:last]."""
+
+    rows: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    sites: np.ndarray
+
+
 def is_known(model, name: str) -> bool:
-    """Is the table of a block the one that the code of log_likelihood says; found out once."""
-    known = model.prepared.setdefault(TABLES, {})
-    if name not in known:
-        known[name] = is_said(model, name)
-    return known[name]
-
-
-def is_said(model, name: str) -> bool:
-    """The same, found out now."""
+    """Is the table of a block the one that the code of log_likelihood says."""
     columns, (indptr, indices) = columns_of_sites(model, name), model.variables[name].touches
     if not columns:
         return False
@@ -66,23 +68,30 @@ def is_said(model, name: str) -> bool:
     return all(np.array_equal(*both) for both in zip(wanted, (indptr, indices), strict=True))
 
 
+def looked_at(model, name: str) -> LookedAt:
+    """Which data of a block with touches are, found out once; none where there is no need."""
+    tables = model.prepared.setdefault(TABLES, {})
+    if name not in tables:
+        variable, rng = model.variables[name], np.random.default_rng(0)
+        rows = rng.permutation(np.unique(rng.integers(model.size, size=WATCHED)))
+        if variable.sites == 1 or is_known(model, name):
+            rows = rows[:0]
+        data, sites = seen_by(variable.touches, rows)
+        first, last = (np.searchsorted(data, rows, side=s) for s in ("left", "right"))
+        tables[name] = LookedAt(rows, first, last, sites)
+    return tables[name]
+
+
 def watched(model, run, name: str, trial) -> Watched:
     """What one chain looks at again of a block; nothing where there is no need.
 
     trial: the kernel's own, of rows that its sites touch, or of all.
     """
-    variable = model.variables[name]
-    block, rows = variable.block, np.zeros(0, dtype=np.int64)
-    first, last, sites = rows, rows, rows
-    touched = variable.touches is not None and trial.indices is variable.touches[1]
-    if touched and variable.sites > 1 and not is_known(model, name):
-        rng = np.random.default_rng(0)
-        rows = rng.permutation(np.unique(rng.integers(model.size, size=WATCHED)))
-        indptr, indices = variable.touches
-        entries = np.flatnonzero(np.isin(indices, rows))  # few, found in one pass
-        entries = entries[np.argsort(indices[entries], kind="stable")]
-        sites = np.searchsorted(indptr, entries, side="right") - 1
-        first, last = (np.searchsorted(indices[entries], rows, side=s) for s in ("left", "right"))
+    variable, none = model.variables[name], np.zeros(0, dtype=np.int64)
+    block, table = variable.block, LookedAt(none, none, none, none)
+    if variable.touches is not None and trial.indices is variable.touches[1]:
+        table = looked_at(model, name)
+    rows = table.rows
     values = run.ints if block.discrete else run.floats
     values = values[block.start : block.start + (block.length if len(rows) else 0)]
     if len(rows):
@@ -91,9 +100,15 @@ def watched(model, run, name: str, trial) -> Watched:
         trial.target["leaf"] = leaf
     return Watched(
         trial, values, values.copy(), values.copy(),
-        first, last, sites, block.length // variable.sites, np.zeros(1, dtype=np.int64),
-        np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)),
+        table.first, table.last, table.sites, block.length // variable.sites,
+        np.zeros(1, dtype=np.int64), np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)),
     )  # fmt: skip
+
+
+@jit(inner="always")
+def differ(here, there):
+    """Are two log likelihoods of a datum not the same, to rounding."""
+    return not abs(there - here) <= CHANGE * (1.0 + abs(here))
 
 
 @jit(inner=True)
@@ -124,8 +139,7 @@ def sees_others(chain, watched):
         for j in range(len(values)):
             values[j] = now[j]
         call_rows(calls.rewards, calls.context, calls.row, 0, watched.row, watched.seen[0])
-        here, there = watched.seen[0, 0], watched.seen[1, 0]
-        if not abs(there - here) <= CHANGE * (1.0 + abs(here)):
+        if differ(watched.seen[0, 0], watched.seen[1, 0]):
             fail(chain.now[0], trial, TOUCHED_BY_OTHERS, 0, trial.indices[k])
             return True
     return False
