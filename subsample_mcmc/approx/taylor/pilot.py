@@ -19,11 +19,12 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.constraints import ROOTS
-from subsample_mcmc.target.rewards import place, probe, sum_of
+from subsample_mcmc.target.rewards import place, probe, remembered_total
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
 MOST_DATA = 4_000_000  # data up to which the sum of all residuals is computed, at each point
+READ = 10_000_000  # data, by one call of compiled code
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
@@ -70,12 +71,14 @@ class Probe:
                 self.read(self.trial, 0, rows[part], found[1, part])
         return found[0] - found[1]
 
-    def whole(self, arm: int) -> float:
-        """The sum of the residuals of all rows, by the exact total."""
-        size, known = self.model.size, known_sum
+    def whole(self, first: int, past: int) -> np.ndarray:
+        """The sums of the residuals of all rows, by the exact totals, of arms first .. past - 1."""
+        found, size = np.zeros(past - first), self.model.size
+        together = max(1, READ // size)  # now and then Python looks whether it is interrupted
         with np.errstate(all="ignore"):
-            one, none = (sum_of(self.plain, k, size) - known(self.trial, k, 0) for k in (arm, 0))
-        return float(one - none)
+            for begin in range(0, len(found), together):
+                left_over(self.plain, self.trial, first + begin, size, found[begin:][:together])
+        return found
 
 
 def is_about(model, fit, ints, strides) -> bool:
@@ -115,10 +118,13 @@ def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
 
 
 @jit
-def known_sum(trial, arm, unused):
-    """The sum of h over all rows."""
-    place(trial, arm)
-    return whole_sum(trial, arm)
+def left_over(plain, trial, first, size, out):
+    """What the sums of h leave of the exact totals of arms, less that of the reference."""
+    place(trial, 0)
+    none = remembered_total(plain, 0, size) - whole_sum(trial, 0)
+    for i in range(len(out)):
+        place(trial, first + i)
+        out[i] = remembered_total(plain, first + i, size) - whole_sum(trial, first + i) - none
 
 
 @memoised
@@ -155,7 +161,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             squares.append((found @ found) / len(found))
             units.append((unit, probe.own.guesses[arm, 1]))
             if model.size <= MOST_DATA:
-                left = both = probe.whole(arm)
+                left = both = float(probe.whole(arm, arm + 1)[0])
             if len(outliers):
                 out = float(probe.residuals(arm, outliers.astype(row_kind(model.size))).sum())
                 left, both = (
@@ -181,7 +187,7 @@ def study(probes: Probes, sums) -> None:
         ints = configuration(probes.strides, table)
         if count >= FEW and is_about(probes.model, fit, ints, probes.strides):
             probe = Probe(probes, sums, table, none, drawn(fit, count))
-            left = np.array([probe.whole(arm) for arm in probe.arms])
+            left = probe.whole(1, 1 + len(probe.arms))
             own, used = probe.own, sums.used[table]
             steps, third = own.steps[1:], np.zeros(len(left))
             if len(sums.whole.cubes):
