@@ -4,12 +4,14 @@ import dis
 import re
 import types
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 
-def instructions(code) -> list[dis.Instruction]:
+@lru_cache(maxsize=1024)  # codes: of a model, and of each kernel, a few are asked for many times
+def instructions(code) -> tuple[dis.Instruction, ...]:
     """What a code object does, without the prefixes of long arguments."""
-    return [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    return tuple(i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG")
 
 
 LONGER, GLOBAL, NAME = (dis.opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))

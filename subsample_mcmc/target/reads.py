@@ -10,6 +10,7 @@ import dis
 import operator
 import types
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +38,8 @@ class Token(NamedTuple):
     offset: int
 
 
-def tokens(code) -> list[Token]:
+@lru_cache(maxsize=1024)  # a model's functions are looked at for each array, kernel and chain
+def tokens(code) -> tuple[Token, ...]:
     """The steps of a function, several in one taken apart."""
     found: list[Token] = []
     jumped = False
@@ -60,7 +62,7 @@ def tokens(code) -> list[Token]:
                 name, value = "subscript", None
             found.append(Token(name, value, jumped, i.offset))
         jumped = False
-    return found
+    return tuple(found)
 
 
 def reads_nothing(function, seen: tuple = ()) -> bool:

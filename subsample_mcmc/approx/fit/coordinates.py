@@ -108,6 +108,8 @@ class Coordinates:
             tell(len(rows))
             return found
 
+        if len(spans) == 1:  # to start threads would take as long
+            return part(spans[0])[None]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.array(list(pool.map(part, spans)))
 
