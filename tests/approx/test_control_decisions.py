@@ -531,8 +531,8 @@ def test_calibration_under_betting(replications):
 @pytest.mark.slow
 def test_the_bias_of_normal_is_at_most_its_errors(replications):
     """Each decision moves the law by at most the chance that it errs, which an audit counts."""
+    control = sm.Taylor(replications[1], order=2, predict=False)
     for delta in (0.2, 0.01):
-        control = sm.Taylor(replications[1], order=2, predict=False)
         found, told = calibrated(replications, control, sm.Normal(), delta)
         at_most(told["wrong"], told["audited"], delta)
         rate = interval(told["wrong"], told["audited"], ALARM / 2)[1]

@@ -444,8 +444,8 @@ def simulated(rng, runs, chains, draws, ladder):
     ("chains", "draws", "ladder"), [(4, 1000, False), (1, 3000, False), (4, 1500, True)]
 )
 def test_errors_are_calibrated(rng, chains, draws, ladder):
-    """Two standard errors cover the truth in 90% to 99% of 400 runs, for every value."""
-    tilts, values = simulated(rng, 400, chains, draws, ladder)
+    """Two standard errors cover the truth in 90% to 99% of 200 runs, for every value."""
+    tilts, values = simulated(rng, 200, chains, draws, ladder)
     kinds = {"log p": lambda p: p, "p": np.exp, "log BF": lambda p: p - p[..., :1]}
     hits = {kind: np.zeros(6, dtype=int) for kind in kinds}
     for t, v in zip(tilts, values, strict=True):
@@ -455,8 +455,8 @@ def test_errors_are_calibrated(rng, chains, draws, ladder):
             hits[kind] += np.abs(of(found.log_p) - of(np.log(P))) <= 2.0 * se
     for kind, counts in hits.items():
         for count in counts[1:] if kind == "log BF" else counts:
-            at_least(count, 400, 0.90)
-            at_most(count, 400, 0.99)
+            at_least(count, 200, 0.90)
+            at_most(count, 200, 0.99)
 
 
 # ------------------------------------------------------------------------------ what is shown

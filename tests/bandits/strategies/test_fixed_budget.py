@@ -176,8 +176,8 @@ def test_error_rates_are_those_of_another_implementation(name):
 
 @pytest.mark.slow
 def test_the_order_of_lalitha_et_al():
-    rates = [wrong(FAMILY[name], 5000, 3).mean() for name in ("uniform", "equal", "known")]
-    assert all(a > b + 4.0 * sqrt(2.0 * a * (1.0 - a) / 5000) for a, b in pairwise(rates))
+    rates = [wrong(FAMILY[name], 3000, 3).mean() for name in ("uniform", "equal", "known")]
+    assert all(a > b + 4.0 * sqrt(2.0 * a * (1.0 - a) / 3000) for a, b in pairwise(rates))
 
 
 def test_the_bound_of_successive_rejects():
