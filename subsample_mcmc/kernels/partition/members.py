@@ -54,11 +54,18 @@ def keys_of(candidates: Any, model: Any) -> np.ndarray:
             f"candidates have shape {np.shape(array)}: give one key for each of {size} mentions."
         )
     # Whatever pandas calls missing, the empty string, and negative numbers: no candidates.
-    keys = pandas.Series(array if hasattr(given, "isna") else list(given), dtype=object)
-    numbers = pandas.to_numeric(keys, errors="coerce")
-    strings = keys.map(lambda key: isinstance(key, str | bytes))
-    missing = keys.isna() | (numbers < 0) & ~strings | keys.isin(["", b""])
-    return pandas.factorize(keys.mask(missing), sort=False)[0].astype(np.int64)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
+        keys, missing = array, ~(array >= 0)
+    else:
+        keys = np.array(pandas.Series(array if hasattr(given, "isna") else list(given)), object)
+        texts = np.array([isinstance(key, str | bytes) for key in keys], dtype=bool)
+        missing = pandas.isna(keys)
+        missing[texts] = [not key for key in keys[texts]]
+        numbers = pandas.to_numeric(keys[~texts], errors="coerce")
+        missing[~texts] |= np.asarray(numbers < 0, dtype=bool)
+    codes = np.full(size, -1, dtype=np.int64)
+    codes[~missing] = pandas.factorize(keys[~missing], sort=False)[0]
+    return codes
 
 
 def blocks_of(keys: np.ndarray) -> Blocks:
