@@ -73,7 +73,7 @@ class Case:
         made = made or prepared_for(self.model, self.control)
         probes = Probes(self.model, made.source, made.strides, [self.fit])
         probe = Probe(probes, made.sums, 0, np.zeros(0, dtype=np.int64), points)
-        left = np.array([probe.whole(arm) for arm in probe.arms])
+        left = probe.whole(1, 1 + len(probe.arms))
         told, sizes = probe.own.guesses[1:], probe.own.sizes[1:]
         return left, told[:, 0].copy(), told[:, 1].copy(), sizes.copy()
 
@@ -154,7 +154,7 @@ def test_one_reference_for_models_of_all_lengths():
         for k, fit in enumerate(fits):
             points = pilots.drawn(fit, 400)
             probe = Probe(probes, made.sums, k, np.zeros(0, dtype=np.int64), points)
-            left = np.array([probe.whole(arm) for arm in probe.arms])
+            left = probe.whole(1, 1 + len(probe.arms))
             said, unit = probe.own.guesses[1:].T
             known, bold = np.isfinite(unit), made.sums.learnt.doubts[k, 1]
             excess = np.maximum(np.abs(left - said) - bold * np.where(known, unit, 0.0), 0.0)[known]
