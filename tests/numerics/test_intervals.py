@@ -43,8 +43,19 @@ def ten_of_power(p):
     return ten_of(power)
 
 
+# Where the terms of a derivative cancel.
+ROOTS = {
+    "normal_cdf": (1.0, 3.0**0.5), "erf": (0.5**0.5, 1.5**0.5), "erfc": (0.5**0.5, 1.5**0.5),
+    "digamma": (1.4616321449683623,), "lgamma": (1.0, 2.0), "log1p": (1e-9,), "log": (1.0,),
+}  # fmt: skip
+
+
 def spans(name, rng):
-    """Narrow intervals and wide ones, of all sizes, and some around 0."""
+    """Narrow intervals and wide ones, of all sizes, and some around 0; and points near roots."""
+    for root in ROOTS.get(name, ()):
+        for _ in range(30):
+            x = root * (1.0 + rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-16, -6))
+            yield x, x
     for _ in range(60):
         size, width = 10.0 ** rng.uniform(-3, 1.2), 10.0 ** rng.uniform(-9, 0.7)
         low = rng.choice([-1.0, 1.0]) * size

@@ -349,6 +349,19 @@ PROGRAMS = {
         shares[-1] = e = 0.1 * state.b[1]
         return before.sum() * scores[1] + scores @ state.b + part.sum() + np.log(shares[0] - e)
     """,
+    "lists": """
+        parts = [state.b[0] * data.x[n, 0], state.b[1], state.b[2] * state.s[0]]
+        more = [parts[k] * data.x[n, 1] for k in range(3)]
+        parts.append(state.b[0] * state.b[1])
+        return sum(parts) * more[1] + parts[3] * more[2] + len(more)
+    """,
+    "functions of what is filled": """
+        v = np.zeros(2)
+        v[0], v[1] = state.b[0], state.b[1] * state.s[0]
+        grown, turned = np.exp(v), -v
+        v[0] = v[1] = 5.0
+        return grown.sum() * data.y[n] + turned.prod() + v.sum()
+    """,
     "written later": """
         x = data.x[n] * 1.0
         v = x * state.b
@@ -360,7 +373,8 @@ PROGRAMS = {
 }  # fmt: skip
 LONG = (  # to compile, by ten times the others
     "one parameter", "rows and columns", "broadcast", "products", "iteration", "filled", "taken",
-    "choices", "written later", "extremes", "functions", "helpers", "sums",
+    "choices", "written later", "functions of what is filled", "extremes", "functions", "helpers",
+    "sums",
 )  # fmt: skip
 TABLE = np.array([0.3, -1.2, 2.0])
 

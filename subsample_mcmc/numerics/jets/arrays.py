@@ -138,7 +138,7 @@ def of_one(function: Any, named: Any = None) -> None:
 
     @overload(function, strict=False)
     def chosen(x):
-        return (lambda x: each(x)) if knows(x) and is_vector(x) else None  # noqa: PLW0108
+        return (lambda x: each(frozen(x))) if knows(x) and is_vector(x) else None
 
 
 def of_two(function: Any, named: Any = None) -> None:

@@ -372,12 +372,15 @@ def density(x):
 
 @jit(inner="always")
 def densities(low, high):
-    """They all over an interval; what cancels, and what is so small that it is 0, is SMALL."""
+    """They all over an interval; what is so small that it is 0 is SMALL."""
     f, g = density(low), density(high)
+    # By so much of the law's density polynomials of x are off, also where their terms cancel.
+    x = min(max(abs(low), abs(high)), 40.0)  # beyond, it is 0
+    lost = 2.0 * SEVERAL * max(f[0], g[0]) * (1.0 + x) * (1.0 + x * x)
     d0 = outward(min(f[0], g[0]) - SMALL, max(f[0], g[0]) + SMALL, ROUGH)
     d1 = outward(min(f[1], g[1]) - SMALL, max(f[1], g[1]) + SMALL, ROUGH)
-    d2 = outward(min(f[2], g[2]) - SMALL, max(f[2], g[2]) + SMALL, ROUGH)
-    d3 = outward(min(f[3], g[3]) - SMALL, max(f[3], g[3]) + SMALL, ROUGH)
+    d2 = outward(min(f[2], g[2]) - lost - SMALL, max(f[2], g[2]) + lost + SMALL, ROUGH)
+    d3 = outward(min(f[3], g[3]) - lost - SMALL, max(f[3], g[3]) + lost + SMALL, ROUGH)
     d0 = reaching(d0, low, high, 0.0, DENSITY)
     d1 = reaching_both(d1, low, high, 1.0, -0.24197072451914335, True)
     d2 = reaching(d2, low, high, 0.0, -DENSITY)

@@ -87,8 +87,21 @@ VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 @register_model(LanesType)
 class LanesModel(models.PrimitiveModel):
+    """A vector; in memory, as in a list, one that may start anywhere: vectors want 64 bytes."""
+
+    stored = ir.LiteralStructType([VECTOR], packed=True)
+
     def __init__(self, manager, kind):
         super().__init__(manager, kind, VECTOR)
+
+    def get_data_type(self):
+        return self.stored
+
+    def as_data(self, builder, value):
+        return builder.insert_value(ir.Constant(self.stored, ir.Undefined), value, 0)
+
+    def from_data(self, builder, value):
+        return builder.extract_value(value, 0)
 
 
 def spread(builder, number):

@@ -9,11 +9,10 @@ from subsample_mcmc.numerics.jets import intervals, series
 from subsample_mcmc.numerics.jets.unwrapped import plain
 
 UNIT, NOTE = intervals.UNIT, 3
-PATIENCE = 1000.0  # as in ranges.py
 
 
-class UndecidedError(Exception):
-    """A comparison is not the same everywhere, and somebody asks for its line."""
+class UndecidedError(ArithmeticError):
+    """A comparison is not the same everywhere."""
 
 
 def note_at(address: int) -> Any:
@@ -78,17 +77,11 @@ class Known:
 
 
 def decided(yes: bool, no: bool, note: int) -> bool:
-    """What is the same everywhere; else it is written down, and at last a coin decides.
-
-    Counted from -1 the first of them is an error.
-    """
-    if not yes and not no and note:
-        words = note_at(note)
-        words[0] += 1.0
-        if words[0] == 0.0:
-            raise UndecidedError
-        if words[0] > PATIENCE:
-            return bool(int(words[0]) * 0x9E3779B97F4A7C15 % 2**64 >> 63)
+    """What is the same everywhere; else it is written down, and there is no bound."""
+    if not yes and not no:
+        if note:
+            note_at(note)[0] = 1.0
+        raise UndecidedError("a comparison is not the same everywhere")
     return bool(yes)
 
 
@@ -128,6 +121,8 @@ class PlainBall(Known):
         self.centre, self.off, self.slopes, self.more, self.note = centre, off, slopes, more, note
 
     def ends(self):
+        if not (self.note or self.off or self.more or any(self.slopes)):  # a constant
+            return PlainRange((self.centre, self.centre), 0)
         radius, slack = note_at(self.note)[1:] if self.note else (0.0, 0.0)
         found = plain(intervals.reached)(
             self.centre, self.off, self.slopes, self.more, radius, slack

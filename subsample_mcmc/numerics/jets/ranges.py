@@ -6,14 +6,15 @@
 They stand in Lines and Jets (kinds.py) in the place of numbers: a Line is a Ball, and its slope
 along a direction a Range; a Jet is five Ranges. So operators.py and series.py are as they are.
 
-Each knows a note, five numbers: [how many comparisons were not decided, the radius of the ball,
-slack]. A comparison that the ends do not decide is written there, and no bound is what follows.
+Each but a constant knows a note, three numbers: [comparisons that were not decided, the radius of
+the ball, slack]. A comparison that the ends do not decide is written there, and ends the call: what
+a branch does that is not known to be taken says nothing, and might loop for ever, or read beyond an
+array.
 """
 
 import operator
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import (
@@ -31,8 +32,6 @@ from subsample_mcmc.numerics.jets.tapes import number_at, write_number
 from subsample_mcmc.numerics.jit import jit
 
 UNIT = intervals.UNIT
-PATIENCE = 1000.0  # comparisons of a row that are not decided
-GOLDEN, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(63)
 
 
 class BallType(types.Type):
@@ -138,9 +137,16 @@ kinds.intrinsics("ranges", ball=ball, ranged=ranged, words_of=words_of, kept=kep
 
 
 # ----------------------------------------------------------------------------- one becomes another
+@jit(inner="always")
+def sizes(s1, s2, s3):
+    return abs(s1) + abs(s2) + abs(s3)
+
+
 @jit(inner=True)
 def range_of(a):
-    """The ends of a Ball."""
+    """The ends of a Ball; of a constant, the number itself."""
+    if a.note == 0 and a.off == 0.0 and sizes(a.s1, a.s2, a.s3) + a.more == 0.0:
+        return ranged((a.centre, a.centre), a.note)
     radius, slack = 0.0, 0.0
     if a.note != 0:
         radius, slack = number_at(a.note, 1), number_at(a.note, 2)
@@ -171,11 +177,6 @@ def ball_to_range(target, builder, source, goal, value):
 
 
 # -------------------------------------------------------------------------------------- arithmetic
-@jit(inner="always")
-def sizes(s1, s2, s3):
-    return abs(s1) + abs(s2) + abs(s3)
-
-
 @jit(inner=True)
 def ball_of_two(a, b, sign):
     """a + sign b, of Balls."""
@@ -345,24 +346,13 @@ of_ends: Any = ends_of
 kinds.intrinsics("ranges", ends_of=of_ends)
 
 
-@jit(inner="always")
-def coin(count):
-    """True or False, as if at random."""
-    return (np.uint64(count) * GOLDEN) >> SHIFT == np.uint64(1)
-
-
 @jit(inner=True)
 def decided(yes, no, note):
-    """What is the same everywhere; else it is written down.
-
-    There is no bound then, and what is answered does not matter: at last a coin decides, so that a
-    loop which waits for one of both answers ends.
-    """
-    if not yes and not no and note != 0:
-        count = number_at(note, 0) + 1.0
-        write_number(note, 0, count)
-        if count > PATIENCE:
-            return coin(count)
+    """What is the same everywhere; else it is written down, and there is no bound."""
+    if not yes and not no:
+        if note != 0:
+            write_number(note, 0, 1.0)
+        raise ArithmeticError("a comparison is not the same everywhere")
     return yes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found
+from subsample_mcmc.approx.taylor.found import bounds_found, derivatives_found, row_bounds
 from tests.approx.taylor.test_pairs import ratios
 from tests.helpers.models import tally, walker
 from tests.helpers.tall import Bench
@@ -144,6 +144,95 @@ def test_a_loop_that_waits_for_a_comparison_ends():
     model = sm.Model(eccentric, data, {"beta": BETA})
     prepared = prepared_for(model, sm.Taylor({"beta": BETA}, order=3, outliers=0.0))
     assert not prepared.proved
+
+
+# ------------------------------------------------------------ numbers that are the same everywhere
+def empty_sum(state, data, n):
+    e = 0.0
+    for j in range(data.m[n]):
+        e += data.x[n, j] * state.beta[j]
+    return -sm.softplus(1.5 * state.beta[0]) if e <= 0.0 else 0.1 * state.beta[0]
+
+
+def empty_mean(state, data, n):
+    e = 0.0
+    for j in range(data.m[n]):
+        e += data.x[n, j] * state.beta[j]
+    none = e / max(data.m[n], 1) == 0.0
+    return -sm.softplus(1.5 * state.beta[0]) if none else 0.1 * state.beta[0]
+
+
+def empty_product(state, data, n):
+    s = 1.0
+    for j in range(data.m[n]):
+        s *= sm.exp(state.beta[j])
+    return -sm.softplus(1.5 * state.beta[0]) if np.sqrt(s) >= 1.0 else 0.1 * state.beta[0]
+
+
+def empty_logarithm(state, data, n):
+    s = 0.0
+    for j in range(data.m[n]):
+        s += state.beta[j]
+    return -sm.softplus(1.5 * state.beta[0]) if np.log(s) < 0.0 else 0.1 * state.beta[0]
+
+
+@pytest.mark.plain
+@pytest.mark.filterwarnings("ignore:empty_")
+@pytest.mark.parametrize("likelihood", [empty_sum, empty_mean, empty_product, empty_logarithm])
+def test_what_a_row_adds_up_to_without_terms_is_compared_as_it_is(likelihood):
+    """Rows without terms bend, others do not; a bound of the others' branch would be 0.
+
+    What is known to rounding only, and so not decided, leaves no bound.
+    """
+    data = {"x": np.ones((4, 2)), "m": np.array([0, 2, 0, 2])}
+    model = sm.Model(likelihood, data, {"beta": np.array([2.0, 2.0])})
+    scale, radius = 0.05, 2.0
+    own = row_bounds.RowBounds(
+        model, bounds_found.on_words, model.ints, model.floats, scale * np.eye(2), 3, 1
+    )
+    t = 1.5 * (2.0 + scale * np.linspace(-radius, radius, 401))
+    p = 1.0 / (1.0 + np.exp(-t))
+    v = p * (1.0 - p)
+    true = np.abs(v * (1.0 - 6.0 * v)).max() * (1.5 * scale) ** 4
+    for row in (0, 2):
+        with np.errstate(all="ignore"):
+            bound = own.bounds(row, np.ones(1), radius)[0, 0]
+        if likelihood in (empty_sum, empty_mean) or bound < np.inf:
+            assert true <= bound < 1.5 * true
+
+
+def far_apart(state, data, n):
+    """Saturated in one predictor, whose slope may be long; bent in the other."""
+    e = 1e30 + data.x[n] * state.beta[0]
+    return sm.log_sigmoid(e) - sm.softplus(state.beta[0] + state.beta[1])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("long", [1.0, 1e6, 1e12, 1e15, 1e18])
+def test_a_predictor_that_is_short_beside_another_is_not_forgotten(long):
+    model = sm.Model(far_apart, {"x": np.full(2, long)}, {"beta": np.zeros(2)})
+    own = row_bounds.RowBounds(
+        model, bounds_found.on_words, model.ints, model.floats, np.eye(2), 3, 2
+    )
+    with np.errstate(all="ignore"):
+        bound = own.bounds(0, np.ones(2), 0.5)[0]
+    assert np.all(bound >= 0.125 * 4.0)  # of the fourth derivative of softplus, at 0
+    assert np.all(bound < np.inf) == (long <= 1e12)
+
+
+@pytest.mark.plain
+def test_what_is_raised_leaves_no_bound(monkeypatch):
+    """Where values are known between two ends only: the run goes on without bounds."""
+
+    def raising(*given):
+        raise ValueError("a scale must be positive")
+
+    model, at = model_of(COMPARED[">"], level=1.0)
+    monkeypatch.setattr(row_bounds, "bound_rows", raising)
+    prepared = prepared_for(model, sm.Taylor(at, outliers=0.0, order=3))
+    assert prepared.way[0] == "found predictors" and not prepared.proved
+    told = "at datum 0.* log_likelihood raises ValueError: a scale must be positive, up to"
+    assert re.search(told, prepared.source.bounds.why)
 
 
 # ------------------------------------------------------------ pairs of states, two predictors

@@ -109,13 +109,14 @@ def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
     own = RowBounds(model, on_words, ints, point, inverse, source.order, 1)
     with np.errstate(all="ignore"):
         own.bounds(row, np.ones(1), reach)
-    compared = own.note[0] > 0.0
-    at = f"at datum {row}{datum_of(model.data, row, model.size)}"
-    if not compared:
-        return f"{at} a derivative is not bounded up to {reach:.1f} from the reference"
-    line = undecided_line(model, ints, point, own.words, own.note, row)
+    at, far = f"at datum {row}{datum_of(model.data, row, model.size)}", f"{reach:.1f}"
+    if not own.raised:
+        return f"{at} a derivative is not bounded up to {far} from the reference"
+    if not own.raised.startswith(("ArithmeticError", "UndecidedError")):
+        return f"{at} log_likelihood raises {own.raised}, up to {far} from the reference"
+    line = undecided_line(model, ints, point, own.words, row)
     which = f"the comparison in {line}" if line else "a comparison"
-    return f"{at} {which} is not the same everywhere up to {reach:.1f} from the reference"
+    return f"{at} {which} is not the same everywhere up to {far} from the reference"
 
 
 def on_words(model, ints, floats, words):

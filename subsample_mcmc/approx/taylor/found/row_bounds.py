@@ -29,7 +29,8 @@ import numpy as np
 from subsample_mcmc.approx.taylor.derivatives_jets import jets_of
 from subsample_mcmc.approx.taylor.found.row_slopes import RowSlopes
 from subsample_mcmc.approx.taylor.predictor_chunks import chunk_of
-from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.errors import CompileError
+from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import call_number
 
@@ -79,20 +80,31 @@ class RowBounds:
         self.words[:, WORDS - 1] = self.note.ctypes.data
         self.out, self.frame = np.zeros(4), np.zeros((MOST, MOST))
         self.own, self.room = np.zeros((2, MOST, d))
+        self.row, self.raised = np.zeros(1, dtype=np.int64), ""
         state = on_tape(model, np.array(ints), point.copy(), self.words)
         context = RangedRow(state, model.data, order + 1, self.out)
         self.ranged = chunk_of(bounder(model.compiled[0]), context)
 
     def bounds(self, first: int, weights, radius: float) -> np.ndarray:
-        """(3, rows): bounds of derivatives, inf where there is none, and of values; predictors."""
+        """(3, rows): bounds of derivatives, inf where there is none, and of values; predictors.
+
+        Of rows behind one whose call ends before its result, by a comparison that is not decided
+        or what the user raises, nothing is said: that row has no bound.
+        """
         slopes, found, degree = self.slopes, np.zeros((3, len(weights))), self.order + 1
         ranks = slopes.find(first, weights)
         losses = np.array([loss(rank, degree) for rank in range(MOST + 1)])
-        bound_rows(
-            self.ranged, first, weights, ranks, slopes.q, slopes.longest, self.inverse, WAYS, FIRST,
-            radius, factorial(degree) * LARGER, losses, self.note, self.words,
-            self.words.view(float), self.out, self.frame, self.own, self.room, found,
-        )  # fmt: skip
+        try:
+            bound_rows(
+                self.ranged, first, weights, ranks, slopes.q, slopes.longest, self.inverse, WAYS,
+                FIRST, radius, factorial(degree) * LARGER, losses, self.note, self.words,
+                self.words.view(float), self.out, self.frame, self.own, self.room, self.row, found,
+            )  # fmt: skip
+        except (CompileError, *NUMBA_ERRORS, AttributeError, TypeError, IndexError):
+            raise  # not what this row is: it does not compile, or plain Python refuses it
+        except Exception as error:
+            self.raised = f"{type(error).__name__}: {error}"
+            found[0, self.row[0]] = np.inf
         return found
 
 
@@ -171,14 +183,14 @@ def own_frame(q, i, rank, frame):
 @jit
 def bound_rows(
     ranged, first, weights, ranks, q, longest, inverse, ways, begin, radius, times, losses, note,
-    words, numbers, out, frame, own, room, found,
+    words, numbers, out, frame, own, room, row, found,
 ):  # fmt: skip
     """See RowBounds.bounds."""
     d, most = len(inverse), len(room)
     for i in range(len(weights)):
         if weights[i] == 0.0:
             continue
-        rank, bound = ranks[i], 0.0
+        rank, bound, row[0] = ranks[i], 0.0, i
         found[2, i] = rank
         if rank < 0 or rank > most:
             found[0, i] = np.inf
@@ -204,7 +216,7 @@ def bound_rows(
                 numbers[j, most] = value
             call_number(ranged.read, ranged.context, first + i)
             size = max(abs(out[0]), abs(out[1]))
-            if not (out[0] <= out[1] and size < np.inf) or note[0] > 0.0:
+            if not (out[0] <= out[1] and size < np.inf):
                 bound = np.inf
                 break
             bound = max(bound, size)

@@ -18,7 +18,8 @@ from subsample_mcmc.numerics.pointers import call_number
 LANES = 8
 MOST = 24  # slopes that a tape holds
 PART = LANES - 1  # coordinates at a time: the first lane is a direction at random, the mark
-# Of what is written, this part of its own length, or of the longest, is rounding.
+# Of what is written, this part of its own length, or of the longest, is rounding. What is longer
+# than the first and shorter than the second leaves no bound: it may be a predictor.
 SAME, TINY = 1e-9, 1e-13
 
 
@@ -152,11 +153,15 @@ def fill_basis(entries, count, own, q, i, longest_of):
         longest = max(longest, own[k])
     longest_of[i] = longest**0.5
     for rank in range(len(q) + 1):
-        pivot, most = -1, 0.0
+        pivot, most, short = -1, 0.0, False
         for k in range(count):
             left = product(entries[k, :d], entries[k, :d])
-            if left > max(SAME * SAME * own[k], TINY * TINY * longest) and left > most:
-                pivot, most = k, left
+            if left > SAME * SAME * own[k]:
+                short = short or left <= TINY * TINY * longest
+                if left > max(most, TINY * TINY * longest):
+                    pivot, most = k, left
+        if pivot < 0 and short:
+            longest_of[i] = np.inf
         if pivot < 0 or rank == len(q):
             return rank if pivot < 0 else rank + 1
         basis = q[rank, i]

@@ -1,7 +1,7 @@
 """Which comparison of a user's function is not the same all over a ball: its line.
 
-Compiled code only counts such comparisons. What is not decided there is not decided in plain
-Python either, whose traceback knows the line.
+Compiled code does not know it. What is not decided there is not decided in plain Python either,
+whose traceback does.
 """
 
 import linecache
@@ -16,10 +16,10 @@ from subsample_mcmc.target.population import read_only
 HOME = str(Path(__file__).parents[3])  # of the package
 
 
-def undecided_line(model, ints, point, words: np.ndarray, note: np.ndarray, row: int) -> str:
+def undecided_line(model, ints, point, words: np.ndarray, row: int) -> str:
     """Which line compares, in words; empty where no line is to blame.
 
-    words: of all parameters, of this row; note: what they point to.
+    words: of all parameters, of this row.
     """
     from subsample_mcmc.numerics.jets import plain  # wanted for this alone, where all is compiled
     from subsample_mcmc.numerics.jets.plain_ranges import UndecidedError
@@ -32,7 +32,6 @@ def undecided_line(model, ints, point, words: np.ndarray, note: np.ndarray, row:
         parts.append(values)
     function = model.log_likelihood
     function = plain.readable(function.py_func if isinstance(function, Dispatcher) else function)
-    note[0] = -1.0  # tell of the first
     try:
         with np.errstate(all="ignore"):
             function(model.record(*parts), model.data, row)
