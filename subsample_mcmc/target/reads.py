@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.numerics.bytecode import codes_of, fields_read, outside, outside_functions
+from subsample_mcmc.numerics.bytecode import (
+    codes_of,
+    fields_read,
+    instructions,
+    outside,
+    outside_functions,
+)
 from subsample_mcmc.numerics.digest import PACKAGE
 
 # These look up by themselves.
@@ -120,6 +126,17 @@ def turns_on_values(function, seen: tuple = ()) -> bool:
         if any(token.kind == "COMPARE_OP" for token in tokens(code)):
             return True
     return any(turns_on_values(helper, (*seen, function)) for helper in helpers_of(function, seen))
+
+
+def handles_exceptions(function, seen: tuple = ()) -> bool:
+    """Does a function catch what is raised in it, or one of the user's that it calls."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, types.FunctionType):
+        return False
+    steps = (step for code in codes_of(function) for step in instructions(code))
+    if any(step.opname == "PUSH_EXC_INFO" for step in steps):
+        return True
+    return any(handles_exceptions(one, (*seen, function)) for one in helpers_of(function, seen))
 
 
 def cannot_fail(

@@ -8,7 +8,7 @@ import numpy as np
 from subsample_mcmc.numerics.jets import intervals, series
 from subsample_mcmc.numerics.jets.unwrapped import plain
 
-UNIT, NOTE = intervals.UNIT, 3
+UNIT, NOTE = intervals.UNIT, 2
 
 
 class UndecidedError(ArithmeticError):
@@ -16,7 +16,7 @@ class UndecidedError(ArithmeticError):
 
 
 def note_at(address: int) -> Any:
-    """[comparisons that were not decided, radius, slack]."""
+    """[radius, slack]."""
     words: Any = (ctypes.c_double * NOTE).from_address(address)
     return np.frombuffer(words, dtype=float)
 
@@ -27,7 +27,6 @@ class Known:
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None  # numbers of numpy leave operators to it
-    note: int
 
     def ends(self) -> "PlainRange":
         """As a Range."""
@@ -50,24 +49,24 @@ class Known:
 
     def __lt__(self, other):
         a, b = self.ends(), ends_of(other)
-        return decided(a.high < b.low, a.low >= b.high, a.note | b.note)
+        return decided(a.high < b.low, a.low >= b.high)
 
     def __gt__(self, other):
         a, b = ends_of(other), self.ends()
-        return decided(a.high < b.low, a.low >= b.high, a.note | b.note)
+        return decided(a.high < b.low, a.low >= b.high)
 
     def __le__(self, other):
         a, b = self.ends(), ends_of(other)
-        return decided(a.high <= b.low, a.low > b.high, a.note | b.note)
+        return decided(a.high <= b.low, a.low > b.high)
 
     def __ge__(self, other):
         a, b = ends_of(other), self.ends()
-        return decided(a.high <= b.low, a.low > b.high, a.note | b.note)
+        return decided(a.high <= b.low, a.low > b.high)
 
     def __eq__(self, other):
         a, b = self.ends(), ends_of(other)
         same = a.low == a.high and b.low == b.high and a.low == b.low
-        return decided(same, a.high < b.low or b.high < a.low, a.note | b.note)
+        return decided(same, a.high < b.low or b.high < a.low)
 
     def __ne__(self, other):
         return not self == other
@@ -76,22 +75,20 @@ class Known:
         return self != 0.0
 
 
-def decided(yes: bool, no: bool, note: int) -> bool:
-    """What is the same everywhere; else it is written down, and there is no bound."""
+def decided(yes: bool, no: bool) -> bool:
+    """What is the same everywhere; else there is no bound."""
     if not yes and not no:
-        if note:
-            note_at(note)[0] = 1.0
         raise UndecidedError("a comparison is not the same everywhere")
     return bool(yes)
 
 
 class PlainRange(Known):
-    """low, high, and a note."""
+    """low and high."""
 
-    __slots__ = ("high", "low", "note")
+    __slots__ = ("high", "low")
 
-    def __init__(self, ends: tuple, note: int):
-        self.low, self.high, self.note = *ends, note
+    def __init__(self, ends: tuple):
+        self.low, self.high = ends
 
     def ends(self):
         return self
@@ -99,17 +96,17 @@ class PlainRange(Known):
     def __add__(self, other):
         b = ends_of(other)
         found = plain(intervals.added)(self.low, self.high, b.low, b.high)
-        return PlainRange(found, self.note | b.note)
+        return PlainRange(found)
 
     def __mul__(self, other):
         if not isinstance(other, Known):
-            return PlainRange(plain(intervals.scaled)(self.low, self.high, other), self.note)
+            return PlainRange(plain(intervals.scaled)(self.low, self.high, other))
         b = other.ends()
         found = plain(intervals.multiplied)(self.low, self.high, b.low, b.high)
-        return PlainRange(found, self.note | b.note)
+        return PlainRange(found)
 
     def __truediv__(self, other):
-        return PlainRange(plain(intervals.divided)(self.low, self.high, other), self.note)
+        return PlainRange(plain(intervals.divided)(self.low, self.high, other))
 
 
 class PlainBall(Known):
@@ -122,12 +119,12 @@ class PlainBall(Known):
 
     def ends(self):
         if not (self.note or self.off or self.more or any(self.slopes)):  # a constant
-            return PlainRange((self.centre, self.centre), 0)
-        radius, slack = note_at(self.note)[1:] if self.note else (0.0, 0.0)
+            return PlainRange((self.centre, self.centre))
+        radius, slack = note_at(self.note) if self.note else (0.0, 0.0)
         found = plain(intervals.reached)(
             self.centre, self.off, self.slopes, self.more, radius, slack
         )
-        return PlainRange(found, self.note)
+        return PlainRange(found)
 
     def __add__(self, other):
         if isinstance(other, PlainRange):
@@ -162,7 +159,7 @@ class PlainBall(Known):
 
 def ends_of(value: Any) -> PlainRange:
     """A number, a Ball or a Range as a Range."""
-    return value.ends() if isinstance(value, Known) else PlainRange((value, value), 0)
+    return value.ends() if isinstance(value, Known) else PlainRange((value, value))
 
 
 def table_of(found: Any) -> Any:
@@ -171,7 +168,7 @@ def table_of(found: Any) -> Any:
     def of_range(x, *more):
         own = ends_of(x)
         f = plain(found)(np.float64(own.low), np.float64(own.high), *more)
-        return tuple(PlainRange((f[2 * k], f[2 * k + 1]), own.note) for k in range(5))
+        return tuple(PlainRange((f[2 * k], f[2 * k + 1])) for k in range(5))
 
     return of_range
 
@@ -189,7 +186,7 @@ def parameter(value: float, row: np.ndarray) -> tuple[PlainBall, PlainRange]:
     """(a Ball, its slope along the direction in hand) of words."""
     *slopes, along = row[:4].view(float)
     note = int(row[4])
-    return PlainBall(value, 0.0, tuple(slopes), 0.0, note), PlainRange((along, along), note)
+    return PlainBall(value, 0.0, tuple(slopes), 0.0, note), PlainRange((along, along))
 
 
 def ends_of_coefficient(c: tuple, order: int) -> tuple:

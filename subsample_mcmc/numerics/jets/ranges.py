@@ -6,10 +6,9 @@
 They stand in Lines and Jets (kinds.py) in the place of numbers: a Line is a Ball, and its slope
 along a direction a Range; a Jet is five Ranges. So operators.py and series.py are as they are.
 
-Each but a constant knows a note, three numbers: [comparisons that were not decided, the radius of
-the ball, slack]. A comparison that the ends do not decide is written there, and ends the call: what
-a branch does that is not known to be taken says nothing, and might loop for ever, or read beyond an
-array.
+A Ball knows a note, two numbers: [the radius of the ball, slack]; a constant has none. A comparison
+that the ends do not decide ends the call: what a branch does that is not known to be taken says
+nothing, and might loop for ever, or read beyond an array.
 """
 
 import operator
@@ -28,7 +27,7 @@ from numba.extending import (
 from subsample_mcmc.numerics.jets import intervals, kinds, series
 from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT
 from subsample_mcmc.numerics.jets.overloads import overload
-from subsample_mcmc.numerics.jets.tapes import number_at, write_number
+from subsample_mcmc.numerics.jets.tapes import number_at
 from subsample_mcmc.numerics.jit import jit
 
 UNIT = intervals.UNIT
@@ -45,7 +44,7 @@ BALL = BallType()
 
 
 class RangeType(kinds.SlopeType):
-    """low, high, and a note."""
+    """low and high."""
 
     line_value = BALL
 
@@ -58,12 +57,12 @@ class RangeType(kinds.SlopeType):
 
     def of_number(self, builder, number):
         """The number itself."""
-        return packed(builder, [number, number, ir.IntType(64)(0)])
+        return packed(builder, [number, number])
 
     def no_sign(self, builder):
         """Where it matters which sign a slope has there is a kink: no bound."""
         none = ir.Constant(ir.DoubleType(), float("nan"))
-        return packed(builder, [none, none, ir.IntType(64)(0)])
+        return packed(builder, [none, none])
 
 
 RANGE = RangeType()
@@ -88,12 +87,12 @@ class BallModel(models.StructModel):
 @register_model(RangeType)
 class RangeModel(models.StructModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, [("low", FLOAT), ("high", FLOAT), ("note", types.int64)])
+        super().__init__(manager, kind, [("low", FLOAT), ("high", FLOAT)])
 
 
 for name in PARTS:
     make_attribute_wrapper(BallType, name, name)
-for name in ("low", "high", "note"):
+for name in ("low", "high"):
     make_attribute_wrapper(RangeType, name, name)
 
 
@@ -108,14 +107,13 @@ def ball(typing, centre, off, s1, s2, s3, more, note):
 
 
 @intrinsic
-def ranged(typing, ends, note):
+def ranged(typing, ends):
     """A Range of a pair."""
 
     def code(target, builder, signature, given):
-        parts = [builder.extract_value(given[0], i) for i in range(2)]
-        return packed(builder, [*parts, given[1]])
+        return packed(builder, [builder.extract_value(given[0], i) for i in range(2)])
 
-    return RANGE(types.UniTuple(FLOAT, 2), types.int64), code
+    return RANGE(types.UniTuple(FLOAT, 2)), code
 
 
 @intrinsic
@@ -146,13 +144,11 @@ def sizes(s1, s2, s3):
 def range_of(a):
     """The ends of a Ball; of a constant, the number itself."""
     if a.note == 0 and a.off == 0.0 and sizes(a.s1, a.s2, a.s3) + a.more == 0.0:
-        return ranged((a.centre, a.centre), a.note)
+        return ranged((a.centre, a.centre))
     radius, slack = 0.0, 0.0
     if a.note != 0:
-        radius, slack = number_at(a.note, 1), number_at(a.note, 2)
-    return ranged(
-        intervals.reached(a.centre, a.off, (a.s1, a.s2, a.s3), a.more, radius, slack), a.note
-    )
+        radius, slack = number_at(a.note, 0), number_at(a.note, 1)
+    return ranged(intervals.reached(a.centre, a.off, (a.s1, a.s2, a.s3), a.more, radius, slack))
 
 
 def number_to_ball(target, builder, source, goal, value):
@@ -221,32 +217,32 @@ def ball_over(a, x):
 @jit(inner=True)
 def plus(a, b):
     """Of Ranges."""
-    return ranged(intervals.added(a.low, a.high, b.low, b.high), a.note | b.note)
+    return ranged(intervals.added(a.low, a.high, b.low, b.high))
 
 
 @jit(inner=True)
 def minus(a, b):
-    return ranged(intervals.added(a.low, a.high, -b.high, -b.low), a.note | b.note)
+    return ranged(intervals.added(a.low, a.high, -b.high, -b.low))
 
 
 @jit(inner=True)
 def times(a, b):
-    return ranged(intervals.multiplied(a.low, a.high, b.low, b.high), a.note | b.note)
+    return ranged(intervals.multiplied(a.low, a.high, b.low, b.high))
 
 
 @jit(inner=True)
 def range_and_number(a, x):
-    return ranged(intervals.added(a.low, a.high, x, x), a.note)
+    return ranged(intervals.added(a.low, a.high, x, x))
 
 
 @jit(inner=True)
 def range_times(a, x):
-    return ranged(intervals.scaled(a.low, a.high, x), a.note)
+    return ranged(intervals.scaled(a.low, a.high, x))
 
 
 @jit(inner=True)
 def range_over(a, x):
-    return ranged(intervals.divided(a.low, a.high, x), a.note)
+    return ranged(intervals.divided(a.low, a.high, x))
 
 
 def kind_of(a: Any) -> str:
@@ -328,8 +324,8 @@ def negative(a):
 # ------------------------------------------------------------------------------------ comparisons
 @intrinsic
 def ends_of(typing, a):
-    """(low, high, note) of a Ball, a Range or a number."""
-    kind = types.BaseTuple.from_types((FLOAT, FLOAT, types.int64))
+    """(low, high) of a Ball, a Range or a number."""
+    kind = types.UniTuple(FLOAT, 2)
     if not kind_of(a):
         raise kinds.TypingError(f"{a} among numbers with derivatives")
 
@@ -337,7 +333,7 @@ def ends_of(typing, a):
         found = (
             given[0] if a == RANGE else target.cast(builder, given[0], types.unliteral(a), RANGE)
         )
-        return target.make_tuple(builder, kind, [builder.extract_value(found, i) for i in range(3)])
+        return target.make_tuple(builder, kind, [builder.extract_value(found, i) for i in range(2)])
 
     return kind(types.unliteral(a)), code
 
@@ -347,11 +343,9 @@ kinds.intrinsics("ranges", ends_of=of_ends)
 
 
 @jit(inner=True)
-def decided(yes, no, note):
-    """What is the same everywhere; else it is written down, and there is no bound."""
+def decided(yes, no):
+    """What is the same everywhere; else there is no bound."""
     if not yes and not no:
-        if note != 0:
-            write_number(note, 0, 1.0)
         raise ArithmeticError("a comparison is not the same everywhere")
     return yes
 
@@ -359,18 +353,18 @@ def decided(yes, no, note):
 @jit(inner=True)
 def is_less(a, b):
     """Of ends."""
-    return decided(a[1] < b[0], a[0] >= b[1], a[2] | b[2])
+    return decided(a[1] < b[0], a[0] >= b[1])
 
 
 @jit(inner=True)
 def is_at_most(a, b):
-    return decided(a[1] <= b[0], a[0] > b[1], a[2] | b[2])
+    return decided(a[1] <= b[0], a[0] > b[1])
 
 
 @jit(inner=True)
 def is_same(a, b):
     same = a[0] == a[1] and b[0] == b[1] and a[0] == b[0]
-    return decided(same, a[1] < b[0] or b[1] < a[0], a[2] | b[2])
+    return decided(same, a[1] < b[0] or b[1] < a[0])
 
 
 for function, compared in (
@@ -386,11 +380,11 @@ for function, compared in (
 
 # --------------------------------------------------------------------------------------- functions
 @jit(inner="always")
-def as_ranges(f, note):
+def as_ranges(f):
     """Five Ranges, of their ends one after the other."""
     return (
-        ranged((f[0], f[1]), note), ranged((f[2], f[3]), note), ranged((f[4], f[5]), note),
-        ranged((f[6], f[7]), note), ranged((f[8], f[9]), note),
+        ranged((f[0], f[1])), ranged((f[2], f[3])), ranged((f[4], f[5])), ranged((f[6], f[7])),
+        ranged((f[8], f[9])),
     )  # fmt: skip
 
 
@@ -399,8 +393,8 @@ def table_of(found: Any) -> Any:
 
     @jit(inner="always")
     def of_range(x):
-        low, high, note = ends_of(x)
-        return as_ranges(found(low, high), note)
+        low, high = ends_of(x)
+        return as_ranges(found(low, high))
 
     return of_range
 
@@ -408,8 +402,8 @@ def table_of(found: Any) -> Any:
 @jit(inner="always")
 def power(x, p):
     """x^p of a number p."""
-    low, high, note = ends_of(x)
-    return as_ranges(intervals.power(low, high, p), note)
+    low, high = ends_of(x)
+    return as_ranges(intervals.power(low, high, p))
 
 
 # By the functions of series.py that they stand for.
@@ -428,7 +422,7 @@ def is_ranged(block: Any) -> bool:
 def parameter(value, row):
     """(a Ball, its slope along the direction in hand)."""
     s1, s2, s3, along, note = words_of(row)
-    return ball(value, 0.0, s1, s2, s3, 0.0, note), ranged((along, along), note)
+    return ball(value, 0.0, s1, s2, s3, 0.0, note), ranged((along, along))
 
 
 @jit(inner="always")

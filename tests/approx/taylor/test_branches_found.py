@@ -235,6 +235,24 @@ def test_what_is_raised_leaves_no_bound(monkeypatch):
     assert re.search(told, prepared.source.bounds.why)
 
 
+def catching(a):
+    try:
+        if a > 0.0:
+            return 0.01
+    except Exception:
+        return 0.0
+    return 0.0
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_what_catches_exceptions_has_none(level):
+    """It would catch that a comparison is not decided."""
+    model, at = model_of(catching, level)
+    prepared = prepared_for(model, sm.Taylor(at, outliers=0.0, order=3))
+    assert prepared.way[0] == "found predictors" and not prepared.proved
+    assert prepared.source.bounds.why == "log_likelihood catches exceptions"
+
+
 # ------------------------------------------------------------ pairs of states, two predictors
 def skew(state, data, n):
     """Bent by a b^power, where a and b are the two predictors."""

@@ -22,6 +22,7 @@ from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.reads import handles_exceptions
 
 FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt(d), one by one
 BATCH = 512  # rows at a time
@@ -63,6 +64,8 @@ def bounds_of(source, references, configured: Any, bar) -> Bounds:
     model, each = source.model, {}
     if len(references) * model.size > MOST:
         return Bounds(f"bounds of {len(references)} configurations would not fit in memory", {})
+    if handles_exceptions(model.log_likelihood):  # by one a comparison says that it is undecided
+        return Bounds("log_likelihood catches exceptions", {})
     try:
         for table, point in enumerate(references):
             ints = configured(table)

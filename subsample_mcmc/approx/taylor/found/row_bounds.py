@@ -76,7 +76,7 @@ class RowBounds:
             model, on_tape, ints, point, np.ones(d), order, size, MOST + 1, inverse
         )
         self.inverse, self.order = np.ascontiguousarray(inverse), order
-        self.note, self.words = np.zeros(3), np.zeros((d, WORDS), dtype=np.uint64)
+        self.note, self.words = np.zeros(2), np.zeros((d, WORDS), dtype=np.uint64)
         self.words[:, WORDS - 1] = self.note.ctypes.data
         self.out, self.frame = np.zeros(4), np.zeros((MOST, MOST))
         self.own, self.room = np.zeros((2, MOST, d))
@@ -207,7 +207,7 @@ def bound_rows(
                 for l in range(d if k < rank else 0):
                     value += inverse[j, l] * own[k, l]
                 room[k, j] = numbers[j, k] = value
-        note[0], note[1], note[2] = 0.0, radius, LEFT * longest[i] * radius
+        note[0], note[1] = radius, LEFT * longest[i] * radius
         for way in range(begin[rank], begin[rank + 1]):
             for j in range(d):
                 value = 0.0
