@@ -25,6 +25,7 @@ from subsample_mcmc.kernels.decision import (
     fail,
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
+from subsample_mcmc.kernels.sites.asked import check_data
 from subsample_mcmc.kernels.sites.ordered import check_cumulative
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
@@ -174,6 +175,8 @@ class Gibbs(OneBlock):
     def touches(self, model) -> tuple[np.ndarray, np.ndarray] | None:
         """Which data each site's draw is about, (indptr, indices); None: all."""
         variable = model.variables[self.block]
+        if self.cumulative:  # differences are read, each of one datum, by its number
+            return None
         if self.by_prior(model):
             none = np.zeros(variable.block.length + 1, dtype=np.int64)
             return none, none[:0]
@@ -249,6 +252,7 @@ class Gibbs(OneBlock):
             check_cumulative(self.block, model)
         if variable.touches is not None:
             check_touches(self.block, model)
+            check_data(self.block, model)
 
     def build(self, model) -> Any:
         """The compiled sweep."""

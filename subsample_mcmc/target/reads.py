@@ -378,8 +378,11 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
     """The columns by which log_likelihood looks up the sites of a block; empty: not known.
 
     ("group",) where all it reads of block a is state.a[data.group[n]], or g = data.group[n] and
-    state.a[g, j]. Told from the code, as of `unread`.
+    state.a[g, j]. Told from the code, as of `unread`. Sites of discrete blocks are single numbers.
     """
+    block = model.variables[name].block
+    if block.discrete and len(block.shape) > 1:
+        return ()
     likelihood = read_by_row(model)
     function = getattr(likelihood, "py_func", likelihood)
     code = getattr(function, "__code__", None)

@@ -21,7 +21,7 @@ from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.sites.touches import called, change_all
+from subsample_mcmc.kernels.sites.touches import called, change_all, draw_discrete
 from subsample_mcmc.kernels.sites.watching import AT_ONCE, WATCHED, differ
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
@@ -135,6 +135,9 @@ class Woven(ContinuousBlock):
         blocks = self.continuous(model)
         sites, other = blocks.variables
         found, scale = model.variables, positive if self.stretches else real
+        given = [name for name in (self.sites, self.other, self.centre) if name is not None]
+        if len(set(given)) < len(given):
+            raise ValueError(f"{self.text()}: sites, location and scale must be three blocks.")
         of = None if self.of is None else np.asarray(self.of)
         for name, wanted in ((self.sites, real), (self.other, scale), (self.centre, real)):
             if name is None:
@@ -343,14 +346,6 @@ def unseen(kernel: Woven, model, manner: Manner) -> bool:
             if not same.all():
                 return False
     return not blind.any()
-
-
-def draw_discrete(model, ints: np.ndarray, rng) -> None:
-    """Any value of every discrete site: two states that differ from a third may be alike."""
-    for v in model.variables.values():
-        if v.place < 0 and v.block.discrete:
-            part = slice(v.block.start, v.block.start + v.block.length)
-            ints[part] = rng.integers(0, v.support, size=v.block.length)
 
 
 def check_common(kernel: Woven, model) -> None:

@@ -24,11 +24,11 @@ from subsample_mcmc.kernels.proposals.learned import (
     learned_numbers,
     propose_learned,
 )
-from subsample_mcmc.kernels.sites.touches import check_site_prior, check_touches
+from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior, prior_by_address
+from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
-from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import BlockCoordinates, Moved, all_to_block, all_to_free
 from subsample_mcmc.target.rewards import place, prior_of
@@ -103,6 +103,7 @@ def check_sites(kernel, model) -> None:
         )
     decision_of(kernel).check(model, name)
     check_touches(name, model)
+    check_data(name, model)
     if name in model.site_prior:
         check_site_prior(name, model)
 
@@ -147,23 +148,11 @@ def bind_sites(kernel, model, run) -> SiteTools:
     )
     prior: Any = 0
     if name in model.site_prior:
-        function = of_site(jit(model.site_prior[name], flags=FLAGS, user=True, inner=True))
-        prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
+        prior = prior_by_address(model.site_prior[name], judge.trial.calls.context)
     return SiteTools(
         judge, site.coordinates(), tuning, numbers, variable.sites, variable.block.start, indptr,
         prior, watched(model, run, name, judge.trial),
     )  # fmt: skip
-
-
-@memoised
-def of_site(prior) -> Any:
-    """A prior of one site's value, to be called by its address."""
-
-    @jit(inner="entry", user=True)
-    def value(context, site, nothing):
-        return 1.0 * prior(context.state, site)
-
-    return value
 
 
 @jit(inner="always")

@@ -1,13 +1,11 @@
-"""Are data and priors of a site all that depends on it; told by changing many sites at once."""
+"""Which data see which sites of a block; whether they do is told by changing many sites at once."""
 
 import numpy as np
 
 from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.reads import columns_of_sites
-from subsample_mcmc.target.user_functions import plain
 
-LOOKED_AT = 64  # data or sites that are tried
-HALVES = 4  # random halves of the sites that are changed
+LOOKED_AT = 64  # data that are tried
 SEVERAL = 10  # sites from which on it is worth a word that each could move by its own data
 
 
@@ -36,6 +34,15 @@ def seen_by(touches, rows) -> tuple[np.ndarray, np.ndarray]:
     entries = np.flatnonzero(np.isin(indices, rows))  # few, found in one pass
     entries = entries[np.argsort(indices[entries], kind="stable")]
     return indices[entries], np.searchsorted(indptr, entries, side="right") - 1
+
+
+def by_datum(touches, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """(first, sites): the sites that datum n is said to see are sites[first[n]:first[n + 1]]."""
+    indptr, indices = touches
+    order = np.argsort(indices, kind="stable")
+    sites = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[order]
+    first = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=size))])
+    return first.astype(np.int64), sites.astype(np.int64)
 
 
 def told_of(name: str, sites) -> str:
@@ -82,14 +89,20 @@ def check_touches(name: str, model) -> None:
         values[:] = kept
 
 
-def changed(variable, values: np.ndarray, rng) -> np.ndarray:
-    """Other values of a block, every one of them allowed, and none as it was if there are two."""
+def changed(variable, values: np.ndarray, rng, size: float = 0.0) -> np.ndarray:
+    """Other values of a block, every one of them allowed, and none as it was if there are two.
+
+    size: of the steps of free coordinates, up and down; 0: small ones, all upwards.
+    """
     if variable.block.discrete:
         steps = rng.integers(1, max(variable.support, 2), size=len(values))
         return (values + steps) % variable.support
     blocks, other = Moved((variable,)), np.zeros(len(values))
     u = blocks.free_at(values)
-    blocks.blocks_at(u + rng.uniform(0.2, 1.0, len(u)), other)
+    steps = rng.uniform(0.2, 1.0, len(u))
+    if size > 0.0:
+        steps *= rng.choice([-size, size], len(u))
+    blocks.blocks_at(u + steps, other)
     return other
 
 
@@ -101,52 +114,12 @@ def change_all(model, ints: np.ndarray, floats: np.ndarray, rng) -> None:
             flat[: v.block.length] = changed(v, flat[: v.block.length], rng)
 
 
-def check_site_prior(name: str, model) -> None:
-    """Refuse a prior of sites that leaves out a part which depends on them, by a sample.
-
-    Half of the sites are changed at once: no other site's prior may change with them. Nor may what
-    else is in the log prior, where all are changed.
-    """
-    variable = model.variables[name]
-    rng = np.random.default_rng(0)  # the same sample every time
-    floats = model.floats.copy()
-    state = model.state(model.ints.copy(), floats)
-    values = Moved((variable,)).of(floats)
-    kept, other = values.copy(), changed(variable, values, rng)
-    width = variable.block.length // variable.sites
-    of_site = plain(model.site_prior[name], "site_prior", "f(state, site)")
-    for _ in range(HALVES):
-        moved = rng.random(variable.sites) < 0.5
-        still = np.flatnonzero(~moved)
-        for site in rng.permutation(still)[:LOOKED_AT]:
-            values[:] = kept
-            before = called(of_site, state, int(site))
-            values[:] = np.where(np.repeat(moved, width), other, kept)
-            after = called(of_site, state, int(site))
-            if before != after and not np.isnan([before, after]).all():
-                raise ValueError(
-                    f"site_prior[{name!r}] of site {site} goes from {before:.6g} to {after:.6g} "
-                    f"where other sites of {name!r} change, which their moves would not see: leave "
-                    "site_prior out and give log_prior the whole, which every move then reads."
-                )
-    for function, roles, sizes in model.priors:
-        if function is model.site_prior[name]:
-            continue
-        count = sizes.get("site", 1)
-        tried = rng.permutation(count)[:LOOKED_AT] if len(roles) > 1 else [0]
-        for site in tried:
-            given = (int(site),) if len(roles) > 1 else ()
-            values[:] = kept
-            before = called(plain(function, "log_prior", "f(state)"), state, *given)
-            values[:] = other
-            after = called(plain(function, "log_prior", "f(state)"), state, *given)
-            if before != after and not np.isnan([before, after]).all():
-                what = "log_prior" if len(roles) == 1 else f"site_prior of another block, {site},"
-                raise ValueError(
-                    f"{what} goes from {before:.6g} to {after:.6g} where {name!r} changes, and has "
-                    f"site_prior[{name!r}]: the moves of its sites would not see that. Take the "
-                    f"part with {name!r} out of it, or leave site_prior[{name!r}] out."
-                )
+def draw_discrete(model, ints: np.ndarray, rng) -> None:
+    """Any value of every discrete site: two states that differ from a third may be alike."""
+    for v in model.variables.values():
+        if v.place < 0 and v.block.discrete:
+            part = slice(v.block.start, v.block.start + v.block.length)
+            ints[part] = rng.integers(0, v.support, size=v.block.length)
 
 
 def called(function, state, *given) -> float:

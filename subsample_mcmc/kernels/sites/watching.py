@@ -74,10 +74,12 @@ def looked_at(model, name: str) -> LookedAt:
     if name not in tables:
         variable, rng = model.variables[name], np.random.default_rng(0)
         rows = rng.permutation(np.unique(rng.integers(model.size, size=WATCHED)))
-        if variable.sites == 1 or is_known(model, name):
+        if is_known(model, name):
             rows = rows[:0]
         data, sites = seen_by(variable.touches, rows)
         first, last = (np.searchsorted(data, rows, side=s) for s in ("left", "right"))
+        some = last - first < variable.sites  # all others see all sites
+        rows, first, last = rows[some], first[some], last[some]
         tables[name] = LookedAt(rows, first, last, sites)
     return tables[name]
 

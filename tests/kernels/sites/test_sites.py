@@ -55,6 +55,9 @@ def test_data_that_are_left_out_would_be_seen(monkeypatch):
     with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see no site"):
         sampled(model_of(touches=short_table()), hierarchy(), 5)
     monkeypatch.setattr(moves, "check_touches", lambda *given: None)
+    with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see no site"):
+        sampled(model_of(touches=short_table()), hierarchy(), 5)
+    monkeypatch.setattr(moves, "check_data", lambda *given: None)
     with pytest.raises(RuntimeError, match=r"touches\['a'\]: datum \d+ .*is said to see no site"):
         sampled(model_of(touches=short_table()), hierarchy(), 5)
     monkeypatch.setattr(watching, "is_known", lambda *given: True)
