@@ -130,7 +130,7 @@ class Place(NamedTuple):
     values: np.ndarray  # a view: the block in the state
     kept: np.ndarray
     other: np.ndarray
-    elsewhere: bool  # there need not be a log density
+    elsewhere: bool  # far from the initial state: there need not be a log density
 
 
 def places(model, name: str) -> Iterator[Place]:
@@ -147,7 +147,7 @@ def places(model, name: str) -> Iterator[Place]:
         for size in SIZES[: 1 if block.discrete else len(SIZES)]:
             with np.errstate(all="ignore"):
                 other = changed(variable, values, rng, size)
-            yield Place(ints, floats, values, kept, other, number > 0)
+            yield Place(ints, floats, values, kept, other, number > 0 or size > 1.0)
 
 
 def trial_at(model, place: Place, touched: np.ndarray) -> Any:
@@ -164,6 +164,7 @@ def asked(place: Place, ask: Any) -> bool:
         with np.errstate(all="ignore"):
             ask()
     except Exception:
+        place.values[:] = place.kept
         if place.elsewhere:
             return False
         raise
