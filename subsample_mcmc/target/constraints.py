@@ -81,8 +81,10 @@ def interval(low: float, high: float) -> Constraint:
         >>> round(float(sm.laplace(model).state["p"]), 1)
         0.7
     """
-    if not -inf < low < high < inf:
-        raise ValueError(f"interval({low}, {high}): give finite numbers with low < high.")
+    if not (-inf < low < high < inf and high - low < inf):
+        raise ValueError(
+            f"interval({low}, {high}): give finite numbers with low < high, at most 1e308 apart."
+        )
     return Constraint(
         INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)
     )
@@ -90,13 +92,23 @@ def interval(low: float, high: float) -> Constraint:
 
 @jit(inner=True)
 def inside(kind, low, high, x):
-    """Do these values lie in the set."""
-    total = 0.0
+    """Do these values lie in the set.
+
+    The largest of a simplex may round to 1 where all others are small: as `to_block` has it.
+    """
+    total, most = 0.0, np.inf if kind == SIMPLEX else high
     for j in range(len(x)):
-        if not low < x[j] < high:
+        if not low < x[j] < most:
             return False
         total += x[j]
     return kind != SIMPLEX or abs(total - 1.0) < 1e-8
+
+
+@jit(inner="always")
+def log_ratio(a, b):
+    """log(a / b), also where a / b is too large or too small a number."""
+    ratio = a / b
+    return log(ratio) if 0.0 < ratio < np.inf else log(a) - log(b)
 
 
 @jit(inner=True)
@@ -115,9 +127,9 @@ def to_free(kind, low, high, x, u):
         elif kind == CUBEROOT:
             u[j] = x[j] ** (1.0 / 3.0)
         elif kind == INTERVAL:
-            u[j] = log((x[j] - low) / (high - x[j]))
+            u[j] = log_ratio(x[j] - low, high - x[j])
         else:
-            u[j] = log(x[j] / x[last])
+            u[j] = log_ratio(x[j], x[last])
 
 
 @jit(inner=True)

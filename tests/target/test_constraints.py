@@ -1,13 +1,17 @@
 """Constraints: coordinates and their inverse, the Jacobian by differences, edges, refusals."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.target.constraints import real, to_block, to_free
+from subsample_mcmc.target.constraints import ROOTS, inside, real, to_block, to_free
+from tests.helpers.claims import equal
 
 SETS = {
     "real": real,
@@ -101,6 +105,75 @@ def test_far_out_all_digits_are_kept(name, v):
     assert free(name, x) == pytest.approx(v, rel=1e-13)
 
 
+@pytest.mark.parametrize("v", [30.0, 300.0, 700.0, 720.0, 735.0])
+def test_so_they_are_at_the_other_end(v):
+    """Where the last part of a simplex, or what is left of an interval that ends at 0, is tiny."""
+    x, jacobian = block("simplex", [v])
+    assert 0.0 < x[1] < 1e-8 and jacobian == pytest.approx(-v, rel=1e-6)
+    assert free("simplex", x) == pytest.approx(v, rel=1e-6)
+    below, x, u = sm.interval(-1.0, 0.0), np.zeros(1), np.zeros(1)
+    with np.errstate(all="ignore"):
+        jacobian = block_of(below.kind, below.low, below.high, np.array([v]), x)
+        free_of(below.kind, below.low, below.high, x, u)
+    assert -1e-8 < x[0] < 0.0 and jacobian == pytest.approx(-v, rel=1e-6)
+    assert u[0] == pytest.approx(v, rel=1e-6)
+
+
+@jit
+def inside_of(kind, low, high, x):
+    return inside(kind, low, high, x)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_has_free_coordinates_is_inside(name, rng):
+    """And what has none is not: also where parts of a simplex round to 1, and to 0."""
+    own, sizes, agreed = SETS[name], 10.0 ** rng.uniform(-3.0, 3.5, 600), [0, 0]
+    for size in sizes:
+        u = size * rng.standard_normal(3)
+        x, jacobian = block(name, np.abs(u) if own.kind in ROOTS else u)
+        with np.errstate(all="ignore"):
+            found = inside_of(own.kind, own.low, own.high, x)
+        assert found == (jacobian > -np.inf), x
+        agreed[int(found)] += 1
+    assert agreed[1] > 50 and (agreed[0] > 10 or name == "real" or own.kind in ROOTS)
+
+
+def of_nothing(state, data, n):
+    return 0.0 * data.y[n] * state.w[0]
+
+
+def small_shares(state):
+    return -0.95 * (math.log(state.w[0]) + math.log(state.w[1]))  # Dirichlet(.05, .05)
+
+
+def draw_shares(rng, current, out):
+    g = math.log(rng.standard_gamma(1.05)) + math.log(1.0 - rng.random()) / 0.05
+    h = math.log(rng.standard_gamma(1.05)) + math.log(1.0 - rng.random()) / 0.05
+    top = max(g, h)
+    both = math.exp(g - top) + math.exp(h - top)
+    out[0], out[1] = math.exp(g - top) / both, math.exp(h - top) / both
+
+
+def density_of_shares(to, given):
+    if min(to[0], to[1]) <= 0.0:
+        return -1e9
+    return -0.95 * (math.log(to[0]) + math.log(to[1]))
+
+
+def test_a_proposal_of_ones_own_reaches_the_edge_of_a_simplex():
+    """Draws from the target itself, so all are accepted: a sixth have a part that rounds to 1."""
+    model = sm.Model(
+        of_nothing, {"y": np.zeros(2)}, {"w": np.array([0.5, 0.5])}, small_shares,
+        constraints={"w": sm.simplex},
+    )  # fmt: skip
+    kernel = sm.Metropolis("w", proposal=(draw_shares, density_of_shares), selector=sm.Exact())
+    trace = sm.sample(model, kernel, 3_000, warmup=0, chains=1, seed=3, progress=False)
+    least = np.asarray(trace.draws["w"])[0].min(axis=-1)
+    for edge in (1e-16, 1e-4):
+        truth = 2.0 * stats.beta.cdf(edge, 0.05, 0.05)
+        equal(int((least < edge).sum()), 3_000, truth, alarm=1e-6)
+
+
 @pytest.mark.parametrize(
     ("name", "v"),
     [
@@ -143,6 +216,7 @@ def test_the_sets_are_told_apart():
         (lambda: sm.interval(2, 1), r"interval\(2, 1\)"),
         (lambda: sm.interval(0.0, np.inf), r"interval\(0.0, inf\)"),
         (lambda: sm.interval(np.nan, 1.0), r"interval\(nan, 1.0\)"),
+        (lambda: sm.interval(-1e308, 1e308), r"at most 1e308 apart"),
         (lambda: sm.positive("sqrt"), r"positive\('sqrt'\)"),
         (lambda: sm.simplex("log"), r"simplex\('log'\)"),
         (lambda: sm.interval(0, 1)("log"), r"interval\(0.0, 1.0\)\('log'\)"),
