@@ -104,13 +104,6 @@ def inside(kind, low, high, x):
     return kind != SIMPLEX or abs(total - 1.0) < 1e-8
 
 
-@jit(inner="always")
-def log_ratio(a, b):
-    """log(a / b), also where a / b is too large or too small a number."""
-    ratio = a / b
-    return log(ratio) if 0.0 < ratio < np.inf else log(a) - log(b)
-
-
 @jit(inner=True)
 def to_free(kind, low, high, x, u):
     """Write the free coordinates of a block into u; of a padded block, the first len(u)."""
@@ -126,10 +119,10 @@ def to_free(kind, low, high, x, u):
             u[j] = sqrt(x[j])
         elif kind == CUBEROOT:
             u[j] = x[j] ** (1.0 / 3.0)
-        elif kind == INTERVAL:
-            u[j] = log_ratio(x[j] - low, high - x[j])
         else:
-            u[j] = log_ratio(x[j], x[last])
+            a, b = (x[j] - low, high - x[j]) if kind == INTERVAL else (x[j], x[last])
+            ratio = a / b  # too large or too small a number, maybe
+            u[j] = log(ratio) if 0.0 < ratio < np.inf else log(a) - log(b)
 
 
 @jit(inner=True)
