@@ -15,7 +15,7 @@ from subsample_mcmc.kernels.sites.touches import (
     change_all,
     changed,
     draw_discrete,
-    told_of,
+    left_out,
 )
 from subsample_mcmc.kernels.sites.watching import is_known
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -276,11 +276,6 @@ def check_data(name: str, model) -> None:
                 break
             i = differing(place, before, after)
             if i >= 0:
-                raise ValueError(
-                    f"touches[{name!r}]: datum {rows[i]} is said to see "
-                    f"{told_of(name, seen[part[i] : part[i + 1]])}, but its log likelihood goes "
-                    f"from {before[i]:.6g} to {after[i]:.6g} where the other sites change. Give "
-                    "each datum all the sites that it sees: a tuple of columns, or (indptr, "
-                    "indices)."
-                )
+                own_sites = seen[part[i] : part[i + 1]]
+                raise ValueError(left_out(name, rows[i], own_sites, before[i], after[i]))
     done.add(name)

@@ -50,6 +50,15 @@ def told_of(name: str, sites) -> str:
     return ", ".join(f"{name}[{site}]" for site in sites) or "no site"
 
 
+def left_out(name: str, n: int, sites, before: float, after: float) -> str:
+    """What to tell of a datum that sees other sites than these."""
+    return (
+        f"touches[{name!r}]: datum {n} is said to see {told_of(name, sites)}, but its log "
+        f"likelihood goes from {before:.6g} to {after:.6g} where the other sites change. Give each "
+        "datum all the sites that it sees: a tuple of columns, or (indptr, indices)."
+    )
+
+
 def check_touches(name: str, model) -> None:
     """Refuse a table of touches that leaves out data which depend on a site, by a sample.
 
@@ -80,12 +89,7 @@ def check_touches(name: str, model) -> None:
             after = at(model, state, int(n), elsewhere)
             none = np.isnan([before, after])
             if before != after and not (none.any() if elsewhere else none.all()):
-                raise ValueError(
-                    f"touches[{name!r}]: datum {n} is said to see {told_of(name, seen)}, but its "
-                    f"log likelihood goes from {before:.6g} to {after:.6g} where the other "
-                    "sites change. Give each datum all the sites that it sees: a tuple of "
-                    "columns, or (indptr, indices)."
-                )
+                raise ValueError(left_out(name, int(n), seen, before, after))
         values[:] = kept
 
 
