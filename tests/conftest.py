@@ -27,20 +27,31 @@ BOUNDS = (
 )  # fmt: skip
 
 
-# Rooms whose tests depend on the version of Python, numba or arviz: bytecode, what is kept on disk,
-# processes, reports.
-VERSIONED = ("numerics", "target", "runs", "cli", "pymc")
+# Rooms, files and tests that depend on the version of Python, numba or arviz: bytecode, what is
+# kept on disk, processes, reports, what is promised to users.
+VERSIONED = (
+    "numerics", "target", "runs", "cli", "pymc",
+    "test_docstrings", "test_examples", "test_promises", "test_readme_example_runs",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
+    begun = set()  # tests of which one set of parameters was seen
     for item in items:
         room = item.path.relative_to(Path(__file__).parent).parts
-        if item.get_closest_marker("plain") or len(room) == 1 or room[0] in VERSIONED:
-            item.add_marker("versions")
+        plain = item.get_closest_marker("plain") is not None
         if any(item.callspec.id in marker.args for marker in item.iter_markers("slow_for")):
             item.add_marker("slow")
-        if item.get_closest_marker("plain") or item.path.stem.startswith(BOUNDS):
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("slow") is None and test not in begun:
+            begun.add(test)
+            item.add_marker("first")
+        first = item.get_closest_marker("first") is not None
+        if item.path.stem.startswith(BOUNDS) or (plain and first):
             item.add_marker("bounds")
+        named = {room[0], item.path.stem, item.function.__name__}
+        if named.intersection(VERSIONED) or (plain and first):
+            item.add_marker("versions")
 
 
 def pytest_unconfigure():

@@ -27,6 +27,7 @@ from subsample_mcmc.kernels.decision import (
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites.asked import check_data
 from subsample_mcmc.kernels.sites.ordered import check_cumulative
+from subsample_mcmc.kernels.sites.own_prior import check_own_prior
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -71,7 +72,8 @@ class Gibbs(OneBlock):
     scan: "fixed" order, "random" (as many updates, sites drawn uniformly), or an array of one
         weight per site.
     log_prior(state, data, site, arm) -> float: the prior of one site's value given the rest, up
-        to a constant; without it the model's log_prior is evaluated at every arm.
+        to a constant; without it the model's log_prior is evaluated at every arm. Refused where
+        the model's log_prior depends on the block in another way.
     temperature: a number, or an array by iteration of the chain (its last value holds): draws
         from the conditional to the power 1/temperature, for annealing.
     cumulative: for an ordered support, such as a change point: the promise that the values a and
@@ -253,6 +255,13 @@ class Gibbs(OneBlock):
         if variable.touches is not None:
             check_touches(self.block, model)
             check_data(self.block, model)
+        if self.log_prior is not None:
+            check_own_prior(self, model, self.prior_address)
+
+    def prior_address(self, context) -> FunctionAddress:
+        """Where log_prior is, called with a context, a site and an arm."""
+        function = of_site(jit(self.log_prior, flags=FLAGS, user=True, inner=True))
+        return FunctionAddress(function, context, NUMBER, NUMBER)
 
     def build(self, model) -> Any:
         """The compiled sweep."""
@@ -290,8 +299,7 @@ class Gibbs(OneBlock):
         tilt = run.tilt(self.block, variable.support)
         prior: Any = 0
         if self.log_prior is not None:
-            function = of_site(jit(self.log_prior, flags=FLAGS, user=True, inner=True))
-            prior = FunctionAddress(function, judge.trial.calls.context, NUMBER, NUMBER)
+            prior = self.prior_address(judge.trial.calls.context)
         return GibbsTools(
             judge, indptr, int(decision.touched), kind, weights, heat, tilt,
             int(not decision.selector.thins),

@@ -425,7 +425,7 @@ def found_judge(tools):
 
 
 # ----------------------------------------------------------------- simulation-based calibration
-SETS, ROWS = 4096, 400
+SETS, ROWS = 2048, 400
 
 
 def eta_of_set(state, data, n):

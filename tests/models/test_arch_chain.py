@@ -19,7 +19,7 @@ from tests.helpers.models import walker
 
 pytestmark = pytest.mark.slow
 
-SETS, SIZE, ORDERS = 320, 300, (1, 2, 3)
+SETS, SIZE, ORDERS = 200, 300, (1, 2, 3)
 NU, ALPHA = (8.0, 1.0), (2.0, 12.0)  # Gamma priors under which most series stay where they are
 FAR = 4.9  # standard deviations: 1e-6 on both sides
 FIRST = (0.3, -0.4, 0.5)  # returns that are conditioned on

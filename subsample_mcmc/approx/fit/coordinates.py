@@ -113,6 +113,19 @@ class Coordinates:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.array(list(pool.map(part, spans)))
 
+    def not_finite(self, values: np.ndarray) -> int | None:
+        """The first datum whose log likelihood is not finite at the first line of values."""
+        trial = probe(self.model, self.ints.copy(), values[0].copy(), values)
+        for span in self.spans:
+            rows = np.arange(*span, dtype=row_kind(self.model.size))
+            each = np.empty(len(rows))
+            with np.errstate(all="ignore"):
+                rewards_of(trial, 0, rows, each)
+            found = np.flatnonzero(~np.isfinite(each))
+            if len(found):
+                return int(rows[found[0]])
+        return None
+
     def show(self, u: np.ndarray) -> str:
         """The model's state at free coordinates u, in words."""
         return self.model.show(self.ints, self.lift(u)[0][0])

@@ -90,15 +90,11 @@ def begin(likelihood, u: np.ndarray) -> Local:
     found, co = likelihood.around(u, None), likelihood.coordinates
     if found.usable:
         return found
-    (values, base, _), spans = co.lift(u), co.spans
+    values, base, _ = co.lift(u)
+    datum = co.not_finite(values[:1]) if np.isfinite(base[0]) else None
     what = "log_prior, or the log density next to it,"
-    for _ in range(2 if np.isfinite(base[0]) else 0):  # which part of the rows, then which row
-        totals = co.sums(values, spans)[:, 0]
-        first, last = spans[np.argmin(np.isfinite(totals))]
-        spans = [(n, n + 1) for n in range(first, last)]
-        if not np.all(np.isfinite(totals)):
-            told = datum_of(co.model.data, first, co.model.size)
-            what = f"log_likelihood of datum {first}{told}"
+    if datum is not None:
+        what = f"log_likelihood of datum {datum}{datum_of(co.model.data, datum, co.model.size)}"
     raise RewardError(
         f"{what} is not finite at {co.show(u)}: start inside the support, by given={{...}}, and "
         "declare where it ends, by constraints={'p': sm.interval(0, 1)}; or correct the datum."

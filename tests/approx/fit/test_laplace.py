@@ -590,7 +590,6 @@ def test_a_saddle_is_told_and_other_starts_leave_it(rng):
     assert fit.log_density == pytest.approx(max(fit.starts), abs=1e-9)
 
 
-@pytest.mark.slow
 def test_what_is_not_finite_is_named(rng):
     for predictors in (True, False):
         model, *_ = regression(rng, "normal", 20_000, predictors)

@@ -271,10 +271,11 @@ def test_errors_stay_below_delta(name):
 
 @pytest.mark.parametrize("name", [n for n in BOUNDED if n != "oracle"])
 @pytest.mark.slow
-def test_errors_stay_below_delta_in_two_thousand_runs(name):
+def test_errors_stay_below_delta_in_many_runs(name):
     x, theta = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.3]]), np.array([0.95, 0.1])
-    runs = play(BOUNDED[name](x, theta), x, theta, sd=0.5, runs=2000, seed=2)
-    at_most(int(runs.errors.sum()), 2000, 0.2)
+    count = 800 if name in {"ratio", "adaptive"} else 2000  # two that solve a problem for each arm
+    runs = play(BOUNDED[name](x, theta), x, theta, sd=0.5, runs=count, seed=2)
+    at_most(int(runs.errors.sum()), count, 0.2)
 
 
 def test_epsilon_stops_earlier_and_keeps_its_word():

@@ -86,7 +86,7 @@ def games(size):
 def test_games_are_fair_under_every_order_of_the_rows(size):
     dropped = 0.0
     for name, rewards, rule, offsets, delta, batch in itertools.islice(
-        games(size), 0, None, 17 if DISABLED else 1
+        games(size), 0, None, 17 if DISABLED else 4 if size == 7 else 1
     ):
         made = every_order(rule, rewards, offsets, delta, batch)
         assert_fair(made, delta, (name, rule, offsets, delta, batch))
