@@ -225,6 +225,8 @@ def prepared_for(model, control: Control) -> Prepared:
     The model keeps it for as long as model and control variate live.
     """
     if control not in model.prepared:
+        if model.noticed is None:
+            model.notice_changes()  # later changes are of these data
         model.prepared[control] = control.prepare(model)
     return model.prepared[control]
 

@@ -23,7 +23,8 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
-from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.compared import ADVICE, digits_of, first_apart, in_numbers, value_of
+from subsample_mcmc.numerics.jit import DISABLED, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
@@ -36,6 +37,7 @@ from subsample_mcmc.target.rewards import (
     calls_of_population,
     population_rewards_of,
 )
+from subsample_mcmc.target.user_functions import plain
 
 BLOCK = 4096  # draws whose Gumbels are made at once
 PATIENT = 0.1  # seconds of compiled work between two looks at the keyboard
@@ -259,8 +261,35 @@ def engine_of(population, selector) -> Engine:
             compile_engine(engine)
         except NUMBA_ERRORS as error:
             raise CompileError(blamed(error, population, selector)) from error
+        if isinstance(population, Population) and not population.engines:
+            check_compiled_factor(population)
         population.engines[key] = engine
     return population.engines[key]
+
+
+def check_compiled_factor(population) -> None:
+    """Refuse a log_factor that says something else where it is compiled: at some arms and data."""
+    if DISABLED:
+        return
+    rng, data = np.random.default_rng(4), population.data
+    rows = np.unique(np.r_[0, population.size - 1, rng.integers(0, population.size, size=24)])
+    factor, numbers = plain(population.log_factor, "log_factor", "f"), in_numbers(data)
+    for arm in np.unique(np.r_[0, population.arms - 1, rng.integers(0, population.arms, size=3)]):
+        compiled = np.zeros(len(rows))
+        asked = rows.astype(row_kind(population.size))
+        try:
+            population_rewards_of(calls_of(population), int(arm), asked, compiled)
+        except Exception:
+            return  # raised by the user's function: the draws tell of it
+        arguments = [(int(arm), int(n)) for n in rows]
+        wanted = [value_of(factor, (numbers, *given), (data, *given)) for given in arguments]
+        i = first_apart(np.array(wanted), compiled, digits_of(data))
+        if i >= 0:
+            n = int(rows[i])
+            raise ValueError(
+                f"log_factor of datum {n}{datum_of(data, n, population.size)}, arm {arm}, is "
+                f"{wanted[i]:.6g} in Python, and {compiled[i]:.6g} where it is compiled. {ADVICE}"
+            )
 
 
 def compile_engine(engine) -> None:

@@ -4,12 +4,14 @@ Adaptation runs only while chain.now says so; afterwards the step is the average
 half of what was tried. All of it lives in arrays that are part of a checkpoint.
 """
 
+from contextlib import suppress
 from math import exp, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.target.moved import Moved
 
 SETTLED = 0.8  # share of warm-up after which scales stay as they are
 WINDOW = 100  # steps before the first new set of scales; each window is twice the one before
@@ -93,3 +95,46 @@ def learn(tuning, now, u, accepted):
     step[LOG_STEP] -= shrink
     step[AVERAGE], step[WEIGHT], step[STEPS], step[SEEN] = step[LOG_STEP], 0.0, 0.0, 0.0
     step[END] *= 2.0
+
+
+# ------------------------------------------------------------------------------ preconditioners
+def preconditioner(given, fallback, blocks: tuple[str, ...]) -> Any:
+    """None, an array, or a tuple of matrices, one for each length of the last block.
+
+    fallback: a fit, or a list of them, if nothing is given; other things count as nothing.
+    """
+    source = fallback if given is None else given
+    if hasattr(source, "gaussian"):
+        return source.gaussian(blocks)[1]
+    fits = isinstance(source, list | tuple) and all(hasattr(fit, "gaussian") for fit in source)
+    if fits and source[0].model.variables[blocks[-1]].place >= 0:
+        return tuple(fit.gaussian(blocks)[1] for fit in source)
+    if isinstance(given, tuple) and all(np.ndim(one) == 2 for one in given):
+        return given
+    return None if given is None else np.array(given, dtype=float)
+
+
+def scales_of(given, blocks: Moved) -> tuple[int, np.ndarray, np.ndarray]:
+    """(1 if matrices were given, scales, lower factors) of a preconditioner, checked."""
+    free, wanted = blocks.free, blocks.lengths
+    ones, unused = np.ones(free), np.zeros((1, 1, 1))
+    if given is None:
+        return 0, ones, unused
+    if isinstance(given, tuple) or given.ndim == 2:
+        matrices = given if isinstance(given, tuple) else (given,)
+        factors = np.zeros((len(wanted), free, free))
+        fitting = [m.shape == (n, n) for m, n in zip(matrices, wanted, strict=False)]
+        if len(matrices) == len(wanted) and all(fitting):
+            with suppress(np.linalg.LinAlgError):
+                for factor, m, n in zip(factors, matrices, wanted, strict=True):
+                    factor[:n, :n] = np.linalg.cholesky(m if np.allclose(m, m.T) else -np.eye(n))
+                if np.all(np.isfinite(factors)):
+                    return 1, ones, factors
+    elif given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
+        return 0, given, unused
+    shape = [m.shape for m in given] if isinstance(given, tuple) else given.shape
+    each = f"; one for each of the lengths {wanted}" if blocks.varies else ""
+    raise ValueError(
+        f"precondition has shape {shape}: give {free} positive scales, or a symmetric, "
+        f"positive definite matrix of shape {(free, free)}: {blocks.sizes()}{each}."
+    )

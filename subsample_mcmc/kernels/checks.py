@@ -41,9 +41,9 @@ REACHED = 500_000  # rows that are read again in states that chains have reached
 
 def free_blocks(kernel, model) -> list[str]:
     """Discrete blocks that a kernel of this package moves: they may take any value."""
-    own = {name for leaf in kernel.leaves() if isinstance(leaf, Custom) for name in leaf.writes}
-    moved = {name for leaf in kernel.leaves() for name in leaf.writes}
-    return [n for n, v in model.variables.items() if v.support and n in moved - own]
+    leaves = [leaf for leaf in kernel.leaves() if not isinstance(leaf, Custom)]
+    moved = {name for leaf in leaves for name in leaf.writes}
+    return [n for n, v in model.variables.items() if v.support and n in moved]
 
 
 def check_run(kernel, model) -> None:

@@ -133,11 +133,27 @@ class Gibbs(OneBlock):
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
-        """What the selector promises, per draw of a site."""
+        """What the selector promises, per draw of a site; nothing of tempered draws."""
+        if np.atleast_1d(self.temperature)[-1] != 1.0:
+            return "none"
         return "exact" if self.cumulative else self.selector.guarantee
 
     def facts(self, model=None) -> dict[str, Any]:
-        """Adds arms, rows per decision, and which path was chosen."""
+        """Adds arms, rows per decision, which path was chosen, and whether draws are tempered."""
+        told, heat = self.facts_of_draws(model), np.atleast_1d(self.temperature)
+        if np.any(heat != 1.0):
+            ends = f"temperature {heat[0]:.3g}" + f" to {heat[-1]:.3g}" * (len(heat) > 1)
+            told["note"] = f"{told['note']}; {ends}" if told["note"] else ends
+        if heat[-1] != 1.0:
+            told["guarantee"] = self.guarantee
+            told["promise"] = (
+                f"draws from conditionals to the power 1/{heat[-1]:.3g}, not from the posterior: "
+                "its temperature does not end at 1."
+            )
+        return told
+
+    def facts_of_draws(self, model) -> dict[str, Any]:
+        """The same of the decisions alone."""
         told = super().facts(model)
         if model is None:
             return told

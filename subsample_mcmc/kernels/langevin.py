@@ -7,7 +7,6 @@ with a density that is known, and leaves the posterior fixed whatever S is. (Wel
 corrected by a race: Chen & Ghahramani 2016; acceptance: Roberts & Rosenthal 1998.)
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +15,14 @@ import numpy as np
 from subsample_mcmc.approx.control import Control, make_controls
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, step_size
+from subsample_mcmc.kernels.adapt import (
+    Tuning,
+    learn,
+    make_tuning,
+    preconditioner,
+    scales_of,
+    step_size,
+)
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Decision, Judge, fail
@@ -36,7 +42,6 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.moved import (
     BlockCoordinates,
-    Moved,
     all_to_block,
     all_to_free,
     in_use,
@@ -46,6 +51,11 @@ from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
+# Far from its reference the gradient of a polynomial throws proposals away, and all of them are
+# refused: a chain would hardly ever enter a heavier tail. So it is cut, and some steps walk.
+LONGEST = 3.0  # times d^1/2, the length that a Gaussian's has: of a thousand steps three are cut
+WALKS = 0.125
+WALK_STEP = 1.44  # times d^-1/3: how long, in Langevin steps (Roberts & Rosenthal 2001)
 
 
 class LangevinTools(NamedTuple):
@@ -67,7 +77,8 @@ class Langevin(ContinuousBlock):
         from 1 with a preconditioner; warm-up adapts it to an acceptance of 0.574 (adapt=False
         keeps it).
     gradient: "control", that of the control variate's sum, which reads no data: the default with
-        control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale.
+        control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale; one step
+        in eight walks without it, since far out it leads nowhere and the chain must go there.
         "minibatch", the default without: derivatives of log_likelihood itself, 8 components at
         once, where it is a plain function that compiles for them and more than two numbers move;
         else central differences, 2 batch rewards a coordinate. Or gradient(state, data, n, out),
@@ -147,8 +158,15 @@ class Langevin(ContinuousBlock):
         return DERIVATIVES if has_derivatives(model, length) else None
 
     def found(self, model) -> str:
-        """Runs that were stored by differences cannot go on with derivatives."""
+        """Runs that were stored by differences, or without walks, cannot go on as they are now."""
+        if self.walks:
+            return "of the control variate, some steps without"
         return DERIVATIVES if self.source_of(model) is DERIVATIVES else ""
+
+    @property
+    def walks(self) -> float:
+        """The share of its steps that use no gradient."""
+        return WALKS if self.surrogate_gradient and self.correct else 0.0
 
     @property
     def variate(self) -> Control | None:
@@ -184,6 +202,7 @@ class Langevin(ContinuousBlock):
         note = f"{kind}, batch {self.batch}" + (", control variate" if self.anchored else "")
         if self.surrogate_gradient:
             note = "gradient of the control variate, which reads no data"
+            note += ", one step in eight without" if self.walks else ""
         if not self.correct:
             fall = f" (1 + t)^-{self.decay:g}, t iterations before" if self.decay else ""
             name = "SGLD-CV" if self.anchored else "plain SGLD"
@@ -250,7 +269,7 @@ class Langevin(ContinuousBlock):
         target = OPTIMAL if self.adapt and self.correct else 0.0
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
-        push = Push(matrix, factors, float(self.decay), *room)
+        push = Push(matrix, factors, float(self.decay), self.walks, np.zeros(1), *room)
         return LangevinTools(self.judge(model, run), blocks.coordinates(), tuning, slope, push)
 
 
@@ -287,52 +306,12 @@ class Push(NamedTuple):
     full: int  # 1: L is `factor`; 0: L is the diagonal of the tuning's scales
     factor: np.ndarray  # (models, d, d); of one model where `narrowed`
     decay: float
+    walks: float  # the share of steps without a gradient
+    walking: np.ndarray  # 1.0: this is one
     noise: np.ndarray  # z
     lean: np.ndarray  # z plus h^1/2 / 2 L' g
     here: np.ndarray  # g_S(u)
     there: np.ndarray  # g_S(v)
-
-
-def preconditioner(given, fallback, blocks: tuple[str, ...]) -> Any:
-    """None, an array, or a tuple of matrices, one for each length of the last block.
-
-    fallback: a fit, or a list of them, if nothing is given; other things count as nothing.
-    """
-    source = fallback if given is None else given
-    if hasattr(source, "gaussian"):
-        return source.gaussian(blocks)[1]
-    fits = isinstance(source, list | tuple) and all(hasattr(fit, "gaussian") for fit in source)
-    if fits and source[0].model.variables[blocks[-1]].place >= 0:
-        return tuple(fit.gaussian(blocks)[1] for fit in source)
-    if isinstance(given, tuple) and all(np.ndim(one) == 2 for one in given):
-        return given
-    return None if given is None else np.array(given, dtype=float)
-
-
-def scales_of(given, blocks: Moved) -> tuple[int, np.ndarray, np.ndarray]:
-    """(1 if matrices were given, scales, lower factors) of a preconditioner, checked."""
-    free, wanted = blocks.free, blocks.lengths
-    ones, unused = np.ones(free), np.zeros((1, 1, 1))
-    if given is None:
-        return 0, ones, unused
-    if isinstance(given, tuple) or given.ndim == 2:
-        matrices = given if isinstance(given, tuple) else (given,)
-        factors = np.zeros((len(wanted), free, free))
-        fitting = [m.shape == (n, n) for m, n in zip(matrices, wanted, strict=False)]
-        if len(matrices) == len(wanted) and all(fitting):
-            with suppress(np.linalg.LinAlgError):
-                for factor, m, n in zip(factors, matrices, wanted, strict=True):
-                    factor[:n, :n] = np.linalg.cholesky(m if np.allclose(m, m.T) else -np.eye(n))
-                if np.all(np.isfinite(factors)):
-                    return 1, ones, factors
-    elif given.shape == (free,) and np.all((given > 0.0) & (given < np.inf)):
-        return 0, given, unused
-    shape = [m.shape for m in given] if isinstance(given, tuple) else given.shape
-    each = f"; one for each of the lengths {wanted}" if blocks.varies else ""
-    raise ValueError(
-        f"precondition has shape {shape}: give {free} positive scales, or a symmetric, "
-        f"positive definite matrix of shape {(free, free)}: {blocks.sizes()}{each}."
-    )
 
 
 @jit(inner="always")
@@ -341,8 +320,8 @@ def narrowed(tools):
     u, v, which = in_use(tools.coordinates, tools.judge.trial.ints)
     push, d = tools.push, len(u)
     return u, v, Push(
-        push.full, push.factor[min(which, len(push.factor) - 1)], push.decay, push.noise[:d],
-        push.lean[:d], push.here[:d], push.there[:d],
+        push.full, push.factor[min(which, len(push.factor) - 1)], push.decay, push.walks,
+        push.walking, push.noise[:d], push.lean[:d], push.here[:d], push.there[:d],
     )  # fmt: skip
 
 
@@ -353,13 +332,25 @@ def reads(slope, u):
 
 
 @jit(inner="always")
+def turned(push, tuning, g, i):
+    """Component i of L' g."""
+    value = tuning.scales[i] * g[i] if push.full == 0 else 0.0
+    for k in range(i, len(g) if push.full == 1 else i):
+        value += push.factor[k, i] * g[k]
+    return value
+
+
+@jit(inner="always")
 def lean(push, tuning, g, root):
-    """Add h^1/2 / 2 L' g to push.lean."""
+    """Add h^1/2 / 2 L' g to push.lean; of a control variate's, L' g is cut to a length."""
+    cut = 1.0
+    if push.walks > 0.0:
+        square = 0.0
+        for i in range(len(g)):
+            square += turned(push, tuning, g, i) ** 2
+        cut = min(1.0, LONGEST * (len(g) / square) ** 0.5) if square > 0.0 else 1.0
     for i in range(len(g)):
-        value = tuning.scales[i] * g[i] if push.full == 0 else 0.0
-        for k in range(i, len(g) if push.full == 1 else i):
-            value += push.factor[k, i] * g[k]
-        push.lean[i] += 0.5 * root * value
+        push.lean[i] += 0.5 * root * cut * turned(push, tuning, g, i)
 
 
 @jit(inner="always")
@@ -396,18 +387,22 @@ def launcher(slope):
         start_from_current(trial)
         all_to_free(to, x, u)
         here = all_to_block(to, u, y)
-        draw_batch(tools.slope, chain.rows)
-        code = slope(tools.slope, to, u, push.here)
-        place(trial, 0)
-        if code != 0:
-            fail(now, trial, code, 0, tools.slope.bad[0])
-            return -np.inf
+        root, push.walking[0] = root_of(tools, now), 0.0
+        tally.scale = root * root
+        if push.walks > 0.0 and chain.rng.random() < push.walks:
+            push.walking[0], push.here[:] = 1.0, 0.0
+            root *= WALK_STEP * len(u) ** (-1.0 / 3.0)
+        else:
+            draw_batch(tools.slope, chain.rows)
+            code = slope(tools.slope, to, u, push.here)
+            place(trial, 0)
+            if code != 0:
+                fail(now, trial, code, 0, tools.slope.bad[0])
+                return -np.inf
+            tally.gradients += reads(tools.slope, u)
         fill_normal(chain.rng, push.noise)
-        root = root_of(tools, now)
         go(push, tools.tuning, u, root, v)
         tally.steps += 1
-        tally.gradients += reads(tools.slope, u)
-        tally.scale = root * root
         return all_to_block(to, v, y) - here
 
     return launch
@@ -423,6 +418,8 @@ def ratio_of(slope, fresh: bool):
     def ratio(chain, tools):
         to, root = tools.coordinates, root_of(tools, chain.now[0])
         _, v, push = narrowed(tools)
+        if push.walking[0] == 1.0:
+            return 0.0
         if fresh:
             draw_batch(tools.slope, chain.rows)
         # A gradient that is no number counts as 0 here, which leaves the step exact; from there
@@ -472,6 +469,7 @@ def langevin_step(slope, ratio, settle):
         if now.code == 0:
             accepted = settle(chain, tools.judge, change)
             u, _, _ = in_use(tools.coordinates, trial.ints)
-            learn(tools.tuning, now, u, accepted)
+            if tools.push.walking[0] == 0.0:
+                learn(tools.tuning, now, u, accepted)
 
     return step

@@ -17,6 +17,7 @@ from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.runs.compared import check_compiled
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
@@ -75,6 +76,7 @@ class Program:
 
     def __init__(self, model: Model, kernel: Kernel, prepared: tuple = ()):
         must_be_model(model, "sm.sample(model, kernel)")
+        model.notice_changes()
         model.prepared.update(prepared)
         check(kernel, model)
         kernel = kernel.settled(model)
@@ -113,6 +115,7 @@ class Program:
         except NUMBA_ERRORS as error:
             told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
             raise CompileError(self.blamed() or told) from error
+        check_compiled(self.model)
 
     def blamed(self) -> str:
         """Which of the user's functions does not compile, and why; empty if all do."""

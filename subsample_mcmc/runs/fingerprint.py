@@ -28,7 +28,7 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
         "version of numpy": np.__version__,
         "version of numba": NUMBA,
     }
-    found |= model.fingerprints()
+    found |= model.fingerprints(again=False)  # the program has just looked
     found[INITIAL] = array_hash(model.ints) + array_hash(model.floats)
     found["composition of kernels"] = kernel.text()
     joints = spelled(kernel, inside=False)  # to the last digit, and to the code of predicates

@@ -10,6 +10,7 @@ from subsample_mcmc import __version__
 from subsample_mcmc.errors import StoreError, helpful, warn
 from subsample_mcmc.kernels.base import Kernel, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
+from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
@@ -87,6 +88,7 @@ def sample(
         program = Program(model, kernel)
     if warmup == 0:
         warn_of_cold_start(program.kernel)
+    warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
     entropy, key = root_of(seed)
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
@@ -258,6 +260,23 @@ def warn_of_cold_start(kernel: Kernel) -> None:
                 f"warmup=0: kernel {label}, {leaf.text()}, adapts its {leaf.learns} in warm-up, "
                 f"and keeps {leaf.learns}={given!r:.40} without. Give warmup=500, say, or "
                 "adapt=False to the kernel to keep it knowingly.",
+            )
+
+
+def warn_of_heat(kernel: Kernel, warmup: int, steps: int) -> None:
+    """Say which kernels anneal on while draws are kept."""
+    for label, leaf in labelled(kernel):
+        if not isinstance(leaf, Gibbs):
+            continue
+        heat = np.atleast_1d(leaf.temperature)
+        kept = heat[min(warmup, len(heat) - 1) : warmup + steps]
+        if len(heat) > 1 and heat[-1] == 1.0 and np.any(kept != 1.0):
+            last = int(np.flatnonzero(heat != 1.0)[-1]) + 1
+            warn(
+                f"kernel {label}, {leaf.text()}: its temperature comes to 1 after {last} "
+                f"iterations, and draws are kept after warmup={warmup}: the first of them, at "
+                f"temperature {kept[0]:.3g}, are not from the posterior. Give warmup={last}, or "
+                "more, or a shorter schedule."
             )
 
 

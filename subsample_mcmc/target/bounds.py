@@ -110,6 +110,8 @@ def check_model(model, free=(), ints=None) -> None:
     suspects = suspects_of(model)
     if not suspects:
         return
+    if model.noticed is None:
+        model.notice_changes()  # later changes are of these data
     if ints is not None:
         words = "" if np.array_equal(ints, model.ints) else held(model, ints)
         chosen = [State(ints.copy(), model.floats, words)]

@@ -125,7 +125,8 @@ class Model:
             array.flags.writeable = False
         # What control variates know of it, by control variate: approx/control.py fills it.
         self.prepared: WeakKeyDictionary = WeakKeyDictionary()
-        self.hashed: Any = None  # (what tells a change of data, hashes of the parts)
+        self.noticed: Any = None  # what tells a change of data, as they were when first prepared
+        self.hashed: Any = None  # (the same, hashes of the parts)
         self.looked_up: set = set()  # functions and states whose look-ups were found to be right
         self.try_functions()
 
@@ -259,6 +260,7 @@ class Model:
         """(log_likelihood, prepare or None, log_prior), compiled; shared by all kernels."""
         user = {"flags": FLAGS, "user": True, "inner": "always"}
         made = None if self.prepare is None else jit(self.prepare, **user)
+        self.said = self.hashes_of_functions()
         return jit(self.log_likelihood, **user), made, jit(self.log_prior or flat, **user)
 
     @cached_property
@@ -275,18 +277,41 @@ class Model:
             if np.ndim(array) in (1, 2) and array.nbytes > BIG
         )
 
-    def fingerprints(self) -> dict[str, str]:
-        """A hash of each part by name: what must be equal for a run to be resumed.
+    def notice_changes(self) -> None:
+        """Forget what was learnt of data that were changed in place; refuse changed functions.
 
-        Made anew where data were changed in place, which costs a tenth of it to see.
+        What control variates know of the data is of the data as they were, and so is which look-ups
+        were found to be right. A compiled function keeps the values that its names had.
         """
         seen = tuple(checksum(np.asarray(value)) for value in self.data)
-        if self.hashed is None or self.hashed[0] != seen:
-            self.hashed = seen, self.hashes()
+        if self.noticed is not None and self.noticed != seen:
+            self.prepared.clear()
+            self.looked_up.clear()
+        self.noticed = seen
+        if DISABLED or "compiled" not in vars(self):
+            return
+        for name, said in self.hashes_of_functions().items():
+            if self.said[name] != said:
+                raise ValueError(
+                    f"{name} reads names whose values have changed since the model was first used: "
+                    "its compiled code has the old ones. Make the model anew, sm.Model(...), or "
+                    "give what changes as data, or as a block of the state."
+                )
+
+    def fingerprints(self, again: bool = True) -> dict[str, str]:
+        """A hash of each part by name: what must be equal for a run to be resumed.
+
+        Made anew where data were changed in place, which costs a tenth of it to see. again: look
+        whether they were; else they are as notice_changes found them.
+        """
+        if again or self.noticed is None:
+            self.notice_changes()
+        if self.hashed is None or self.hashed[0] != self.noticed:
+            self.hashed = self.noticed, self.hashes()
         return dict(self.hashed[1])
 
-    def hashes(self) -> dict[str, str]:
-        """These hashes, of the data as they are now."""
+    def hashes_of_functions(self) -> dict[str, str]:
+        """A hash of what each of the user's functions says, and of all that it reads by name."""
         found = {}
         for name in ("log_likelihood", "log_prior", "prepare"):
             if getattr(self, name) is not None:
@@ -297,6 +322,11 @@ class Model:
             found["predictors"] = f"{text} {self.predictors.growth!r}"
             if self.predictors.etas is not None:
                 found["predictors"] += f" {content(self.predictors.etas)}"
+        return found
+
+    def hashes(self) -> dict[str, str]:
+        """These, and hashes of the data as they are now."""
+        found = self.hashes_of_functions()
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
         for name, v in self.variables.items():

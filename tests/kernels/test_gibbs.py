@@ -87,6 +87,24 @@ def test_temperature(rng):
     rows_equal(counts, site_matrices(model, 2.5)[0])
 
 
+def test_tempered_draws_are_not_called_exact(rng):
+    """Neither a constant temperature nor a schedule that outlasts warm-up goes without a word."""
+    model = sm.Model(lambda state, data, n: -abs(data.y[n] - state.k[0]), {"y": np.zeros(20)},
+                     {"k": 0}, support={"k": 3})  # fmt: skip
+
+    def run(temperature, warmup):
+        kernel = sm.Gibbs("k", sm.Exact(), temperature=temperature)
+        return sm.sample(model, kernel, 10, warmup, chains=1, seed=1, progress=False)
+
+    warm = run(2.0, 5)
+    assert warm.meta["guarantee"] == "none"
+    assert "to the power 1/2, not from the posterior" in str(warm.report())
+    cooled = run(np.r_[8.0, 4.0, 1.0], 2)
+    assert cooled.meta["guarantee"] == "exact" and "temperature 8 to 1" in str(cooled.report())
+    with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=5.*warmup=7"):
+        run(np.r_[np.full(7, 3.0), 1.0], 5)
+
+
 @pytest.mark.slow
 def test_these_tests_can_fail(rng):
     """Mutants: a temperature 3% too high; a selector that is blind one time in twenty."""

@@ -96,3 +96,66 @@ def test_the_loop_over_draws_is_compiled_once():
     for draws in (1, 30):
         runs.run(draws, chains=1)
     assert len(LOOP.signatures) == 1
+
+
+# ------------------------------------------------------------- what was learnt of data as they were
+def centred(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0]) ** 2
+
+
+@pytest.mark.plain
+def test_control_variates_are_of_the_data_as_they_are():
+    """The residuals of a Gaussian are 0: no datum is read, and the sums alone decide."""
+    y = np.random.default_rng(0).standard_normal(2000)
+    model = sm.Model(centred, {"y": y}, {"mu": 0.0})
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis("mu", proposal=sm.pcn(fit), control=sm.Taylor(fit), adapt=False)
+    spread = 1.0 / np.sqrt(len(y))
+    for shift in (0.0, 0.01, 0.1):
+        y += shift
+        trace = sm.sample(model, kernel, 400, 10, chains=1, seed=1, progress=False,
+                          start=[{"mu": float(y.mean())}])  # fmt: skip
+        assert abs(np.mean(trace.draws["mu"]) - y.mean()) < spread
+
+
+@pytest.mark.plain
+def test_look_ups_are_judged_again_in_changed_data():
+    def grouped(state, data, n):
+        return -0.5 * (data.y[n] - state.b[data.g[n]] - state.c[0]) ** 2
+
+    g = np.arange(400) % 4
+    model = sm.Model(grouped, {"y": np.zeros(400), "g": g}, {"b": np.zeros(4), "c": 0.0})
+    kernel = sm.Metropolis("b", adapt=False) >> sm.Metropolis("c", adapt=False)
+    sm.sample(model, kernel, 2, 1, chains=1, seed=1, progress=False)
+    g[200] = 4
+    with pytest.raises(IndexError, match=r"datum 200 .*index 4"):
+        sm.sample(model, kernel, 2, 1, chains=1, seed=1, progress=False)
+
+
+LEVEL, LEVELS = 0.0, np.zeros(3)
+
+
+def at_level(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0] - LEVEL - LEVELS[0]) ** 2
+
+
+@pytest.mark.skipif(DISABLED, reason="plain Python sees today's values")
+def test_names_with_other_values_are_refused(monkeypatch):
+    """Compiled code has those that the names had: it would draw from the old posterior."""
+    data = {"y": np.random.default_rng(0).standard_normal(200)}
+    kernel = sm.Metropolis("mu", adapt=False)
+
+    def run(model):
+        return sm.sample(model, kernel, 20, 1, chains=1, seed=1, progress=False)
+
+    model = sm.Model(at_level, data, {"mu": 0.0})
+    run(model)
+    run(model)
+    monkeypatch.setitem(globals(), "LEVEL", 5.0)
+    with pytest.raises(ValueError, match=r"log_likelihood reads names .* Make the model anew"):
+        run(model)
+    model = sm.Model(at_level, data, {"mu": 0.0})
+    run(model)
+    monkeypatch.setitem(globals(), "LEVELS", np.ones(3))
+    with pytest.raises(ValueError, match="Make the model anew"):
+        run(model)
