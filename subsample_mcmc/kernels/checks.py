@@ -101,11 +101,14 @@ def is_doubtful(kernel, model) -> bool:
     return customs or reads_floats(model) or (sites > 1 and bool(suspects_of(model)))
 
 
-def check_reached(kernel, model, ints, floats) -> None:
-    """Refuse a model, or a user's kernel, that looks up what is not there where a chain stands."""
+def check_reached(kernel, model, ints, floats, among: int = 1) -> None:
+    """Refuse a model, or a user's kernel, that looks up what is not there where a chain stood.
+
+    among: how many such states are looked at, which share the rows.
+    """
     shown = f" in a state that was reached, {model.show(ints, floats)}"
     at = State(ints.copy(), floats.copy(), shown)
-    at_state(model, suspects_of(model), at, range(0, model.size, 1 + model.size // REACHED))
+    at_state(model, suspects_of(model), at, range(0, model.size, 1 + among * model.size // REACHED))
     look_at_parts(kernel, {id(leaf): label for label, leaf in labelled(kernel)}, model, at)
 
 

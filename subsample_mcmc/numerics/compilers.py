@@ -279,6 +279,24 @@ try:
 
         return refuse
 
+    @intrinsic
+    def refuse_beyond(typing, array, index):
+        """Compiled: raises where array.flat has no element with this index."""
+
+        def codegen(context, builder, signature, arguments):
+            held = context.make_array(array)(context, builder, arguments[0])
+            least = context.cast(builder, arguments[1], index, numba.types.intp)
+            beyond = builder.icmp_unsigned(">=", least, held.nitems)
+            with builder.if_then(beyond, likely=False):
+                context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
+            return context.get_dummy_value()
+
+        def nothing(context, builder, signature, arguments):
+            return context.get_dummy_value()
+
+        known = isinstance(array, numba.types.Array) and isinstance(index, numba.types.Integer)
+        return numba.types.none(array, index), codegen if known else nothing
+
     def taken(code, call) -> tuple | None:
         """(array, index) of a call of np.take or of an array's own take; else None."""
         called = ir_utils.guard(ir_utils.get_definition, code, call.func)
@@ -312,7 +330,10 @@ try:
                     if isinstance(step, ir.SetItem):
                         self.test(code, block, step.target, step.index, step.loc)
                     elif isinstance(value, ir.Expr) and value.op == "getitem":
-                        self.test(code, block, value.value, value.index, step.loc)
+                        if array := self.flattened(code, value.value):
+                            self.add(block, refuse_beyond, (array, value.index), step.loc)
+                        else:
+                            self.test(code, block, value.value, value.index, step.loc)
                     elif isinstance(value, ir.Expr) and value.op == "call":
                         if pair := taken(code, value):
                             self.test(code, block, *pair, step.loc)
@@ -327,16 +348,33 @@ try:
                 return
             except ir_utils.GuardException:
                 made = ir_utils.guard(ir_utils.get_definition, code, index)
+            parts = ()
             if isinstance(made, ir.Expr) and made.op == "build_tuple":
-                for part in made.items:
-                    self.test(code, block, array, part, where)
-                return
-            own = not self.given(code, array)
+                parts = made.items
+            elif isinstance(made, ir.Expr) and made.op == "call" and self.slices(code, made):
+                parts = made.args[:2]  # where it begins and where it ends
+            for part in parts:
+                self.test(code, block, array, part, where)
+            if not parts:
+                self.add(block, REFUSE[not self.given(code, array)], (array, index), where)
+
+        def add(self, block, test, arguments, where):
+            """Append a call of a test."""
             name = ir.Var(block.scope, ir_utils.mk_unique_var("$refuse"), where)
             done = ir.Var(block.scope, ir_utils.mk_unique_var("$refused"), where)
-            block.body.append(ir.Assign(ir.Global("refuse", REFUSE[own], where), name, where))
-            call = ir.Expr.call(name, [array, index], (), where)
+            block.body.append(ir.Assign(ir.Global("refuse", test, where), name, where))
+            call = ir.Expr.call(name, list(arguments), (), where)
             block.body.append(ir.Assign(call, done, where))
+
+        def slices(self, code, call) -> bool:
+            """Is it a call of slice, as x[a:b] is."""
+            return ir_utils.guard(ir_utils.find_const, code, call.func) is slice
+
+        def flattened(self, code, value) -> Any:
+            """The array of which a value is .flat; else None."""
+            made = ir_utils.guard(ir_utils.get_definition, code, value)
+            flat = isinstance(made, ir.Expr) and made.op == "getattr" and made.attr == "flat"
+            return made.value if flat else None
 
         def given(self, code, array) -> bool:
             """Is an array an argument, or part of one (state.b, made[0]), even if written to."""

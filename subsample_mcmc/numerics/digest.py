@@ -123,9 +123,28 @@ class Digest:
                 self.put(dotted, value.digest)
             elif top == PACKAGE and isinstance(value, int | float | str):
                 self.put(dotted, value)
-            else:
+            else:  # in the hash, for stores; machine code with it is kept in memory alone
+                self.put(dotted, self.kept(dotted, value))
                 self.unknown.append(f"{dotted} (attribute of a foreign module)")
         return found
+
+    def kept(self, name, value: Any) -> str:
+        """What tells two values apart that a function may be handed, collections by what they hold.
+
+        Machine code that reads such a thing is not kept: it may change in place.
+        """
+        if isinstance(value, types.FunctionType):
+            return content(value, (self.function,))
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return f"{value.dtype!r}{value.shape}:{hashlib.sha256(value.tobytes()).hexdigest()}"
+        if isinstance(value, list | tuple):
+            return f"{type(value).__name__}({','.join(self.kept(name, item) for item in value)})"
+        if isinstance(value, dict):
+            items = (f"{self.kept(name, k)}={self.kept(name, v)}" for k, v in value.items())
+            return f"dict({','.join(items)})"
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            return repr(value)
+        return type(value).__name__
 
     def value(self, name, value: Any) -> str:
         """A text that tells two constants apart; what has none is noted as unknown."""
@@ -152,7 +171,7 @@ class Digest:
         if isinstance(value, np.ufunc) and getattr(np, own, None) is value:
             return f"numpy.{own}"
         self.unknown.append(f"{name} ({kind})")
-        return kind
+        return self.kept(name, value)
 
     def frozen_copy(self, key) -> types.FunctionType:
         """A copy that sees today's globals and cells only, named by its content.

@@ -26,6 +26,7 @@ from subsample_mcmc.target.user_functions import uncompiled
 READS = ("pulls", "gradients")  # what a kernel counts of the data it read
 
 
+REMEMBERED = 16  # numbers of a state, of each kind, whose lowest and highest are kept
 PATIENT = 2.0  # seconds after which a bar shows what compiles
 
 
@@ -163,6 +164,7 @@ class Walker:
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
         self.turns = 0
+        self.extremes: dict[tuple, tuple] = {}  # draws of such a program, looked at in the end
 
     def take_tools(self, watched: bool = False) -> None:
         """Make the kernels' tools anew: a step that broke may have left anything in others.
@@ -221,13 +223,39 @@ class Walker:
             return self.advance(reached, thin, warm, into)
         self.drawn += len(out.ints)
         self.turns += draws > 0
-        if self.program.doubtful and draws and self.turns & (self.turns - 1) == 0:
+        if self.program.doubtful and draws:
+            self.remember(out)
+            if self.turns & (self.turns - 1) == 0:
+                self.look_again([(self.ints, self.floats)])
+        return out._replace(words=words.T)
+
+    def remember(self, out: Chunk) -> None:
+        """Keep the draws in which each of the first numbers was lowest and highest."""
+        for kind, values in enumerate((out.ints, out.floats)):
+            for j in range(min(values.shape[1], REMEMBERED)) if len(values) else ():
+                for sign in (-1, 1):
+                    i = int(np.argmax(sign * values[:, j]))
+                    known = self.extremes.get((kind, j, sign))
+                    if known is None or sign * values[i, j] > sign * known[kind][j]:
+                        self.extremes[kind, j, sign] = out.ints[i].copy(), out.floats[i].copy()
+
+    def look_again(self, states: list | None = None) -> None:
+        """End the chain if something is looked up that is not there, in states that it reached.
+
+        states: integers and floats; without: those that were remembered.
+        """
+        if self.error is not None or not self.program.doubtful:
+            return
+        if states is None:
+            states = list({a.tobytes() + b.tobytes(): (a, b) for a, b in self.extremes.values()}
+                          .values())  # fmt: skip
+        for ints, floats in states:
             try:
-                check_reached(self.program.kernel, self.program.model, self.ints, self.floats)
+                check_reached(self.program.kernel, self.program.model, ints, floats, len(states))
             except IndexError as error:
                 error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
                 self.error = error
-        return out._replace(words=words.T)
+                return
 
     # ------------------------------------------------------------------------------ checkpoint
     def checkpoint(self) -> dict[str, np.ndarray]:

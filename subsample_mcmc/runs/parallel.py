@@ -129,6 +129,8 @@ def pieces(
         rows = slice(walker.drawn, walker.drawn + count)
         place = None if into is None or warm else tuple(part[rows] for part in into)
         chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, place)
+        if walker.drawn >= chain_plan.draws:
+            walker.look_again()
         spent = time.monotonic() - then
         drawn = Drawn(chunk.ints, chunk.floats, Counts.of(chunk.words))
         yield drawn, counted(walker, drawn.counts), spent

@@ -17,6 +17,7 @@ from subsample_mcmc.target.lookups import look, look_once
 from subsample_mcmc.target.reads import cannot_fail, trusted, turns_on_values
 
 MOST_STATES = 64  # states of the discrete blocks, or arms, at which some rows are read
+MOST_VALUES = 10_000  # of a site, that the prior is asked of
 CORNERS = 6  # discrete sites up to which all their lowest and highest values are tried together
 RANDOM = 32  # states with a value of its own at every site
 MOST_SHOWN = 8  # sites of a block in a message
@@ -59,10 +60,28 @@ def states(model, free) -> Iterator[State]:
         if ints.tobytes() not in seen:
             seen.add(ints.tobytes())
             yield State(ints, model.floats, f" with {', '.join(words)}", value in (0, top))
+    for ints in possible_ends(model, blocks):
+        if ints.tobytes() not in seen:
+            seen.add(ints.tobytes())
+            yield State(ints, model.floats, held(model, ints))
     for ints in mixed(model, blocks):
         if ints.tobytes() not in seen:
             seen.add(ints.tobytes())
             yield State(ints, model.floats, held(model, ints), False)
+
+
+def possible_ends(model, blocks) -> Iterator[np.ndarray]:
+    """The lowest and the highest value of single sites that the prior does not exclude."""
+    for v in blocks if model.log_prior is not None else ():
+        if v.block.length > 1:
+            continue
+        for values in (range(v.support), range(v.support - 1, -1, -1)):
+            ints = model.ints.copy()
+            for value in values[:MOST_VALUES]:
+                ints[v.block.start] = value
+                if not impossible(model, model.state(ints, model.floats)):
+                    yield ints
+                    break
 
 
 def mixed(model, blocks) -> Iterator[np.ndarray]:

@@ -13,6 +13,8 @@ import numpy as np
 COARSE = 0.01  # of a standard deviation: a float32 that steps by more blurs sums of differences
 LOOKED = 1024  # numbers of a column that tell how coarse it is
 WHOLE = 2.0**24  # up to here float32 holds every whole number
+DIGITS = 2**53  # up to here a float holds every whole number
+COLUMNS = 64  # of a matrix that are looked at
 SHOWN = 4  # columns of a datum in a message
 PIECE = 1 << 18  # numbers that are looked at together: they stay in the cache
 MISSING = ("refuse", "allow")  # what to do with missing values
@@ -216,7 +218,23 @@ def matrix_of(frame: Any, name: str, missing: str = "refuse") -> np.ndarray:
 
 
 def coarse(array: np.ndarray) -> str:
-    """What is lost by a float32 column whose values lie far from 0, in words; or nothing."""
+    """What is lost by numbers that lie far from 0, in words; or nothing.
+
+    Of float32 columns, and of integers that have more digits than a float.
+    """
+    if array.ndim == 2 and array.dtype == np.float32:
+        told = ((j, coarse(array[:, j])) for j in range(min(array.shape[1], COLUMNS)))
+        return next((f"(its column {j}) {text}" for j, text in told if text), "")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.ndim == 1:
+        seen = array[:: max(1, len(array) // LOOKED)]
+        largest = int(max(abs(int(seen.max())), abs(int(seen.min())))) if len(seen) else 0
+        if largest <= DIGITS:
+            return ""
+        return (
+            f"holds integers such as {largest}, which have more digits than a float: differences "
+            f"from a float are rounded to {int(np.spacing(float(largest)))}. Subtract the least of "
+            "them before, and divide by a unit."
+        )
     if array.dtype != np.float32 or array.ndim != 1 or len(array) < 2:
         return ""
     seen = np.asarray(array[:: max(1, len(array) // LOOKED)], dtype=float)

@@ -57,14 +57,26 @@ class Guarded(np.ndarray):
                 raise Beyond(self.what, number, 0, length, frame)
         return super().take(indices, *args, **more)
 
+    @property
+    def flat(self):
+        """All elements in one line, guarded."""
+        line = np.asarray(self).ravel().view(Guarded)
+        line.what = self.what
+        return line
+
     def judge(self, index, frame) -> None:
-        """Raise if a part of the index has no element here."""
+        """Raise if a part of the index has no element here, or a slice begins or ends below 0."""
         if not self.what:
             return
         parts = index if isinstance(index, tuple) else (index,)
         for axis, part in enumerate(parts):
             if part is None or part is Ellipsis:
                 return
+            if isinstance(part, slice) and axis < self.ndim:
+                for end in ("start", "stop"):
+                    number = getattr(part, end)
+                    if is_whole(number) and number < 0 and computed(frame, axis, end):
+                        raise Beyond(self.what, int(number), axis, self.shape[axis], frame)
             if axis >= self.ndim or not is_whole(part):
                 continue
             length = self.shape[axis]
@@ -159,8 +171,11 @@ def expression_at(code, offset: int) -> str:
     return " ".join(" ".join(line.decode() for line in lines).split())
 
 
-def computed(frame, axis: int) -> bool:
-    """Is a part of the index that stands at a frame's place more than a constant."""
+def computed(frame, axis: int, end: str = "") -> bool:
+    """Is a part of the index that stands at a frame's place more than a constant.
+
+    end: "start" or "stop" of a slice, which is then asked about.
+    """
     try:
         parsed = ast.parse(expression_at(frame.f_code, frame.f_lasti), mode="eval").body
     except SyntaxError:
@@ -172,6 +187,10 @@ def computed(frame, axis: int) -> bool:
         if axis >= len(index.elts):
             return True
         index = index.elts[axis]
+    if end:
+        if not isinstance(index, ast.Slice):
+            return True  # a slice that is made elsewhere
+        index = index.lower if end == "start" else index.upper
     own = frame.f_code.co_varnames
     for node in ast.walk(index):
         if isinstance(node, ast.Name) and node.id in own:

@@ -39,8 +39,7 @@ def test_normal_keeps_delta_on_symmetric_rewards(rng, kind, delta):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 @pytest.mark.parametrize(("arms", "p"), [(10, TEN), (2, TWO)])
-@pytest.mark.parametrize("delta", [0.01, 0.05])
-@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize(("delta", "guard"), [(0.01, True), (0.05, False)])
 def test_normal_keeps_delta_in_ten_thousand_draws(rng, kind, arms, p, delta, guard):
     rewards = standardised(symmetric(rng, kind, arms), 0.1, p)
     racing = sm.Racing(sm.Normal(guard=guard), delta=delta, retreat=False)
@@ -49,8 +48,9 @@ def test_normal_keeps_delta_in_ten_thousand_draws(rng, kind, arms, p, delta, gua
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["lognormal1", "lognormal2", "gamma"])
-@pytest.mark.parametrize("delta", [0.01, 0.05])
+@pytest.mark.parametrize(
+    ("kind", "delta"), [("lognormal1", 0.01), ("lognormal2", 0.05), ("gamma", 0.01)]
+)
 def test_the_guard_keeps_delta_where_normal_alone_fails(rng, kind, delta):
     rewards = standardised(skewed(rng, kind), 0.1, TWO)
     guarded = against_exact(rewards, sm.Racing(sm.Normal(), delta=delta, retreat=False), 4_000)

@@ -432,6 +432,25 @@ def test_stores_remember_what_a_function_says_not_how_it_is_compiled(monkeypatch
     assert content(with_logarithm) == before
 
 
+@pytest.mark.parametrize("kind", ["number", "array", "function", "tuple", "list", "dict"])
+def test_stores_remember_what_is_in_modules_and_collections(kind):
+    """A run must not go on with another constant, wherever the function finds it."""
+
+    def made(k):
+        foreign = types.ModuleType("foreign")
+        foreign.k, foreign.array = k, np.array([k])
+        foreign.helper = function_from(f"def helper(x): return {k} * x", "helper")
+        values = (np.array([k]), 1.0)
+        given = {"foreign": foreign, "values": values, "items": [1.0, [k]], "table": {"a": k}}
+        text = {
+            "number": "foreign.k", "array": "foreign.array[0]", "function": "foreign.helper(1.0)",
+            "tuple": "values[0][0]", "list": "items[1][0]", "dict": "table['a']",
+        }[kind]  # fmt: skip
+        return content(function_from(f"def f(x): return {text} * x", **given))
+
+    assert made(2.0) == made(2.0) != made(3.0)
+
+
 def test_foreign_module_is_refused_by_the_cache_and_never_stale(cache):
     foreign = types.ModuleType("foreign")
     foreign.k, f = 2.0, function_from("def f(x): return foreign.k * x", foreign=foreign)

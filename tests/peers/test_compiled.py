@@ -98,8 +98,11 @@ def test_bounds_of_derivatives():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [LOGISTIC, STUDENT], ids=["logistic", "student"])
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [(name, LOGISTIC) for name in PEERS]
+    + [(name, STUDENT) for name in ("firefly", "zig-zag", min(walks.WALKS), min(poisson.WALKS))],
+)
 def test_peers_have_the_posterior(name, family):
     target = regression(family)
     assert np.all(np.abs(errors(PEERS[name](name, target, False), target)) < LIMIT)

@@ -233,3 +233,24 @@ def with_own_copies(state, data, n):
 @pytest.mark.plain
 def test_copies_may_be_indexed_from_the_end():
     check_run(sm.Metropolis("b"), made(with_own_copies, {"X": np.zeros((SIZE, 2))}))
+
+
+@compiled_only
+def test_states_that_a_chain_reached_are_looked_at_in_its_end():
+    """A value that a kernel of one's own takes once in 300 draws: no turn of the chain ends there.
+
+    1 - (299 / 300)^2000 = .999 of such runs meet it; the seed is one that does.
+    """
+
+    @sm.kernel(writes="k")
+    def rare(rng, state, data):
+        state.k[0] = 9 if rng.random() < 1.0 / 300.0 else rng.integers(3)
+
+    def by_k(state, data, n):
+        return -0.5 * (data.y[n] - state.b[state.k[0]]) ** 2
+
+    model = sm.Model(by_k, {"y": np.zeros(50)}, {"b": np.zeros(3), "k": 0, "c": 0.0},
+                     support={"k": 10})  # fmt: skip
+    kernel = rare >> sm.Metropolis("b", adapt=False) >> sm.Metropolis("c", adapt=False)
+    with pytest.raises(IndexError, match=r"in a state that was reached, .*k=9"):
+        sm.sample(model, kernel, draws=2000, warmup=1, chains=1, seed=1, progress=False)

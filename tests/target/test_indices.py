@@ -102,6 +102,24 @@ def by_own_take(state, data, n):
     return -0.5 * (data.y[n] - state.b.take(data.level[n])) ** 2
 
 
+def by_flat(state, data, n):
+    return -0.5 * (data.y[n] - state.b.flat[data.level[n]]) ** 2
+
+
+def by_window(state, data, n):
+    """The three data before each: of the first, of none, or of the last ones."""
+    return -0.5 * (data.y[n] - state.b[0] * np.sum(data.y[n - 3 : n])) ** 2
+
+
+def by_ends(state, data, n):
+    return -0.5 * (data.y[n] - np.sum(state.b[data.low[n] : data.high[n]])) ** 2
+
+
+def by_constant_ends(state, data, n):
+    rest = np.sum(data.X[n, :-1]) - np.sum(data.X[n, -2:]) + np.sum(data.y[max(n - 3, 0) : n])
+    return -0.5 * (data.y[n] - state.b[0] * rest) ** 2
+
+
 def by_helper(state, data, n):
     return -0.5 * (data.y[n] - looked_up(state.b, data.level[n])) ** 2
 
@@ -237,6 +255,19 @@ CALLS = [
     case(by_take, {"level": levels((4, -1))}, {}, "np.take", 'block "b"', "index -1", "datum 4"),
     case(by_own_take, {"level": levels((4, -1))}, {}, r"b\.take", 'block "b"', "index -1"),
     case(by_own_take, {"level": levels((4, 3))}, {}, r"b\.take", 'block "b"', "index 3"),
+    # What numba looks up without a test.
+    case(by_flat, {"level": levels((4, 3))}, {}, r"b\.flat", 'block "b"', "index 3", "datum 4"),
+    case(by_flat, {"level": levels((4, -1))}, {}, r"b\.flat", 'block "b"', "index -1", "datum 4"),
+    # Windows that begin, or end, before the first, which are empty or lie at the end.
+    case(by_window, {}, {}, 'column "y"', r"data\.y\[n - 3 : n\]", "datum 0", "index -3"),
+    case(
+        by_ends,
+        {"low": np.zeros(SIZE, int), "high": levels((6, -1))},
+        {},
+        'block "b"',
+        "datum 6",
+        "index -1",
+    ),
     # A discrete state, which starts inside.
     case(
         by_choice,
@@ -314,6 +345,34 @@ def test_a_look_up_beyond_an_array_is_an_error(function, data, options, parts):
         caught.match(part)
 
 
+@pytest.mark.parametrize("support", [5, 7, 200])
+@pytest.mark.plain
+def test_the_last_value_that_the_prior_allows_is_tried(support):
+    """k = 4 reads what lies behind b; the values above are impossible, and not asked about."""
+
+    def at_most_four(state):
+        return -np.inf if state.k[0] > 4 else 0.0
+
+    four = {"state": {"b": np.zeros(4), "k": 1}, "support": {"k": support}}
+    with pytest.raises(IndexError, match=r"index 4, and .b. has 4 values"):
+        run(made(by_choice, log_prior=at_most_four, **four))
+    enough = {"state": {"b": np.zeros(5), "k": 1}, "support": {"k": support}}
+    run(made(by_choice, log_prior=at_most_four, **enough))
+
+
+@compiled_only
+def test_a_kernel_of_ones_own_does_not_hide_values():
+    """What sm.Gibbs moves may take any value, whoever else moves it."""
+
+    @sm.kernel(writes="k")
+    def still(rng, state, data):
+        pass
+
+    model = made(by_choice, state={"k": 0}, support={"k": 4})
+    with pytest.raises(IndexError, match="k=3"):
+        run(model, still >> sm.Gibbs("k", sm.Exact()))
+
+
 GOOD = [
     (by_level, {}, {}),
     (by_cell, {"X": np.zeros((SIZE, 3))}, {}),
@@ -322,6 +381,9 @@ GOOD = [
     (by_helper, {}, {}),
     (by_take, {}, {}),
     (by_own_take, {}, {}),
+    (by_flat, {}, {}),
+    (by_ends, {"low": np.zeros(SIZE, int), "high": levels()}, {}),
+    (by_constant_ends, {"X": np.zeros((SIZE, 3))}, {}),
     (by_lead, {"ahead": np.zeros(SIZE, int)}, {}),
     (by_choice, {}, {"state": {"k": 0}, "support": {"k": 3}}),
     (by_site, {}, {"state": {"z": np.zeros(SIZE, int)}, "support": {"z": 3}}),
