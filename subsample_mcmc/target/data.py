@@ -226,13 +226,13 @@ def coarse(array: np.ndarray) -> str:
         told = ((j, coarse(array[:, j])) for j in range(min(array.shape[1], COLUMNS)))
         return next((f"(its column {j}) {text}" for j, text in told if text), "")
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.ndim == 1:
-        seen = array[:: max(1, len(array) // LOOKED)]
-        largest = int(max(abs(int(seen.max())), abs(int(seen.min())))) if len(seen) else 0
-        if largest <= DIGITS:
+        whole = array[:: max(1, len(array) // LOOKED)]
+        longest = max(abs(int(whole.max())), abs(int(whole.min()))) if len(whole) else 0
+        if longest <= DIGITS:
             return ""
         return (
-            f"holds integers such as {largest}, which have more digits than a float: differences "
-            f"from a float are rounded to {int(np.spacing(float(largest)))}. Subtract the least of "
+            f"holds integers such as {longest}, which have more digits than a float: differences "
+            f"from a float are rounded to {int(np.spacing(float(longest)))}. Subtract the least of "
             "them before, and divide by a unit."
         )
     if array.dtype != np.float32 or array.ndim != 1 or len(array) < 2:

@@ -190,7 +190,7 @@ def computed(frame, axis: int, end: str = "") -> bool:
     if end:
         if not isinstance(index, ast.Slice):
             return True  # a slice that is made elsewhere
-        index = index.lower if end == "start" else index.upper
+        index = (index.lower if end == "start" else index.upper) or index
     own = frame.f_code.co_varnames
     for node in ast.walk(index):
         if isinstance(node, ast.Name) and node.id in own:
