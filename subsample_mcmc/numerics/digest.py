@@ -131,10 +131,15 @@ class Digest:
     def kept(self, name, value: Any) -> str:
         """What tells two values apart that a function may be handed, collections by what they hold.
 
-        Machine code that reads such a thing is not kept: it may change in place.
+        Machine code that reads such a thing is not kept: it may change in place. What functions of
+        this package look up in is theirs alone.
         """
-        if isinstance(value, types.FunctionType):
-            return content(value, (self.function,))
+        if isinstance(value, types.FunctionType):  # itself, and not what it reads in turn
+            code = value.__code__
+            constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+            return f"{value.__qualname__}:{code.co_code!r}{constants!r}"
+        if (self.function.__module__ or "").partition(".")[0] == PACKAGE:
+            return type(value).__name__
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return f"{value.dtype!r}{value.shape}:{hashlib.sha256(value.tobytes()).hexdigest()}"
         if isinstance(value, list | tuple):
