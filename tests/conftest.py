@@ -30,8 +30,8 @@ BOUNDS = (
 # Rooms, files and tests that depend on the version of Python, numba or arviz: bytecode, what is
 # kept on disk, processes, reports, what is promised to users.
 VERSIONED = (
-    "numerics", "target", "runs", "cli", "pymc",
-    "test_docstrings", "test_examples", "test_promises", "test_readme_example_runs",
+    "numerics", "target", "runs", "cli", "pymc", "test_examples",
+    "test_promises", "test_readme_example_runs",
 )  # fmt: skip
 
 

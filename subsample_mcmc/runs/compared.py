@@ -42,7 +42,7 @@ def ask_prior_of_state(asked, out):
 
 def check_compiled(model) -> None:
     """Refuse a model whose functions say something else where they are compiled."""
-    if DISABLED or SameAsPython in model.prepared:
+    if DISABLED or model.log_likelihood is None or SameAsPython in model.prepared:
         return
     rng, until = np.random.default_rng(4), time.monotonic() + SECONDS
     some = rng.integers(0, model.size, size=ROWS)
@@ -61,8 +61,7 @@ def check_compiled(model) -> None:
             model, ints, floats, new_memory(model), none, 1, None, (), rows if sites else None
         )
         check_prior_in(model, ints, floats, trial)
-        if model.log_likelihood is not None:
-            check_data_in(model, ints, floats, trial, rows, sites)
+        check_data_in(model, ints, floats, trial, rows, sites)
     model.prepared[SameAsPython] = True
 
 

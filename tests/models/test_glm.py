@@ -659,3 +659,24 @@ def test_a_chain_finds_the_posterior(rng):
     fit = optimize.minimize(minus_log_posterior, np.zeros(2))
     off = trace.draws["beta"][0].mean(axis=0) - fit.x
     assert np.all(np.abs(off) < np.sqrt(np.diag(fit.hess_inv)))
+
+
+def test_labels_that_do_not_occur_are_refused(rng):
+    """Class 0 is the reference: labels 1 .. K would have one that nobody has seen."""
+    x = rng.standard_normal((30, 2))
+    with pytest.raises(ValueError, match="y has no label 0, and labels up to 3"):
+        glm.softmax(x, rng.integers(1, 4, size=30))
+    with pytest.raises(ValueError, match=r"no label 1, .*pass classes=4"):
+        glm.softmax(x, np.array([0, 2, 3] * 10))
+    assert glm.softmax(x, 1 + np.arange(30) % 3, classes=4).variables["beta"].block.shape == (3, 2)
+
+
+@pytest.mark.parametrize("family", [glm.gaussian, glm.student_t])
+def test_units_that_the_prior_does_not_know_are_told(rng, family):
+    x, y = np.ones((50, 1)), 4000.0 + rng.uniform(-900.0, 1000.0, size=50)
+    for sigma in (1000.0, None):
+        with pytest.warns(UserWarning, match=r"y lies .*from 0.*Give prior_sd=4e\+04"):
+            family(x, y, sigma=sigma)
+        family(x, y, sigma=sigma, prior_sd=4e4)
+        family(x, y, sigma=sigma, log_prior=lambda state: 0.0)
+        family(x, y / 1000.0, sigma=sigma)

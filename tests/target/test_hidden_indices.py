@@ -249,7 +249,7 @@ def test_states_that_a_chain_reached_are_looked_at_in_its_end():
     def by_k(state, data, n):
         return -0.5 * (data.y[n] - state.b[state.k[0]]) ** 2
 
-    model = sm.Model(by_k, {"y": np.zeros(50)}, {"b": np.zeros(3), "k": 0, "c": 0.0},
+    model = sm.Model(by_k, {"y": np.zeros(50)}, {"b": np.zeros(3), "k": 0, "c": np.zeros(9)},
                      support={"k": 10})  # fmt: skip
     kernel = rare >> sm.Metropolis("b", adapt=False) >> sm.Metropolis("c", adapt=False)
     with pytest.raises(IndexError, match=r"in a state that was reached, .*k=9"):

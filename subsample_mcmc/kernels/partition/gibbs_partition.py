@@ -35,6 +35,7 @@ from subsample_mcmc.kernels.partition.members import (
     relabel,
 )
 from subsample_mcmc.kernels.partition.pair_scores import (
+    compare_pairs,
     is_batched,
     random_pairs,
     scores_by,
@@ -46,6 +47,8 @@ from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed
 from subsample_mcmc.target.layout import TALLY
+from subsample_mcmc.target.reads import blocks_read
+from subsample_mcmc.target.user_functions import plain
 
 FIRST_LOOK = 3  # members read at first where the selector does not say
 LEAST_GROWTH = 1.5  # then 40 looks are more than any cluster takes
@@ -235,6 +238,8 @@ class GibbsPartition(Leaf):
 
     def build(self, model) -> Any:
         """The sweep, called from Python, which shares blocks out among cores."""
+        if self.similarity is not None:  # whose look-ups were checked by now
+            compare_pairs(self.similarity, model.data, self.blocks(model))
         choose = chooser(self.similarity is not None, self.control is not None, self.races)
         sweep = sweep_over(choose, self.controlled)
 
@@ -321,16 +326,29 @@ def check_selector(selector: Any) -> None:
 
 
 def check_prior(block: str, model) -> None:
-    """Refuse a log_prior that depends on the labels, by trying some."""
+    """Refuse a log_prior that depends on the labels: by its code, or else by trying some.
+
+    One that says which two mentions must share a cluster, or must not, is the same for almost all
+    labels: where code does not tell, all are put together, and each with the first.
+    """
     if model.log_prior is None:
         return
+    read = [blocks_read(plain(f, "log_prior", "f(state)"), model) for f, *_ in model.priors]
     rng, found = np.random.default_rng(0), []
     ints, floats = model.ints.copy(), model.floats.copy()
     place = model.variables[block].block
-    for _ in range(3):
+    labels = ints[place.start : place.start + place.length]
+    first = labels.copy()
+    tried = [first, np.zeros_like(first)]
+    tried += [rng.integers(k, size=len(first)) for k in (2, len(first))]
+    tried += [
+        np.where(np.arange(len(first)) == i, first[0], first) for i in range(1, min(len(first), 64))
+    ]
+    for one in tried if None in read else ():
+        labels[:] = one
         found.append(float(model.log_prior(model.state(ints, floats))))
-        ints[place.start : place.start + place.length] = rng.integers(model.size, size=model.size)
-    if not np.allclose(found, found[0], rtol=1e-12, atol=0.0):
+    apart = bool(found) and not np.allclose(found, found[0], rtol=1e-12, atol=0.0)
+    if apart or any(block in names for names in read if names) or block in model.site_prior:
         raise ValueError(
             f"GibbsPartition({block!r}): log_prior depends on the labels, and would be left out. "
             "Put pairwise terms into similarity, a price per cluster into new."

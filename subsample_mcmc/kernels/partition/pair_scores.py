@@ -7,6 +7,7 @@ import numpy as np
 
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.partition.members import Blocks
+from subsample_mcmc.numerics.compared import ADVICE, digits_of, first_apart, in_numbers, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -21,6 +22,7 @@ from subsample_mcmc.numerics.pointers import (
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.user_functions import number, plain
 
+MATES = 1000  # mentions of a block that are looked through
 LARGEST = 1e100  # scores beyond it would swallow all others in a sum
 CALLS = "similarity(data, i, j) -> float, or similarity(data, i, rows, out) that fills out"
 
@@ -60,6 +62,43 @@ def try_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
                 f"similarity is {one!r} for mentions ({i}, {j}) and {other!r} for ({j}, {i}): it "
                 "must be symmetric; average the two, or order the pair inside the function."
             )
+
+
+def compare_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> None:
+    """Refuse a score that says something else where it is compiled, which may have other integers.
+
+    Of any pairs that may share a cluster, and of rows with the least and the most in a column.
+    """
+    if DISABLED or is_batched(similarity):
+        return
+    rng, place = np.random.default_rng(1), np.empty_like(blocks.order)
+    place[blocks.order] = np.arange(len(blocks.order))
+    columns = [c for c in data if np.ndim(c) == 1 and len(c) == len(place)]
+    rows = [int(f(c)) for c in columns for f in (np.argmin, np.argmax)]
+    rows += rng.integers(len(place), size=pairs).tolist()
+    first, last = blocks.start[:-1], blocks.start[1:]
+    found = []
+    for i in rows:
+        b = int(np.searchsorted(last, place[i], side="right"))
+        among = blocks.order[first[b] : last[b]]
+        near = set(among[:MATES].tolist())
+        others = [int(rng.choice(among)), *(j for j in rows[: 2 * len(columns)] if j in near)]
+        found += [(i, j) for j in others if j != i] + [(j, i) for j in others if j != i]
+    if not found:
+        return
+    one, other = np.ascontiguousarray(np.array(found).T)
+    try:
+        compiled = scores_of(similarity, data, one, other)
+    except Exception:
+        return  # it does not compile, raises, or gives no number: of which others tell
+    called, numbers = plain(similarity, "similarity", CALLS), in_numbers(data)
+    wanted = [value_of(called, (numbers, *pair), (data, *pair)) for pair in found]
+    k = first_apart(np.array(wanted), compiled, digits_of(data))
+    if k >= 0:
+        raise ValueError(
+            f"similarity of mentions {found[k]} is {wanted[k]:.6g} in Python, and "
+            f"{compiled[k]:.6g} where it is compiled. {ADVICE}"
+        )
 
 
 def wrong_pair(i: int, j: int, value: float | None = None) -> str:

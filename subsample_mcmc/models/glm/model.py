@@ -6,7 +6,7 @@ from math import log, pi, sqrt
 import numpy as np
 import scipy
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm.columns import (
     PIECE,
@@ -23,6 +23,7 @@ from subsample_mcmc.target.model import Model, flat
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.predictors import Predictors
 
+FAR = 10.0  # prior standard deviations: y so far from 0 is in other units than the prior
 LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 
@@ -144,7 +145,8 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     x = matrix(x)
     y = per_row(y, "y", len(x))
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
-    if classes is None:
+    given = classes
+    if given is None:
         classes = int(y.max()) + 1
         if classes < 2:
             raise ValueError("y has no label but 0: pass classes=K, the number of classes.")
@@ -153,6 +155,17 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
         raise ValueError(
             f"classes={classes}: softmax takes 2 to {CLASSES} classes; labels are 0 .. classes - 1."
         )
+    if given is None:
+        seen = np.zeros(classes, dtype=bool)
+        for i in range(0, len(y), PIECE):
+            seen[np.asarray(y[i : i + PIECE], dtype=int)] = True
+        if not seen.all():
+            absent = int(np.argmin(seen))
+            raise ValueError(
+                f"y has no label {absent}, and labels up to {classes - 1}: class 0 is the "
+                "reference of all coefficients. Code them 0 .. K - 1 without gaps, by "
+                f"np.unique(y, return_inverse=True)[1], or pass classes={classes} if it may occur."
+            )
     restricted(
         y, lambda piece: piece < classes,
         f"labels must be 0 .. {classes - 1}, because classes={classes}",
@@ -182,6 +195,8 @@ def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
     """The model of one block."""
     beta = initial(start, shape or data["x"].shape[1:])
     if log_prior is None:
+        if "sigma" in data:
+            warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
     return Model(predictors, data, {"beta": beta}, log_prior)
 
@@ -192,8 +207,21 @@ def scaled(predictors, data, log_prior, prior_sd, start) -> Model:
     log_sigma = log(spread) if spread > 0.0 else 0.0
     beta = initial(start, data["x"].shape[1:])
     if log_prior is None:
+        warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
     return Model(predictors, data, {"beta": beta, "log_sigma": log_sigma}, log_prior)
+
+
+def warn_of_units(y, prior_sd) -> None:
+    """Say that the prior knows better than data in units of thousands."""
+    some = np.asarray(y[:PIECE], dtype=float)
+    largest = max(abs(float(some.mean())), float(some.std()))
+    if largest > FAR * prior_sd:
+        warn(
+            f"y lies {largest:.3g} from 0, or is as wide, and coefficients are Normal(0, "
+            f"{prior_sd:g}^2) a priori, which pulls them to 0. Give prior_sd={largest * 10.0:.1g}, "
+            "say, or y in other units: (y - y.mean()) / y.std()."
+        )
 
 
 def normal(prior_sd):

@@ -294,3 +294,51 @@ def test_scores_whose_sum_overflows():
     except sm.RewardError:
         return
     assert told["decisions"] == 6 and len(set(labels[0])) == 6
+
+
+# ----------------------------------------------------------------------- what is silently wrong
+def level(data, i, j):
+    return 0.2
+
+
+PAIRED = {
+    "must be together": lambda state: 0.0 if state.y[0] == state.y[1] else -1000.0,
+    "must be apart": lambda state: -1000.0 if state.y[0] == state.y[1] else 0.0,
+}
+
+
+def handed_on(labels):
+    return -1000.0 if labels.y[0] == labels.y[1] else 0.0
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", [*PAIRED, "handed on"])
+def test_a_prior_of_two_labels_is_refused(name):
+    """Of labels drawn at random almost all have the same prior."""
+    prior = PAIRED.get(name, lambda state: 1.0 * handed_on(state))
+    data, state = {"x": np.arange(40.0)}, {"y": np.arange(40)}
+    given = sm.Model(None, data, state, prior, support={"y": 40})
+    with pytest.raises(ValueError, match="log_prior depends on the labels"):
+        sm.GibbsPartition("y", level, selector=EXACT).check(given)
+
+
+def flagged(data, i, j):
+    return 0.5 - 0.25 * abs(data.flag[i] - data.flag[j])
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+@pytest.mark.parametrize("split", [False, True])
+def test_a_score_that_is_another_one_where_it_is_compiled_is_refused(split):
+    """Unsigned numbers wrap below 0: of 400 mentions three have a flag."""
+    flags = np.zeros(400, dtype=np.uint8)
+    flags[[17, 55, 301]] = 1
+    kernel = sm.GibbsPartition("y", flagged, selector=EXACT)
+    kernel = sm.MergeSplit(kernel) if split else kernel
+
+    def run(column):
+        given = sm.Model(None, {"flag": column}, {"y": np.arange(400)}, support={"y": 400})
+        return sm.sample(given, kernel, 2, 1, chains=1, seed=1, progress=False)
+
+    with pytest.raises(ValueError, match=r"similarity of mentions .* where it is compiled"):
+        run(flags)
+    run(flags.astype(int))

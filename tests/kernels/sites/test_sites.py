@@ -11,6 +11,7 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import moves, watching
 from subsample_mcmc.runs import default_kernel
+from subsample_mcmc.runs.compared import SameAsPython
 from subsample_mcmc.target.blocks import by_columns
 from tests.helpers.claims import equal
 from tests.helpers.groups import (
@@ -71,6 +72,7 @@ def wider(state, site):
 def test_a_wrong_prior_of_a_site_would_be_seen(monkeypatch):
     model = model_of()
     model.site_prior["a"] = wider  # of moves only: the whole prior is as it was
+    model.prepared[SameAsPython] = True  # which would notice
     assert wrong(sampled(model, hierarchy()))
 
 
