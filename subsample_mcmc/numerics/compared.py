@@ -19,11 +19,11 @@ ADVICE = (
 
 
 class Numbers(np.ndarray):
-    """A view whose elements are Python's own numbers."""
+    """A view whose elements are Python's own numbers; but for truth values: ~True is -2 there."""
 
     def __getitem__(self, index):
         found = super().__getitem__(index)
-        return found.item() if isinstance(found, np.generic) else found
+        return found.item() if isinstance(found, np.number) else found
 
 
 def in_numbers(record: Any) -> Any:

@@ -42,6 +42,7 @@ def in_a_helper(state, data, n):
 
 
 DATA = {"y": Y, "a": A, "b": B, "lag": np.r_[0, np.arange(SIZE - 2) % 7, 0]}
+DATA["even"] = np.arange(SIZE) % 2 == 0
 WRONG = [long_integers, fractions_of_integers, fractions_of_a_column, unsigned, in_a_helper]
 
 
@@ -72,7 +73,12 @@ def divided(state, data, n):
     return -abs(data.y[n] - state.b[0]) - 1.0 / data.lag[n] if state.k[0] > 4 else -abs(data.y[n])
 
 
-@pytest.mark.parametrize("log_likelihood", [of_floats, singular, divided])
+def truth_values(state, data, n):
+    either = 1.0 if ~data.even[n] else 2.0
+    return -0.5 * (data.y[n] - state.b[0] - either * data.even[n] - (data.even[n] & True)) ** 2
+
+
+@pytest.mark.parametrize("log_likelihood", [of_floats, singular, divided, truth_values])
 def test_the_same_written_as_floats_is_taken(log_likelihood):
     run(log_likelihood)
 
