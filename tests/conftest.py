@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
             begun.add(test)
             item.add_marker("first")
         first = item.get_closest_marker("first") is not None
-        if item.path.stem.startswith(BOUNDS) or (plain and first):
+        if first and (plain or item.path.stem.startswith(BOUNDS)):
             item.add_marker("bounds")
         named = {room[0], item.path.stem, item.function.__name__}
         if named.intersection(VERSIONED) or (plain and first):

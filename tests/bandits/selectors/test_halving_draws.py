@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.numerics.jit import DISABLED
 from tests.helpers.claims import below
 from tests.helpers.gumbels import offsets, standardised, table
 from tests.helpers.laws import distance, distance_margin, normalised
@@ -201,8 +202,8 @@ def test_arms_dropped_unread_come_back_if_all_that_entered_are_impossible(alloca
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 def test_a_decision_called_exact_is(rng, allocation):
     """Arms that die leave their budget to the others, who then may be read to the end."""
-    claimed, wrong, draws = 0, 0, 40
-    for case in range(24):
+    claimed, wrong, draws = 0, 0, 10 if DISABLED else 40
+    for case in range(12 if DISABLED else 24):
         arms, rows = int(rng.integers(3, 9)), int(rng.integers(20, 200))
         rewards = rng.standard_normal((arms, rows)) / np.sqrt(rows)
         doomed = rng.random(arms) < 0.5
@@ -218,7 +219,7 @@ def test_a_decision_called_exact_is(rng, allocation):
             same = found.arms == exact.arms
             assert same[found.exact].all(), (arms, rows, budget)
             claimed, wrong = claimed + int(found.exact.sum()), wrong + int((~same).sum())
-    assert claimed > 100 and wrong > 100
+    assert min(claimed, wrong) > (20 if DISABLED else 100)
 
 
 @pytest.mark.plain
