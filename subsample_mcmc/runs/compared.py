@@ -5,7 +5,6 @@ blocks have other values.
 """
 
 import time
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,16 +27,10 @@ class SameAsPython:
     """A key under which a model keeps that it was compared."""
 
 
-class AskedBoth(NamedTuple):
-    """What is asked of the log prior, behind one address."""
-
-    trial: Any
-
-
 @jit
-def ask_prior_of_state(asked, out):
+def ask_prior_of_state(trial, out):
     """The log prior of the state as it is."""
-    out[0] = prior_of(asked.trial)
+    out[0] = prior_of(trial)
 
 
 def check_compiled(model) -> None:
@@ -76,7 +69,7 @@ def check_prior_in(model, ints, floats, trial) -> None:
             more = (site,) if len(roles) > 1 else ()
             wanted += value_of(of_state, (in_numbers(state), *more), (state, *more))
     try:
-        ask_prior_of_state(pointer_to(AskedBoth(trial)), found)
+        ask_prior_of_state(pointer_to(trial), found)
     except Exception:
         return  # raised by the user's function, in a state that may be none
     if first_apart(np.array([wanted]), found) == 0:
