@@ -23,7 +23,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
-from subsample_mcmc.numerics.compared import ADVICE, digits_of, first_apart, in_numbers, value_of
+from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
@@ -283,13 +283,12 @@ def check_compiled_factor(population) -> None:
             return  # raised by the user's function: the draws tell of it
         arguments = [(int(arm), int(n)) for n in rows]
         wanted = [value_of(factor, (numbers, *given), (data, *given)) for given in arguments]
-        i = first_apart(np.array(wanted), compiled, digits_of(data))
-        if i >= 0:
+
+        def told(i, arm=arm):
             n = int(rows[i])
-            raise ValueError(
-                f"log_factor of datum {n}{datum_of(data, n, population.size)}, arm {arm}, is "
-                f"{wanted[i]:.6g} in Python, and {compiled[i]:.6g} where it is compiled. {ADVICE}"
-            )
+            return f"log_factor of datum {n}{datum_of(data, n, population.size)}, arm {arm},", ""
+
+        refuse_apart(wanted, compiled, told, digits_of(data))
 
 
 def compile_engine(engine) -> None:

@@ -55,6 +55,17 @@ def first_apart(plain: np.ndarray, compiled: np.ndarray, digits: float = 1.0) ->
     return int(np.argmax(wrong)) if wrong.any() else -1
 
 
+def refuse_apart(wanted, compiled, told, digits: float = 1.0) -> None:
+    """Raise where a function says something else; told(i): which value it is, and where."""
+    i = first_apart(np.asarray(wanted), compiled, digits)
+    if i >= 0:
+        what, where = told(i)
+        raise ValueError(
+            f"{what} is {wanted[i]:.6g} in Python, and {compiled[i]:.6g} where it is "
+            f"compiled{where}. {ADVICE}"
+        )
+
+
 def digits_of(record: Any) -> float:
     """How much rounding its columns make."""
     kinds = [np.asarray(v).dtype for v in record]

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all, draw_discrete
-from subsample_mcmc.numerics.compared import ADVICE, digits_of, first_apart, in_numbers, value_of
+from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
@@ -72,11 +72,11 @@ def check_prior_in(model, ints, floats, trial) -> None:
         ask_prior_of_state(pointer_to(trial), found)
     except Exception:
         return  # raised by the user's function, in a state that may be none
-    if first_apart(np.array([wanted]), found) == 0:
-        raise ValueError(
-            f"log_prior is {wanted:.6g} in Python, and {found[0]:.6g} where it is compiled, in the "
-            f"state {model.show(ints, floats)}. {ADVICE}"
-        )
+
+    def told(i):
+        return "log_prior", f", in the state {model.show(ints, floats)}"
+
+    refuse_apart([wanted], found, told)
 
 
 def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool) -> None:
@@ -90,14 +90,13 @@ def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool) -> 
         rewards_of(pointer_to(trial), 0, at.astype(row_kind(model.size)), compiled)
     except Exception:
         return  # as above
-    wanted = np.array([
+    wanted = [
         value_of(given, (*numbers, int(n), *more), (state, model.data, int(n), *more))
         for n in rows
-    ])  # fmt: skip
-    i = first_apart(wanted, compiled, digits_of(model.data))
-    if i >= 0:
-        raise ValueError(
-            f"log_likelihood of datum {rows[i]}{datum_of(model.data, int(rows[i]), model.size)} is "
-            f"{wanted[i]:.6g} in Python, and {compiled[i]:.6g} where it is compiled, in the state "
-            f"{model.show(ints, floats)}. {ADVICE}"
-        )
+    ]  # fmt: skip
+
+    def told(i):
+        datum = f"{rows[i]}{datum_of(model.data, int(rows[i]), model.size)}"
+        return f"log_likelihood of datum {datum}", f", in the state {model.show(ints, floats)}"
+
+    refuse_apart(wanted, compiled, told, digits_of(model.data))

@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.partition.members import Blocks
-from subsample_mcmc.numerics.compared import ADVICE, digits_of, first_apart, in_numbers, value_of
+from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -93,12 +93,8 @@ def compare_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> N
         return  # it does not compile, raises, or gives no number: of which others tell
     called, numbers = plain(similarity, "similarity", CALLS), in_numbers(data)
     wanted = [value_of(called, (numbers, *pair), (data, *pair)) for pair in found]
-    k = first_apart(np.array(wanted), compiled, digits_of(data))
-    if k >= 0:
-        raise ValueError(
-            f"similarity of mentions {found[k]} is {wanted[k]:.6g} in Python, and "
-            f"{compiled[k]:.6g} where it is compiled. {ADVICE}"
-        )
+    told = lambda k: (f"similarity of mentions {found[k]}", "")  # noqa: E731
+    refuse_apart(wanted, compiled, told, digits_of(data))
 
 
 def wrong_pair(i: int, j: int, value: float | None = None) -> str:
