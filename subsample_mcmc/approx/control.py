@@ -54,6 +54,12 @@ def always_trusted(trial, arm):
 
 
 @jit(inner="always")
+def no_ceilings(trial, out):
+    """Nothing is known of arms before they are placed."""
+    return False
+
+
+@jit(inner="always")
 def read_residuals(trial, arm, rows, out):
     """What the model's own part of residuals makes of out: trial.control.reader, by its address."""
     own, calls = trial.control, trial.calls
@@ -80,6 +86,9 @@ class ControlFunctions(NamedTuple):
     # over all; rounding of one of them; configuration of the discrete blocks)
     bounds: Any = None
     bound: Any = None  # (trial, arm) -> the same of |residual| at one arm
+    # (trial, out) -> bool: is it known beforehand what each arm's `every` and the bound of its
+    # residuals may come to together; if so, written to `out`
+    ceilings: Any = no_ceilings
     # What knows the model, called by its address as trial.control.reader: for `residuals`,
     # (context, source, arm, rows, out), and as trial.control.adder, for `sum`: (context, source,
     # number).

@@ -9,6 +9,8 @@ from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.population import Shape
 
+BEHIND = 8.0  # nats by which a value is far behind: of e^-8 of all proposals, at most
+
 
 class RowWeights(NamedTuple):
     """Rows drawn in proportion to bounds of their residuals, by configuration (Walker 1977)."""
@@ -31,6 +33,7 @@ class ThinnedParams(NamedTuple):
     weights: RowWeights
     most: float  # bounds of the sum beyond which everything is read
     lost: float  # of the sum of absolute residuals, beyond which the auxiliary test is used
+    behind: float  # nats, beside the log of the number of values: these are not looked at
 
 
 class ThinnedScratch(NamedTuple):
@@ -43,6 +46,8 @@ class ThinnedScratch(NamedTuple):
     bounds: np.ndarray  # (arms,) of the sums of their residuals
     done: np.ndarray  # (arms,) what was read of each
     first: np.ndarray  # (arms,) the bounds before any of it was read
+    near: np.ndarray  # (arms,) those that are not far behind, as many as there are
+    far: np.ndarray  # (arms,) is it far behind, and what is known of it (approx/thinned_draws.py)
     bound: np.ndarray  # (1,) a statistic: the sum over decisions of the bound that they met
 
 
@@ -87,7 +92,10 @@ class Thinned(Selector):
     what is accepted has probability proportional to exp(o_k + R_k): the conditional, whatever the
     value was. It takes at most exp(2 max L) tries on average, as values with L_k > 1 are summed
     first, or their outliers if that is enough, unless they are 40 nats behind: which of them are
-    depends on the state alone.
+    depends on the state alone. Of 16 values and more, where the state is within some posterior
+    standard deviations, most are not even looked at: a value that cannot come within 8 nats and the
+    logarithm of the number of values of the best one's least is proposed with that weight instead,
+    and accepted, if it ever is proposed, by what it really weighs over that.
 
     Each row that is read is checked against its bound: a bound that is too small is an error that
     names it.
@@ -148,7 +156,8 @@ class Thinned(Selector):
                 "sm.Metropolis, sm.Langevin or sm.Gibbs with control=sm.Taylor(fit); here "
                 "sm.Exact() is exact."
             )
-        return ThinnedParams(self.weights, self.most * shape.sizes[0], self.lost)
+        most = self.most * shape.sizes[0]
+        return ThinnedParams(self.weights, most, self.lost, BEHIND)
 
     def scratch(self, shape: Shape) -> ThinnedScratch:
         """Room for a mini-batch."""
@@ -157,7 +166,7 @@ class Thinned(Selector):
         return ThinnedScratch(
             np.zeros(CHUNK, dtype=kind), np.zeros(CHUNK), np.zeros((2, CHUNK)),
             np.zeros(arms), np.zeros(arms), np.zeros(arms, dtype=np.int64), np.zeros(arms),
-            np.zeros(1),
+            np.zeros(arms, dtype=np.int64), np.zeros(arms, dtype=np.int64), np.zeros(1),
         )  # fmt: skip
 
     def build(self, sources: Any) -> Any:

@@ -76,13 +76,13 @@ def remainder(e, data, n):
     return 0.2, 0.25  # twice those of the logistic log likelihood
 
 
-def draws_of_locations(size: int, order: int, count: int = 3_000) -> list[dict]:
-    """A row for each selector: microseconds of one draw of ten arms, rows it read."""
+def draws_of_locations(size: int, order: int, arms: int = 10, count: int = 3_000) -> list[dict]:
+    """A row for each selector: microseconds of one draw of so many arms, rows it read."""
     y = np.random.default_rng(0).logistic(size=size)
     step = np.full(size, 0.5 * np.sqrt(3.0 / size))
     parts = sm.Predictors(eta, log_factor, derivatives, remainder)
-    start = {"k": 4, "mu": -4.5 * step[0]}
-    model = sm.Model(parts, {"y": y, "step": step}, start, support={"k": 10})
+    start = {"k": arms // 2, "mu": -0.5 * (arms - 1) * step[0]}
+    model = sm.Model(parts, {"y": y, "step": step}, start, support={"k": arms})
     fit = sm.laplace(model, progress=False)
     control = sm.Taylor(fit, order=order)
     found: list[dict[str, Any]] = []
@@ -181,6 +181,9 @@ def main() -> None:
     if "draw".startswith(options.only):
         rows = [row for order in (3, 2) for row in draws_of_locations(100_000, order)]
         print(table("draws of ten locations", rows), flush=True)
+        for arms in (100, 1_000):
+            rows = draws_of_locations(50_000, 3, arms, count=300)
+            print(table(f"draws of {arms} locations", rows), flush=True)
 
 
 if __name__ == "__main__":

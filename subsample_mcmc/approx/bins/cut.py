@@ -194,6 +194,7 @@ def fields_read(model, columns, point: np.ndarray) -> tuple[tuple[str, ...], tup
 GROUPS = 4096
 PIECE = 1 << 18  # rows that are added up at a time
 NARROW = 0.25  # of a bin's standard deviation: the least step
+ROUNDING = 1e-12  # of a column's largest value: what varies by less is constant
 
 
 class Cut(NamedTuple):
@@ -299,20 +300,21 @@ def distances(bins, values: list[np.ndarray], centres: np.ndarray) -> np.ndarray
     """Squared distances of all rows from the middle of their bins."""
     found = np.zeros(len(bins))
     for k, column in enumerate(values):
-        unit = unit_of(column)
+        unit = unit_of(column) or 1.0
         for first, part in pieces(len(bins)):
             found[part] += ((column[part] - centres[bins[part], k]) / unit) ** 2
     return found
 
 
 def unit_of(column: np.ndarray) -> float:
-    """What distances in a column are measured in.
+    """What distances in a column are measured in; 0 where it is constant, but for rounding.
 
     One unit for all bins: what is far in a wide bin has large residuals. Not the standard
     deviation, which a few rows of a heavy tail decide.
     """
     low, high = np.quantile(column, (0.16, 0.84))
-    return 0.5 * float(high - low) or float(np.std(column)) or 1.0
+    unit = 0.5 * float(high - low) or float(np.std(column))
+    return unit if unit > ROUNDING * float(np.abs(column).max()) else 0.0
 
 
 def largest(distance: np.ndarray, count: int) -> np.ndarray:

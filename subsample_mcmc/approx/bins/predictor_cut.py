@@ -245,7 +245,9 @@ def grid(model, few, values: list[np.ndarray], swings: np.ndarray, count: int) -
     middle = np.array(centres).reshape(len(first), len(values))
     far = distances(bins, values, middle)
     for swing, column in zip(swings, values[len(values) - len(swings) :], strict=True):
-        far += (AWAY / unit_of(column) * swing) ** 2
+        # Of a predictor that is constant at the reference only the swings themselves say how wide.
+        unit = unit_of(column) or AWAY * float(np.sqrt(np.mean(swing**2))) or 1.0
+        far += (AWAY / unit * swing) ** 2
     return Grid(values, bins, middle, np.array(first), far)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
+from subsample_mcmc.approx.taylor.ceilings import NONE, Ceilings, write_ceilings
 from subsample_mcmc.approx.taylor.remainder import Learnt, guess
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.rewards import rewards
@@ -97,10 +98,13 @@ class Polynomial(NamedTuple):
     values: np.ndarray  # (arms,) the sum of h there, over all rows
     guesses: np.ndarray  # (arms, 2) what it leaves over, as learnt, and how much that may be off
     pairs: np.ndarray  # scratch: products of two steps
+    ceilings: Ceilings
     source: Any  # what the residuals need of arrays, or ()
 
 
-def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Bound:
+def make_polynomial(
+    model, sums: Sums, strides, arms: int, source, ceilings: Ceilings = NONE
+) -> Bound:
     """Arrays of one chain over sums that all share; source.bind gives those of the residuals."""
     ints, floats = model.ints.copy(), sums.points[0].copy()
     d = len(floats)
@@ -108,7 +112,8 @@ def make_polynomial(model, sums: Sums, strides, arms: int, source) -> Bound:
     arrays, about = source.bind(ints, floats, steps)
     own = Polynomial(
         sums, strides, ints, floats, steps, np.zeros((arms, d)), np.zeros(arms),
-        np.full(arms, -1), np.zeros(arms), np.zeros((arms, 2)), np.zeros(d * (d + 1) // 2), arrays,
+        np.full(arms, -1), np.zeros(arms), np.zeros((arms, 2)), np.zeros(d * (d + 1) // 2),
+        ceilings, arrays,
     )  # fmt: skip
     return Bound(own, about)
 
@@ -471,5 +476,5 @@ def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
         raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, sum_alone,
-        residual_bounds, residual_bound, reader,
+        residual_bounds, residual_bound, write_ceilings, reader,
     )  # fmt: skip

@@ -16,6 +16,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
+from subsample_mcmc.approx.taylor.ceilings import NONE, Ceilings, ceilings_of
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
@@ -352,6 +353,8 @@ class Expansion(Prepared):
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
             self.found += ", bounded"
+        if len(self.ceilings.highest):
+            self.found += ", with ceilings"
 
     @property
     def references(self) -> list[np.ndarray]:
@@ -400,4 +403,11 @@ class Expansion(Prepared):
 
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
-        return make_polynomial(self.model, self.sums, self.strides, arms, self.source)
+        return make_polynomial(
+            self.model, self.sums, self.strides, arms, self.source, self.ceilings
+        )
+
+    @cached_property
+    def ceilings(self) -> Ceilings:
+        """What many values of a discrete block weigh at most; nothing where bounds are missing."""
+        return ceilings_of(self.sums, len(self.outliers)) if self.absolute else NONE

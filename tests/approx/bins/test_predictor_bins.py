@@ -81,6 +81,43 @@ def near(model, order, scale=0.0, seed=0):
     return theta
 
 
+# ------------------------------------------------------------- predictors that are constant
+def polynomial(state, data, n):
+    mean = 0.0
+    for j in range(state.q[0], -1, -1):
+        mean = mean * data.t[n] + state.theta[j]
+    return mean
+
+
+def student(e, data, n):
+    return -2.5 * sm.log1p((data.y[n] - e) ** 2 / 4.0)
+
+
+def flat_or_straight(level):
+    """(a model whose first configuration is a constant, a point of each)."""
+    rng = np.random.default_rng(0)
+    y = level + 2.0 * rng.standard_t(3.0, 2_000)
+    model = sm.Model(
+        sm.Predictors(polynomial, student), {"y": y, "t": rng.uniform(-1.0, 1.0, 2_000)},
+        {"q": 0, "theta": np.array([level, 0.0])}, support={"q": 2},
+        lengths={"theta": ("q", [1, 2])},
+    )  # fmt: skip
+    return model, [{"theta": np.array([level, 0.0])}, {"theta": np.array([level, 0.02])}]
+
+
+@pytest.mark.plain
+def test_rows_far_out_are_read_beside_a_predictor_that_is_constant_but_for_rounding():
+    """Its standard deviation is 1e-16 or so, and drowned what lies far out in other columns."""
+    levels = 1.3 + 0.01 * np.arange(40)
+    rounded = [level for level in levels if np.std(np.full(2_000, level)) > 0.0]
+    assert len(rounded) > 10
+    for level in (*rounded[:2], 1.25):
+        model, near = flat_or_straight(float(level))
+        outliers = prepared_for(model, Bins(fit=near)).outliers
+        far = np.argsort(np.abs(np.asarray(model.data.y) - level))[-20:]
+        assert np.isin(far, outliers).all()
+
+
 # ------------------------------------------------------------------------------------- the mean
 @pytest.mark.slow_for("False-False-0")
 @pytest.mark.parametrize("k", [0, 1])
