@@ -23,7 +23,7 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
-from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
@@ -273,7 +273,7 @@ def check_compiled_factor(population) -> None:
         return
     rng, data = np.random.default_rng(4), population.data
     rows = np.unique(np.r_[0, population.size - 1, rng.integers(0, population.size, size=24)])
-    factor, numbers = plain(population.log_factor, "log_factor", "f"), in_numbers(data)
+    factor = plain(population.log_factor, "log_factor", "f")
     for arm in np.unique(np.r_[0, population.arms - 1, rng.integers(0, population.arms, size=3)]):
         compiled = np.zeros(len(rows))
         asked = rows.astype(row_kind(population.size))
@@ -281,14 +281,19 @@ def check_compiled_factor(population) -> None:
             population_rewards_of(calls_of(population), int(arm), asked, compiled)
         except Exception:
             return  # raised by the user's function: the draws tell of it
-        arguments = [(int(arm), int(n)) for n in rows]
-        wanted = [value_of(factor, (numbers, *given), (data, *given)) for given in arguments]
+        for n, value in zip(rows.tolist(), compiled.tolist(), strict=True):
+            given = int(arm), n
 
-        def told(i, arm=arm):
-            n = int(rows[i])
-            return f"log_factor of datum {n}{datum_of(data, n, population.size)}, arm {arm},", ""
+            def read(kind, given=given):
+                return value_of(factor, (in_numbers(data, kind), *given), (data, *given))
 
-        refuse_apart(wanted, compiled, told, digits_of(data))
+            def told(arm=arm, n=n):
+                return (
+                    f"log_factor of datum {n}{datum_of(data, n, population.size)}, arm {arm},",
+                    "",
+                )
+
+            refuse_apart(read, value, told)
 
 
 def compile_engine(engine) -> None:

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all, draw_discrete
-from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
@@ -19,7 +19,8 @@ from subsample_mcmc.target.rewards import new_memory, prior_of, rewards_of, tria
 from subsample_mcmc.target.user_functions import plain
 
 ROWS, PLACES = 24, 4  # data, and states
-SECONDS = 0.3  # that Python may take, beside the first state
+TRIES = 12  # states at most, as the prior may rule some out: no data are read there
+SECONDS, FEWEST = 0.3, 2  # that Python may take, beside so many data of a state
 MOST_SITES = 10_000  # whose priors are called in Python
 
 
@@ -40,9 +41,9 @@ def check_compiled(model) -> None:
     rng, until = np.random.default_rng(4), time.monotonic() + SECONDS
     some = rng.integers(0, model.size, size=ROWS)
     rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, some]).astype(np.int64)
-    sites = any(v.touches is not None for v in model.variables.values())
-    for number in range(PLACES):
-        if number and time.monotonic() > until:
+    sites, done = any(v.touches is not None for v in model.variables.values()), 0
+    for number in range(TRIES):
+        if done == PLACES or (number and time.monotonic() > until):
             break
         ints, floats = model.ints.copy(), model.floats.copy()
         if number:
@@ -53,50 +54,59 @@ def check_compiled(model) -> None:
         trial = trial_of(
             model, ints, floats, new_memory(model), none, 1, None, (), rows if sites else None
         )
-        check_prior_in(model, ints, floats, trial)
-        check_data_in(model, ints, floats, trial, rows, sites)
+        if is_possible(model, ints, floats, trial):
+            check_data_in(model, ints, floats, trial, rows, sites, until)
+            done += 1
     model.prepared[SameAsPython] = True
 
 
-def check_prior_in(model, ints, floats, trial) -> None:
-    """Compare the log prior in a state."""
-    if sum(model.variables[name].sites for name in model.site_prior) > MOST_SITES:
-        return
-    state, found, wanted = model.state(ints, floats), np.zeros(1), 0.0
-    for function, roles, sizes in model.priors:
-        of_state = plain(function, "log_prior", "f(state)")
-        for site in range(sizes["site"] if len(roles) > 1 else 1):
-            more = (site,) if len(roles) > 1 else ()
-            wanted += value_of(of_state, (in_numbers(state), *more), (state, *more))
+def is_possible(model, ints, floats, trial) -> bool:
+    """Compare the log prior in a state; say whether a chain would read data there."""
+    state, found = model.state(ints, floats), np.zeros(1)
     try:
         ask_prior_of_state(pointer_to(trial), found)
     except Exception:
-        return  # raised by the user's function, in a state that may be none
+        return False  # raised by the user's function, in a state that may be none
+    if sum(model.variables[name].sites for name in model.site_prior) > MOST_SITES:
+        return bool(found[0] > -np.inf)
 
-    def told(i):
+    def read(kind):
+        value = 0.0
+        for function, roles, sizes in model.priors:
+            of_state = plain(function, "log_prior", "f(state)")
+            for site in range(sizes["site"] if len(roles) > 1 else 1):
+                more = (site,) if len(roles) > 1 else ()
+                value += value_of(of_state, (in_numbers(state, kind), *more), (state, *more))
+        return value
+
+    def told():
         return "log_prior", f", in the state {model.show(ints, floats)}"
 
-    refuse_apart([wanted], found, told)
+    wanted = refuse_apart(read, float(found[0]), told)
+    return bool(found[0] > -np.inf) and wanted != -np.inf
 
 
-def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool) -> None:
-    """Compare the log likelihood of some data in a state."""
+def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool, until: float) -> None:
+    """Compare the log likelihood of some data in a state, of a few of them if that takes long."""
     state, given = model.state(ints, floats), plain(model.log_likelihood, "log_likelihood", "f")
     try:
         more = model.extra(state)
-        numbers = in_numbers(state), in_numbers(model.data)
+        in_numbers(state), in_numbers(model.data)
         compiled = np.zeros(len(rows))
         at = np.arange(len(rows)) if sites else rows
         rewards_of(pointer_to(trial), 0, at.astype(row_kind(model.size)), compiled)
     except Exception:
         return  # as above
-    wanted = [
-        value_of(given, (*numbers, int(n), *more), (state, model.data, int(n), *more))
-        for n in rows
-    ]  # fmt: skip
+    for i, n in enumerate(rows.tolist()):
+        if i >= FEWEST and time.monotonic() > until:
+            break
 
-    def told(i):
-        datum = f"{rows[i]}{datum_of(model.data, int(rows[i]), model.size)}"
-        return f"log_likelihood of datum {datum}", f", in the state {model.show(ints, floats)}"
+        def read(kind, n=n):
+            numbers = in_numbers(state, kind), in_numbers(model.data, kind)
+            return value_of(given, (*numbers, n, *more), (state, model.data, n, *more))
 
-    refuse_apart(wanted, compiled, told, digits_of(model.data))
+        def told(n=n):
+            datum = f"{n}{datum_of(model.data, n, model.size)}"
+            return f"log_likelihood of datum {datum}", f", in the state {model.show(ints, floats)}"
+
+        refuse_apart(read, float(compiled[i]), told)

@@ -1,11 +1,14 @@
 """Functions that say something else where they are compiled are refused, with both values."""
 
+import math
+
 import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.numerics.compared import FLOAT32, first_apart
+from subsample_mcmc.numerics.compared import Shaken, Wide, apart, is_rounding
 from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs import compared
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
 
@@ -83,11 +86,87 @@ def test_the_same_written_as_floats_is_taken(log_likelihood):
     run(log_likelihood)
 
 
-def test_few_digits_are_no_difference():
-    def cancelling(state, data, n):
-        return -0.5 * (data.y[n] * 1000.0 - 1000.0 * data.y[n] * data.y[n] - state.b[0]) ** 2
+def expanded(state, data, n):
+    return -0.5 * (data.y[n] ** 2 - 2.0 * data.y[n] * state.b[0] + state.b[0] ** 2)
 
-    run(cancelling, {"y": Y[:1000].astype(np.float32)})
+
+def microseconds(state, data, n):
+    return -0.5 * ((data.t[n] * 1e-6 - (1.7e9 + state.b[0])) / 0.001) ** 2
+
+
+def many_successes(state, data, n):
+    r = 1e10 + state.b[0]
+    y = data.count[n]
+    return math.lgamma(y + r) - math.lgamma(r) + r * sm.log(r / (r + 50.0)) + y * sm.log(50.0 / r)
+
+
+def cancelling(state, data, n):
+    return -0.5 * (data.y[n] * 1000.0 - 1000.0 * data.y[n] * data.y[n] - state.b[0]) ** 2
+
+
+ROUNDED = {
+    "expanded": (expanded, {"y": 1e6 + Y[:1000]}),
+    "single": (expanded, {"y": (1e3 + Y[:1000]).astype(np.float32)}),
+    "microseconds": (microseconds, {"t": (1.7e15 + 1e3 * Y[:1000]).astype(int)}),
+    "lgamma": (many_successes, {"count": np.arange(100, dtype=float)}),
+    "cancelling": (cancelling, {"y": Y[:1000].astype(np.float32)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROUNDED)
+def test_rounding_is_no_difference(case):
+    """Where large terms cancel, as compiled code adds them in another order."""
+    log_likelihood, data = ROUNDED[case]
+    run(log_likelihood, data)
+
+
+def sums_of_truths(state, data, n):
+    agree = (data.B[n, 0] == data.B[n, 1]) + (data.B[n, 1] == data.B[n, 2])
+    count = data.even[n] + data.B[n, 0] + data.B[n, 1]
+    return -0.5 * (data.y[n] - state.b[0] - agree - count) ** 2
+
+
+def sums_of_bytes(state, data, n):
+    return -0.001 * (data.y[n] - state.b[0] - (data.C[n] * 2).sum()) ** 2
+
+
+def test_counts_of_truth_values_and_of_bytes_are_what_compiled_code_makes_of_them():
+    """numpy's own + of two truth values is "or", and its bytes wrap: compiled ones do neither."""
+    more = {"B": RNG.integers(0, 2, (SIZE, 3)) > 0, "C": np.stack([A, B], axis=1)}
+    for log_likelihood in (sums_of_truths, sums_of_bytes):
+        run(log_likelihood, DATA | more)
+
+
+def test_where_the_prior_is_nothing_no_data_are_asked():
+    """A series that converges inside the prior's bounds only: it would not end beyond."""
+
+    def series(state, data, n):
+        term, total = 1.0, 0.0
+        while term > 1e-12:
+            total += term
+            term *= state.b[0]
+        return -0.5 * (data.y[n] - 0.1 * total) ** 2
+
+    def inside(state):
+        return 0.0 if 0.0 <= state.b[0] < 0.99 else -math.inf
+
+    run(series, {"y": Y[:100]}, inside)
+
+
+def test_a_slow_function_is_asked_at_few_data(monkeypatch):
+    called = []
+
+    def slow(state, data, n):
+        return -0.5 * (data.y[n] - state.b[0]) ** 2
+
+    def counted(function, *variants):
+        called.append(function)
+        return function(*variants[0])
+
+    monkeypatch.setattr(compared, "value_of", counted)
+    monkeypatch.setattr(compared, "SECONDS", 0.0)
+    run(slow, {"y": Y[:100]})
+    assert len(called) == compared.FEWEST
 
 
 def test_what_prepare_makes_and_priors_are_compared():
@@ -121,8 +200,34 @@ def test_a_population_is_compared():
 
 
 def test_what_is_compared():
-    plain = np.array([1.0, np.nan, -np.inf, 3.0, 0.0])
-    assert first_apart(plain, np.array([1.0 + 5e-5, 2.0, 0.0, 3.0, 9e-7])) == -1
-    assert first_apart(plain, np.array([1.0, 2.0, 0.0, 3.001, 0.0])) == 3
-    assert first_apart(plain, np.array([1.0, 2.0, 0.0, 3.0, 1e-4])) == 4
-    assert first_apart(plain, np.array([1.0, 2.0, 0.0, 3.0, 1e-4]), FLOAT32) == -1
+    for plain, compiled in ((1.0, 1.0 + 5e-4), (np.nan, 2.0), (-np.inf, 0.0), (0.0, 9e-7)):
+        assert not apart(plain, compiled)
+    for plain, compiled in ((3.0, 3.01), (0.0, 1e-4)):
+        assert apart(plain, compiled)
+
+
+def test_how_much_is_rounding():
+    """100 times what the last digits of the arguments change."""
+
+    def read(kind):
+        return 1.001 if kind is Shaken else 1.0
+
+    assert is_rounding(read, 1.0, 1.09)
+    assert not is_rounding(read, 1.0, 1.11)
+    assert not is_rounding(lambda kind: 1.0, 1.0, 1.01)
+    assert is_rounding(lambda kind: 2.0 if kind is Wide else 1.0, 1.0, 2.0)
+
+
+def test_shaken_floats_are_the_next_ones():
+    y = np.array([1.0, 1e6])
+    for column in (y, y.astype(np.float32)):
+        shaken = column.view(Shaken)
+        found = {abs(shaken[1] - 1e6) for _ in range(20)}
+        assert found <= {
+            float(np.spacing(column[1])),
+            float(column[1] - np.nextafter(column[1], column.dtype.type(0))),
+        }
+        assert np.all(shaken[:] != column)
+    assert len({y.view(Shaken)[1] for _ in range(20)}) == 2
+    assert np.array([3]).view(Shaken)[0] == 3
+    assert np.array([10**16]).view(Shaken)[0] - 1e16 in (-2.0, 2.0)

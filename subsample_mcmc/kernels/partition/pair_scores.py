@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.kernels.partition.members import Blocks
-from subsample_mcmc.numerics.compared import digits_of, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -91,10 +91,16 @@ def compare_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> N
         compiled = scores_of(similarity, data, one, other)
     except Exception:
         return  # it does not compile, raises, or gives no number: of which others tell
-    called, numbers = plain(similarity, "similarity", CALLS), in_numbers(data)
-    wanted = [value_of(called, (numbers, *pair), (data, *pair)) for pair in found]
-    told = lambda k: (f"similarity of mentions {found[k]}", "")  # noqa: E731
-    refuse_apart(wanted, compiled, told, digits_of(data))
+    called = plain(similarity, "similarity", CALLS)
+    for pair, value in zip(found, compiled.tolist(), strict=True):
+
+        def read(kind, pair=pair):
+            return value_of(called, (in_numbers(data, kind), *pair), (data, *pair))
+
+        def told(pair=pair):
+            return f"similarity of mentions {pair}", ""
+
+        refuse_apart(read, value, told)
 
 
 def wrong_pair(i: int, j: int, value: float | None = None) -> str:
