@@ -196,7 +196,8 @@ class Trace:
         log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
             chain, draw, obs, which az.loo and az.compare need: the function's value for every
             datum at every draw, all data read. It is named as the one array of observed, else
-            "log_likelihood". To compare models, their functions must keep constants that differ.
+            "log_likelihood". To compare models, your functions must keep constants that differ;
+            what those of sm.models leave out, such as log y! of counts, is added here.
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """

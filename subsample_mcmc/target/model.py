@@ -162,6 +162,13 @@ class Model:
         """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
         return () if self.prepare is None else (self.prepare(state, self.data),)
 
+    def left_out(self, state) -> Any:
+        """What log_likelihood lacks of each datum's log density: a number, or one a datum.
+
+        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        """
+        return 0.0
+
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))

@@ -92,6 +92,10 @@ class ARCH(Model):
     def __reduce__(self):
         return type(self), self.arguments
 
+    def left_out(self, state) -> float:
+        """What depends on nu alone: it stands in the log prior, once for all data."""
+        return float(volatility.constant(float(state.theta[0])))
+
     def unpack(self, theta, k: int) -> Parameters:
         """The parameters in use for order k of `orders`; theta may have further axes before."""
         order, theta = self.orders[k], np.asarray(theta)

@@ -176,6 +176,18 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
 
 
 # -------------------------------------------------------------------------------- common parts
+class Counts(Model):
+    """A model of counts: log likelihoods without what depends on y and the dispersion alone."""
+
+    def left_out(self, state) -> np.ndarray:
+        """The terms that the families' docstrings name."""
+        y, r = np.asarray(self.data.y, dtype=float), getattr(self.data, "dispersion", None)
+        gammas = -scipy.special.gammaln(y + 1.0)
+        if r is not None:
+            gammas += scipy.special.gammaln(y + r) - scipy.special.gammaln(r)
+        return gammas
+
+
 def counted(x, y, offset, family: str):
     """(data, eta, etas) of a model of counts."""
     x = matrix(x)
@@ -198,7 +210,8 @@ def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
         if "sigma" in data:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
-    return Model(predictors, data, {"beta": beta}, log_prior)
+    kind = Counts if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
+    return kind(predictors, data, {"beta": beta}, log_prior)
 
 
 def scaled(predictors, data, log_prior, prior_sd, start) -> Model:

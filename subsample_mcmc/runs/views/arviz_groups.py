@@ -162,6 +162,7 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
                     bar = Bar(total=chains * draws, desc="log likelihoods", unit="draw")
                 if bar is not None:
                     bar.update(c * draws + done - bar.n)
+            add_left_out(found[c], drawn, model)
             refuse_numbers(found[c], c, kept)
     finally:
         if bar is not None:
@@ -204,6 +205,17 @@ def check(trace: Any, model: Any) -> None:
             f"log_likelihood={model!r} is not the model that was sampled: its {', '.join(changed)} "
             "differ, or were changed since. Give the sm.Model that sm.sample was given."
         )
+
+
+def add_left_out(values: np.ndarray, drawn: list[np.ndarray], model: Any) -> None:
+    """Add what a model's log likelihoods lack of log densities, draw by draw."""
+    if type(model).left_out is Model.left_out:
+        return
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    for d in range(len(values)):
+        ints[:], floats[:] = drawn[0][d], drawn[1][d]
+        values[d] += model.left_out(state)
 
 
 def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:

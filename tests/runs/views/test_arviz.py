@@ -262,6 +262,37 @@ def test_models_of_unequal_length(rng):
         pointwise(tilted, model)
 
 
+@pytest.mark.parametrize("family", ["poisson", "negative_binomial"])
+def test_log_likelihoods_of_counts_are_log_probabilities(rng, family):
+    """Chains do not read the Gamma functions of y, by which such models are compared."""
+    x, beta = rng.normal(size=(40, 3)), 0.3 * rng.normal(size=(2, 15, 3))
+    y, offset = rng.poisson(3.0, size=40).astype(float), rng.uniform(0.0, 1.0, size=40)
+    mean = np.exp(np.einsum("nj,cdj->cdn", x, beta) + offset)
+    if family == "poisson":
+        model, law = sm.models.glm.poisson(x, y, offset), stats.poisson(mean)
+    else:
+        model = sm.models.glm.negative_binomial(x, y, 2.5, offset)
+        law = stats.nbinom(2.5, 2.5 / (2.5 + mean))
+    found = pointwise(trace_of(model, {"beta": beta}), model)
+    np.testing.assert_allclose(found, law.logpmf(y), rtol=1e-10, atol=1e-10)
+
+
+def test_log_likelihoods_of_arch_are_log_densities(rng):
+    returns = sm.models.arch.example_returns(60)
+    model = sm.models.arch.ARCH(returns, (2, 3))
+    theta = rng.uniform(0.5, 2.0, size=(1, 5, 5))
+    theta[..., 0] += 3.0
+    q = np.array([[0, 1, 1, 0, 1]])
+    found = pointwise(trace_of(model, {"q": q, "theta": theta}), model)
+    r = np.asarray(returns)
+    for d, k in enumerate(q[0]):
+        order = (2, 3)[k]
+        past = np.stack([r[3 - j : len(r) - j] for j in range(1, order + 1)])
+        h = theta[0, d, 1] + theta[0, d, 2 : order + 2] @ past**2
+        wanted = stats.t(theta[0, d, 0]).logpdf(r[3:] / np.sqrt(h)) - 0.5 * np.log(h)
+        np.testing.assert_allclose(found[0, d], wanted[::-1], rtol=1e-8)  # latest first
+
+
 def test_models_of_predictors(rng):
     x, beta = rng.normal(size=(40, 3)), rng.normal(size=(2, 15, 3))
     y = rng.integers(0, 2, size=40).astype(float)
