@@ -7,7 +7,7 @@ rewards a race reads. A control variate leaves G and shrinks N v.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,10 +35,11 @@ _COLUMNS = (
 
 
 class Plan:
-    """A pilot's findings: `rows`, a dict per kernel and variant; `advice`, a line per kernel.
+    """A pilot's findings: `rows`, a dict per kernel and variant; `advice`, lines of text.
 
     G and N v are medians over decisions made exactly; `expected` is what Prop. 7 says of them, as
-    a share of all rewards; `read` and the time are what the variant did.
+    a share of all rewards; `read` and the time are what the variant did. The time of a decision is
+    a mean over all kernels, which a variant changes together.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -52,7 +53,7 @@ class Plan:
 
     def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=()):
         self.rows, self.decisions, self.size = rows, decisions, size
-        self.advice = [*(advice_of(part) for part in by_kernel(rows).values()), *refused]
+        self.advice = [*advices(rows), *refused]
 
     def to_frame(self) -> Any:
         """A pandas table."""
@@ -174,7 +175,7 @@ def plan(
     start = reference_state(given)
     bar = Bar(given.items(), "pilots", progress=progress)
     for name, variant in bar:
-        bar.set_postfix_str(f"{name}: compiling, and two short runs")
+        bar.set_postfix_str(f"{name}: compiling, and short runs")
         options = {"draws": steps, "warmup": warmup, "chains": 1, "seed": seed, "progress": False}
         options |= {"start": [start]} if start else {}
         try:
@@ -190,10 +191,7 @@ def plan(
             refused.append(f"{name}: not for this model. {error}")
             continue
         try:
-            timed = pilot(model, variant, options)
-            if float(timed.seconds.sum()) < BRIEF:
-                timed = pilot(model, variant, options | {"draws": MORE * steps})
-            checked = pilot(model, variant, options | {"audit": 1.0}) if name != "exact" else None
+            found = pilots(model, variant, options, audited=name != "exact")
         except KeyboardInterrupt:
             bar.close()
             if not rows:
@@ -203,8 +201,39 @@ def plan(
             break
         for label, leaf in labelled(variant):
             if getattr(leaf, "selector", None) is not None:
-                rows.append(measured(name, label, leaf, timed, checked, model, decisions))
+                rows.append(measured(name, label, leaf, found, model, decisions))
     return Plan(rows, decisions, model.size, refused)
+
+
+class Pilots(NamedTuple):
+    """Runs of one variant."""
+
+    stats: dict[str, Any]  # of the kernels, by label
+    checked: dict[str, Any]  # the same of an audited run; none where all is decided exactly
+    microseconds: float  # of a decision, of all kernels
+
+
+def pilots(model: Model, variant: Kernel, options: dict[str, Any], audited: bool) -> Pilots:
+    """Run a variant, to time it and to audit it."""
+    whole = timed(model, variant, options)
+    checked = pilot(model, variant, options | {"audit": 1.0}).stats if audited else {}
+    return Pilots(whole.stats, checked, microseconds(whole, options["warmup"]))
+
+
+def timed(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
+    """A pilot that is long enough to time."""
+    found = pilot(model, kernel, options)
+    if float(found.seconds.sum()) < BRIEF:
+        found = pilot(model, kernel, options | {"draws": MORE * options["draws"]})
+    return found
+
+
+def microseconds(found: Any, warmup: int) -> float:
+    """Of one decision: seconds are of the warm-up, too, and decisions are those of draws."""
+    decided = sum(v["decisions"].sum() for v in found.stats.values() if "decisions" in v)
+    draws = found.shape[1]
+    share = draws / (draws + warmup)
+    return 1e6 * share * float(found.seconds.sum()) / max(float(decided), 1.0)
 
 
 def pilot(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
@@ -257,14 +286,14 @@ def controlled(leaf: Any, control: Control | None) -> Any:
     return replace(leaf, control=control)
 
 
-def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, Any]:
+def measured(name, label, leaf, found: Pilots, model, decisions) -> dict[str, Any]:
     """One row of the plan."""
-    total = {k: v.sum() for k, v in timed.stats[label].items()}
+    total = {k: v.sum() for k, v in found.stats[label].items()}
     gap = spread = expected = np.nan
     facts, delta = leaf.facts(model), getattr(leaf.selector, "delta", None)
     arms = facts["arms"] or 2
-    if checked is not None:
-        stats = checked.stats[label]
+    if found.checked:
+        stats = found.checked[label]
         seen = (stats["audited"] > 0) & (stats["margin"] > 0.0)
         gaps = (stats["margin"][seen] / stats["audited"][seen]).ravel()
         spreads = (stats["variance"][seen] / stats["audited"][seen]).ravel()
@@ -281,12 +310,11 @@ def measured(name, label, leaf, timed, checked, model, decisions) -> dict[str, A
             pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))
             if not leaf.selector.thins:  # whose reading depends on bounds, not on G and N v
                 expected = float(np.mean(pulls)) / (arms * model.size) + always / model.size
-    every = sum(v["decisions"].sum() for v in timed.stats.values() if "decisions" in v)
     return {
         "kernel": label, "variant": name, "G, nats": gap, "N v, nats^2": spread,
         "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
         "predicted": total["predicted"] / max(total["decisions"], 1),
-        "us a decision": 1e6 * float(timed.seconds.sum()) / max(every, 1),
+        "us a decision": found.microseconds,
         "arms": arms, "delta": delta, "all data": facts["rows"] == model.size,
     }  # fmt: skip
 
@@ -297,6 +325,19 @@ def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     for row in rows:
         found.setdefault(row["kernel"], []).append(row)
     return found
+
+
+def advices(rows: list[dict[str, Any]]) -> list[str]:
+    """What was fastest, and how that was found of several kernels."""
+    kernels = by_kernel(rows)
+    if len(kernels) < 2:
+        return [advice_of(part) for part in kernels.values()]
+    first = [row | {"kernel": ", ".join(kernels)} for row in next(iter(kernels.values()))]
+    told = (
+        f"Times are those of all {len(kernels)} kernels together. To tell them apart, give one of "
+        "them another selector or control variate, and plan again."
+    )
+    return [advice_of(first), told]
 
 
 def advice_of(rows: list[dict[str, Any]]) -> str:

@@ -1,6 +1,7 @@
 """sm.plan: what a pilot measures of each kernel and control variate, and what it advises."""
 
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When, changed
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.chain import Program
-from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, simulated, variants
+from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, microseconds, simulated, variants
 from tests.helpers.claims import interval
 from tests.helpers.laws import ALARM
 
@@ -102,6 +103,21 @@ def test_the_advice_names_the_fastest(found):
     assert line == f"beta: race, {best['variant']}: {times:.3g} times as fast as exact decisions."
     # A control variate that does not serve the model is said so, and the others are tried.
     assert refused.startswith("bins: not for this model. data x has shape (20000, 3): Bins needs")
+
+
+def test_several_kernels_have_one_time_and_one_advice():
+    rows = [{"kernel": kernel, "variant": variant, "us a decision": t}
+            for variant, t in (("as given", 1.0), ("exact", 12.0)) for kernel in ("k", "mu")]  # fmt: skip
+    told, why = Plan(rows, {}, 1).advice
+    assert told == "k, mu: race as given: 12 times as fast as exact decisions."
+    assert why.startswith("Times are those of all 2 kernels together.")
+
+
+def test_a_time_is_without_that_of_the_warm_up():
+    stats = {"k": {"decisions": np.full((1, 100), 3)}, "mu": {"decisions": np.full((1, 100), 1)}}
+    run = SimpleNamespace(stats=stats, shape=(1, 100), seconds=np.array([0.4]))
+    assert microseconds(run, warmup=0) == pytest.approx(1e3)
+    assert microseconds(run, warmup=300) == pytest.approx(250.0)
 
 
 def test_the_advice_of_times():
