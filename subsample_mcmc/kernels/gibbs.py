@@ -145,7 +145,7 @@ class Gibbs(OneBlock):
             ends = f"temperature {heat[0]:.3g}" + f" to {heat[-1]:.3g}" * (len(heat) > 1)
             told["note"] = f"{told['note']}; {ends}" if told["note"] else ends
         if heat[-1] != 1.0:
-            told["guarantee"] = self.guarantee
+            told |= {"guarantee": self.guarantee, "temperature": float(heat[-1])}
             told["promise"] = (
                 f"draws from conditionals to the power 1/{heat[-1]:.3g}, not from the posterior: "
                 "its temperature does not end at 1."

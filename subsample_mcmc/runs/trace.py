@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.runs.counts import Counts, stats_of
-from subsample_mcmc.runs.store import store
+from subsample_mcmc.runs.store import netcdf, store
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.report import Report
@@ -154,7 +154,7 @@ class Trace:
 
         values = self.draws[name]
         chains, draws = self.shape
-        tilts = arviz_groups.tilted(self)
+        tilts = netcdf.tilted(self.meta)
         sites = int(np.prod(values.shape[2:], dtype=int))
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))

@@ -48,6 +48,11 @@ def variables(state, support, constraints, touches, data, size) -> dict[str, Var
     made, at = {}, {True: 0, False: 0}
     for name, value in state.items():
         array = np.asarray(value)
+        if name in ("chain", "draw"):
+            raise ValueError(
+                f"block {name!r}: tables and files of draws have a column of that name. Rename it, "
+                f"to {name}_, say."
+            )
         if array.dtype.kind not in "biuf" or array.size == 0:
             raise TypeError(
                 f"state {name}={value!r}: give integers (discrete) or floats (continuous), at "

@@ -42,6 +42,9 @@ TALLY = np.dtype(
         ("scale", np.float64),  # the step size in use
     ]
 )
+# Of these, what belongs with any sampler's statistics; the others are about decisions.
+SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
+DECISIONS = frozenset(name for name in TALLY.names or () if name not in SAMPLER)
 
 
 class Block(NamedTuple):

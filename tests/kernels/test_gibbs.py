@@ -98,8 +98,12 @@ def test_tempered_draws_are_not_called_exact(rng):
 
     warm = run(2.0, 5)
     assert warm.meta["guarantee"] == "none"
-    assert "to the power 1/2, not from the posterior" in str(warm.report())
+    assert any("to the power 1/2, not from the posterior" in w for w in warm.report().warnings)
+    assert "no posterior probabilities: k drew" in warm.model_probabilities("k").warnings[-1]
+    assert warm.to_arviz().attrs["tempered"] == "k"
+    assert "Not of the posterior: tempered draws of k." in warm.to_html()
     cooled = run(np.r_[8.0, 4.0, 1.0], 2)
+    assert "tempered" not in cooled.to_arviz().attrs
     assert cooled.meta["guarantee"] == "exact" and "temperature 8 to 1" in str(cooled.report())
     with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=5.*warmup=7"):
         run(np.r_[np.full(7, 3.0), 1.0], 5)

@@ -106,8 +106,10 @@ def test_the_advice_names_the_fastest(found):
 
 
 def test_several_kernels_have_one_time_and_one_advice():
-    rows = [{"kernel": kernel, "variant": variant, "us a decision": t}
-            for variant, t in (("as given", 1.0), ("exact", 12.0)) for kernel in ("k", "mu")]  # fmt: skip
+    rows = [
+        {"kernel": kernel, "variant": variant, "us a decision": t}
+        for variant, t in (("as given", 1.0), ("exact", 12.0)) for kernel in ("k", "mu")
+    ]  # fmt: skip
     told, why = Plan(rows, {}, 1).advice
     assert told == "k, mu: race as given: 12 times as fast as exact decisions."
     assert why.startswith("Times are those of all 2 kernels together.")

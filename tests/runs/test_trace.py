@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import subsample_mcmc as sm
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.layout import TALLY, Block, Column, Layout
 
@@ -198,6 +199,12 @@ def test_arviz_file_keeps_every_group(trace, tmp_path):
     assert (back["decisions"]["Gibbs('k')_pulls"].values == 50).all()
     assert back["posterior"].attrs["seed"] == str(2**100)
     assert back["observed_data"]["y"].shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["chain", "draw"])
+def test_blocks_named_as_a_column_of_draws_are_refused(name):
+    with pytest.raises(ValueError, match=f"block '{name}': .* Rename it, to {name}_, say"):
+        sm.Model(None, {"y": np.zeros(3)}, {name: 0.0})
 
 
 def test_names_that_netcdf_or_each_other_would_break(blocks):

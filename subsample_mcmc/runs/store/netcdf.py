@@ -19,28 +19,8 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
-from subsample_mcmc.target.layout import Layout
+from subsample_mcmc.target.layout import DECISIONS, Layout
 
-# Statistics of decisions; the others are what arviz means by sample_stats.
-DECISIONS = frozenset(
-    (
-        "decisions",
-        "pulls",
-        "everything",
-        "rounds",
-        "early",
-        "alone",
-        "exact",
-        "raced",
-        "exhausted",
-        "retreated",
-        "audited",
-        "wrong",
-        "regret",
-        "margin",
-        "skewness",
-    )
-)
 OURS = "subsample_mcmc"  # the group that says that we wrote the file
 FORMAT = 1
 CHUNK = 2**18  # bytes of a variable that are stored together
@@ -146,15 +126,8 @@ def write(path: Path, run: StoredRun) -> None:
         place.truncate(0)
         file = stack.enter_context(h5netcdf.File(place, "w", invalid_netcdf=False))
         _reserve(place, space(run))  # HDF5 gives back at its end what it did not need
-        attributes = {
-            "inference_library": "subsample_mcmc",
-            "inference_library_version": run.meta.get("version"),
-            "seed": run.meta.get("seed"),
-            "kernels": run.meta.get("describe"),
-        }
-        for name, value in attributes.items():
-            if value is not None:
-                file.attrs[name] = str(value)  # text: a seed may have more than 64 bits
+        for name, value in attributes(run.meta, np.array(run.seconds)).items():
+            file.attrs[name] = value
         listed = variables(run.layout)
         created = [_create(file, variable, len(run.draws), run.draws[0]) for variable in listed]
         for chain in range(len(run.draws)):
@@ -175,6 +148,35 @@ def write(path: Path, run: StoredRun) -> None:
             if len(values):
                 group.dimensions[f"{name}_dim_0"] = len(values)
                 group.create_variable(name, (f"{name}_dim_0",), values.dtype, data=values)
+
+
+def attributes(meta: dict[str, Any], seconds: np.ndarray) -> dict[str, str | float]:
+    """What ArviZ and a reader of the file should know of a run."""
+    text = meta.get("describe") or ", ".join(k["label"] for k in meta.get("kernels", ()))
+    found: dict[str, str | float] = {
+        "inference_library": "subsample_mcmc",
+        "inference_library_version": str(meta.get("version")),
+        "version": str(meta.get("version")),
+        "seed": str(meta.get("seed")),  # text: seeds may be wider than netCDF's integers
+        "kernels": text,
+        "guarantee": str(meta.get("guarantee")),
+        "sampling_time": float(max(seconds, default=0.0)),  # chains run side by side
+    }
+    if blocks := tilted(meta):
+        found["tilted"] = ", ".join(blocks)
+    if labels := tempered(meta):
+        found["tempered"] = ", ".join(labels)
+    return found
+
+
+def tilted(meta: dict[str, Any]) -> list[str]:
+    """Blocks whose prior sm.WangLandau tilted."""
+    return [kernel["block"] for kernel in meta.get("kernels", ()) if kernel.get("block")]
+
+
+def tempered(meta: dict[str, Any]) -> list[str]:
+    """Kernels that drew from other laws than the posterior's: their temperature was not 1."""
+    return [kernel["label"] for kernel in meta.get("kernels", ()) if kernel.get("temperature")]
 
 
 def _create(file: Any, variable: StoredVariable, chains: int, draws: int) -> Any:
@@ -241,9 +243,14 @@ class Finished:
         name = f"checkpoint_{chain}"
         return self._group[name][...].tobytes() if name in self._group else b""
 
+    def _stored(self, variable: StoredVariable) -> Any:
+        """Three statistics of decisions stood in sample_stats once."""
+        found = self._file.get(f"{variable.group}/{variable.name}")
+        return self._file[f"sample_stats/{variable.name}"] if found is None else found
+
     def rows(self, chain: int) -> Iterator[DrawnRows]:
         """See StoredRun."""
-        stored = [(v, self._file[f"{v.group}/{v.name}"]) for v in variables(self.layout)]
+        stored = [(v, self._stored(v)) for v in variables(self.layout)]
         width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)
         step = max(1, MANY // max(1, width))
         for start in range(0, self.draws[chain], step):

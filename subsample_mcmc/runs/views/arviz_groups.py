@@ -16,8 +16,9 @@ from subsample_mcmc.errors import CompileError, RewardError, compile_message, wa
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.runs.store.netcdf import attributes, tilted
 from subsample_mcmc.target.exact_sums import MASK
-from subsample_mcmc.target.layout import TALLY
+from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
 
@@ -25,9 +26,6 @@ LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
 # Seconds of compiled work between two looks at Ctrl-C; seconds after which a bar appears.
 PATIENT, SLOW = 0.1, 2.0
 
-# Fields of TALLY that belong with any sampler's statistics; the others are about decisions.
-SAMPLER = ("steps", "accepted", "gradients", "capped", "scale")
-DECISIONS = tuple(field for field in TALLY.names or () if field not in SAMPLER)
 VERSIONS = {
     "subsample_mcmc": __version__,
     "Python": ".".join(map(str, sys.version_info[:2])),
@@ -46,7 +44,7 @@ def to_arviz(
     thin = whole(thin, "thin", "1 for every draw, k for every k-th")
     observed = {} if observed is None else as_dict(observed)
     kept = slice(0, trace.shape[1], thin)
-    attrs = attributes(trace)
+    attrs = attributes(trace.meta, trace.seconds)
 
     def dataset(arrays: Mapping[str, np.ndarray]) -> Any:
         return xarray.Dataset(
@@ -95,28 +93,6 @@ def to_arviz(
     return arviz.InferenceData(attrs=attrs, **groups)
 
 
-def attributes(trace: Any) -> dict[str, str | float]:
-    """What ArviZ and a reader of the file should know of the run."""
-    kernels = trace.meta["kernels"]
-    text = trace.meta.get("describe") or ", ".join(kernel["label"] for kernel in kernels)
-    tilts = tilted(trace)
-    return {
-        "inference_library": "subsample_mcmc",
-        "inference_library_version": str(trace.meta["version"]),
-        "version": str(trace.meta["version"]),
-        "seed": str(trace.meta["seed"]),  # text: seeds may be wider than netCDF's integers
-        "kernels": text,
-        "guarantee": str(trace.meta["guarantee"]),
-        "sampling_time": float(trace.seconds.max()),  # chains run side by side
-        **({"tilted": ", ".join(tilts)} if tilts else {}),
-    }
-
-
-def tilted(trace: Any) -> list[str]:
-    """Blocks whose prior sm.WangLandau tilted."""
-    return [k["block"] for k in trace.meta["kernels"] if k.get("block")]
-
-
 # ------------------------------------------------------------------------- log likelihoods
 def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> np.ndarray:
     """Log likelihoods (chains, draws, N) of every datum at some draws of a trace."""
@@ -136,7 +112,7 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
             f"log_likelihood={model!r}: {chains} x {draws:,} draws x {model.size:,} data "
             f"are {needed / 1e9:.3g} GB; at most {LIMIT / 1e9:.3g} GB are made: {advice}"
         )
-    if tilts := tilted(trace):
+    if tilts := tilted(trace.meta):
         warn(
             f"sm.WangLandau tilted {', '.join(tilts)}, so these draws are not from the posterior: "
             "weight their log likelihoods by trace.model_probabilities(...).weights. az.loo and "

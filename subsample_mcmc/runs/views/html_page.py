@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.views.figures import PANELS, offered
 from subsample_mcmc.style import FILLS, SMALL, line_style, plain, thinned
 
@@ -182,6 +183,13 @@ def summary(trace: Any) -> Iterator[str]:
     rows = [[str(name), *(cell(x) for x in row)] for name, row in zip(
         table.index, table.itertuples(index=False), strict=True)]  # fmt: skip
     yield from tabled(["", *map(str, table.columns)], rows)
+    if blocks := tilted(trace.meta):
+        yield (
+            f"<p>sm.WangLandau tilted {html.escape(', '.join(blocks))}: these are means of the "
+            "draws, not of the posterior, which trace.model_probabilities(...) gives, with its weights.</p>"
+        )
+    if labels := tempered(trace.meta):
+        yield f"<p>Not of the posterior: tempered draws of {html.escape(', '.join(labels))}.</p>"
     if not whole:
         yield f'<p class="small">The first {len(found)} components.</p>'
 

@@ -269,9 +269,15 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
     if tilted is not None:
         tilts = frozen(trace, tilted["label"], each)
         history = travelled(trace, tilted["label"], range(each) if labels is None else labels)
-    return ModelProbabilities(
+    found = ModelProbabilities(
         name, values, tilts, labels, prior, against, tilted, trace.meta["warmup"], history
     )
+    if hot := [k["label"] for k in kernels if k.get("temperature")]:
+        found.warnings.append(
+            f"these are no posterior probabilities: {listed(hot)} drew at a temperature other than "
+            "1. Sample without temperature=, or let it end at 1 before the warm-up does."
+        )
+    return found
 
 
 def frozen(trace: Any, label: str, each: int) -> np.ndarray:

@@ -210,7 +210,8 @@ class Report:
             if row["guarantee"] == "none" and not row["promise"]:
                 self.notes.append(f"{row['kernel']}: your own kernel; nothing here checks it.")
             if row["promise"]:
-                self.notes.append(f"{row['kernel']}: {row['promise']}")
+                among = self.warnings if kernel.get("temperature") else self.notes
+                among.append(f"{row['kernel']}: {row['promise']}")
             if row["note"]:
                 self.notes.append(f"{row['kernel']}: {row['note']}")
             if row["guarantee"] != "exact" and all_audited(row) and not row["wrong"]:

@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 
 import h5netcdf
+import h5py
 import numpy as np
 import pytest
 
+import subsample_mcmc as sm
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store import frames, netcdf, store
 from subsample_mcmc.target.layout import Block, Column, Layout
@@ -472,6 +474,7 @@ def test_a_full_disk_leaves_what_was_stored(twin):
     twin.journal.close()
     code = """
 import resource, numpy as np
+import subsample_mcmc as sm
 from subsample_mcmc.errors import StoreError
 path = sys.argv[1]
 journal = store.Journal.open(path)
@@ -575,6 +578,41 @@ def test_finished_runs_are_read_by_arviz(path, rng):
     assert run.attrs["seed"] == str(seed)
     assert run.attrs["kernels"] == "gibbs(z), walk(beta)"
     run.close()
+
+
+def located(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0]) ** 2
+
+
+@pytest.mark.filterwarnings("ignore:.* group is not defined in the InferenceData scheme")  # 0.20
+def test_a_file_has_the_groups_and_attributes_of_to_arviz(path):
+    arviz = pytest.importorskip("arviz")
+    model = sm.Model(located, {"y": np.linspace(-1.0, 1.0, 50)}, {"mu": 0.0})
+    trace = sm.sample(model, sm.Metropolis("mu"), 10, 5, chains=2, seed=1, store=path,
+                      progress=False)  # fmt: skip
+    run, made = arviz.from_netcdf(path), trace.to_arviz()
+    assert dict(run.attrs) == dict(made.attrs)
+    assert {"guarantee", "sampling_time", "version"} < set(run.attrs)
+    for group in ("posterior", "sample_stats", "decisions"):
+        assert set(run[group].data_vars) == set(made[group].data_vars)
+        for name in run[group].data_vars:
+            assert same(run[group][name].values, made[group][name].values), name
+    run.close()
+
+
+def test_files_that_had_statistics_in_another_group_are_read(path, monkeypatch):
+    model = sm.Model(located, {"y": np.linspace(-1.0, 1.0, 50)}, {"mu": 0.0})
+    monkeypatch.setattr(netcdf, "DECISIONS", netcdf.DECISIONS - {"predicted", "distance"})
+    kernel = sm.Metropolis("mu")
+    trace = sm.sample(model, kernel, 10, 5, chains=2, seed=1, store=path, progress=False)
+    monkeypatch.undo()
+    found = sm.load(path)
+    for name, values in trace.stats["mu"].items():
+        assert same(np.asarray(values), np.asarray(found.stats["mu"][name])), name
+    more = sm.resume(path, model, kernel, draws=15, progress=False)
+    assert more.shape == (2, 15)
+    with h5py.File(path) as file:
+        assert "mu_predicted" in file["decisions"]
 
 
 def test_finish_refuses_an_incomplete_run(twin):
