@@ -186,7 +186,8 @@ def summary(trace: Any) -> Iterator[str]:
     if blocks := tilted(trace.meta):
         yield (
             f"<p>sm.WangLandau tilted {html.escape(', '.join(blocks))}: these are means of the "
-            "draws, not of the posterior, which trace.model_probabilities(...) gives, with its weights.</p>"
+            "draws, not of the posterior, which trace.model_probabilities(...) gives, and weights "
+            "for others.</p>"
         )
     if labels := tempered(trace.meta):
         yield f"<p>Not of the posterior: tempered draws of {html.escape(', '.join(labels))}.</p>"
