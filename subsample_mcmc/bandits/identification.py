@@ -1,11 +1,13 @@
 """What runs of strategies have found: one run, or many with their error rates."""
 
 from dataclasses import dataclass, field
+from math import log
 
 import numpy as np
 
 from subsample_mcmc.bandits.play import Player
-from subsample_mcmc.bandits.strategy import ENDINGS
+from subsample_mcmc.bandits.strategy import ENDINGS, Strategy
+from subsample_mcmc.errors import warn
 from subsample_mcmc.style import (
     COLOURS,
     MARKERS,
@@ -142,14 +144,61 @@ class Identifications:
         return f"Identifications({told}; guarantee {self.guarantee!r})"
 
 
+# ------------------------------------------------------------------------------ what is promised
+SURE = 20.0  # nats: rewards of the given scale are so wide with probability e^-20 at most
+EQUAL = 1e-12  # of the largest mean: means that differ by less are equal, but for rounding
+
+
+def spread_of(player: Player) -> np.ndarray:
+    """(rewards of arms that have several, their squares around the arms' means, arms)."""
+    again = player.state.pulls > 1
+    pulls, squares = player.state.pulls[again], player.state.squares[again]
+    return np.array([float(pulls.sum()), float(squares.sum()), float(again.sum())])
+
+
+def is_wider(strategy: Strategy, spread: np.ndarray) -> bool:
+    """Are rewards wider than the sub-Gaussian scale that a strategy's bounds are for.
+
+    Of n rewards of scale s the squares add up to more than n s^2 t, t > 1, with probability
+    exp(-n (t - 1 - log t) / 2) at most: E exp(l x^2) <= (1 - 2 l s^2)^(-1/2), and Markov. Those
+    around the means of arms add up to less.
+    """
+    (count, squares, _), scale = spread, getattr(strategy, "scale", None)
+    if scale is None or strategy.guarantee == "none" or not squares > count * scale**2:
+        return False
+    times = squares / (count * scale**2)
+    return 0.5 * count * (times - 1.0 - log(times)) > SURE
+
+
+def warn_of_scale(strategy: Strategy, spread: np.ndarray) -> None:
+    """Say what rewards showed."""
+    count, squares, arms = spread
+    sd = (squares / (count - arms)) ** 0.5
+    warn(
+        f"{strategy!r}: rewards have a standard deviation of {sd:.3g} around the means of their "
+        f"arms, more than scale={getattr(strategy, 'scale', 0.0):g} allows, which its bounds rest "
+        f"on: it has no guarantee. Give scale={sd:.2g} or more: the standard deviation of Gaussian "
+        "rewards, half the width of the range of others."
+    )
+
+
+def best_but(means: np.ndarray, arm) -> np.ndarray:
+    """By how much arms fall short of the best; 0 where that is rounding."""
+    short = means.max() - means[arm]
+    return np.where(short > EQUAL * np.abs(means).max(), short, 0.0)
+
+
 def identification(player: Player, seconds: float, truth: np.ndarray | None = None):
     """What a run has found."""
     state, at, arm = player.state, int(player.log.at[0]), player.answer()
     pulls, ending = state.pulls.copy(), ENDINGS[state.now[0].ended]
+    promise = player.strategy.guarantee_when(ending)
+    if promise != "none" and is_wider(player.strategy, spread := spread_of(player)):
+        warn_of_scale(player.strategy, spread)
+        promise = "none"
     return Identification(
-        arm, pulls, np.where(pulls > 0, state.means, np.nan), ending,
-        player.strategy.guarantee_when(ending), seconds,
-        None if truth is None else float(truth.max() - truth[arm]),
+        arm, pulls, np.where(pulls > 0, state.means, np.nan), ending, promise, seconds,
+        None if truth is None else float(best_but(truth, arm)),
         player.log.times[:at].copy(), player.log.pulls[:at].copy(), player.log.leaders[:at].copy(),
     )  # fmt: skip
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.bandits.identification import Identifications, identification
+from subsample_mcmc.bandits.identification import (
+    Identifications,
+    best_but,
+    identification,
+    is_wider,
+    spread_of,
+    warn_of_scale,
+)
 from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
@@ -34,7 +41,8 @@ def identify(
 
     pull(arm, rng) -> float: one reward, in plain Python; it is compiled if it can be, and called
         from Python if not. With data: pull(data, arm, rng). With one more argument, count: it
-        returns an array of so many rewards, 4,096 at most at a time.
+        returns an array of so many rewards, 4,096 at most at a time. One that is compiled is tried
+        beforehand, beside itself in Python; others are called as often as is counted.
     selector: a strategy, such as sm.LilUCB(), sm.SequentialHalving(budget=...) or one of
         sm.bandits; or a function of data that gives one.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
@@ -90,7 +98,7 @@ class Game:
         self.data, self.single = data, single
         first = self.made(np.random.default_rng(0))
         self.pull = Pull(pull, first, compiled)
-        self.pull.look(first, arms)
+        self.pull.settle(first, arms)
         self.strategy = self.chosen(first)
         self.means(first)
         self.numbers = None if callable(selector) else self.strategy.numbers(arms)
@@ -211,6 +219,7 @@ class Tally:
         self.regrets = None if game.truth is None else np.zeros(count)
         self.pulls = np.zeros(game.arms, dtype=np.int64)
         self.wrong = np.zeros(len(self.times), dtype=np.int64)
+        self.strategy, self.spread = game.strategy, np.zeros(3)
 
     def take(self, i: int, player: Player, means) -> None:
         """A run is over."""
@@ -218,20 +227,25 @@ class Tally:
         self.found[i] = arm, player.total, ended
         self.promises[i] = PROMISES.index(player.strategy.guarantee_when(ENDINGS[ended]))
         with self.lock:
+            self.spread += spread_of(player)
             self.pulls += player.state.pulls
             if self.regrets is not None and means is not None:
-                self.regrets[i] = means.max() - means[arm]
+                self.regrets[i] = best_but(means, arm)
                 at = int(player.log.at[0])
-                self.wrong[:at] += means[player.log.leaders[:at]] < means.max()
+                self.wrong[:at] += best_but(means, player.log.leaders[:at]) > 0.0
                 self.wrong[at:] += self.regrets[i] > 0.0
             self.done[i] = True
 
     def result(self, seconds: float) -> Identifications:
         """Of all runs that are over."""
         found, count = self.found[self.done], int(self.done.sum())
+        promise = PROMISES[self.promises[self.done].min()]
+        if promise != "none" and is_wider(self.strategy, self.spread):
+            warn_of_scale(self.strategy, self.spread)
+            promise = "none"
         return Identifications(
             found[:, 0].copy(), found[:, 1].copy(), np.array(ENDINGS)[found[:, 2]],
             None if self.regrets is None else self.regrets[self.done], self.pulls / count,
-            PROMISES[self.promises[self.done].min()], seconds, self.times,
+            promise, seconds, self.times,
             None if self.regrets is None else self.wrong / count,
         )  # fmt: skip

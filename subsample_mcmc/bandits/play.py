@@ -203,9 +203,12 @@ class Player:
         if self.source is None:
             self.source = pointer_to(pull.rewards_for(data, self.rewards))
         while how == ASKS_HELP:
-            how = loop(
-                params, state, self.source, self.choices, log, min(until, self.most), self.most,
-            )  # fmt: skip
+            try:
+                how = loop(
+                    params, state, self.source, self.choices, log, min(until, self.most), self.most,
+                )  # fmt: skip
+            except IndexError:  # of a user's pull, whose look-ups are checked
+                pull.blame(data, int(now.arm), np.random.default_rng(0), int(now.count))
             if how == ASKS_HELP:
                 self.strategy.help(self.params, self.state)
         if how == BAD_REWARD:

@@ -2,20 +2,27 @@
 
 import inspect
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, RecordAddress, pointer_to
-from subsample_mcmc.target.guards import guarded_data
-from subsample_mcmc.target.lookups import look_once
+from subsample_mcmc.numerics.pointers import (
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    call_numbers,
+    pointer_to,
+)
+from subsample_mcmc.target.guards import guarded_data, guarded_function
+from subsample_mcmc.target.lookups import blamed, told
 from subsample_mcmc.target.reads import cannot_fail, trusted
 from subsample_mcmc.target.user_functions import plain, try_once
 
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
-ARMS = 1000  # that are pulled once before the first pull
+COMPARED = 32  # arms whose rewards are compared, compiled and in Python
 
 
 class Pull:
@@ -25,6 +32,7 @@ class Pull:
         self.function = function
         self.has_data = data is not None
         self.name = getattr(function, "__name__", "pull")
+        self.checked = True  # are its look-ups, where it is compiled
         given = ["data"] * self.has_data + ["arm", "rng"]
         asked = inspect.signature(getattr(function, "py_func", function)).parameters.values()
         count = sum(p.default is p.empty for p in asked)  # what has a default is not for us
@@ -47,19 +55,58 @@ class Pull:
             try_once(plain(function, "pull", "pull(arm, rng)"), "pull",
                      {**named, "arm": 0, "rng": rng})  # fmt: skip
 
-    def look(self, data, arms: int) -> None:
-        """Refuse a function that looks up what is not there, by pulling each arm once."""
-        has, roles = self.has_data, ("data",) * self.has_data + ("arm",)
-        more = () if not self.batched else (2,)
-        roles += ("",) * (1 + len(more))
-        if trusted(self.function) or cannot_fail(self.function, roles, None, data, {"arm": arms}):
+    def settle(self, data, arms: int) -> None:
+        """Compile it with look-ups checked, if it may look up what is not there, and try it.
+
+        Where it is called from Python, as one is that costs or remembers something, only those
+        pulls are made that are counted.
+        """
+        if self.obstacle or DISABLED:
             return
-        for arm in sorted({int(i) for i in np.linspace(0, arms - 1, min(arms, ARMS))}):
-            given, seen = (
-                (*((part,) if has else ()), arm, np.random.default_rng(arm), *more)
-                for part in (data, guarded_data(data, -1) if has else None)
-            )
-            look_once("pull", self.function, given, seen, f" for arm {arm}")
+        roles = ("data",) * self.has_data + ("arm", "") + ("",) * self.batched
+        safe = trusted(self.function) or cannot_fail(
+            self.function, roles, None, data, {"arm": arms}
+        )
+        self.checked = not safe
+        for arm in sorted({int(i) for i in np.linspace(0, arms - 1, min(arms, COMPARED))}):
+            self.compare(data, arm)
+
+    def compare(self, data, arm: int) -> None:
+        """Refuse a function that says something else where it is compiled."""
+        count, given = (2 if self.batched else 1), (data,) * self.has_data
+        ours, theirs = np.random.default_rng(arm), np.random.default_rng(arm)
+        source = self.rewards_for(data, theirs)
+        try:
+            if pull_some(pointer_to(source), arm, count) != count:
+                return  # of which the run tells
+        except IndexError:
+            self.blame(data, arm, np.random.default_rng(arm), count)
+        except Exception:
+            return
+        before = ours.bit_generator.state
+        called = plain(self.function, "pull", "pull(arm, rng)")
+        more = (count,) * self.batched
+
+        def read(kind):
+            ours.bit_generator.state = before
+            numbers = tuple(in_numbers(part, kind) for part in given)
+            value = value_of(
+                lambda *all_: np.ravel(called(*all_))[-1],
+                (*numbers, arm, ours, *more), (*given, arm, ours, *more),
+            )  # fmt: skip
+            # Other random numbers than compiled code draws say nothing.
+            same = ours.bit_generator.state == theirs.bit_generator.state
+            return value if same else np.nan
+
+        refuse_apart(read, float(source.room[count - 1]), lambda: (f"pull of arm {arm}", ""))
+
+    def blame(self, data, arm: int, rng, count: int) -> NoReturn:
+        """Raise the error of a look-up that failed, by the same call in Python if that fails."""
+        given = (arm, rng, *((count,) * self.batched))
+        seen = (guarded_data(data, -1),) if self.has_data else ()
+        where = f" for arm {arm}"
+        error = blamed("pull", guarded_function(self.function), (*seen, *given), where)
+        raise told("pull", error, where) from None
 
     def __call__(self, data, arm: int, rng, count: int):
         """`count` rewards of an arm, in Python."""
@@ -77,7 +124,7 @@ class Pull:
     @cached_property
     def read(self) -> Any:
         """What compiled code calls by its address: (context, arm, count) -> how many were made."""
-        user = jit(self.function, flags=FLAGS, user=True)
+        user = jit(self.function, flags=FLAGS, user=True, checked=self.checked)
         return (reading_blocks if self.batched else reading_one)(user, self.has_data)
 
     def rewards_for(self, data, rng) -> "Rewards":
@@ -101,6 +148,12 @@ class Rewards(NamedTuple):
     pull: Any  # (context, arm, count) -> how many rewards stand in room
     context: Any  # a PullContext
     room: np.ndarray
+
+
+@jit
+def pull_some(source, arm, count):
+    """Rewards of one arm, from Python: how many."""
+    return call_numbers(source.pull, source.context, arm, count)
 
 
 def obstacle(function, tried, data) -> str:

@@ -85,9 +85,19 @@ def explanation(walker: Any) -> Exception:
             "datum all the sites that it sees in any state, or leave touches out."
         )
     if code == ALL_IMPOSSIBLE:
+        broken = f"{where}: every arm is impossible, the current value included; {state}"
+        broken += why_impossible(walker)
+        leaves = walker.program.kernel.leaves()
+        risky = [one for one in leaves if one.guarantee in ("asymptotic", "bounded")]
+        if walker.iteration > 0 and risky:
+            return RewardError(
+                f"{broken}. If the chain started where likelihood and prior are positive, a decision "
+                f"of {risky[0].text()} accepted a state that some datum rules out, which it had "
+                "not read. Decide by selector=sm.Exact(), give a control variate, or say by "
+                "constraints= where such states end; audit=1.0 shows how often it errs."
+            )
         return RewardError(
-            f"{where}: every arm is impossible, the current value included; {state}"
-            f"{why_impossible(walker)}. Start where likelihood and prior are positive: "
+            f"{broken}. Start where likelihood and prior are positive: "
             "sm.sample(..., start=[{...}, ...]), a state per chain, or another state in sm.Model."
         )
     told = None

@@ -178,6 +178,24 @@ def test_cumulative_sums_say_when_nothing_is_possible():
     assert one.error is None or "every arm is impossible" in str(one.error)
 
 
+def from_gamma(state, data, n):
+    d = data.y[n] - state.c[0]
+    return sm.log(d) - d if d > 0.0 else -np.inf
+
+
+@pytest.mark.skipif(DISABLED, reason="100,000 data")
+def test_a_race_that_met_an_impossible_state_does_not_blame_the_start():
+    """One datum of 100,000 rules the state out, and no batch read it."""
+    model = sm.Model(from_gamma, {"y": 1.0 + np.random.default_rng(0).gamma(2.0, 1.0, 100_000)},
+                     {"c": 0.9})  # fmt: skip
+    kernel = sm.Metropolis("c", scale=0.02, adapt=False)
+    with pytest.raises(sm.RewardError, match=r"a decision of Metropolis\('c'\) accepted a state"):
+        sm.sample(model, kernel, 3_000, 0, chains=4, seed=1, progress=False)
+    far = sm.Model(from_gamma, {"y": np.ones(50)}, {"c": 2.0})
+    with pytest.raises(sm.RewardError, match="Start where likelihood and prior are positive"):
+        sm.sample(far, kernel, 5, 0, chains=1, seed=1, progress=False)
+
+
 @sm.kernel(writes="s")
 def below_zero(rng, state, data):
     state.s[0] = -1.0

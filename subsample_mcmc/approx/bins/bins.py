@@ -76,7 +76,8 @@ class Bins(Control):
     columns: names of the fields to cut; default: all float fields with more than 16 values. Other
         float fields then count as constant in a bin.
     bins: how many in all, about: each of q columns is cut into bins^(1/q) quantiles. An arm costs
-        bins * (q^2 + q + 1) evaluations of the likelihood at every decision.
+        bins * (q^2 + q + 1) evaluations of the likelihood at every decision, at points of
+        the bins: reports count the data that are read, not these.
     outliers: share of the data, those that lie farthest from their bin's mean or (with `fit`) may
         come to lie there, as rows of a rare level do, that every decision reads. Without them a few
         data of a heavy tail make races err: 16% of decisions at delta .05, for data from t(1.5).

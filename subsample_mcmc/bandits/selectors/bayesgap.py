@@ -87,8 +87,8 @@ class BayesGap(Selector, Strategy):
         settle_budget(self)
         if self.batch is not None and not 16 <= self.batch <= CHUNK:
             raise ValueError(f"batch={self.batch!r}: give rows per pull, 16 .. {CHUNK}, or None.")
-        if not self.epsilon >= 0.0:
-            raise ValueError(f"epsilon={self.epsilon!r}: give a regret, 0 or more.")
+        if not 0.0 <= self.epsilon < np.inf:
+            raise ValueError(f"epsilon={self.epsilon!r}: give a finite regret, 0 or more.")
         if self.hardness is not None and not 0.0 < self.hardness < np.inf:
             raise ValueError(f"hardness={self.hardness!r}: give a finite number above 0, or None.")
         if not 0.0 < self.prior_scale < np.inf:

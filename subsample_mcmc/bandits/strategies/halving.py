@@ -66,13 +66,16 @@ def halving_numbers(budget, arms, allocation, variances, delta) -> HalvingNumber
         raise ValueError(
             f"variances={variances!r:.60}: give a number, 0 or more, for each of {arms} arms."
         )
-    if budget < arms:
+    stages = max(ceil(log2(arms)), 1)
+    if budget < arms * stages:
         raise ValueError(
-            f"budget={budget} is less than one pull for each of {arms} arms: arms that are never "
-            "pulled cannot be compared. sm.BayesGap serves smaller budgets, if arms are correlated."
+            f"budget={budget} is shared among {stages} stages, and the first would not pull each "
+            f"of {arms} arms once: arms that are not pulled would be dropped unseen. Give "
+            f"budget={arms * stages} or more. sm.bandits.SuccessiveRejects() serves less, and "
+            "sm.BayesGap, if arms are correlated, less than a pull for each."
         )
     return HalvingNumbers(
-        budget, max(ceil(log2(arms)), 1), HALVING_ALLOCATIONS[allocation],
+        budget, stages, HALVING_ALLOCATIONS[allocation],
         floor(-4.0 * log(delta) + 1.0) + 1, -log(delta), known,
     )  # fmt: skip
 

@@ -237,6 +237,9 @@ class ExponentialGap(Strategy):
 
     The first phase alone pulls every arm some hundred thousand times: with LILStopping around it
     it ends long before, much like pulling all arms in turn.
+    scale: the sub-Gaussian scale of the rewards: the standard deviation of Gaussian ones, half the
+        width of the range of others; .5 serves rewards in [0, 1]. A run whose rewards vary by more
+        has no guarantee, and says so.
     """
 
     delta: float = 0.05

@@ -139,6 +139,8 @@ class TrackAndStop(Strategy):
     D-tracking. The expected number of pulls comes as close as can be to the lower bound, as delta
     goes to 0. every: pulls between two solutions for the shares, K by default. threshold: that of
     TopTwo: "proved", or "practice", which promises nothing. Ties are broken at random.
+    scale: the standard deviation of the rewards, at least. A run whose rewards vary by more has no
+        guarantee, and says so.
     """
 
     delta: float = 0.05

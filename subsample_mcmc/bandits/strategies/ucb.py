@@ -154,6 +154,9 @@ class LUCB(Strategy):
     epsilon: what delta bounds is the chance to name an arm whose mean is more than this below the
         best: above 0, an arm that is not best but that close is no error.
     Of equal means or bounds, one at random.
+    scale: the sub-Gaussian scale of the rewards: the standard deviation of Gaussian ones, half the
+        width of the range of others; .5 serves rewards in [0, 1]. A run whose rewards vary by more
+        has no guarantee, and says so.
     """
 
     delta: float = 0.05
