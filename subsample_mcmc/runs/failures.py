@@ -91,9 +91,9 @@ def explanation(walker: Any) -> Exception:
         risky = [one for one in leaves if one.guarantee in ("asymptotic", "bounded")]
         if walker.iteration > 0 and risky:
             return RewardError(
-                f"{broken}. If the chain started where likelihood and prior are positive, a decision "
-                f"of {risky[0].text()} accepted a state that some datum rules out, which it had "
-                "not read. Decide by selector=sm.Exact(), give a control variate, or say by "
+                f"{broken}. If the chain started where likelihood and prior are positive, a "
+                f"decision of {risky[0].text()} accepted a state that some datum rules out, which "
+                "it had not read. Decide by selector=sm.Exact(), give a control variate, or say by "
                 "constraints= where such states end; audit=1.0 shows how often it errs."
             )
         return RewardError(
