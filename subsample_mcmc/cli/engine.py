@@ -1,17 +1,19 @@
 """subsample-mcmc compile: the machine code that all models share, made before it is needed.
 
-Each unit is a short program in a process of its own; what it compiles, the next process finds in
-the cache on disk. A model's own functions, which are few, are compiled when it is first sampled.
+Each unit is a short program; what it compiles, other processes find in the cache on disk. A model's
+own functions, which are few, are compiled when it is first sampled.
 """
 
+import contextlib
 import os
+import queue
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,8 @@ from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
 
+FROM_INPUT = "-"  # in place of a unit's name: names come line by line, results go out alike
+DONE = "made:"  # begins the line of a result, before what went wrong
 SIZE = 3_000  # data: enough that no kernel sums them all because they are few
 UNITS: dict[str, Callable[[], None]] = {}
 
@@ -372,7 +376,11 @@ def compile_engine(options: Namespace) -> int:
     if options.unit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of models that nobody wants
-            UNITS[options.unit]()
+            if options.unit != FROM_INPUT:
+                UNITS[options.unit]()
+            else:
+                for line in sys.stdin:
+                    print(attempt(line.rstrip("\n")), flush=True)
         return 0
     folder = cache_directory()
     if folder is None or not may_write(folder) or DISABLED:
@@ -380,24 +388,81 @@ def compile_engine(options: Namespace) -> int:
             "there is nowhere to keep machine code, or nothing is compiled: let "
             "SUBSAMPLE_MCMC_CACHE be a folder that can be written to, and NUMBA_DISABLE_JIT unset."
         )
-    begun, failed = time.monotonic(), 0
-    command = [sys.executable, "-m", "subsample_mcmc", "compile", "--unit"]
-    with (
-        ThreadPoolExecutor(options.jobs or os.cpu_count() or 1) as pool,
-        Bar(total=len(UNITS), desc="compiling the engine, once per machine", unit="part") as bar,
-    ):
-        made = {pool.submit(quiet, [*command, name]): name for name in UNITS}
-        for one in as_completed(made):
+    begun, failed, left = time.monotonic(), 0, queue.SimpleQueue[str]()
+    for name in UNITS:
+        left.put(name)
+    told: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    with Bar(total=len(UNITS), desc="compiling the engine, once per machine", unit="part") as bar:
+        jobs = min(options.jobs or os.cpu_count() or 1, len(UNITS))
+        working = [
+            threading.Thread(target=work_through, args=(left, told), daemon=True)
+            for _ in range(jobs)
+        ]
+        for one in working:
+            one.start()
+        for _ in UNITS:
+            name, wrong = told.get()
             bar.update(1)
-            if told := one.result():
+            if wrong:
                 failed += 1
-                print(f"subsample-mcmc: {made[one]}: {told}", file=sys.stderr)
+                print(f"subsample-mcmc: {name}: {wrong}", file=sys.stderr)
+        for one in working:
+            one.join()
     seconds = time.monotonic() - begun
     print(f"{len(UNITS) - failed} of {len(UNITS)} parts in {seconds:.0f} s, kept in {folder}")
     return 1 if failed else 0
 
 
-def quiet(command: list[str]) -> str:
-    """Run a process; the last line of what it complained of, if it failed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1]
+def attempt(name: str) -> str:
+    """Run a unit; what went wrong, in one line, after a mark that nothing else begins with."""
+    try:
+        UNITS[name]()
+    except Exception as error:
+        return " ".join(f"{DONE} {type(error).__name__}: {error}".split())
+    return DONE
+
+
+def work_through(left: queue.SimpleQueue, told: queue.SimpleQueue) -> None:
+    """Let one process make unit after unit: most of a process of its own is its imports."""
+    child = None
+    while True:
+        try:
+            name = left.get_nowait()
+        except queue.Empty:
+            break
+        child = child or Child()
+        wrong = child.make(name)
+        told.put((name, wrong))
+        if child.process.poll() is not None:  # it died: the next unit has another one
+            child = None
+    if child is not None:
+        child.process.communicate()
+
+
+class Child:
+    """A process that makes units."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "subsample_mcmc", "compile", "--unit", FROM_INPUT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def make(self, name: str) -> str:
+        """What went wrong, if it did."""
+        ask, answers = self.process.stdin, self.process.stdout
+        assert ask is not None
+        assert answers is not None
+        with contextlib.suppress(BrokenPipeError):
+            ask.write(f"{name}\n")
+            ask.flush()
+        last = "it ended"
+        for line in answers:
+            if line.startswith(DONE):
+                return line[len(DONE) :].strip()
+            last = line.strip() or last
+        with contextlib.suppress(BrokenPipeError):
+            ask.close()
+        answers.close()
+        self.process.wait()
+        return last

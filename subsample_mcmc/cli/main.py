@@ -17,7 +17,7 @@ from pathlib import Path
 
 from subsample_mcmc import __version__
 from subsample_mcmc.cli import papers, stored
-from subsample_mcmc.cli.engine import UNITS, compile_engine
+from subsample_mcmc.cli.engine import FROM_INPUT, UNITS, compile_engine
 
 # ------------------------------------------------------------- examples and benchmarks as scripts
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -266,7 +266,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     add("compile", compile_engine, "make the machine code that all models share, once per machine")
     engine = named.choices["compile"]
     engine.add_argument("--jobs", type=int, help="processes at a time; default: one for each core")
-    engine.add_argument("--unit", choices=list(UNITS), help=argparse.SUPPRESS)
+    engine.add_argument("--unit", choices=[*UNITS, FROM_INPUT], help=argparse.SUPPRESS)
 
     add("report", stored.report, "report on a saved run, also one that is still going on")
     report = named.choices["report"]

@@ -81,13 +81,24 @@ def test_a_new_model_compiles_its_own_functions_only(tmp_path):
 
 def test_a_unit_that_fails_is_named(monkeypatch, capfd, tmp_path):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
-    monkeypatch.setattr(engine, "UNITS", {"none such": None})
+    monkeypatch.setattr(engine, "UNITS", {"none such": None, "nor this": None})
     monkeypatch.setattr(engine, "DISABLED", False)
     assert main(["compile"]) == 1
     out, error = capfd.readouterr()
-    assert out.startswith("0 of 1 parts in ")
-    assert "subsample-mcmc: none such: " in error
+    assert out.startswith("0 of 2 parts in ")
+    for name in ("none such", "nor this"):
+        assert f"subsample-mcmc: {name}: KeyError: '{name}'" in error
     assert "compiling the engine, once per machine" in error
+
+
+def test_a_process_that_dies_is_told_of_and_replaced(monkeypatch, capfd, tmp_path):
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "UNITS", {"one": None, "another": None})
+    monkeypatch.setattr(engine, "DISABLED", False)
+    monkeypatch.setattr(engine, "FROM_INPUT", "no such unit")
+    assert main(["compile", "--jobs", "1"]) == 1
+    error = capfd.readouterr().err
+    assert error.count("invalid choice: 'no such unit'") == 2
 
 
 @pytest.mark.parametrize("where", ["off", "/dev/null/none"])
