@@ -173,6 +173,8 @@ class Prepared:
     absolute: bool = False  # are residuals bounded at each arm, not only their differences
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
     found: str = ""  # what the model was found to allow, where draws depend on it
+    # Of the likelihood: for a residual, beside its own; for an arm, before any datum is read.
+    evaluations: tuple[int, int] = (0, 0)
     # Attributes made anew elsewhere.
     compiled: ClassVar[tuple[str, ...]] = ("functions", "source", "row_weights")
 

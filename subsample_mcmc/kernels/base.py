@@ -238,6 +238,7 @@ class Leaf(Kernel):
         given, control = getattr(self, "selector", None), getattr(self, "control", None)
         selector = None if given is None else given.itself
         rule = None if selector is None else selector.dropping_rule
+        known = model.prepared.get(control) if model and isinstance(control, Control) else None
         return {
             "kind": type(self).__name__,
             "writes": list(self.writes),
@@ -248,6 +249,7 @@ class Leaf(Kernel):
             "subsamples": selector is not None and not selector.reads_everything(ANY_NUMBER),
             "takes_control": selector is not None and rule is not None and selector.takes_control,
             "control": control.text(model) if isinstance(control, Control) else "",
+            "evaluations": list(getattr(known, "evaluations", (0, 0))),
             "delta": getattr(selector, "risk", None),
             "promise": getattr(selector, "promise", ""),
             "remedy": getattr(selector, "remedy", ""),

@@ -77,7 +77,7 @@ class Bins(Control):
         float fields then count as constant in a bin.
     bins: how many in all, about: each of q columns is cut into bins^(1/q) quantiles. An arm costs
         bins * (q^2 + q + 1) evaluations of the likelihood at every decision, at points of
-        the bins: reports count the data that are read, not these.
+        the bins: `pulls` counts the data that are read, not these, which reports add.
     outliers: share of the data, those that lie farthest from their bin's mean or (with `fit`) may
         come to lie there, as rows of a rare level do, that every decision reads. Without them a few
         data of a heavy tail make races err: 16% of decisions at delta .05, for data from t(1.5).
@@ -148,6 +148,8 @@ class ColumnBins(Prepared):
 
     def __init__(self, model, made: Cut):
         self.model, self.cut, self.outliers = model, made, made.outliers
+        count, q = made.reference.shape
+        self.evaluations = 0, count * (q * q + q + 1)
 
     @cached_property
     def functions(self) -> ControlFunctions:
@@ -168,6 +170,7 @@ class PredictorBins(Prepared):
 
     def __init__(self, model, made: PredictorBinning):
         self.model, self.cut, self.outliers = model, made, made.outliers
+        self.evaluations = 0, len(made.cut.points) * made.cut.moments.shape[1]
 
     @cached_property
     def functions(self) -> ControlFunctions:

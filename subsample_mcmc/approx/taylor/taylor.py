@@ -353,6 +353,9 @@ class Expansion(Prepared):
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
             self.found += ", bounded"
+        if isinstance(source, Stencil):
+            d = len(model.floats)
+            self.evaluations = d * d + d + 1, 0
         if len(self.ceilings.highest):
             self.found += ", with ceilings"
 

@@ -29,6 +29,8 @@ _LINES = (
     ("accepted", "accepted", "share"),
     ("data read", "read", "share"),
     ("rewards read per draw", "pulls_per_draw", "number"),
+    ("evaluations per decision", "evaluations", "number"),
+    ("microseconds per decision", "microseconds", "number"),
     ("ended: one arm possible", "alone", "share"),
     ("ended: predicted, no data raced", "predicted", "share"),
     ("ended: exact from the start", "exact", "share"),
@@ -112,6 +114,22 @@ def bounds_met(stats: Mapping) -> np.ndarray:
     return stats["bound"][decided] / stats["decisions"][decided]
 
 
+def evaluations_of(kernel: dict, total: dict) -> float:
+    """Of the likelihood, in one decision: those that a control variate takes beside the data's."""
+    each, before = kernel.get("evaluations") or (0, 0)
+    arms = 1 if kernel.get("proposes") else kernel.get("arms") or 1
+    return _ratio(total["pulls"] * (1 + each), total["decisions"]) + before * arms
+
+
+def microseconds_of(trace: Any, decisions: list[int]) -> float:
+    """Of one decision, where one kernel decides: seconds are of the warm-up, too."""
+    if len(decisions) != 1 or not decisions[0]:
+        return np.nan
+    drawn = trace.shape[1] * (trace.meta.get("thin") or 1)
+    share = drawn / (drawn + (trace.meta.get("warmup") or 0))
+    return 1e6 * share * float(np.sum(trace.seconds)) / decisions[0]
+
+
 def measure(
     kernel: dict, stats: KernelStats, ess: float, draws: int, seconds: float, rhat: float = np.nan
 ):
@@ -139,6 +157,7 @@ def measure(
         "accepted": _ratio(total["accepted"], decisions),
         "read": _ratio(total["pulls"], total["everything"]),
         "pulls_per_draw": _ratio(total["pulls"], draws),
+        "evaluations": evaluations_of(kernel, total),
         "early": _ratio(total["early"], decisions),
         **{
             end: _ratio(total[end], decisions)
@@ -220,6 +239,10 @@ class Report:
                     "was wrong, so these draws are those of exact decisions. (The bound per "
                     "decision is for other runs.)"
                 )
+        deciding = [row for row in self.rows if row["decisions"]]
+        for row in self.rows:
+            own = microseconds_of(trace, [one["decisions"] for one in deciding])
+            row["microseconds"] = own if row["decisions"] else np.nan
         if meta.get("chosen"):
             code = "; ".join(meta["chosen"].splitlines())
             self.notes.append(f"The kernel was chosen by pilots, as by sm.default_kernel: {code}")

@@ -158,6 +158,32 @@ def test_several_kernels_and_their_own_blocks(rng):
     assert frame.loc["fast", "read"] == 0.05
 
 
+def located(state, data, n):
+    z = (data.y[n] - state.mu[0]) * sm.exp(-state.scale[0])
+    return -2.5 * sm.log1p(z * z / 4.0) - state.scale[0]
+
+
+def test_evaluations_and_microseconds_of_a_decision():
+    """Interpolation takes seven points of two parameters, and one more; 50 bins three each."""
+    y = np.random.default_rng(0).standard_t(4.0, 20_000)
+    model = sm.Model(located, {"y": y}, {"mu": 0.0, "scale": 0.0})
+    fit = sm.laplace(model, progress=False)
+    for control, each, before in (
+        (sm.Taylor(fit), 8, 0), (sm.Bins(bins=50, outliers=0.0), 1, 150), (None, 1, 0),
+    ):  # fmt: skip
+        kernel = sm.Metropolis(("mu", "scale"), control=control)
+        trace = sm.sample(model, kernel, 150, 50, chains=1, seed=1, progress=False)
+        row, counted = trace.report().rows[0], trace.stats[trace.report().rows[0]["kernel"]]
+        read = counted.total("pulls") / counted.total("decisions")
+        assert row["evaluations"] == pytest.approx(each * read + before)
+        spent = 1e6 * trace.seconds.sum() * 150 / 200
+        assert row["microseconds"] == pytest.approx(spent / counted.total("decisions"))
+        assert "evaluations per decision" in str(trace.report())
+    both = sm.Metropolis("mu") >> sm.Metropolis("scale")
+    trace = sm.sample(model, both, 20, 5, chains=1, seed=1, progress=False)
+    assert np.isnan([row["microseconds"] for row in trace.report().rows]).all()
+
+
 # -------------------------------------------------------------------------------------- text
 def test_text_is_a_table_that_fits_a_terminal(rng):
     theta = rng.normal(size=(4, DRAWS))
