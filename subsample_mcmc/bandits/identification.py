@@ -1,12 +1,12 @@
 """What runs of strategies have found: one run, or many with their error rates."""
 
 from dataclasses import dataclass, field
-from math import log
+from math import ceil, log
 
 import numpy as np
 
 from subsample_mcmc.bandits.play import Player
-from subsample_mcmc.bandits.strategy import ENDINGS, Strategy
+from subsample_mcmc.bandits.strategy import ENDINGS
 from subsample_mcmc.errors import warn
 from subsample_mcmc.style import (
     COLOURS,
@@ -150,35 +150,38 @@ EQUAL = 1e-12  # of the largest mean: means that differ by less are equal, but f
 
 
 def spread_of(player: Player) -> np.ndarray:
-    """(rewards of arms that have several, their squares around the arms' means, arms)."""
-    again = player.state.pulls > 1
+    """(rewards of arms that have several, those arms, squares around the means, by scale^2)."""
+    scale, again = getattr(player.strategy, "scale", None), player.state.pulls > 1
+    if scale is None:
+        return np.zeros(3)
     pulls, squares = player.state.pulls[again], player.state.squares[again]
-    return np.array([float(pulls.sum()), float(squares.sum()), float(again.sum())])
+    return np.array([float(pulls.sum()), float(again.sum()), float(squares.sum()) / scale**2])
 
 
-def is_wider(strategy: Strategy, spread: np.ndarray) -> bool:
+def is_wider(spread: np.ndarray) -> bool:
     """Are rewards wider than the sub-Gaussian scale that a strategy's bounds are for.
 
     Of n rewards of scale s the squares add up to more than n s^2 t, t > 1, with probability
     exp(-n (t - 1 - log t) / 2) at most: E exp(l x^2) <= (1 - 2 l s^2)^(-1/2), and Markov. Those
     around the means of arms add up to less.
     """
-    (count, squares, _), scale = spread, getattr(strategy, "scale", None)
-    if scale is None or strategy.guarantee == "none" or not squares > count * scale**2:
+    count, _, squares = spread
+    if not squares > count > 0.0:
         return False
-    times = squares / (count * scale**2)
+    times = squares / count
     return 0.5 * count * (times - 1.0 - log(times)) > SURE
 
 
-def warn_of_scale(strategy: Strategy, spread: np.ndarray) -> None:
+def warn_of_scale(strategy: str, spread: np.ndarray) -> None:
     """Say what rewards showed."""
-    count, squares, arms = spread
-    sd = (squares / (count - arms)) ** 0.5
+    count, arms, squares = spread
+    times = (squares / (count - arms)) ** 0.5
+    larger = ceil(100.0 * times) / 100.0
     warn(
-        f"{strategy!r}: rewards have a standard deviation of {sd:.3g} around the means of their "
-        f"arms, more than scale={getattr(strategy, 'scale', 0.0):g} allows, which its bounds rest "
-        f"on: it has no guarantee. Give scale={sd:.2g} or more: the standard deviation of Gaussian "
-        "rewards, half the width of the range of others."
+        f"{strategy}: around the means of their arms rewards have a standard deviation of "
+        f"{times:.3g} times scale, which its bounds rest on: it has no guarantee. Give a scale "
+        f"{larger:g} times as large, or more: the standard deviation of Gaussian rewards, half the "
+        "width of the range of others."
     )
 
 
@@ -193,8 +196,8 @@ def identification(player: Player, seconds: float, truth: np.ndarray | None = No
     state, at, arm = player.state, int(player.log.at[0]), player.answer()
     pulls, ending = state.pulls.copy(), ENDINGS[state.now[0].ended]
     promise = player.strategy.guarantee_when(ending)
-    if promise != "none" and is_wider(player.strategy, spread := spread_of(player)):
-        warn_of_scale(player.strategy, spread)
+    if promise != "none" and is_wider(spread := spread_of(player)):
+        warn_of_scale(repr(player.strategy), spread)
         promise = "none"
     return Identification(
         arm, pulls, np.where(pulls > 0, state.means, np.nan), ending, promise, seconds,

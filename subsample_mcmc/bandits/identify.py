@@ -219,7 +219,8 @@ class Tally:
         self.regrets = None if game.truth is None else np.zeros(count)
         self.pulls = np.zeros(game.arms, dtype=np.int64)
         self.wrong = np.zeros(len(self.times), dtype=np.int64)
-        self.strategy, self.spread = game.strategy, np.zeros(3)
+        self.name = "the strategies" if callable(game.selector) else repr(game.strategy)
+        self.spread = np.zeros(3)
 
     def take(self, i: int, player: Player, means) -> None:
         """A run is over."""
@@ -240,8 +241,8 @@ class Tally:
         """Of all runs that are over."""
         found, count = self.found[self.done], int(self.done.sum())
         promise = PROMISES[self.promises[self.done].min()]
-        if promise != "none" and is_wider(self.strategy, self.spread):
-            warn_of_scale(self.strategy, self.spread)
+        if promise != "none" and is_wider(self.spread):
+            warn_of_scale(self.name, self.spread)
             promise = "none"
         return Identifications(
             found[:, 0].copy(), found[:, 1].copy(), np.array(ENDINGS)[found[:, 2]],

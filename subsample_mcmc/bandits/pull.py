@@ -1,6 +1,7 @@
 """Where rewards come from: a user's function of an arm, compiled if it can be."""
 
 import inspect
+import time
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
@@ -23,6 +24,7 @@ from subsample_mcmc.target.user_functions import plain, try_once
 
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most
 COMPARED = 32  # arms whose rewards are compared, compiled and in Python
+SECONDS = 0.3  # that this may take, beside the first arm
 
 
 class Pull:
@@ -68,7 +70,10 @@ class Pull:
             self.function, roles, None, data, {"arm": arms}
         )
         self.checked = not safe
+        until = time.monotonic() + SECONDS
         for arm in sorted({int(i) for i in np.linspace(0, arms - 1, min(arms, COMPARED))}):
+            if arm > 0 and time.monotonic() > until:
+                break
             self.compare(data, arm)
 
     def compare(self, data, arm: int) -> None:

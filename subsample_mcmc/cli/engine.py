@@ -379,8 +379,8 @@ def compile_engine(options: Namespace) -> int:
             if options.unit != FROM_INPUT:
                 UNITS[options.unit]()
             else:
-                for line in sys.stdin:
-                    print(attempt(line.rstrip("\n")), flush=True)
+                for line in sys.stdin:  # a unit may have left half a line
+                    print(f"\n{attempt(line.rstrip())}", flush=True)
         return 0
     folder = cache_directory()
     if folder is None or not may_write(folder) or DISABLED:
@@ -430,11 +430,14 @@ def work_through(left: queue.SimpleQueue, told: queue.SimpleQueue) -> None:
             name = left.get_nowait()
         except queue.Empty:
             break
-        child = child or Child()
-        wrong = child.make(name)
+        try:
+            child = child or Child()
+            wrong = child.make(name)
+        except Exception as error:  # there is no room for a process, say
+            wrong = f"{type(error).__name__}: {error}"
         told.put((name, wrong))
-        if child.process.poll() is not None:  # it died: the next unit has another one
-            child = None
+        if child is not None and child.process.poll() is not None:
+            child = None  # it died: the next unit has another one
     if child is not None:
         child.process.communicate()
 

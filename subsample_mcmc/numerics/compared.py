@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-NEAR, LITTLE = 1e-3, 1e-6  # relative and absolute differences that are never looked into
+NEAR, LITTLE = 1e-4, 1e-6  # relative and absolute differences that are never looked into
 SHAKES = 8  # how often that is tried
 LONG = 1 << 31  # integers from here on are no index
 ROUNDED = 100.0  # times what the last digits of the arguments change: rounding may make so much
 ADVICE = (
     "Integers of compiled code have 64 bits, unsigned ones wrap below 0, and 2 ** -k is 0 where k "
     "is an integer. Write such numbers as floats, 2.0 ** -k or float(n) ** 4, and give columns "
-    "that are subtracted as int64 or float."
+    "that are subtracted as int64 or float. (Or terms of 10^11 and more cancel: no digit is left.)"
 )
 
 

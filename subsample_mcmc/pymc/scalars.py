@@ -6,12 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
-from subsample_mcmc.numerics.special import log_gamma, sigmoid
-
-
-def softplus(x):
-    """Log of 1 + exp(x)."""
-    return max(x, 0.0) + log1p(exp(-abs(x)))
+from subsample_mcmc.numerics.special import log_gamma, sigmoid, softplus
 
 
 def expm1(x):

@@ -67,7 +67,10 @@ class Writer:
         if node.op == "reduce":
             made = scope.names[node] = self.looped(node)
         else:
-            made = TEXT[node.op].format(*(self.text(a) for a in node.args))
+            if node.op == "mul" and node.args[0] is node.args[1]:
+                made = f"({self.text(node.args[0])} ** 2)"  # which is known not to be negative
+            else:
+                made = TEXT[node.op].format(*(self.text(a) for a in node.args))
             if self.uses.get(node, 0) > 1 or len(made) > ROOM:
                 scope.lines.append(f"{self.name()} = {made}")
                 made = scope.names[node] = f"v{self.made}"

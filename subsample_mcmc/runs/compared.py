@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all, draw_discrete
-from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
@@ -21,6 +21,7 @@ from subsample_mcmc.target.user_functions import plain
 ROWS, PLACES = 24, 4  # data, and states
 TRIES = 12  # states at most, as the prior may rule some out: no data are read there
 SECONDS, FEWEST = 0.3, 2  # that Python may take, beside so many data of a state
+SAME = 1e-9  # of sums: their differences are not compared below
 MOST_SITES = 10_000  # whose priors are called in Python
 
 
@@ -83,7 +84,32 @@ def is_possible(model, ints, floats, trial) -> bool:
         return "log_prior", f", in the state {model.show(ints, floats)}"
 
     wanted = refuse_apart(read, float(found[0]), told)
+    if len(ints):
+        compare_change(model, ints, trial, read, float(found[0]), told)
     return bool(found[0] > -np.inf) and wanted != -np.inf
+
+
+def compare_change(model, ints, trial, read, before: float, told) -> None:
+    """Compare what other discrete values change: a sum over many sites hides what one adds."""
+    kept, plain, after = ints.copy(), read(Numbers), np.zeros(1)
+    for v in model.variables.values():
+        if v.place < 0 and v.block.discrete:
+            part = slice(v.block.start, v.block.start + v.block.length)
+            ints[part] = (ints[part] + 1) % v.support
+    try:
+        ask_prior_of_state(pointer_to(trial), after)
+        rounding = SAME * (abs(before) + abs(float(after[0])))
+        changed = float(after[0]) - before
+        if abs(read(Numbers) - plain - changed) > rounding:
+            refuse_apart(lambda kind: read(kind) - plain, changed, lambda: changed_by(told))
+    finally:
+        ints[:] = kept
+
+
+def changed_by(told) -> tuple[str, str]:
+    """How to speak of a change."""
+    what, where = told()
+    return f"the change of {what} by other discrete values", where
 
 
 def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool, until: float) -> None:

@@ -133,7 +133,7 @@ def effective(model, fit, kernel, pilot: int = PILOT) -> dict:
     return {
         "first call, s": prepared, "us a draw": 1e6 * spent / draws,
         "rows": float(np.mean(told["pulls"])) / 2.0,
-        "L": float(np.median(told["bound"])) if "bound" in told else float("nan"),
+        "L, mean": float(np.mean(told["bound"])) if "bound" in told else float("nan"),
         "accepted": float(np.mean(told["accepted"])), "ESS/s": least / spent,
     }  # fmt: skip
 

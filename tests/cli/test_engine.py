@@ -101,6 +101,20 @@ def test_a_process_that_dies_is_told_of_and_replaced(monkeypatch, capfd, tmp_pat
     assert error.count("invalid choice: 'no such unit'") == 2
 
 
+def test_where_no_process_can_be_begun(monkeypatch, capfd, tmp_path):
+    def full(*given, **more):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
+    monkeypatch.setattr(engine, "UNITS", {"one": None, "another": None})
+    monkeypatch.setattr(engine, "DISABLED", False)
+    monkeypatch.setattr(engine.subprocess, "Popen", full)
+    assert main(["compile", "--jobs", "2"]) == 1
+    error = capfd.readouterr().err
+    for name in ("one", "another"):
+        assert f"subsample-mcmc: {name}: BlockingIOError: [Errno 11] Resource" in error
+
+
 @pytest.mark.parametrize("where", ["off", "/dev/null/none"])
 def test_nowhere_to_keep_it(monkeypatch, capfd, where):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", where)

@@ -94,12 +94,6 @@ def microseconds(state, data, n):
     return -0.5 * ((data.t[n] * 1e-6 - (1.7e9 + state.b[0])) / 0.001) ** 2
 
 
-def many_successes(state, data, n):
-    r = 1e10 + state.b[0]
-    y = data.count[n]
-    return math.lgamma(y + r) - math.lgamma(r) + r * sm.log(r / (r + 50.0)) + y * sm.log(50.0 / r)
-
-
 def cancelling(state, data, n):
     return -0.5 * (data.y[n] * 1000.0 - 1000.0 * data.y[n] * data.y[n] - state.b[0]) ** 2
 
@@ -108,7 +102,6 @@ ROUNDED = {
     "expanded": (expanded, {"y": 1e6 + Y[:1000]}),
     "single": (expanded, {"y": (1e3 + Y[:1000]).astype(np.float32)}),
     "microseconds": (microseconds, {"t": (1.7e15 + 1e3 * Y[:1000]).astype(int)}),
-    "lgamma": (many_successes, {"count": np.arange(100, dtype=float)}),
     "cancelling": (cancelling, {"y": Y[:1000].astype(np.float32)}),
 }  # fmt: skip
 
@@ -153,6 +146,25 @@ def test_where_the_prior_is_nothing_no_data_are_asked():
     run(series, {"y": Y[:100]}, inside)
 
 
+def test_what_a_sum_over_many_sites_hides_is_refused():
+    """The prior of k is wrong by half a nat, among thousands."""
+
+    def of_sites(state):
+        total = 3.0 * 2 ** (-state.k[0])
+        for j in range(2_000):
+            total += -0.5 * (state.a[j] - 2.0) ** 2
+        return total
+
+    def simple(state, data, n):
+        return -0.5 * (data.y[n] - state.a[0]) ** 2
+
+    model = sm.Model(simple, {"y": Y[:100]}, {"a": np.zeros(2_000), "k": 0}, of_sites,
+                     support={"k": 4})  # fmt: skip
+    kernel = sm.Metropolis("a", scale=0.01, adapt=False) >> sm.Gibbs("k", sm.Exact())
+    with pytest.raises(ValueError, match="change of log_prior by other discrete values is"):
+        sm.sample(model, kernel, 2, 0, chains=1, seed=1, progress=False)
+
+
 def test_a_slow_function_is_asked_at_few_data(monkeypatch):
     called = []
 
@@ -184,7 +196,7 @@ def test_what_prepare_makes_and_priors_are_compared():
 
     with pytest.raises(ValueError, match="log_likelihood of datum"):
         run(prepared, prepare=prepare)
-    with pytest.raises(ValueError, match=r"log_prior is .* in Python, and .* where it is compiled"):
+    with pytest.raises(ValueError, match=r"log_prior .*is .* in Python, and .* it is compiled"):
         run(simple, log_prior=of_k)
 
 
@@ -200,9 +212,9 @@ def test_a_population_is_compared():
 
 
 def test_what_is_compared():
-    for plain, compiled in ((1.0, 1.0 + 5e-4), (np.nan, 2.0), (-np.inf, 0.0), (0.0, 9e-7)):
+    for plain, compiled in ((1.0, 1.0 + 5e-5), (np.nan, 2.0), (-np.inf, 0.0), (0.0, 9e-7)):
         assert not apart(plain, compiled)
-    for plain, compiled in ((3.0, 3.01), (0.0, 1e-4)):
+    for plain, compiled in ((3.0, 3.001), (0.0, 1e-4)):
         assert apart(plain, compiled)
 
 

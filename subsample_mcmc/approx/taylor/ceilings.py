@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
 
-MANY = 16  # values: a draw of fewer works all polynomials out
+MANY = 16  # configurations: draws among fewer work all polynomials out
 NEAREST, FARTHEST, RADII = 0.3, 6.5, 64  # distances, in roots of the number of parameters
 MARGIN = 1e-8  # of what is added up, for rounding
 ROUNDED_UP = 1.0 + 1e-5  # bounds of rows are kept in single precision
@@ -53,13 +53,16 @@ def ceilings_of(sums: Any, outliers: int) -> Ceilings:
 def ceiling_of(sums: Any, k: int, center, inverse, radii, outliers: int) -> np.ndarray:
     """Of one configuration, at all radii."""
     known, off = sums.whole, center - sums.points[k]
-    third = full_third(known.s3[k]) if len(known.s3) else np.zeros(3 * (len(off),))
-    bent = third @ off  # (d, d)
+    bent, twisted = np.zeros_like(known.s2[k]), 0.0
+    if len(known.s3):
+        third = full_third(known.s3[k])
+        bent = third @ off
+        whitened = np.einsum("abc,ai,bj,ck->ijk", third, inverse, inverse, inverse, optimize=True)
+        twisted = float(np.linalg.norm(whitened))
     value = known.s0[k] + off @ (known.s1[k] + known.s2[k] @ off / 2.0 + bent @ off / 6.0)
     slope = known.s1[k] + known.s2[k] @ off + bent @ off / 2.0
     curved = inverse.T @ (known.s2[k] + bent) @ inverse
-    whitened = np.einsum("abc,ai,bj,ck->ijk", third, inverse, inverse, inverse, optimize=True)
-    steep, twisted = float(np.linalg.norm(inverse.T @ slope)), float(np.linalg.norm(whitened))
+    steep = float(np.linalg.norm(inverse.T @ slope))
     largest = float(np.linalg.eigvalsh(0.5 * (curved + curved.T))[-1])
     inner = np.concatenate([[0.0], radii[:-1]])  # a ceiling holds from the radius before to its own
     grown = steep * radii + twisted * radii**3 / 6.0

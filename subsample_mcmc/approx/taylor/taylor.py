@@ -16,7 +16,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
-from subsample_mcmc.approx.taylor.ceilings import NONE, Ceilings, ceilings_of
+from subsample_mcmc.approx.taylor.ceilings import MANY, NONE, Ceilings, ceilings_of
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
@@ -352,11 +352,11 @@ class Expansion(Prepared):
         # Runs that were stored when there were no jets cannot go on with them.
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
-            self.found += ", bounded"
+            self.found += ", bounded, squares known"
         if isinstance(source, Stencil):
             d = len(model.floats)
             self.evaluations = d * d + d + 1, 0
-        if len(self.ceilings.highest):
+        if self.absolute and len(sums.points) >= MANY:
             self.found += ", with ceilings"
 
     @property
@@ -407,8 +407,9 @@ class Expansion(Prepared):
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain."""
         return make_polynomial(
-            self.model, self.sums, self.strides, arms, self.source, self.ceilings
-        )
+            self.model, self.sums, self.strides, arms, self.source,
+            self.ceilings if arms > 2 else NONE,
+        )  # fmt: skip
 
     @cached_property
     def ceilings(self) -> Ceilings:

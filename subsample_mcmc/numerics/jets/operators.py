@@ -160,16 +160,18 @@ def whole(exponent: Any) -> int:
 
 @of_two(operator.pow, operator.ipow, literal=True)
 def raise_to(ranks, a, b):
-    known = whole(b)
+    known, ranged = whole(b), ranks[1] == 0 and a.slope == ranges.RANGE
     if known == 1:
         return lambda a, b: a
+    if ranged and known in (2, 4):
+        known = -1  # of a * a nobody knows that both are one number, and that it is not negative
     if known == 2:
         return lambda a, b: a * a
     if known == 3:
         return lambda a, b: a * a * a
     if known == 4:
         return lambda a, b: (a * a) * (a * a)
-    power = ranges.power if ranks[1] == 0 and a.slope == ranges.RANGE else series.power
+    power = ranges.power if ranged else series.power
     if ranks == (1, 0):
         return lambda a, b: jet_of(of_line(power(a.c[0], float(b)), a.c[1]))
     if ranks == (2, 0):

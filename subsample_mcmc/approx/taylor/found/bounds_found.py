@@ -82,8 +82,8 @@ def bounds_of(source, references, configured: Any, bar) -> Bounds:
 
 
 def around(source, ints, point, table: int, bar) -> OwnBounds:
-    """Around one reference: within the largest distance at which every row has one."""
-    d = len(point)
+    """Around one reference: within the largest distance at which all rows have some of use."""
+    d, loose = len(point), ""
     inverse, reach, bad = metric_of(-source.full[table][2])[1], 0.0, -1
     for far in FARTHER:
         reach = d**0.5 + far
@@ -96,14 +96,15 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
         if bad < 0:
             usual = float(rows.sum()) * d ** (0.5 * (source.order + 1))
             usual /= 24.0 if source.order > 2 else 6.0
-            if usual > SHARE * source.model.size:
-                raise NoBoundError(
+            if usual > SHARE * source.model.size:  # nearer by they may be far smaller
+                loose = (
                     f"they add up to {usual:.3g} nats where states usually are: decisions would "
                     "read everything"
                 )
+                continue
             bar.update(source.model.size)
             return OwnBounds(rounded_up(rows), reach, most > 1, value)
-    raise NoBoundError(why_not(source, ints, point, inverse, reach, bad))
+    raise NoBoundError(loose or why_not(source, ints, point, inverse, reach, bad))
 
 
 def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
@@ -114,7 +115,10 @@ def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
         own.bounds(row, np.ones(1), reach)
     at, far = f"at datum {row}{datum_of(model.data, row, model.size)}", f"{reach:.1f}"
     if not own.raised:
-        return f"{at} a derivative is not bounded up to {far} from the reference"
+        return (
+            f"{at} a derivative is not bounded up to {far} from the reference (a square is known "
+            "as one where it is written z ** 2, not z * z)"
+        )
     if not own.raised.startswith(("ArithmeticError", "UndecidedError")):
         return f"{at} log_likelihood raises {own.raised}, up to {far} from the reference"
     line = undecided_line(model, ints, point, own.words, row)
