@@ -297,6 +297,25 @@ def test_every_model_has_derivatives_by_jets(make):
 
 
 @with_pymc
+@pytest.mark.parametrize("kind", ["logistic", "student"])
+def test_models_with_a_rare_level_are_decided_exactly(kind):
+    """Their derivatives are bounded: softplus has no branch, and a square is known as one."""
+    rng, size = np.random.default_rng(0), 12_000
+    x = np.column_stack([np.ones(size), rng.standard_normal((size, 2)), np.arange(size) < 17])
+    with pm.Model() as model:
+        eta = pm.math.dot(pm.Data("x", x * 1.0), pm.Normal("beta", 0.0, 2.5, shape=4))
+        if kind == "logistic":
+            y = (rng.random(size) < 0.4) & ((np.arange(size) > 16) | (np.arange(size) == 3))
+            pm.Bernoulli("y", logit_p=eta, observed=y.astype(int))
+        else:
+            pm.StudentT("y", nu=4.0, mu=eta, sigma=1.0, observed=rng.standard_t(4.0, size))
+    found = sm.from_pymc(model)
+    assert "bounds of it: by intervals" in str(sm.derivatives(found))
+    kernel = sm.Metropolis("beta", control=sm.Taylor(sm.laplace(found, progress=False)))
+    assert "Thinned()" in kernel.describe(found)
+
+
+@with_pymc
 def test_a_new_axis_in_an_index_is_refused_or_right():
     try:  # pytensor 3 has made a reshape of it, which is compared with PyMC as all models are
         built(new_axis)
