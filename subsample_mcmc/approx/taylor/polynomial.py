@@ -285,8 +285,8 @@ def remainder(parts, table, size, which):
     power = size * size * size / 6.0
     if len(parts.cubes) > 0:
         power *= size / 4.0
-    growth = min(parts.limits[table, 2] * size, 700.0)
-    return parts.limits[table, which] * power * exp(growth)
+    bound, growth = parts.limits[table, which] * power, min(parts.limits[table, 2] * size, 700.0)
+    return bound if growth == 0.0 else bound * exp(growth)  # it is 1, and an exponential costs more
 
 
 @jit(inner="always")
