@@ -70,9 +70,10 @@ class Pull:
             self.function, roles, None, data, {"arm": arms}
         )
         self.checked = not safe
+        self.compare(data, 0)  # which compiles it
         until = time.monotonic() + SECONDS
-        for arm in sorted({int(i) for i in np.linspace(0, arms - 1, min(arms, COMPARED))}):
-            if arm > 0 and time.monotonic() > until:
+        for arm in sorted({int(i) for i in np.linspace(1, arms - 1, min(arms - 1, COMPARED))}):
+            if time.monotonic() > until:
                 break
             self.compare(data, arm)
 

@@ -29,7 +29,7 @@ class Numbers(np.ndarray):
         return found.item() if isinstance(found, np.number) else found
 
 
-class Wide(Numbers):
+class Widened(Numbers):
     """The same with Python's truth values, of which sums count, and rows of 64-bit integers."""
 
     def __getitem__(self, index):
@@ -86,7 +86,7 @@ def is_rounding(read: Callable[..., float], plain: float, compiled: float) -> bo
 
     read(kind): the function in Python, with arrays of this kind.
     """
-    if not apart(read(Wide), compiled):
+    if not apart(read(Widened), compiled):
         return True
     changes = np.abs(np.array([read(Shaken) for _ in range(SHAKES)]) - plain)
     known = changes[np.isfinite(changes)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.numerics.compared import Shaken, Wide, apart, is_rounding
+from subsample_mcmc.numerics.compared import Shaken, Widened, apart, is_rounding
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import compared
 
@@ -227,7 +227,7 @@ def test_how_much_is_rounding():
     assert is_rounding(read, 1.0, 1.09)
     assert not is_rounding(read, 1.0, 1.11)
     assert not is_rounding(lambda kind: 1.0, 1.0, 1.01)
-    assert is_rounding(lambda kind: 2.0 if kind is Wide else 1.0, 1.0, 2.0)
+    assert is_rounding(lambda kind: 2.0 if kind is Widened else 1.0, 1.0, 2.0)
 
 
 def test_shaken_floats_are_the_next_ones():

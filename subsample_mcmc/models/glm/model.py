@@ -176,7 +176,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
 
 
 # -------------------------------------------------------------------------------- common parts
-class Counts(Model):
+class CountsModel(Model):
     """A model of counts: log likelihoods without what depends on y and the dispersion alone."""
 
     def left_out(self, state) -> np.ndarray:
@@ -210,7 +210,7 @@ def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
         if "sigma" in data:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
-    kind = Counts if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
+    kind = CountsModel if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
     return kind(predictors, data, {"beta": beta}, log_prior)
 
 

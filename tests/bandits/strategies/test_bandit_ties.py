@@ -88,16 +88,16 @@ def test_an_arm_that_was_never_pulled_is_not_named(strategy):
 @pytest.mark.slow
 @pytest.mark.parametrize("allocation", ["known-variance", "adaptive-variance", "equal"])
 def test_halving_names_any_of_equal_arms(allocation):
-    """Stages with fewer pulls than arms, and equal keys: the heap is laid out at random."""
+    """Of equal keys the heap is laid out at random."""
     variances = [1.0] * 8 if allocation == "known-variance" else None
     first = np.zeros(8, dtype=int)
     for seed in range(300):
-        run = watch(sm.SequentialHalving(8, allocation, variances), [0.5] * 8, 0.0, seed)
+        run = watch(sm.SequentialHalving(24, allocation, variances), [0.5] * 8, 0.0, seed)
         first[np.unique(run.arms[:2])] += 1
-        assert len(run.arms) == 8
+        assert len(run.arms) == 24
     for count in first:
         equal(int(count), 300, 0.25)
-    runs = constant_runs(sm.SequentialHalving(8, allocation, variances), 2000, None, [0.5] * 8)
+    runs = constant_runs(sm.SequentialHalving(24, allocation, variances), 2000, None, [0.5] * 8)
     for count in np.bincount(runs.arms, minlength=8):
         equal(int(count), 2000, 0.125)
 
