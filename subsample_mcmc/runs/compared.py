@@ -39,12 +39,12 @@ def check_compiled(model) -> None:
     """Refuse a model whose functions say something else where they are compiled."""
     if DISABLED or model.log_likelihood is None or SameAsPython in model.prepared:
         return
-    rng, until = np.random.default_rng(4), time.monotonic() + SECONDS
+    rng, left = np.random.default_rng(4), SECONDS
     some = rng.integers(0, model.size, size=ROWS)
     rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, some]).astype(np.int64)
     sites, done = any(v.touches is not None for v in model.variables.values()), 0
     for number in range(TRIES):
-        if done == PLACES or (number and time.monotonic() > until):
+        if done == PLACES or left < 0.0:
             break
         ints, floats = model.ints.copy(), model.floats.copy()
         if number:
@@ -56,7 +56,7 @@ def check_compiled(model) -> None:
             model, ints, floats, new_memory(model), none, 1, None, (), rows if sites else None
         )
         if is_possible(model, ints, floats, trial):
-            check_data_in(model, ints, floats, trial, rows, sites, until)
+            left -= check_data_in(model, ints, floats, trial, rows, sites, left)
             done += 1
     model.prepared[SameAsPython] = True
 
@@ -112,8 +112,13 @@ def changed_by(told) -> tuple[str, str]:
     return f"the change of {what} by other discrete values", where
 
 
-def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool, until: float) -> None:
-    """Compare the log likelihood of some data in a state, of a few of them if that takes long."""
+def check_data_in(
+    model, ints, floats, trial, rows: np.ndarray, sites: bool, left: float
+) -> float:  # fmt: skip
+    """Compare the log likelihood of some data in a state, of few if that takes longer than `left`.
+
+    Returns the seconds that it took in Python: what is compiled the first time takes more.
+    """
     state, given = model.state(ints, floats), plain(model.log_likelihood, "log_likelihood", "f")
     try:
         more = model.extra(state)
@@ -122,9 +127,10 @@ def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool, unt
         at = np.arange(len(rows)) if sites else rows
         rewards_of(pointer_to(trial), 0, at.astype(row_kind(model.size)), compiled)
     except Exception:
-        return  # as above
+        return 0.0  # as above
+    begun = time.monotonic()
     for i, n in enumerate(rows.tolist()):
-        if i >= FEWEST and time.monotonic() > until:
+        if i >= FEWEST and time.monotonic() - begun > left:
             break
 
         def read(kind, n=n):
@@ -136,3 +142,4 @@ def check_data_in(model, ints, floats, trial, rows: np.ndarray, sites: bool, unt
             return f"log_likelihood of datum {datum}", f", in the state {model.show(ints, floats)}"
 
         refuse_apart(read, float(compiled[i]), told)
+    return time.monotonic() - begun
