@@ -19,7 +19,7 @@ from subsample_mcmc.approx.taylor.checks import SAMPLED
 from subsample_mcmc.approx.thinning import ROUNDING, beyond
 from subsample_mcmc.decisions.rules.rule import BEYOND_BOUND, NOT_FINITE
 from subsample_mcmc.numerics.jit import DISABLED, jit
-from tests.helpers.claims import equal, interval
+from tests.helpers.claims import above, equal, interval
 from tests.helpers.weights import halved, without_rare
 
 ALWAYS, NEVER = 0.0, 1e300
@@ -594,6 +594,36 @@ def test_evidence_in_few_rows_is_read():
     mean = float(density @ grid)
     batches = draws.reshape(60, -1).mean(axis=1)
     assert abs(draws.mean() - mean) < 4.5 * batches.std(ddof=1) / np.sqrt(60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Normal", "Betting", "Thinned"])
+def test_evidence_in_few_rows_that_no_batch_meets(name):
+    """Without outliers an audit catches the race; with proofs, and by weight, nothing is wrong."""
+    rng = np.random.default_rng(4)
+    size = 100_000
+    x = np.column_stack([np.ones(size), np.zeros(size)])
+    x[rng.choice(size, 10, replace=False), 1] = 1.0
+    y = (rng.random(size) < 0.4).astype(float)
+    y[x[:, 1] == 1.0] = [1.0] * 6 + [0.0] * 4
+    model = sm.models.glm.logistic(x, y)
+    fit = sm.laplace(model, progress=False)
+    selector = {
+        "Normal": sm.Racing(delta=0.001), "Betting": sm.Racing(sm.Betting(), delta=0.01),
+        "Thinned": sm.Thinned(),
+    }[name]  # fmt: skip
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), selector=selector,
+                           control=sm.Taylor(fit, outliers=0.0))  # fmt: skip
+    trace = sm.sample(model, kernel, draws=20_000, warmup=500, chains=1, seed=3,
+                      audit=0.5 if name == "Normal" else 0.1, progress=False)  # fmt: skip
+    told = trace.stats["beta"]
+    wrong, audited = int(told.total("wrong")), int(told.total("audited"))
+    assert audited > 1_500
+    if name == "Normal":
+        above(wrong, audited, 0.001)
+        assert any("were wrong" in text for text in trace.report().warnings)
+    else:
+        assert wrong == 0
 
 
 @pytest.mark.plain
