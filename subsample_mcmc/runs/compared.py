@@ -85,13 +85,16 @@ def is_possible(model, ints, floats, trial) -> bool:
 
     wanted = refuse_apart(read, float(found[0]), told)
     if len(ints):
-        compare_change(model, ints, trial, read, float(found[0]), told)
+        compare_change(model, ints, trial, read, (wanted, float(found[0])), told)
     return bool(found[0] > -np.inf) and wanted != -np.inf
 
 
-def compare_change(model, ints, trial, read, before: float, told) -> None:
-    """Compare what other discrete values change: a sum over many sites hides what one adds."""
-    kept, plain, after = ints.copy(), read(Numbers), np.zeros(1)
+def compare_change(model, ints, trial, read, known: tuple[float, float], told) -> None:
+    """Compare what other discrete values change: a sum over many sites hides what one adds.
+
+    known: the log prior as it is, in Python and compiled.
+    """
+    kept, (plain, before), after = ints.copy(), known, np.zeros(1)
     for v in model.variables.values():
         if v.place < 0 and v.block.discrete:
             part = slice(v.block.start, v.block.start + v.block.length)
@@ -122,7 +125,6 @@ def check_data_in(
     state, given = model.state(ints, floats), plain(model.log_likelihood, "log_likelihood", "f")
     try:
         more = model.extra(state)
-        in_numbers(state), in_numbers(model.data)
         compiled = np.zeros(len(rows))
         at = np.arange(len(rows)) if sites else rows
         rewards_of(pointer_to(trial), 0, at.astype(row_kind(model.size)), compiled)

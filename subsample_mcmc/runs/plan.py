@@ -22,6 +22,7 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.runs.views.report import microseconds_of
 from subsample_mcmc.target.model import Model, must_be_model
 
 LEVEL = 1.1  # times as fast: below it the pilot cannot tell
@@ -217,7 +218,8 @@ def pilots(model: Model, variant: Kernel, options: dict[str, Any], audited: bool
     """Run a variant, to time it and to audit it."""
     whole = timed(model, variant, options)
     checked = pilot(model, variant, options | {"audit": 1.0}).stats if audited else {}
-    return Pilots(whole.stats, checked, microseconds(whole, options["warmup"]))
+    decided = sum(v["decisions"].sum() for v in whole.stats.values() if "decisions" in v)
+    return Pilots(whole.stats, checked, microseconds_of(whole, int(decided)))
 
 
 def timed(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
@@ -226,14 +228,6 @@ def timed(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
     if float(found.seconds.sum()) < BRIEF:
         found = pilot(model, kernel, options | {"draws": MORE * options["draws"]})
     return found
-
-
-def microseconds(found: Any, warmup: int) -> float:
-    """Of one decision: seconds are of the warm-up, too, and decisions are those of draws."""
-    decided = sum(v["decisions"].sum() for v in found.stats.values() if "decisions" in v)
-    draws = found.shape[1]
-    share = draws / (draws + warmup)
-    return 1e6 * share * float(found.seconds.sum()) / max(float(decided), 1.0)
 
 
 def pilot(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:

@@ -9,25 +9,12 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import ceilings as made
 from subsample_mcmc.decisions import thinned
 from subsample_mcmc.numerics.jit import DISABLED
+from tests.helpers.logistic_parts import derivatives, log_factor, remainder, stay
 
 DRAWS, ALARM = 100_000, 1e-6
 VALUES, ROWS = 24, 60
 STEP = 0.35  # what each value adds to the predictor
 compiled_only = pytest.mark.skipif(DISABLED, reason="needs many draws")
-
-
-def log_factor(e, data, n):
-    return data.y[n] * e - sm.log1p(sm.exp(e))
-
-
-def derivatives(e, data, n):
-    p = 1.0 / (1.0 + sm.exp(-e))
-    w = p * (1.0 - p)
-    return data.y[n] - p, -w, -w * (1.0 - 2.0 * p)
-
-
-def remainder(e, data, n):
-    return 0.1, 0.125  # of logistic third and fourth derivatives, whatever e is
 
 
 def eta(state, data, n):
@@ -37,12 +24,6 @@ def eta(state, data, n):
 def with_side(state, data, n):
     side = 0.3 * (state.side[0] - 1.0)
     return state.beta[0] + side + STEP * (state.k[0] - 11.0) + state.beta[1] * data.x[n]
-
-
-def stay(rng, current, out):
-    """No move: so that draws of k are independent."""
-    out[0] = current[0]
-    out[1] = current[1]
 
 
 def lean(state):

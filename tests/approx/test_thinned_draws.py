@@ -14,6 +14,7 @@ from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs import fingerprint
 from tests.helpers.claims import equal
 from tests.helpers.laws import first_transitions, rows_equal
+from tests.helpers.logistic_parts import derivatives, log_factor, remainder, stay
 from tests.helpers.weights import halved, without_rare
 
 DRAWS = 200_000
@@ -25,26 +26,6 @@ STEPS = 0.9 * np.arange(-1, 2)  # what the three values add to the predictor
 # ------------------------------------------------------------------------------- one discrete site
 def eta(state, data, n):
     return state.beta[0] + 0.9 * (state.k[0] - 1.0) + state.beta[1] * data.x[n]
-
-
-def log_factor(e, data, n):
-    return data.y[n] * e - sm.log1p(sm.exp(e))
-
-
-def derivatives(e, data, n):
-    p = 1.0 / (1.0 + sm.exp(-e))
-    w = p * (1.0 - p)
-    return data.y[n] - p, -w, -w * (1.0 - 2.0 * p)
-
-
-def remainder(e, data, n):
-    return 0.1, 0.125  # of logistic third and fourth derivatives, whatever e is
-
-
-def stay(rng, current, out):
-    """No move: so that draws of k are independent."""
-    out[0] = current[0]
-    out[1] = current[1]
 
 
 def regression(size, seed=0, bound=remainder, lean=0.3):

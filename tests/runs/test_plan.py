@@ -12,7 +12,8 @@ from subsample_mcmc.decisions.rules.bnormal import b_normal
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When, changed
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.chain import Program
-from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, microseconds, simulated, variants
+from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, simulated, variants
+from subsample_mcmc.runs.views.report import microseconds_of
 from tests.helpers.claims import interval
 from tests.helpers.laws import ALARM
 
@@ -116,10 +117,10 @@ def test_several_kernels_have_one_time_and_one_advice():
 
 
 def test_a_time_is_without_that_of_the_warm_up():
-    stats = {"k": {"decisions": np.full((1, 100), 3)}, "mu": {"decisions": np.full((1, 100), 1)}}
-    run = SimpleNamespace(stats=stats, shape=(1, 100), seconds=np.array([0.4]))
-    assert microseconds(run, warmup=0) == pytest.approx(1e3)
-    assert microseconds(run, warmup=300) == pytest.approx(250.0)
+    for warmup, wanted in ((0, 1e3), (300, 250.0)):
+        meta = {"warmup": warmup, "thin": 1}
+        run = SimpleNamespace(meta=meta, shape=(1, 100), seconds=np.array([0.4]))
+        assert microseconds_of(run, 400) == pytest.approx(wanted)
 
 
 def test_the_advice_of_times():

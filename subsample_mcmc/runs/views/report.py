@@ -121,13 +121,11 @@ def evaluations_of(kernel: dict, total: dict) -> float:
     return _ratio(total["pulls"] * (1 + each), total["decisions"]) + before * arms
 
 
-def microseconds_of(trace: Any, decisions: list[int]) -> float:
-    """Of one decision, where one kernel decides: seconds are of the warm-up, too."""
-    if len(decisions) != 1 or not decisions[0]:
-        return np.nan
+def microseconds_of(trace: Any, decisions: int) -> float:
+    """Of one of these decisions, which are those of draws: seconds are of the warm-up, too."""
     drawn = trace.shape[1] * (trace.meta.get("thin") or 1)
     share = drawn / (drawn + (trace.meta.get("warmup") or 0))
-    return 1e6 * share * float(np.sum(trace.seconds)) / decisions[0]
+    return 1e6 * share * float(np.sum(trace.seconds)) / max(decisions, 1)
 
 
 def measure(
@@ -240,9 +238,9 @@ class Report:
                     "decision is for other runs.)"
                 )
         deciding = [row for row in self.rows if row["decisions"]]
-        for row in self.rows:
-            own = microseconds_of(trace, [one["decisions"] for one in deciding])
-            row["microseconds"] = own if row["decisions"] else np.nan
+        for row in self.rows:  # the time of several that decide is not known apart
+            alone = deciding == [row]
+            row["microseconds"] = microseconds_of(trace, row["decisions"]) if alone else np.nan
         if meta.get("chosen"):
             code = "; ".join(meta["chosen"].splitlines())
             self.notes.append(f"The kernel was chosen by pilots, as by sm.default_kernel: {code}")
