@@ -17,7 +17,6 @@ from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import (
     ANY_CHAIN,
     DECIDED_BY_PRIOR,
-    DECIDES_EXACTLY,
     READS_NONE,
 )
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
@@ -25,14 +24,14 @@ from subsample_mcmc.kernels.decision import Judge
 from subsample_mcmc.kernels.proposals.choose import proposal_of
 from subsample_mcmc.kernels.proposals.learned import LEARNS, learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
-from subsample_mcmc.kernels.sites.moves import (
-    bind_sites,
+from subsample_mcmc.kernels.sites.by_site import (
+    FEW,
     check_sites,
     facts_of_sites,
     most_rows,
-    summed,
-    sweep_of_sites,
+    moves_by_site,
 )
+from subsample_mcmc.kernels.sites.moves import bind_sites, sweep_of_sites
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
 from subsample_mcmc.target.moved import (
@@ -46,8 +45,6 @@ from subsample_mcmc.target.moved import (
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.user_functions import plain
-
-FEW = 2_000  # data of a site, up to which nothing is won by a race
 
 
 class MetropolisTools(NamedTuple):
@@ -133,7 +130,7 @@ class Metropolis(ContinuousBlock):
 
     def by_site(self, model) -> bool:
         """Does the block move site by site."""
-        return len(self.writes) == 1 and model.variables[self.writes[0]].touches is not None
+        return moves_by_site(self, model)
 
     def by_prior(self, model) -> bool:
         """Is it decided by the prior alone: no datum depends on what moves."""
@@ -157,8 +154,8 @@ class Metropolis(ContinuousBlock):
         if model is None:
             return told
         if self.by_site(model):
-            exact = DECIDES_EXACTLY | {"guarantee": "exact"} if summed(self, model) else {}
-            return told | exact | facts_of_sites(self, model)
+            # Where it learns, it knows where it goes: no acceptance is too high.
+            return told | facts_of_sites(self, model) | {"walks": not self.adapt}
         if self.by_prior(model):
             told |= DECIDED_BY_PRIOR
         return told
@@ -189,6 +186,11 @@ class Metropolis(ContinuousBlock):
         """Refuse also a proposal of the user's own where the block varies in length."""
         if self.by_site(model):
             self.continuous(model)
+            if not self.proposal.walks:
+                raise ValueError(
+                    f"{self.text()}: the block has touches, and its sites move by random walks: "
+                    "leave out proposal, or the model's touches."
+                )
             check_sites(self, model)
             return
         super().check(model)

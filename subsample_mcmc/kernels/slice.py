@@ -8,6 +8,9 @@ two arms: the current point, arm 0, with log u added to its prior, and v, arm 1.
 Both limits keep pi fixed. That on stepping out, because it is split at random between the sides:
 then every point of a bracket is as likely to have led to it. That on shrinking, because a move
 made at the k-th test is as likely as its reverse at the k-th test; what is left over stays.
+
+Sites of a block with touches are slices of their own, one after the other: log pi(v) - log pi(x) is
+then about the data and the prior of that site, and nothing else of either is read.
 """
 
 from dataclasses import dataclass
@@ -16,11 +19,25 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.base import BAD_PRIOR, worst
+from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDED_BY_PRIOR, READS_NONE, worst
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
+from subsample_mcmc.kernels.sites.by_site import (
+    FEW,
+    check_sites,
+    facts_of_sites,
+    go_to,
+    judge_of_sites,
+    most_rows,
+    moves_by_site,
+    one_site,
+    prior_at,
+    site_prior_of,
+)
+from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
 from subsample_mcmc.target.moved import (
@@ -31,7 +48,8 @@ from subsample_mcmc.target.moved import (
     moved,
 )
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.rewards import place, prior_of
+from subsample_mcmc.target.reads import unread
+from subsample_mcmc.target.rewards import place
 
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
@@ -40,18 +58,32 @@ SHARE = 2.0 / 3.0
 UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
 
 
+READS_OWN = "each site its own"  # stored with runs whose sites are slices of their own
+
+
 class SliceTools(NamedTuple):
-    """What a slice step works with."""
+    """What slices of a block, or of its sites, work with."""
 
     judge: Judge
     coordinates: BlockCoordinates
-    widths: np.ndarray  # (d,) of the first bracket, per free coordinate
-    seen: np.ndarray  # (d,) brackets learnt from
+    widths: np.ndarray  # (sites, d) of the first bracket, per free coordinate
+    seen: np.ndarray  # (sites, d) brackets learnt from
     most: int
     adapts: int
     frozen: int
     height: np.ndarray  # (1,) log prior and log |dx/du| of the point tested last
     order: np.ndarray  # (2,) where a slice's rows start in the stream, and how far tests have read
+    prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+
+
+class SitesInSlices(NamedTuple):
+    """What a sweep over sites works with."""
+
+    slices: SliceTools
+    sites: int
+    start: int  # of the block in the floats
+    indptr: np.ndarray  # which part of the data touched is a site's
+    watched: Watched
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +93,15 @@ class Slice(ContinuousBlock):
     Nothing is rejected and little needs tuning; it costs about five tests a coordinate, each as
     dear as a Metropolis decision on two arms. `accepted` counts coordinates that moved.
 
+    A block with touches, sm.Model(touches={"a": "group"}), moves site by site: the tests of a site
+    are about the data that it touches, and each site learns widths of its own. A block that no
+    datum depends on, such as the mean of a prior, is tested by the prior alone.
+
     block: a name, or a tuple of names: one sweep over the coordinates of all of them.
-    width: of the first bracket in free coordinates, one number or one per coordinate. Warm-up
-        adapts it to the brackets found; adapt=False keeps it.
-    selector: how a test is decided; default Racing(). Its promise is per test, on rows of its own.
+    width: of the first bracket in free coordinates, one number or one per coordinate (of a site,
+        where sites move). Warm-up adapts it to the brackets found; adapt=False keeps it.
+    selector: how a test is decided; default Exact() for sites that touch few data, else Racing().
+        Its promise is per test, on rows of its own.
     most: limit on stepping out (times the width) and on tests while shrinking; a slice in which
         no point was found stays where it is and is counted as capped.
     frozen: all tests of one slice read the same rows in the same order (DuBois et al. 2014). Then
@@ -81,6 +118,18 @@ class Slice(ContinuousBlock):
         >>> trace = sm.sample(model, kernel, draws=500, warmup=200, chains=1, seed=1)
         >>> trace.draws["beta"].mean(axis=(0, 1)).round(1).tolist()
         [1.0, 2.0]
+
+    Site by site:
+        >>> data = {"y": np.array([1.0, 2.0, 3.0, 4.0]), "group": np.array([0, 0, 1, 1])}
+        >>> def log_likelihood(state, data, n):
+        ...     return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+        >>> model = sm.Model(
+        ...     log_likelihood, data, {"a": np.zeros(2)}, touches={"a": "group"},
+        ...     site_prior={"a": lambda state, site: -0.5 * state.a[site] ** 2},
+        ... )
+        >>> trace = sm.sample(model, sm.Slice("a"), draws=2_000, warmup=200, chains=1, seed=1)
+        >>> trace.draws["a"].mean(axis=(0, 1)).round(1).tolist()  # 1 and 7 / 3
+        [1.0, 2.3]
     """
 
     sized: ClassVar[str] = "width"
@@ -118,40 +167,85 @@ class Slice(ContinuousBlock):
         """The width, unless it is kept."""
         return "width" if self.adapt else ""
 
+    def by_site(self, model) -> bool:
+        """Does the block move site by site."""
+        return moves_by_site(self, model)
+
+    def by_prior(self, model) -> bool:
+        """Is it tested by the prior alone: no datum depends on what moves."""
+        return unread(model, self.writes)
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        few = self.by_site(model) and most_rows(model, self.writes[0]) <= FEW
+        return Exact() if few or self.by_prior(model) else super().usual_selector(model)
+
     def facts(self, model=None) -> dict[str, Any]:
-        """Adds the two arms, and that errors are shared where they are."""
+        """Adds the two arms, whose data decide, and that errors are shared where they are."""
         told = super().facts(model) | {"arms": 2}
-        if self.frozen and self.guarantee != "exact":
+        if model is not None and self.by_site(model):
+            told |= facts_of_sites(self, model)
+        elif model is not None and self.by_prior(model):
+            told |= DECIDED_BY_PRIOR
+        if self.frozen and told["guarantee"] != "exact":
             told["note"] = "frozen rows: the tests of one slice err together"
         return told
 
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return READS_OWN if self.by_site(model) else READS_NONE if self.by_prior(model) else ""
+
+    def check(self, model) -> None:
+        """Refuse also what sites cannot be moved with, where they see data of their own."""
+        if self.by_site(model):
+            self.continuous(model)
+            check_sites(self, model)
+        else:
+            super().check(model)
+
     def build(self, model) -> Any:
         """The compiled step."""
-        return slice_step
+        return sweep_of_slices if self.by_site(model) else slice_step
 
-    def bind(self, model, run) -> SliceTools:
+    def judge(self, model, run) -> Judge:
+        """What one chain decides with."""
+        if self.by_site(model):
+            return judge_of_sites(self, model, run)
+        return (self.judge_by_prior if self.by_prior(model) else super().judge)(model, run)
+
+    def bind(self, model, run) -> SliceTools | SitesInSlices:
         """Tools of one chain."""
-        to = moved(model, self.writes).coordinates()
-        free = len(to.u)
-        widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), free).copy())
-        seen = run.keep("seen", np.zeros(free))
+        name, by_site = self.writes[0], self.by_site(model)
+        blocks = one_site(model, name) if by_site else moved(model, self.writes)
+        to, variable = blocks.coordinates(), model.variables[name]
+        size = (variable.sites, len(to.u)) if by_site else (len(to.u),)
+        widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), size).copy())
+        seen = run.keep("seen", np.zeros(size))
         judge = self.judge(model, run)
-        return SliceTools(
-            judge, to, widths, seen, int(self.most), int(self.adapt), int(self.frozen),
-            np.zeros(1), np.zeros(2, dtype=np.uint64),
+        made = SliceTools(
+            judge, to, np.atleast_2d(widths), np.atleast_2d(seen), int(self.most), int(self.adapt),
+            int(self.frozen), np.zeros(1), np.zeros(2, dtype=np.uint64),
+            site_prior_of(model, name, judge) if by_site else 0,
+        )  # fmt: skip
+        if not by_site:
+            return made
+        return SitesInSlices(
+            made, variable.sites, variable.block.start, variable.touches[0],
+            watched(model, run, name, judge.trial),
         )  # fmt: skip
 
 
 @jit(inner=True)
-def learn(tools, j, bracket):
+def learn(tools, site, j, bracket):
     """Move the width of coordinate j towards a share of the brackets: the k-th has weight k."""
+    widths, seen = tools.widths, tools.seen
     if bracket > 0.0:  # else the bracket shrank to nothing around a point with no neighbours
-        tools.seen[j] += 1.0
-        tools.widths[j] += (SHARE * bracket - tools.widths[j]) * 2.0 / (tools.seen[j] + 2.0)
+        seen[site, j] += 1.0
+        widths[site, j] += (SHARE * bracket - widths[site, j]) * 2.0 / (seen[site, j] + 2.0)
 
 
 @jit(inner=True)
-def test(chain, tools, level, j, at):
+def test(chain, tools, site, level, j, at):
     """1 if the point with coordinate j at `at` is in the slice, 0 if not, -1 after an error."""
     judge, to = tools.judge, tools.coordinates
     trial, offsets, tally = judge.trial, judge.offsets, judge.tally[0]
@@ -163,7 +257,7 @@ def test(chain, tools, level, j, at):
     offsets[0], offsets[1] = level, -np.inf
     if there > -np.inf:
         place(trial, 1)
-        offsets[1] = prior_of(trial) + there
+        offsets[1] = prior_at(trial, tools.prior, site) + there
         place(trial, 0)
     if not_a_sum(offsets[1]):
         fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
@@ -182,21 +276,21 @@ def test(chain, tools, level, j, at):
 
 
 @jit(inner=True)
-def step_out(chain, tools, level, j, end, step, times):
+def step_out(chain, tools, site, level, j, end, step, times):
     """Move one end of the bracket out of the slice, at most so many times; return it."""
-    while times > 0 and test(chain, tools, level, j, end) == 1:
+    while times > 0 and test(chain, tools, site, level, j, end) == 1:
         end += step
         times -= 1
     return end
 
 
 @jit(inner=True)
-def move(chain, tools, level, j, low, high):
+def move(chain, tools, site, level, j, low, high):
     """Draw points from the shrinking bracket until one is in the slice; its final width."""
     u, tally = tools.coordinates.u[j], tools.judge.tally[0]
     for _ in range(tools.most):
         at = low + (high - low) * chain.rng.random()
-        won = test(chain, tools, level, j, at)
+        won = test(chain, tools, site, level, j, at)
         if won == 1:
             tally.accepted += 1
         if won != 0:
@@ -209,34 +303,33 @@ def move(chain, tools, level, j, low, high):
     return high - low
 
 
-@jit(inner="always")
-def slice_step(chain, tools):
-    """Move every coordinate within its slice."""
+@jit(inner=True)
+def move_all(chain, tools, site):
+    """Move every coordinate of a site within its slice; the sum of the widths."""
     judge, to, now, rng = tools.judge, tools.coordinates, chain.now[0], chain.rng
     trial, tally = judge.trial, judge.tally[0]
     x, y = trial.candidates[0], trial.candidates[1]
-    tally.steps += 1
     start_from_current(trial)
     now_u, now_v, _ = in_use(to, trial.ints)
     all_to_free(to, x, now_u)
-    height = prior_of(trial) + all_to_block(to, now_u, y)
+    height = prior_at(trial, tools.prior, site) + all_to_block(to, now_u, y)
     if not_a_sum(height):
         fail(now, trial, BAD_PRIOR, 0, -1)
-        return
+        return 0.0
     for i in range(len(now_u)):
         now_v[i] = now_u[i]
-    tally.scale = 0.0
+    scale = 0.0
     for j in range(len(now_u)):
-        u, width, tested = to.u[j], tools.widths[j], tally.accepted
+        u, width, tested = to.u[j], tools.widths[site, j], tally.accepted
         tools.order[0], tools.order[1] = chain.rows[0], np.uint64(0)
         level = height + log(1.0 - rng.random())
         low = u - width * rng.random()
         left = min(int(rng.random() * (tools.most + 1)), tools.most)
-        high = step_out(chain, tools, level, j, low + width, width, tools.most - left)
-        low = step_out(chain, tools, level, j, low, -width, left)
-        bracket = move(chain, tools, level, j, low, high)
+        high = step_out(chain, tools, site, level, j, low + width, width, tools.most - left)
+        low = step_out(chain, tools, site, level, j, low, -width, left)
+        bracket = move(chain, tools, site, level, j, low, high)
         if now.code != 0:
-            return
+            return 0.0
         if tools.frozen == 1:  # past every row that a test has seen
             chain.rows[0] = tools.order[0] + tools.order[1] * WEYL
         if tally.accepted > tested:
@@ -245,6 +338,31 @@ def slice_step(chain, tools):
                 x[i] = y[i]
             place(trial, 0)
         to.v[j] = to.u[j]
-        tally.scale += width / len(now_u)
+        scale += width / len(now_u)
         if now.warm == 1 and tools.adapts == 1:
-            learn(tools, j, bracket)
+            learn(tools, site, j, bracket)
+    return scale
+
+
+@jit(inner="always")
+def slice_step(chain, tools):
+    """Move every coordinate within its slice."""
+    tally = tools.judge.tally[0]
+    tally.steps += 1
+    tally.scale = move_all(chain, tools, 0)
+
+
+@jit(inner="always")
+def sweep_of_slices(chain, tools):
+    """The same of one site after the other."""
+    slices, now = tools.slices, chain.now[0]
+    trial, tally, scale = slices.judge.trial, slices.judge.tally[0], 0.0
+    tally.steps += 1
+    remember(tools.watched)
+    for site in range(tools.sites):
+        go_to(trial, tools.start, tools.indptr, site)
+        scale += move_all(chain, slices, site)
+        if now.code != 0:
+            return
+    sees_others(chain, tools.watched)
+    tally.scale = scale / tools.sites

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.sites import asked, moves, watching
+from subsample_mcmc.kernels.sites import asked, by_site, watching
 from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.reads import columns_of_sites
 from tests.helpers.claims import equal
@@ -170,7 +170,7 @@ def hidden(state, data, n):
 
 def test_blocks_of_one_site_are_watched_too(monkeypatch):
     """The table has the first 20 data; in a state that no check tries, all see the site."""
-    monkeypatch.setattr(moves, "check_data", lambda *given: None)
+    monkeypatch.setattr(by_site, "check_data", lambda *given: None)
     data = {"y": np.ones(200), "t": (np.arange(200) < 20).astype(int)}
     every, own = (np.array([0, k]) for k in (200, 20))
 

@@ -28,6 +28,10 @@ def sites():
     return sm.Metropolis("a") >> sm.Metropolis(("mu", "tau"), proposal=sm.pcn())
 
 
+def slices():
+    return sm.Slice("a") >> sm.Slice(("mu", "tau"))
+
+
 def interwoven():
     return sites() >> sm.interweave("a", location="mu", scale="tau")
 
@@ -74,7 +78,7 @@ def chances(ranks: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [sites, interwoven, together])
+@pytest.mark.parametrize("kernel", [sites, slices, interwoven, together])
 def test_ranks_are_uniform(kernel):
     assert chances(ranks_of(kernel())).min() > 1e-5
 

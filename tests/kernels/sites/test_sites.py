@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.sites import moves, watching
+from subsample_mcmc.kernels.sites import by_site, watching
 from subsample_mcmc.runs import default_kernel
 from subsample_mcmc.runs.compared import SameAsPython
 from subsample_mcmc.target.blocks import by_columns
@@ -29,16 +29,47 @@ from tests.helpers.groups import (
 
 
 # --------------------------------------------------------------------------------------- laws
+def slices(**more):
+    """The same moves as slices, of the mean and the scale too."""
+    return sm.Slice("a", **more) >> sm.Slice(("mu", "tau"))
+
+
 @pytest.mark.slow
-def test_a_hierarchy_has_the_laws_that_are_known():
-    trace = sampled(model_of(), hierarchy())
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_a_hierarchy_has_the_laws_that_are_known(kernel):
+    trace = sampled(model_of(), kernel())
     assert not wrong(trace)
 
 
-def test_sites_with_many_data_are_raced():
+def test_slices_of_sites_read_the_data_of_each():
+    trace = sampled(model_of(), slices(), 4_000)
+    assert not wrong(trace)
+    told = trace.stats["a"]
+    # A test asks two states about one site: as many data as the sites have on average, twice.
+    each = told["pulls"].sum() / told["decisions"].sum()
+    assert 0.8 < each / (2.0 * sum(SIZES) / len(SIZES)) < 1.2
+    assert (np.asarray(told["accepted"]) == len(SIZES)).all()
+    assert trace.stats["mu+tau"]["pulls"].sum() == 0
+    described = slices().describe(model_of())
+    assert "a: Slice moves a site by site (7 sites); Exact()" in described
+    assert "at most 80 data per site: summed exactly in one loop" in described
+    assert "no datum depends on it: decided by the prior alone" in described
+
+
+def test_widths_of_slices_are_learnt_site_by_site():
+    """By what each site's law is wide: of no datum some 1, of 80 about a sixth."""
+    trace = sampled(model_of(), slices(width=1e-3), 500, warmup=500)
+    tests = trace.stats["a"]["decisions"].mean() / len(SIZES)
+    assert tests < 6.5
+    one = sampled(model_of(), slices(width=1.0, adapt=False), 500, warmup=500)
+    assert one.stats["a"]["decisions"].mean() / len(SIZES) > tests + 0.3
+
+
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_sites_with_many_data_are_raced(kernel):
     sizes = (40_000, 3, 0)
     racing = sm.Racing(delta=0.01, batch=100, retreat=False)
-    trace = sampled(model_of(sizes), hierarchy(selector=racing), 2_000)
+    trace = sampled(model_of(sizes), kernel(selector=racing), 2_000 if kernel is hierarchy else 700)
     told = trace.stats["a"]
     assert told["raced"].sum() > 300 and told["pulls"].sum() < 0.95 * told["everything"].sum()
     assert not wrong(trace, sizes)
@@ -52,28 +83,30 @@ def short_table():
     return np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(kept)
 
 
-def test_data_that_are_left_out_would_be_seen(monkeypatch):
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_data_that_are_left_out_would_be_seen(monkeypatch, kernel):
     with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see no site"):
-        sampled(model_of(touches=short_table()), hierarchy(), 5)
-    monkeypatch.setattr(moves, "check_touches", lambda *given: None)
+        sampled(model_of(touches=short_table()), kernel(), 5)
+    monkeypatch.setattr(by_site, "check_touches", lambda *given: None)
     with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see no site"):
-        sampled(model_of(touches=short_table()), hierarchy(), 5)
-    monkeypatch.setattr(moves, "check_data", lambda *given: None)
+        sampled(model_of(touches=short_table()), kernel(), 5)
+    monkeypatch.setattr(by_site, "check_data", lambda *given: None)
     with pytest.raises(RuntimeError, match=r"touches\['a'\]: datum \d+ .*is said to see no site"):
-        sampled(model_of(touches=short_table()), hierarchy(), 5)
+        sampled(model_of(touches=short_table()), kernel(), 5)
     monkeypatch.setattr(watching, "is_known", lambda *given: True)
-    assert wrong(sampled(model_of(touches=short_table()), hierarchy()))
+    assert wrong(sampled(model_of(touches=short_table()), kernel()))
 
 
 def wider(state, site):
     return 0.75 * of_site(state, site)
 
 
-def test_a_wrong_prior_of_a_site_would_be_seen(monkeypatch):
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_a_wrong_prior_of_a_site_would_be_seen(kernel):
     model = model_of()
     model.site_prior["a"] = wider  # of moves only: the whole prior is as it was
     model.prepared[SameAsPython] = True  # which would notice
-    assert wrong(sampled(model, hierarchy()))
+    assert wrong(sampled(model, kernel()))
 
 
 def of_pair(state, site):
@@ -87,7 +120,8 @@ def of_line(state, data, n):
     return -0.5 * z * z
 
 
-def test_several_numbers_of_a_site_move_together(rng):
+@pytest.mark.parametrize("kernel", [sm.Metropolis("a"), sm.Slice("a", [1.0, 0.5])])
+def test_several_numbers_of_a_site_move_together(rng, kernel):
     sizes, start = (0, 3, 60), np.zeros((3, 2))
     group = np.repeat(np.arange(3), sizes)
     x = rng.standard_normal(len(group)) + 1.0
@@ -96,7 +130,7 @@ def test_several_numbers_of_a_site_move_together(rng):
         of_line, {"y": y, "x": x, "group": group}, {"a": start}, touches={"a": "group"},
         site_prior={"a": of_pair},
     )  # fmt: skip
-    trace = sampled(model, sm.Metropolis("a"))
+    trace = sampled(model, kernel, 10_000 if kernel.text().startswith("M") else 4_000)
     for g in range(3):
         rows = np.column_stack([np.ones(sizes[g]), x[group == g]])
         precision = rows.T @ rows + np.diag([1.0, 0.25])
@@ -113,7 +147,8 @@ def gamma(state, site):
     return 2.0 * math.log(state.rate[site]) - state.rate[site]  # Gamma(3, 1)
 
 
-def test_constraints_hold_at_each_site(rng):
+@pytest.mark.parametrize("kernel", [sm.Metropolis("rate"), sm.Slice("rate")])
+def test_constraints_hold_at_each_site(rng, kernel):
     sizes = (0, 4, 50)
     group = np.repeat(np.arange(3), sizes)
     y = rng.poisson(1.0 + group).astype(float)
@@ -121,7 +156,7 @@ def test_constraints_hold_at_each_site(rng):
         poisson, {"y": y, "group": group}, {"rate": np.ones(3)},
         constraints={"rate": sm.positive}, touches={"rate": "group"}, site_prior={"rate": gamma},
     )  # fmt: skip
-    trace = sampled(model, sm.Metropolis("rate"))
+    trace = sampled(model, kernel, 10_000 if kernel.text().startswith("M") else 4_000)
     for g in range(3):
         law = stats.gamma(3.0 + y[group == g].sum(), scale=1.0 / (1.0 + sizes[g]))
         z = stats.norm.ppf(law.cdf(np.asarray(trace.draws["rate"])[0, :, g]))
@@ -133,14 +168,22 @@ def one_mean(state, data, n):
     return -0.5 * (data.y[n] - state.a[0]) ** 2
 
 
-def test_one_site_that_sees_all_data_moves_as_a_block(rng):
+def walks(by_site):
+    return sm.Metropolis("a", selector=sm.Exact(), proposal=None if by_site else sm.pcn())
+
+
+def sliced(by_site):
+    return sm.Slice("a", selector=sm.Exact())
+
+
+@pytest.mark.parametrize("kernel", [walks, sliced])
+def test_one_site_that_sees_all_data_moves_as_a_block(rng, kernel):
     y = rng.standard_normal(200)
     every = (np.array([0, 200]), np.arange(200))
     traces = [
         sampled(
             sm.Model(one_mean, {"y": y}, {"a": np.zeros(1)}, touches=touches),
-            sm.Metropolis("a", selector=sm.Exact(), proposal=sm.pcn() if not touches else None),
-            500, 300,
+            kernel(bool(touches)), 500, 300,
         )
         for touches in ({}, {"a": every})
     ]  # fmt: skip
@@ -149,24 +192,26 @@ def test_one_site_that_sees_all_data_moves_as_a_block(rng):
     np.testing.assert_allclose(first, second, rtol=1e-9)
 
 
-def test_the_whole_prior_does_where_sites_have_none():
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_the_whole_prior_does_where_sites_have_none(kernel):
     def whole(state):
         total = log_prior(state)
         for site in range(len(SIZES)):
             total += of_site(state, site)
         return total
 
-    first = sampled(model_of(), hierarchy(), 300, 100)
-    second = sampled(model_of(log_prior=whole, site_prior=None), hierarchy(), 300, 100)
+    first = sampled(model_of(), kernel(), 300, 100)
+    second = sampled(model_of(log_prior=whole, site_prior=None), kernel(), 300, 100)
     for name in ("a", "mu", "tau"):
         np.testing.assert_allclose(first.draws[name], second.draws[name], rtol=1e-6)
 
 
-def test_runs_resume_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("kernel", [hierarchy, slices])
+def test_runs_resume_bit_for_bit(tmp_path, kernel):
     model, path = model_of(), tmp_path / "run.nc"
-    whole = sampled(model, hierarchy(), 400, 200)
-    sampled(model, hierarchy(), 150, 200, store=path)
-    again = sm.resume(path, model, hierarchy(), 400, progress=False)
+    whole = sampled(model, kernel(), 400, 200)
+    sampled(model, kernel(), 150, 200, store=path)
+    again = sm.resume(path, model, kernel(), 400, progress=False)
     for name in ("a", "mu", "tau"):
         assert np.array_equal(whole.draws[name], again.draws[name])
 
@@ -395,6 +440,8 @@ def test_kernels_are_refused_that_are_about_all_data():
         (flat, "and surrogate is about all data"),
         (sm.Metropolis("a", proposal=own[0]), "its sites move by random walks"),
         (sm.Metropolis("a", scale=np.ones(3)), "a site of 'a' has 1 numbers"),
+        (sm.Slice("a", control=sm.Taylor(fit)), "and control is about all data"),
+        (sm.Slice("a", np.ones(3)), "width has shape \\(3,\\): a site of 'a' has 1 numbers"),
     ):
         with pytest.raises((ValueError, TypeError), match=match):
             kernel.describe(model)

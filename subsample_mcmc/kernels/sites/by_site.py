@@ -1,0 +1,137 @@
+"""What kernels share that move the sites of a continuous block one after the other.
+
+A site's decision is about the data that it touches. They are few, as a rule, and then summed in
+one loop; where a site touches many, its decision is raced as any other.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.kernels.base import DECIDES_EXACTLY
+from subsample_mcmc.kernels.decision import Decision, Judge
+from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
+from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior, prior_by_address
+from subsample_mcmc.kernels.sites.touches import check_touches
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import call_numbers
+from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.rewards import prior_of
+
+FEW = 2_000  # data of a site, up to which nothing is won by a race
+
+
+def moves_by_site(kernel, model) -> bool:
+    """Does a kernel's block move site by site."""
+    return len(kernel.writes) == 1 and model.variables[kernel.writes[0]].touches is not None
+
+
+def one_site(model, name: str) -> Moved:
+    """The first site of a block, as if it were a block."""
+    variable = model.variables[name]
+    block = Block(name, False, variable.block.shape[1:], variable.block.start)
+    return Moved((replace(variable, block=block),))
+
+
+def most_rows(model, name: str) -> int:
+    """The most data that a site touches."""
+    return int(np.diff(model.variables[name].touches[0]).max())
+
+
+def decision_of(kernel) -> Decision:
+    """What the kernel asks, about the data of a site."""
+    return replace(kernel.decision, control=None, touched=True)
+
+
+def summed(kernel, model) -> bool:
+    """Are all sites summed directly: they see too few data for a race, or nothing races."""
+    return kernel.selector.reads_everything(most_rows(model, kernel.block))
+
+
+def check_sites(kernel, model) -> None:
+    """Refuse what sites that see data of their own cannot be moved with."""
+    name, text = kernel.block, kernel.text()
+    variable, site = model.variables[name], one_site(model, name)
+    if variable.place >= 0:
+        raise ValueError(
+            f"{text}: the block has touches, and varies in length: its sites must always be there."
+        )
+    for argument in ("control", "surrogate"):
+        if getattr(kernel, argument, None) is not None:
+            raise ValueError(
+                f"{text}: the block has touches, each site is decided by its own data, and "
+                f"{argument} is about all data: leave it out, or the model's touches."
+            )
+    given = getattr(kernel, kernel.sized)
+    if np.ndim(given) and np.shape(given) != (site.free,):
+        raise ValueError(
+            f"{kernel.sized} has shape {np.shape(given)}: a site of {name!r} has {site.free} "
+            "numbers."
+        )
+    if variable.sites > MANY and name not in model.site_prior:
+        raise ValueError(
+            f"block {name!r} has {variable.sites} sites, and each of their moves would read the "
+            f"prior of the whole state: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), "
+            "and take the block's part out of log_prior."
+        )
+    decision_of(kernel).check(model, name)
+    check_touches(name, model)
+    check_data(name, model)
+    if name in model.site_prior:
+        check_site_prior(name, model)
+
+
+def facts_of_sites(kernel, model) -> dict[str, Any]:
+    """What describe() says of it."""
+    variable, rows = model.variables[kernel.block], most_rows(model, kernel.block)
+    width = variable.block.length // variable.sites
+    each = "" if width == 1 else f", {width} numbers each"
+    exact = DECIDES_EXACTLY | {"guarantee": "exact"} if summed(kernel, model) else {}
+    return exact | {
+        "rows": rows,
+        "takes_control": False,
+        "moves": f"{kernel.block} site by site ({variable.sites:,} sites{each})",
+        "note": f"at most {rows:,} data per site"
+        + (": summed exactly in one loop" if exact else ""),
+    }
+
+
+def judge_of_sites(kernel, model, run) -> Judge:
+    """What one chain decides with; `go_to` says about which site."""
+    name, decision = kernel.block, decision_of(kernel)
+    if summed(kernel, model):
+        made = in_one_loop(True), None
+        decision = replace(decision, selector=Exact())  # which is not asked
+    else:
+        made = decision.deciders(model)
+    site, (_, indices) = one_site(model, name), model.variables[name].touches
+    return decision.bind(
+        model, run, site.block, most_rows(model, name), made, site.candidates(model), indices
+    )
+
+
+def site_prior_of(model, name: str, judge: Judge) -> Any:
+    """The prior of one site's value, called by its address; 0: the whole prior is asked."""
+    if name not in model.site_prior:
+        return 0
+    return prior_by_address(model.site_prior[name], judge.trial.calls.context)
+
+
+@jit(inner="always")
+def go_to(trial, start, indptr, site):
+    """Let candidates and data be those of a site of the block that starts there."""
+    target = trial.target[0]
+    target.start = start + site * target.length
+    target.first = indptr[site]
+    target.rows = indptr[site + 1] - target.first
+
+
+@jit(inner="always")
+def prior_at(trial, prior, site):
+    """The log prior of a site's value, of its own or of the whole state with it."""
+    if prior != 0:
+        return call_numbers(prior, trial.calls.context, site, 0)
+    return prior_of(trial)
