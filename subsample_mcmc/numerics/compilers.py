@@ -1,14 +1,17 @@
 """How numba is made to compile: pipelines of our own, with `jit` all that knows it from inside.
 
 Inner functions are translated once, with their outermost caller; arrays that never overlap are
-said not to; and checked functions refuse every look-up beyond an array, and every computed
-negative index. If numba moves the private names used here, `jit` compiles with what is left.
+said not to; checked functions refuse every look-up beyond an array, and every computed negative
+index; and in functions for bounds a number times itself is a square. If numba moves the private
+names used here, `jit` compiles with what is left.
 """
 
 import ctypes
 import gc
 import importlib
+import operator
 import sys
+from collections import Counter
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -383,21 +386,81 @@ try:
                 found = ir_utils.guard(ir_utils.get_definition, code, found.value)
             return isinstance(found, ir.Arg)
 
-    class Checked:
-        """Mixed into a compiler: its functions refuse negative indices that are computed."""
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class Square(FunctionPass):
+        """Puts z ** 2 in the place of z * z: of a product nobody knows that both are one number."""
+
+        _name = "subsample_mcmc_square"
+
+        def __init__(self):
+            FunctionPass.__init__(self)
+
+        def run_pass(self, state):
+            code = state.func_ir
+            for block in code.blocks.values():
+                before, block.body = block.body, []
+                written: Counter[str] = Counter()  # how often a name was, in this block
+                meant: dict[str, tuple] = {}  # a name that is another's value, as it was then
+
+                def value_of(var, meant=meant, written=written):
+                    return meant.get(var.name, (var.name, written[var.name]))
+
+                for step in before:
+                    if isinstance(step, ir.Assign):
+                        if self.multiplies(step.value) and value_of(step.value.lhs) == value_of(
+                            step.value.rhs
+                        ):
+                            step = self.squared(block, step)
+                        name, value = step.target.name, step.value
+                        same = value_of(value) if isinstance(value, ir.Var) else None
+                        written[name] += 1
+                        meant.pop(name, None)
+                        if same is not None:
+                            meant[name] = same
+                    block.body.append(step)
+            code._definitions = ir_utils.build_definitions(code.blocks)
+            return True
+
+        def multiplies(self, value) -> bool:
+            """Is it a product, of z * z or of z *= z."""
+            known = isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop")
+            return known and value.fn in (operator.mul, operator.imul)
+
+        def squared(self, block, step):
+            """Append the number 2; the same assignment, of a power."""
+            where = step.loc
+            two = ir.Var(block.scope, ir_utils.mk_unique_var("$two"), where)
+            block.body.append(ir.Assign(ir.Const(2, where), two, where))
+            power = ir.Expr.binop(operator.pow, step.value.lhs, two, where)
+            return ir.Assign(power, step.target, where)
+
+    class Passing:
+        """Mixed into a compiler: its functions go through a pass of ours."""
+
+        ours: Any = None
 
         def define_pipelines(self):
             made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-            made.add_pass_after(Refuse, IRProcessing)
+            made.add_pass_after(self.ours, IRProcessing)
             made.finalize()
             return [made]
 
-    # By (who calls it, whether its arrays never overlap, whether its look-ups are checked).
+    class Checked(Passing):
+        """Its functions refuse negative indices that are computed."""
+
+        ours = Refuse
+
+    class Squaring(Passing):
+        """In its functions a number times itself is a square."""
+
+        ours = Square
+
+    # By (who calls it, whether its arrays never overlap, what is done to it beside).
+    MORE: Any = {"": (), "checked": (Checked,), "squares": (Squaring,)}
     COMPILERS: Any = {
-        (where, apart, checked): type(
-            where.__name__, (*(Checked,) * checked, where, *(Disjoint,) * apart), {}
-        )
-        for where in (Inner, Outer, OfUser) for apart in (True, False) for checked in (True, False)
+        (where, apart, more): type(where.__name__, (*ours, where, *(Disjoint,) * apart), {})
+        for where in (Inner, Outer, OfUser) for apart in (True, False)
+        for more, ours in MORE.items()
     }  # fmt: skip
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher

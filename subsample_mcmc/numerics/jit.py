@@ -65,7 +65,8 @@ CHOSEN_BY_TYPES: set[Callable] = set()
 
 # ------------------------------------------------------------------------------------ compile
 def jit(
-    function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False, checked=False
+    function=None, *, flags=frozenset(), disjoint=False, inner=False, user=False, checked=False,
+    squares=False,
 ) -> Callable:  # fmt: skip
     """Return `function` compiled: nogil, numpy's error model, every option explicit.
 
@@ -76,15 +77,18 @@ def jit(
     `user` leaves the function free to allocate (package functions are compiled without
     reference counting). Two functions of equal content share one compiled object.
     `checked` functions, and those of a user's that they reach, raise IndexError for every look-up
-    beyond an array, and for negative indices that are not written as constants.
+    beyond an array, and for negative indices that are not written as constants. In functions with
+    `squares`, and those of a user's that they reach, z * z of one name is z ** 2.
     """
     if function is None:
         return lambda f: jit(
-            f, flags=flags, disjoint=disjoint, inner=inner, user=user, checked=checked
-        )
+            f, flags=flags, disjoint=disjoint, inner=inner, user=user, checked=checked,
+            squares=squares,
+        )  # fmt: skip
     if DISABLED:
         return getattr(function, "py_func", function)
-    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user, checked))
+    more = "checked" if checked else "squares" if squares else ""
+    function, options = opened(function, (tuple(sorted(flags)), disjoint, inner, user, more))
     return _compiled(function, options, ())
 
 
@@ -110,14 +114,14 @@ def without_literals(template):
 def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
-    flags, _, inner, user, checked = options
+    flags, _, inner, user, more = options
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
         if isinstance(value, python.FunctionType) and value in CHOSEN_BY_TYPES:
             return None
         inside = inner if inner in ("always", "public") else True
-        value, own = opened(value, (flags, False, inside, user, checked))
+        value, own = opened(value, (flags, False, inside, user, more))
         if isinstance(value, python.FunctionType) and value in callers:
             raise CompileError(
                 f"{function.__name__} and {value.__name__} call each other: a compiled function "
@@ -152,7 +156,7 @@ def _compiled(function, options, callers):
     return keep(("jit", key), made)
 
 
-def numba_options(flags, disjoint, inner, user, checked=False, of_user=False) -> dict[str, Any]:
+def numba_options(flags, disjoint, inner, user, more="", of_user=False) -> dict[str, Any]:
     """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
     undocumented = {
         "_nrt": bool(user),
@@ -164,8 +168,8 @@ def numba_options(flags, disjoint, inner, user, checked=False, of_user=False) ->
     if COMPILERS:
         outer = compilers.OfUser if of_user else compilers.Outer
         where = compilers.Inner if inner in (True, "always") else outer
-        wanted["pipeline_class"] = COMPILERS[where, disjoint, checked]
-    wanted["boundscheck"] = True if checked else None  # None: as the environment says
+        wanted["pipeline_class"] = COMPILERS[where, disjoint, more]
+    wanted["boundscheck"] = True if more == "checked" else None  # None: as the environment says
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 
 

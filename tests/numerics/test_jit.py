@@ -739,6 +739,69 @@ def test_numba_still_lets_checks_into_its_pipeline():
         checked(x, 0)
 
 
+def of_one_name(x):
+    z = x - 0.5
+    z *= z
+    return z * z
+
+
+def once_it_is_another(x):
+    z = x - 0.5
+    before = z
+    z = x + 3.0
+    return before * z
+
+
+def swapped(x):
+    a, b = x, x + 1.0
+    a, b = b, a
+    c = a
+    a = b
+    return c * a
+
+
+def in_a_loop(x):
+    z = before = x
+    for _ in range(5):
+        z = z * before
+        before = before + 0.25
+    return z * before
+
+
+def in_branches(x):
+    z = x
+    if x > 0.0:
+        w = z
+    else:
+        w = -2.0 * z
+    return w * z
+
+
+PRODUCTS = (of_one_name, once_it_is_another, swapped, in_a_loop, in_branches)
+
+
+@pytest.mark.parametrize("function", PRODUCTS)
+def test_products_are_what_they_are_where_squares_are_told(function):
+    """Numbers are the same: a product of two that are not one is no square."""
+    squares = jit(function, user=True, squares=True)
+    for x in (-1.75, 0.0, 0.3, 2.5):
+        assert squares(x) == pytest.approx(function(x), rel=1e-14), x
+    for k in (3, -7):
+        assert squares(k) == function(k)
+
+
+def test_numba_still_lets_squares_into_its_pipeline(monkeypatch):
+    assert layer.COMPILERS, "bounds of z * z are wider than those of z ** 2"
+    known, seen = layer.compilers.Square.squared, []
+    monkeypatch.setattr(
+        layer.compilers.Square, "squared", lambda *given: seen.append(1) or known(*given)
+    )
+    for function, squares in ((lambda z: z * z + 2.25, True), (lambda z: z * (z + 2.25), False)):
+        seen.clear()
+        assert jit(function, user=True, squares=True)(1.5) == function(1.5)
+        assert bool(seen) == squares
+
+
 def test_numba_still_has_get_call_template():
     made = numba.njit(plus)
     assert hasattr(made, "get_call_template"), "every constant argument is compiled for itself"

@@ -352,7 +352,7 @@ class Expansion(Prepared):
         # Runs that were stored when there were no jets cannot go on with them.
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
-            self.found += ", bounded, squares known"
+            self.found += ", bounded, all squares known"
         if isinstance(source, Stencil):
             d = len(model.floats)
             self.evaluations = d * d + d + 1, 0

@@ -85,6 +85,8 @@ class PlainJet:
 
     @or_array
     def __mul__(self, other):
+        if other is self and isinstance(self.c[0], Known):
+            return self**2
         if isinstance(other, PlainJet):
             return PlainJet(PRODUCT(self.c, other.c))
         return PlainJet(TIMES(self.c, five(other)[0]))
@@ -382,6 +384,9 @@ def readable(function: FunctionType, known: dict[int, Any] | None = None) -> Fun
     for old, new in zip(function.__closure__ or (), copy.__closure__ or (), strict=True):
         new.cell_contents = replaced(old.cell_contents, known)
     return copy
+
+
+squaring = readable  # z * z is known as a square by what it is
 
 
 def filling(function: Any, several: bool) -> FunctionType:

@@ -117,7 +117,7 @@ def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
     if not own.raised:
         return (
             f"{at} a derivative is not bounded up to {far} from the reference (a square is known "
-            "as one where it is written z ** 2, not z * z)"
+            "as one where it is written z ** 2, or z * z of one name)"
         )
     if not own.raised.startswith(("ArithmeticError", "UndecidedError")):
         return f"{at} log_likelihood raises {own.raised}, up to {far} from the reference"

@@ -53,7 +53,7 @@ class RangedRow(NamedTuple):
 def bounder(likelihood) -> Any:
     """bound(context, n): writes the ends of a coefficient of a row into context.out."""
     jets = jets_of()
-    likelihood, ends_of_coefficient = jets.readable(likelihood), jets.ends_of_coefficient
+    likelihood, ends_of_coefficient = jets.squaring(likelihood), jets.ends_of_coefficient
 
     @jit(inner="entry", user=True)
     def bound(context, n):
