@@ -37,7 +37,13 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     prices, stamps that repeat or go back. Gaps within a day are no error: log_returns reports them.
     """
     header = pd.read_csv(path, nrows=0).columns
-    names = {str(column).strip().lower(): column for column in header}
+    lower = [str(column).strip().lower() for column in header]
+    for name in ("datetime", "date", "time", "close"):
+        if lower.count(name) > 1:
+            raise ValueError(
+                f"{os.fspath(path)} has {lower.count(name)} columns {name!r}: keep one."
+            )
+    names = dict(zip(lower, header, strict=True))
     stamp = ["datetime"] if "datetime" in names else ["date", "time"]
     missing = [name for name in (*stamp, "close") if name not in names]
     if missing:
@@ -133,18 +139,32 @@ class Returns:
 def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     """Logarithms of ratios of consecutive prices.
 
-    bars: the table of read_bars, or prices, with their `times` if these are known.
+    bars: the table of read_bars, or prices, with their `times` if these are known; of a Series the
+        index, if it has stamps. Days are those of the stamps' own time zone.
     overnight: what becomes of returns between two calendar days: "drop"; "rescale" multiplies
         them by one number, so that their mean square is that of the others; "keep".
     """
     if overnight not in TREATMENTS:
         raise ValueError(f"overnight={overnight!r}: give one of {', '.join(TREATMENTS)}.")
     if isinstance(bars, pd.DataFrame):
+        missing = [name for name in ("time", "close") if name not in bars.columns]
+        if missing:
+            raise ValueError(
+                f"bars has no column {missing[0]!r}, but {list(bars.columns)}: give the columns "
+                "time and close, as sm.models.returns.read_bars does, or prices and times."
+            )
         bars, times = bars["close"], bars["time"]
-    prices = numeric(np.asarray(bars), "prices").astype(float)
+    elif times is None and isinstance(getattr(bars, "index", None), pd.DatetimeIndex):
+        times = bars.index
+    prices = numeric(np.asarray(as_array(bars, "prices")), "prices").astype(float)
     if prices.ndim != 1 or len(prices) < 2:
         raise ValueError(f"prices have shape {prices.shape}: give a series of two or more.")
-    stamps = None if times is None else pd.DatetimeIndex(times)
+    stamps = None if times is None else stamps_of(times)
+    if stamps is None and overnight == "rescale":
+        raise ValueError(
+            'overnight="rescale" needs times, one for each price: without them no return is known '
+            "to be overnight."
+        )
     if stamps is not None and len(stamps) != len(prices):
         raise ValueError(f"{len(stamps)} times for {len(prices)} prices: give one for each.")
     prices_of(prices, stamps)
@@ -168,6 +188,16 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     return Returns(
         read_only(values[kept]), stamps[1:][kept], count, overnight, scale, gaps_of(stamps, night)
     )
+
+
+def stamps_of(times) -> pd.DatetimeIndex:
+    """Times of prices, of their own clock; refuses numbers, of which nobody knows the unit."""
+    if np.asarray(times).dtype.kind in "iuf":
+        raise TypeError(
+            "times are numbers: give stamps, pd.to_datetime(times, unit='s') if they are seconds "
+            "since 1970."
+        )
+    return pd.DatetimeIndex(times).tz_localize(None)
 
 
 def gaps_of(times: pd.DatetimeIndex, night: np.ndarray) -> pd.DataFrame:

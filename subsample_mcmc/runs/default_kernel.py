@@ -18,9 +18,10 @@ import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single, repeat
 from subsample_mcmc.kernels.gibbs import Gibbs
@@ -76,7 +77,8 @@ class DefaultKernel(Single):
     """The kernel that was chosen for a model. print() shows code that makes it again.
 
     code: that code. guarantee: what it promises for this model. found: one line for each candidate
-    that was tried or left out, and why. fit: what sm.laplace said, if a fit was made.
+    that was tried or left out, and why. fit: what sm.laplace said, if a fit was made. modes: what
+    further searches came to.
 
     Example:
         >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
@@ -92,6 +94,7 @@ class DefaultKernel(Single):
     promised: str
     found: tuple[str, ...] = ()
     fit: Any = field(default=None, repr=False)
+    modes: Modes | None = field(default=None, repr=False)
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -110,14 +113,19 @@ class DefaultKernel(Single):
     __repr__ = __str__
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start)."""
+        """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start).
+
+        Or around another mode, where one may have some of the mass: so R-hat tells of them.
+        """
         if self.fit is None:
             raise ValueError("there is no fit to start around: the model's initial state serves.")
         several = isinstance(self.fit, list)
         fit = self.fit[rng.integers(len(self.fit))] if several else self.fit
-        co = fit.coordinates
+        co, centre = fit.coordinates, fit.mean
+        if self.modes is not None and len(self.modes.near) > 1:
+            centre = self.modes.near[rng.integers(len(self.modes.near))]
         for _ in range(TRIES):
-            u = fit.mean + WIDE * fit.factor @ rng.standard_normal(len(fit.mean))
+            u = centre + WIDE * fit.factor @ rng.standard_normal(len(centre))
             values, _, slopes = co.lift(u)
             with np.errstate(all="ignore"):
                 if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans).sum()):
@@ -150,19 +158,45 @@ def default_kernel(
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
     with quietly(progress):
-        found, notes, fit = candidates_of(model, promise)
+        found, notes, fit, modes = candidates_of(model, promise)
         if len(found) > 1:
             found, told = by_pilots(model, found, state_of(fit), steps, progress)
             notes = [*told, *notes]
     best = found[0]
-    code = "\n".join([*best.setup, f"kernel = {best.code}"])
-    return DefaultKernel(best.kernel, code, best.guarantee, tuple(notes), fit)
+    told = [f"# {modes.told()}"] if modes is not None and modes.several else []
+    code = "\n".join([*told, *best.setup, f"kernel = {best.code}"])
+    return DefaultKernel(best.kernel, code, best.guarantee, tuple(notes), fit, modes)
+
+
+def warn_of_modes(modes: Modes | None) -> None:
+    """Say where a chain that starts and proposes around one mode may not tell of another."""
+    if modes is not None and modes.doubtful:
+        others = (
+            "chains start around those within 10 nats of it, and R-hat in the report says whether "
+            "they hold them"
+            if len(modes.near) > 1 else
+            "chains start around it, and say nothing of others: a higher one may not have been "
+            "found"
+        )  # fmt: skip
+        warn(
+            f"{modes.told()}; {others}. Look further, sm.laplace(model, starts=50), and start "
+            "chains where you know that it is right, start=[...]; or give a prior, or an order of "
+            "parameters that trade places."
+        )
 
 
 # --------------------------------------------------------------------------------- the candidates
-def candidates_of(model: Model, promise: str | None) -> tuple[list[Candidate], list[str], Any]:
-    """(candidates that serve the model, why others do not, the fit)."""
+def candidates_of(
+    model: Model, promise: str | None
+) -> tuple[list[Candidate], list[str], Any, Modes | None]:
+    """(candidates that serve the model, why others do not, the fit, what else was searched for)."""
     fit, setup, why = fitted(model)
+    modes = None
+    if fit is not None and not isinstance(fit, list):
+        modes = modes_of(fit)
+        if modes is not None and modes.own > 0:
+            fit, made_by = highest(fit, modes)
+            setup = (f"fit = {made_by}",)
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
     known = dict.fromkeys(setup, fit)
@@ -180,7 +214,7 @@ def candidates_of(model: Model, promise: str | None) -> tuple[list[Candidate], l
             f"{chooser_of(model)!r} and that has {why}: give one, sm.Gibbs(..., pseudo=...)."
         )
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
-    return found, notes, fit
+    return found, notes, fit, modes
 
 
 def made(model: Model, name: str, setup, code: str, known: dict, promise: str | None) -> Candidate:

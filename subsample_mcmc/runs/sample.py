@@ -73,11 +73,16 @@ def sample(
     if store is not None:
         files.must_be_free(store)  # before anything reads the data or compiles
     if kernel is None:
-        from subsample_mcmc.runs.default_kernel import default_kernel  # which runs pilots
+        from subsample_mcmc.runs.default_kernel import (  # which runs pilots
+            default_kernel,
+            warn_of_modes,
+        )
 
         steps = chains * (int(warmup) + draws * thin)
         kernel = default_kernel(model, promise, steps, progress)
-        start = kernel.start if start is None and kernel.fit is not None else start
+        if start is None and kernel.fit is not None:
+            start = kernel.start
+            warn_of_modes(kernel.modes)
     elif promise is not None:
         raise ValueError(
             f"promise={promise!r} is for a run without a kernel: this one decides by the selectors "
@@ -221,7 +226,16 @@ def carried_out(
     else:
         trace = Trace(meta, [data_of(program, member) for member in members])
     trace.interrupted = team.interrupted
-    for error in (m.error for m in members if m.error is not None):
+    # Compiled steps cannot write to data; steps in Python may, by an array that they have kept.
+    changed = [] if program.compiled or parallel else program.model.changed()
+    errors = [m.error for m in members if m.error is not None]
+    if changed and not errors:
+        errors.append(RuntimeError(
+            f"data {', '.join(changed)} changed in place while chains ran: sums that were made of "
+            "them before are used again, so these draws are of no posterior. What a kernel changes "
+            "is a block of the state, sm.Model(state={...}), which others then read as it is."
+        ))  # fmt: skip
+    for error in errors:
         error.add_note(
             f"{trace.shape[1]} draws of each chain were made before"
             + (f" and are stored in {path}" if path is not None else "")

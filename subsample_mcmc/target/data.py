@@ -1,14 +1,17 @@
 """Data frames and their columns as arrays, without importing the library they come from.
 
 Whatever has `.columns` and `.to_numpy` counts as a data frame, whatever has `.isna` as a column of
-pandas; numpy itself reads columns of other libraries. Rows are taken by position: an index is not
-read. A column that is a contiguous array of numbers already is not copied. Missing values (NaN,
-None, NaT, nulls, masks) are refused where data come in: a compiled function would add them up.
+pandas; numpy itself reads columns of other libraries. Rows are taken by position: an index is only
+asked whether it is that of the others. A column that is a contiguous array of numbers is not
+copied. Missing values (NaN, None, NaT, nulls, masks) are refused where data come in: a compiled
+function would add them up.
 """
 
 from typing import Any
 
 import numpy as np
+
+from subsample_mcmc.errors import warn
 
 COARSE = 0.01  # of a standard deviation: a float32 that steps by more blurs sums of differences
 LOOKED = 1024  # numbers of a column that tell how coarse it is
@@ -18,6 +21,34 @@ COLUMNS = 64  # of a matrix that are looked at
 SHOWN = 4  # columns of a datum in a message
 PIECE = 1 << 18  # numbers that are looked at together: they stay in the cache
 MISSING = ("refuse", "allow")  # what to do with missing values
+
+
+def refuse_other_order(given: dict[str, Any]) -> None:
+    """Refuse columns of pandas that have each other's rows in another order.
+
+    Rows are taken by position: what their indices say is seen by nobody else.
+    """
+    other: str = ""
+    labels: Any = None
+    for name, value in given.items():
+        index = getattr(value, "index", None)
+        if not hasattr(index, "equals") or not hasattr(index, "sort_values"):
+            continue
+        if labels is None:
+            other, labels = name, index
+        elif len(index) == len(labels) and not index.equals(labels):
+            k = int(np.argmax(np.asarray(index != labels)))
+            told = (
+                f"data {name} has other row labels than {other}: in row {k} {index[k]!r}, where "
+                f"{other} has {labels[k]!r}. Rows are taken by position"
+            )
+            if index.sort_values().equals(labels.sort_values()):
+                raise ValueError(
+                    f"{told}, and these are the same rows in another order: align them before, "
+                    f"{name}.loc[{other}.index], or give arrays, {name}.to_numpy(), if labels "
+                    "say nothing."
+                )
+            warn(f"{told}: give arrays, {name}.to_numpy(), if that is right.")
 
 
 def is_frame(data: Any) -> bool:

@@ -169,6 +169,10 @@ class Model:
         """
         return 0.0
 
+    def constant(self) -> float:
+        """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
+        return 0.0
+
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))
@@ -290,7 +294,7 @@ class Model:
         What control variates know of the data is of the data as they were, and so is which look-ups
         were found to be right. A compiled function keeps the values that its names had.
         """
-        seen = tuple(checksum(np.asarray(value)) for value in self.data)
+        seen = self.checksums()
         if self.noticed is not None and self.noticed != seen:
             self.prepared.clear()
             self.looked_up.clear()
@@ -304,6 +308,15 @@ class Model:
                     "its compiled code has the old ones. Make the model anew, sm.Model(...), or "
                     "give what changes as data, or as a block of the state."
                 )
+
+    def checksums(self) -> tuple:
+        """What tells a change of data."""
+        return tuple(checksum(np.asarray(value)) for value in self.data)
+
+    def changed(self) -> list[str]:
+        """Names of data that were changed in place since the model was last looked at."""
+        both = zip(self.data._fields, self.noticed, self.checksums(), strict=True)
+        return [name for name, before, now in both if before != now]
 
     def fingerprints(self, again: bool = True) -> dict[str, str]:
         """A hash of each part by name: what must be equal for a run to be resumed.

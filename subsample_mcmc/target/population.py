@@ -13,8 +13,10 @@ from subsample_mcmc.target.data import (
     as_array,
     by_name,
     coarse,
+    is_frame,
     refuse_elsewhere,
     refuse_nan,
+    refuse_other_order,
 )
 from subsample_mcmc.target.user_functions import (
     must_not_capture,
@@ -119,11 +121,21 @@ class Table:
 
     def __init__(self, rewards):
         refuse_elsewhere(rewards, "rewards")
+        if is_frame(rewards):
+            raise TypeError(
+                f"rewards is a {type(rewards).__name__}: give an array with one row for each arm, "
+                "df.to_numpy() if its rows are arms, df.to_numpy().T if its columns are."
+            )
         if isinstance(rewards, np.ndarray) and rewards.ndim == 2:
+            rewards = as_array(rewards, "rewards")  # refuses what is masked
             self.context: tuple = (read_only(numeric(rewards, "rewards")),)
             sizes, self.reward, shared = (rewards.shape[1],) * rewards.shape[0], cell, True
         else:
-            rows = [numeric(np.asarray(row), f"rewards[{i}]") for i, row in enumerate(rewards)]
+            names = [f"rewards[{i}]" for i in range(len(rewards))]
+            rows = [
+                numeric(np.asarray(as_array(row, name)), name)
+                for row, name in zip(rewards, names, strict=True)
+            ]
             wrong = [i for i, row in enumerate(rows) if row.ndim != 1]
             if wrong or not rows:
                 given = f"rewards[{wrong[0]}].shape={rows[wrong[0]].shape}" if wrong else "no arm"
@@ -208,6 +220,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
         )
     fields = as_record(data)
     names = getattr(fields, "_fields", [f"data[{i}]" for i in range(len(fields))])
+    refuse_other_order(dict(zip(names, fields, strict=True)))
     values: list = []
     for name, value in zip(names, fields, strict=True):
         if isinstance(value, bool | int | float | np.number):

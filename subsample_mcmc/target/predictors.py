@@ -7,12 +7,21 @@ import numpy as np
 
 from subsample_mcmc.target.user_functions import plain
 
-ROWS = 3  # at either end of the data, where etas is compared with eta
+ROWS = 3  # in a row, where etas is compared with eta: at either end of the data, and ...
+PLACES = 24  # ... at some between, and where data have the numbers that discrete blocks have
 WHAT_IT_BOUNDS = (  # for errors
     "remainder must bound the third and fourth derivatives of log_factor along every direction of "
     "length 1, wherever the predictors may come to (growth: by which factor e^growth they may grow "
     "per unit)"
 )
+
+
+def draw_support(model, ints: np.ndarray, rng) -> None:
+    """Any values of the discrete blocks."""
+    for v in model.variables.values():
+        if v.block.discrete and v.support:
+            part = slice(v.block.start, v.block.start + v.block.length)
+            ints[part] = rng.integers(0, v.support, size=v.block.length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,20 +91,32 @@ class Predictors:
         return len(found) if isinstance(found, tuple) else 1
 
     def check_etas(self, model) -> None:
-        """Refuse etas that disagree with eta at the first or the last data."""
+        """Refuse etas that disagree with eta at some data, in some states."""
         eta, etas = plain(self.eta, "eta", "eta"), plain(self.etas, "etas", "etas")
         floats, count, rows = model.floats.copy(), self.count(model), min(ROWS, model.size)
-        state, found = model.state(model.ints, floats), np.zeros((count, rows))
+        ints, rng = model.ints.copy(), np.random.default_rng(0)
+        state, found = model.state(ints, floats), np.zeros((count, rows))
         if count == 1 and isinstance(eta(state, model.data, 0), tuple):
             raise TypeError("eta returned a tuple of one: one predictor is a float.")
-        near = 1e-3 * np.random.default_rng(0).uniform(0.5, 1.5, len(floats))
-        for step in (0.0, near):  # at zeros many a mistake would not show
+        near, last = 1e-3 * rng.uniform(0.5, 1.5, len(floats)), model.size - rows
+        for step in (0.0, near, near, near):  # at zeros many a mistake would not show
             floats[:] = model.floats + step
-            for first in sorted({0, model.size - rows}):
+            if step is near:
+                draw_support(model, ints, rng)
+            places = {0, last, *rng.integers(0, last + 1, size=PLACES).tolist()}
+            # A look-up by a discrete value is off by one there, or nowhere.
+            places |= {min(max(int(k) - 1, 0), last) for k in ints[:PLACES]}
+            for first in sorted(places):
                 found[:] = np.nan
-                if (result := etas(state, model.data, first, found)) is not None:
+                try:
+                    result = etas(state, model.data, first, found)
+                    each = [eta(state, model.data, n) for n in range(first, first + rows)]
+                except Exception:  # discrete values that do not go together
+                    if step is near:
+                        break
+                    raise
+                if result is not None:
                     raise TypeError(f"etas returned {result!r}: it must write into out.")
-                each = [eta(state, model.data, n) for n in range(first, first + rows)]
                 wanted = np.array(each, dtype=float).reshape(rows, count).T
                 size = np.abs(wanted).max(axis=1, keepdims=True)
                 same = (np.abs(found - wanted) <= 1e-9 * size) | (found == wanted)

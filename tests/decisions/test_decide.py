@@ -343,3 +343,20 @@ def test_errors_are_rare_where_they_must_be(rng):
     for selector in (EVERY["exact"], sm.Racing(sm.Betting(spread=0.02), retreat=False)):
         result = against_exact(rewards, selector, 500)
         assert result.wrong <= 5
+
+
+# ---------------------------------------------------------------------------- masks and frames
+@pytest.mark.parametrize("listed", [False, True])
+def test_masked_rewards_are_refused(listed):
+    """What a mask hides would decide."""
+    rewards = np.ma.masked_array(
+        [[0.0, 0.0, 999.0], [1.0, 1.0, 1.0]], mask=[[0, 0, 1], [0, 0, 0]]
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="masked array with 1 missing value"):
+        sm.choose(list(rewards) if listed else rewards, selector=sm.Exact())
+
+
+def test_a_frame_of_rewards_is_told_apart():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="one row for each arm"):
+        sm.choose(pandas.DataFrame({"a": [1.0, 2.0]}))

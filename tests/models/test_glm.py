@@ -680,3 +680,23 @@ def test_units_that_the_prior_does_not_know_are_told(rng, family):
         family(x, y, sigma=sigma, prior_sd=4e4)
         family(x, y, sigma=sigma, log_prior=lambda state: 0.0)
         family(x, y / 1000.0, sigma=sigma)
+
+
+# ------------------------------------------------------------------------------------ evidences
+@pytest.mark.parametrize("dispersion", [None, 0.5, 3.0, 100.0])
+def test_evidences_of_counts_have_all_terms(dispersion):
+    """Beside quadrature: so families, and dispersions, can be compared by them."""
+    rng = np.random.default_rng(0)
+    y = rng.negative_binomial(3, 3 / 7.0, 2_000)
+    x, grid = np.ones((2_000, 1)), np.linspace(0.8, 2.2, 4_001)
+    if dispersion is None:
+        model = glm.poisson(x, y)
+        law = [stats.poisson.logpmf(y, np.exp(b)).sum() for b in grid]
+    else:
+        model, r = glm.negative_binomial(x, y, dispersion), dispersion
+        law = [stats.nbinom.logpmf(y, r, r / (r + np.exp(b))).sum() for b in grid]
+    exact = special.logsumexp(law + stats.norm.logpdf(grid, 0.0, 10.0)) + np.log(grid[1] - grid[0])
+    fit = sm.laplace(model)
+    assert fit.log_evidence == pytest.approx(exact, abs=0.01)
+    assert fit.matched(seed=1, inflate=1.0).log_evidence == pytest.approx(exact, abs=0.05)
+    assert fit.starts[0] == pytest.approx(fit.log_density, abs=1e-6)

@@ -144,6 +144,31 @@ def test_refused_prices(prices, options, message):
         log_returns(prices, **options)
 
 
+def test_stamps_of_a_series_are_its_times(bars):
+    """Of any time zone; days are its own."""
+    series = pd.Series(CLOSE, index=pd.DatetimeIndex(bars["time"]))
+    for given in (series, series.tz_localize("America/New_York")):
+        np.testing.assert_array_equal(log_returns(given).values, log_returns(bars).values)
+
+
+def test_what_says_no_time_is_refused(bars):
+    stamps = pd.DatetimeIndex(bars["time"])
+    with pytest.raises(TypeError, match=r"times are numbers: give stamps, pd\.to_datetime"):
+        log_returns(CLOSE, stamps.astype(np.int64) // 10**9)
+    with pytest.raises(ValueError, match='overnight="rescale" needs times'):
+        log_returns(CLOSE, overnight="rescale")
+    with pytest.raises(ValueError, match="bars has no column 'time', but"):
+        log_returns(pd.DataFrame({"close": CLOSE}))
+    with pytest.raises(ValueError, match="data prices is a masked array with 1 missing value"):
+        log_returns(np.ma.masked_array(CLOSE, mask=np.arange(len(CLOSE)) == 2))
+
+
+def test_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "bars.csv").write_text("datetime,close,Close\n2016-01-04 09:20,1.0,2.0\n")
+    with pytest.raises(ValueError, match="has 2 columns 'close': keep one"):
+        read_bars(tmp_path / "bars.csv")
+
+
 def test_standardised(rng):
     x = 3.0 + 2.0 * rng.standard_normal(500)
     values, mean, sd = standardised(x)

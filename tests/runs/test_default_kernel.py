@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.fit import modes
 from subsample_mcmc.runs import default_kernel as defaults
 
 SIZE = 2_000
@@ -236,3 +237,69 @@ def test_chains_that_disagree_are_told():
                          progress=False).report()  # fmt: skip
     assert together.rows[0]["rhat"] < 1.05
     assert not any("disagree" in text for text in together.warnings)
+
+
+# ------------------------------------------------------------------------------- several modes
+def mixture(weights, size=1_500):
+    """Three normals, of which the means are unknown and start alike."""
+    rng = np.random.default_rng(5)
+    at = rng.choice(3, size, p=[0.3, 0.5, 0.2])
+    y = np.array([-2.0, 0.5, 3.0])[at] + 0.8 * rng.standard_normal(size)
+    a, b, c = weights
+
+    def log_likelihood(state, data, n):
+        total = 0.0
+        for w, m in ((a, state.mu[0]), (b, state.mu[1]), (c, state.mu[2])):
+            total += w * sm.exp(-0.5 * ((data.y[n] - m) / 0.8) ** 2)
+        return sm.log(total)
+
+    return sm.Model(log_likelihood, {"y": y}, {"mu": np.zeros(3)},
+                    lambda state: -0.02 * np.sum(state.mu**2))  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_lower_mode_is_not_taken_for_the_posterior():
+    """The first search ends 150 nats below: around it all chains would agree."""
+    model = mixture((0.3, 0.5, 0.2))
+    first = sm.laplace(model)
+    with pytest.warns(UserWarning, match=r"searches came to \d modes of the posterior: 1 to"):
+        trace = sm.sample(model, draws=300, warmup=300, seed=1, progress=False)
+    mu = np.asarray(trace.draws["mu"]).mean(axis=(0, 1))
+    assert np.abs(mu - [-2.0, 0.5, 3.0]).max() < 0.2
+    assert np.abs(first.state["mu"] - [-2.0, 0.5, 3.0]).max() > 1.0
+    code = trace.meta["chosen"]
+    assert "fit = sm.laplace(model, given={'mu': [-" in code
+    notes = [note for note in trace.report().notes if "came to" in note or "chosen" in note]
+    assert notes[1].startswith("Before, 8 searches came to") and "#" not in notes[0]
+
+
+@pytest.mark.slow
+def test_chains_start_at_modes_that_are_as_high():
+    """Labels that trade places: each chain holds one order, and R-hat says so."""
+    model = mixture((1 / 3, 1 / 3, 1 / 3))
+    with pytest.warns(UserWarning, match="chains start around those within 10 nats"):
+        trace = sm.sample(model, draws=200, warmup=200, seed=2, progress=False, chains=6)
+    assert float(trace.mixing("mu").rhat) > 1.5
+
+
+@pytest.mark.plain
+def test_ends_of_searches_are_told_apart_by_modes():
+    model = regression(200)
+    fit = sm.laplace(model)
+    ends = fit.mean + np.array([0.0, 0.001, 3.0, 0.0, -5.0])[:, None] * fit.factor[:, 0]
+    ends[3] = np.nan
+    found = modes.apart(fit, (-5.0, -5.0 + 1e-9, -9.0, -np.inf, -4.0), ends)
+    assert (found.searches, found.found, found.own) == (4, [1, 2, 1], 1)
+    assert found.doubtful and len(found.near) == 3
+    assert found.told().endswith("1 to the highest, others to such as are 1, 5 nats lower")
+    alone = modes.apart(fit, (-5.0, -5.0), ends[:2])
+    assert not alone.several and not alone.doubtful and alone.told() == ""
+    lower = modes.apart(fit, (-5.0, -5.0, -90.0), ends[:3])
+    assert lower.several and not lower.doubtful
+
+
+def test_one_mode_is_not_talked_about(recwarn):
+    kernel = sm.default_kernel(regression(), progress=False)
+    assert kernel.modes.searches == modes.SEARCHES and not kernel.modes.several
+    assert kernel.code.startswith("fit = sm.laplace(model)\n")
+    assert not [w for w in recwarn if "searches" in str(w.message)]

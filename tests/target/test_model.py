@@ -207,3 +207,57 @@ def test_wrong_states_are_refused(values, error, words):
     model = make()
     with pytest.raises(error, match=words):
         model.set_state(model.ints.copy(), model.floats.copy(), values)
+
+
+# ------------------------------------------------------------------------ rows by their labels
+def frames():
+    """x and y of the same rows."""
+    pandas, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    x = pandas.DataFrame({"one": 1.0, "z": rng.standard_normal(50)})
+    return x, pandas.Series((rng.random(50) < 0.5).astype(float))
+
+
+@pytest.mark.parametrize("make", [
+    sm.models.glm.logistic, sm.models.glm.gaussian, sm.models.glm.student_t,
+    lambda x, y: sm.models.glm.poisson(x, x.one, offset=y),
+    lambda x, y: sm.models.glm.softmax(x, y, classes=2),
+    lambda x, y: sm.Model(lambda s, d, n: d.y[n] * d.z[n] * s.b[0], {"z": x.z, "y": y}, {"b": 0.0}),
+])  # fmt: skip
+def test_rows_in_another_order_are_refused(make):
+    """By position, each y would go with another x, without a word."""
+    x, y = frames()
+    make(x, y)
+    with pytest.raises(ValueError, match="the same rows in another order: align them before"):
+        make(x, y.sample(frac=1.0, random_state=1))
+    make(x, y.sample(frac=1.0, random_state=1).to_numpy())
+
+
+def test_rows_of_other_labels_are_told():
+    x, y = frames()
+    y.index = y.index + 1_000
+    with pytest.warns(UserWarning, match="in row 0 1000, where x has 0.*by position"):
+        sm.models.glm.logistic(x, y)
+
+
+# ------------------------------------------------------------- data that change while chains run
+class Kept:
+    """What a kernel in Python may write to."""
+
+
+def test_data_that_a_kernel_changes_end_the_run():
+    """Exact sums are remembered by the state: of data that change they would be stale."""
+    y, box = np.random.default_rng(0).standard_normal(100), Kept()
+    box.y = y
+    model = sm.Model(
+        lambda s, d, n: -0.5 * (d.y[n] - s.mu[0]) ** 2, {"y": y}, {"mu": 0.0, "z": 0.0}
+    )  # fmt: skip
+
+    @sm.kernel(writes="z")
+    def impute(rng, state, data):
+        box.y[:50] = state.mu[0] + rng.standard_normal(50)
+        state.z[0] = 0.0
+
+    kernel = impute >> sm.Metropolis("mu", selector=sm.Exact())
+    with pytest.raises(RuntimeError, match="data y changed in place while chains ran") as caught:
+        sm.sample(model, kernel, draws=20, warmup=5, chains=1, seed=1, progress=False)
+    assert caught.value.trace.draws["mu"].shape == (1, 20)

@@ -32,7 +32,8 @@ class Fit:
     point: all continuous values of the model at the mode. state: all its blocks by name.
     mean, covariance, factor: the Gaussian in free coordinates; factor @ factor.T = covariance.
         Where a block has no constraint these are its values.
-    log_density: log likelihood + log prior + log |dx/du| at the mode.
+    log_density: log likelihood + log prior + log |dx/du| at the mode, with terms that ready models
+        leave out of their log likelihoods, such as log y! of counts.
     log_evidence: Laplace's approximation of the log of its integral.
     starts: log densities to which the searches came (with many data: on some of them); -inf: none.
     repaired: eigenvalues of the negative Hessian that were not positive and were raised.
@@ -166,7 +167,7 @@ class Fit:
         covariance = inflate * found.covariance
         return replace(
             self, mean=found.mean, covariance=covariance, factor=np.linalg.cholesky(covariance),
-            log_evidence=found.log_evidence,
+            log_evidence=found.log_evidence + self.model.constant(),
         )  # fmt: skip
 
     # ------------------------------------------------------------------------- how good is it

@@ -182,6 +182,11 @@ class Followed(Expanded):
             return Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
 
 
+def windows(size: int) -> list[tuple[int, int]]:
+    """Some of many data."""
+    return [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
+
+
 @helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
@@ -218,7 +223,7 @@ def laplace(
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
-    few = [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
+    few = windows(size)
     some = few if size >= MANY else co.spans
     check_model(model, ints=co.ints)
 
@@ -227,9 +232,9 @@ def laplace(
         full, heights = kind(co, co.spans, bar), none
         near = max(tolerance, ROUGH) if kind is Wide else tolerance
         if size < MANY:
-            return *several(full, u, len(none), rng, near), full.passes
+            return *several(full, u, len(none), rng, near)[:2], full.passes
         try:
-            found, heights = several(kind(co, few, bar), u, len(none), rng, max(near, 1e-2))
+            found, heights, _ = several(kind(co, few, bar), u, len(none), rng, max(near, 1e-2))
             found = climb(full, full.around(found[0].u + found[1], found[0]), near)
         except FAILURES:  # some data did not tell about all
             found = climb(full, begin(full, u), near)
@@ -301,7 +306,9 @@ def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: floa
             "Give a prior that holds this direction; from a saddle, starts=5 leads away.",
         )
         values = np.where(bad, FLOOR * top, values)
-    root, mean, height = scale[:, None] * vectors / np.sqrt(values), now.u + move, now.value + gain
+    root, mean = scale[:, None] * vectors / np.sqrt(values), now.u + move
+    constant = co.model.constant()
+    height, heights = now.value + gain + constant, tuple(h + constant for h in heights)
     factor = np.linalg.cholesky(root @ root.T)
     evidence = height + 0.5 * co.size * log(2.0 * pi) + float(np.log(np.diag(factor)).sum())
     point = co.lift(mean)[0][0]

@@ -101,15 +101,16 @@ def begin(likelihood, u: np.ndarray) -> Local:
     )
 
 
-def several(likelihood, u, starts: int, rng, tolerance: float) -> tuple[Any, tuple[float, ...]]:
-    """The best of some searches, and the log densities they came to."""
+def several(likelihood, u, starts: int, rng, tolerance: float) -> tuple[Any, tuple, np.ndarray]:
+    """The best of some searches, the log densities they came to, and where; nan: nowhere."""
     best, heights, trouble, spread = None, [-np.inf] * starts, None, np.eye(len(u))
+    ends = np.full((starts, len(u)), np.nan)
     for k in range(starts):
         noise = spread @ rng.standard_normal(len(u)) if k else np.zeros(len(u))
         for halving in range(12 if k else 1):  # until the start is possible
             try:
                 found = climb(likelihood, begin(likelihood, u + noise * 0.5**halving), tolerance)
-                heights[k] = found[0].value + found[2]
+                heights[k], ends[k] = found[0].value + found[2], found[0].u + found[1]
                 best = found if heights[k] == max(heights) else best
                 if k == 0:
                     u, spread = found[0].u, deviations(found[0].curvature)
@@ -121,4 +122,4 @@ def several(likelihood, u, starts: int, rng, tolerance: float) -> tuple[Any, tup
             break
     if best is None and trouble:
         raise trouble
-    return best, tuple(heights)
+    return best, tuple(heights), ends

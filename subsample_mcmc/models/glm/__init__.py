@@ -12,8 +12,9 @@ prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
 start: the initial beta; default zeros.
 
-Log factors are log densities without what depends on y alone (log y!, say): differences between
-states, posteriors and derivatives need none of it; a log evidence does.
+Log factors are log densities without what no coefficient has a part in (log y! of counts, and what
+depends on y and a dispersion): differences between states, posteriors and derivatives need none of
+it. A fit's log evidence does, and to_arviz: they add it.
 Numbers such as sigma are fields of the data, so models that differ in them share machine code;
 another prior_sd compiles the prior anew, which is short.
 Whether a logistic model's classes can be separated by a plane, in which case the likelihood has

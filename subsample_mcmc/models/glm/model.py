@@ -19,6 +19,7 @@ from subsample_mcmc.models.glm.columns import (
     zero_one,
 )
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
+from subsample_mcmc.target.data import refuse_other_order
 from subsample_mcmc.target.model import Model, flat
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.predictors import Predictors
@@ -37,6 +38,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
         Its derivatives have no bound, so that no range is known.
     See the module's docstring for the rest.
     """
+    refuse_other_order({"x": x, "y": y})
     x = matrix(x)
     y = per_row(y, "y", len(x))
     if sigma is None:
@@ -61,6 +63,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
     See the module's docstring for the rest.
     """
+    refuse_other_order({"x": x, "y": y})
     x = matrix(x)
     y = per_row(y, "y", len(x))
     nu = positive(nu, "nu", "the degrees of freedom")
@@ -87,6 +90,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
     Blocks: beta (d,). y: 0 and 1, or booleans. See the module's docstring for the rest.
     """
+    refuse_other_order({"x": x, "y": y})
     x = matrix(x)
     y = restricted(
         per_row(y, "y", len(x)), zero_one,
@@ -142,6 +146,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
     to 6 classes. See the module's docstring for the rest.
     """
+    refuse_other_order({"x": x, "y": y})
     x = matrix(x)
     y = per_row(y, "y", len(x))
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
@@ -187,9 +192,14 @@ class CountsModel(Model):
             gammas += scipy.special.gammaln(y + r) - scipy.special.gammaln(r)
         return gammas
 
+    def constant(self) -> float:
+        """The same of all data."""
+        return float(np.sum(self.left_out(None)))
+
 
 def counted(x, y, offset, family: str):
     """(data, eta, etas) of a model of counts."""
+    refuse_other_order({"x": x, "y": y, "offset": offset})
     x = matrix(x)
     y = restricted(per_row(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
     if offset is None:

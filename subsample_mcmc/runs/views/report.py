@@ -242,8 +242,10 @@ class Report:
             alone = deciding == [row]
             row["microseconds"] = microseconds_of(trace, row["decisions"]) if alone else np.nan
         if meta.get("chosen"):
-            code = "; ".join(meta["chosen"].splitlines())
+            lines = meta["chosen"].splitlines()
+            code = "; ".join(line for line in lines if not line.startswith("# "))
             self.notes.append(f"The kernel was chosen by pilots, as by sm.default_kernel: {code}")
+            self.notes += [f"Before, {line[2:]}." for line in lines if line.startswith("# ")]
         for name, block in blocks.items():
             self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
             if block.looked < block.sites:

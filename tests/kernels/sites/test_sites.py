@@ -265,7 +265,7 @@ def test_a_default_kernel_knows_sites(monkeypatch):
     assert kernel.guarantee == "exact"
     trace = sampled(model_of(), kernel, 4_000)
     assert not wrong(trace)
-    found, _, _ = default_kernel.candidates_of(model_of(), "exact")
+    found = default_kernel.candidates_of(model_of(), "exact")[0]
     several = 'sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5)'
     woven = 'sm.interweave("a", location="mu", scale="tau")'
     assert [c.code for c in found[:2]] == [

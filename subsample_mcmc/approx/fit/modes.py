@@ -1,0 +1,125 @@
+"""Has a posterior other modes than the one that a fit is around: further searches, from elsewhere.
+
+A chain that proposes from a fit around one mode, and starts there, sees no other, and nothing that
+is computed of its draws can tell. So modes are looked for beforehand, from starts as far off as one
+datum leaves the parameters uncertain.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.laplace import (
+    FAILURES,
+    Summed,
+    laplace,
+    way_of,
+    windows,
+)
+from subsample_mcmc.approx.fit.newton import MANY, several
+from subsample_mcmc.approx.taylor.taylor import PATIENT
+from subsample_mcmc.numerics.progress import Bar
+
+SEARCHES = 8  # the first from the fit itself
+BUDGET, PASSES = 2e9, 10  # operations that they may take, each with so many passes
+EVALUATION = 50  # operations of one: of functions without derivatives, d^2 + d + 1 a datum
+APART = 1.0  # standard deviations of a fit by which ends of one mode differ, at most
+NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
+
+
+class Modes(NamedTuple):
+    """What searches came to."""
+
+    searches: int  # that ended at a mode
+    modes: list[np.ndarray]  # in free coordinates, the highest first
+    heights: list[float]
+    found: list[int]  # by how many searches, each
+    own: int  # which of them the fit is around
+
+    @property
+    def several(self) -> bool:
+        """Is there more than one."""
+        return len(self.modes) > 1
+
+    @property
+    def near(self) -> list[np.ndarray]:
+        """Those that may have some of the mass."""
+        return [u for u, h in zip(self.modes, self.heights, strict=True)
+                if h > self.heights[0] - NEAR]  # fmt: skip
+
+    def told(self) -> str:
+        """In words; empty where there is one."""
+        if not self.several:
+            return ""
+        lower = ", ".join(f"{self.heights[0] - h:.3g}" for h in self.heights[1:4])
+        more = ", ..." if len(self.heights) > 4 else ""
+        return (
+            f"{self.searches} searches came to {len(self.modes)} modes of the posterior: "
+            f"{self.found[0]} to the highest, others to such as are {lower}{more} nats lower"
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """May there be mass elsewhere: a mode as high, or a higher one that no search came to."""
+        return len(self.near) > 1 or 2 * self.found[0] < self.searches
+
+
+def searches_of(co: Coordinates, kind: type) -> int:
+    """How many are worth their time; fewer than two: none."""
+    rows, d = min(co.model.size, sum(b - a for a, b in windows(MANY))), co.size
+    each = EVALUATION * (d * d + d + 1) if issubclass(kind, Summed) else d * d
+    return int(min(SEARCHES, BUDGET / (PASSES * rows * each)))
+
+
+def modes_of(fit: Fit) -> Modes | None:
+    """Look for other modes than that of a fit of all continuous blocks; None: it takes too long."""
+    model, co = fit.model, Coordinates(fit.model, fit.blocks, fit.state)
+    some = windows(model.size) if model.size >= MANY else co.spans
+    with np.errstate(all="ignore"), Bar(
+        desc="other modes", unit="row", unit_scale=True, delay=PATIENT
+    ) as bar:  # fmt: skip
+        try:
+            kind = way_of(co, some, fit.mean)
+            count = searches_of(co, kind)
+            if count < 2:
+                return None
+            _, heights, ends = several(
+                kind(co, some, bar), fit.mean, count, np.random.default_rng(0), 1e-2
+            )
+        except FAILURES:
+            return None
+    return apart(fit, heights, ends)
+
+
+def apart(fit: Fit, heights, ends: np.ndarray) -> Modes:
+    """Ends by the modes that they are of."""
+    good = [k for k in np.argsort(-np.array(heights), kind="stable") if np.isfinite(heights[k])]
+    modes: list[list[int]] = []  # searches that ended there
+    for k in good:
+        for mode in modes:
+            away = np.linalg.solve(fit.factor, ends[k] - ends[mode[0]])
+            if np.linalg.norm(away) < APART:
+                mode.append(k)
+                break
+        else:
+            modes.append([k])
+    own = next((i for i, mode in enumerate(modes) if 0 in mode), 0)
+    first = [mode[0] for mode in modes]
+    return Modes(
+        len(good), [ends[k] for k in first], [float(heights[k]) for k in first],
+        [len(mode) for mode in modes], own,
+    )  # fmt: skip
+
+
+def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:
+    """(a fit around the highest mode, its code): the search starts there, to four digits."""
+    values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
+    given = {name: rounded(value) for name, value in values.items()}
+    return laplace(fit.model, given=given), f"sm.laplace(model, given={given})"
+
+
+def rounded(value: Any) -> Any:
+    """Numbers as one writes them."""
+    return np.vectorize(lambda x: float(f"{x:.4g}"))(np.asarray(value, dtype=float)).tolist()
