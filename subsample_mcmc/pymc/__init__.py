@@ -22,7 +22,7 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     is as fast as a hand-written one, and works with every kernel, control variate and store. Its
     data are copies: later pm.set_data does not change them. Constraints and supports are taken
     over ("sigma" is positive, not "sigma_log__"). A DiscreteUniform from 1 on is held from 0 on.
-    Values of functions are compared with PyMC's at three points, and refused if they differ.
+    Values of functions are compared with PyMC's at four points, and refused if they differ.
 
     Rows are the entries of the observed variables, which must be independent given the free
     variables; a pm.Potential may have an entry per row too. A discrete variable with a value per

@@ -183,15 +183,29 @@ def ancestors_of(variables) -> set:
     return set(ancestors(variables))
 
 
+def shared_in(variables) -> list:
+    """Shared variables (pm.Data, lengths of dimensions) that these are made of."""
+    found = ancestors_of(variables)
+    return [v for v in found if hasattr(v, "get_value") and hasattr(v.type, "ndim")]
+
+
 def shared_of(variables) -> dict:
-    """Shared variables (pm.Data, lengths of dimensions), as constants of today's values."""
+    """The same, with constants of today's values."""
     import pytensor.tensor as pt
 
-    return {
-        v: pt.constant(v.get_value(), name=v.name)
-        for v in ancestors_of(variables)
-        if hasattr(v, "get_value") and hasattr(v.type, "ndim")
-    }
+    return {v: pt.constant(v.get_value(), name=v.name) for v in shared_in(variables)}
+
+
+def same(one: Translated, other: Translated) -> bool:
+    """Are two translations of one model: what they say, and their data."""
+    parts = zip(
+        (*one.data, *one.tables.values()), (*other.data, *other.tables.values()), strict=False
+    )
+    return (
+        one.source == other.source and one.parts == other.parts
+        and one.data._fields == other.data._fields and list(one.tables) == list(other.tables)
+        and all(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f") for a, b in parts)
+    )  # fmt: skip
 
 
 def leaf(graph, part: Part) -> Tensor:

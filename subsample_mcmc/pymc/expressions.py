@@ -200,8 +200,10 @@ def bounds(op, args) -> tuple[float, float]:
         return 0.0, INF
     if op == "softplus":
         return 0.0, INF
-    if op in ("float", "int", "signed"):
+    if op in ("float", "signed"):
         return low[0], high[0]
+    if op == "int":  # towards 0
+        return tuple(end if abs(end) == INF else math.trunc(end) for end in (low[0], high[0]))
     if op == "neg":
         return -high[0], -low[0]
     if op == "abs":

@@ -15,8 +15,9 @@ from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.pymc import FullDataWarning
-from subsample_mcmc.pymc.bridge import Translated, from_pymc
+from subsample_mcmc.pymc.bridge import Translated, from_pymc, same, shared_in
 from subsample_mcmc.runs.chain import Program, Walker
+from subsample_mcmc.target.model import array_hash
 
 
 class Elsewhere(Leaf):
@@ -57,6 +58,30 @@ class RacingState(StepMethodState):
     tune: bool
 
 
+def free_variables(given, model, step) -> list:
+    """Free variables of a model, of what a step method was given: variables or names, or one."""
+    if given is None:
+        discrete = step.kernel is Gibbs
+        return [
+            rv for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool")) == discrete
+        ]
+    if isinstance(given, str) or not isinstance(given, list | tuple):
+        given = [given]
+    known = {rv.name: rv for rv in model.free_RVs}
+    by_value = {model.rvs_to_values[rv]: rv for rv in model.free_RVs}
+    found: list[Any] = []
+    for v in given:
+        rv = known.get(v) if isinstance(v, str) else by_value.get(v, v)
+        if rv is None or rv not in by_value.values():
+            raise ValueError(
+                f"{type(step).__name__}: {getattr(v, 'name', v)!r} is no free variable of the "
+                f"model, which has {', '.join(known)}."
+            )
+        if rv not in found:
+            found.append(rv)
+    return found
+
+
 class RacingStep(BlockedStep):
     """What the two step methods share: the model, a chain of one step, and its statistics."""
 
@@ -67,17 +92,25 @@ class RacingStep(BlockedStep):
     kernel: Any = None
 
     def __init__(
-        self, vars, *, model=None, rng=None, blocked=True, initial_point=None,
+        self, vars=None, *, model=None, rng=None, blocked=True, initial_point=None,
         compile_kwargs=None, translated=None, **options,
     ):  # fmt: skip
         model = modelcontext(model)
-        vars = [model[v] if isinstance(v, str) else v for v in vars]
-        self.vars = [model.rvs_to_values.get(v, v) for v in vars]
+        self.vars = [model.rvs_to_values[v] for v in free_variables(vars, model, self)]
         self.rng = get_random_generator(rng)
         self.tune, self.blocked = True, blocked
         if translated is not None and not isinstance(translated, Translated):
             raise TypeError(f"translated={translated!r}: give what sm.from_pymc(model) returned.")
-        self.translated = translated if translated is not None else from_pymc(model)
+        fresh = from_pymc(model)
+        if translated is not None and not same(translated, fresh):
+            raise ValueError(
+                "translated= is of another model, or of other data: give what sm.from_pymc(model) "
+                "returns now, or leave it out."
+            )
+        self.translated = fresh if translated is None else translated
+        observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
+        shared = shared_in([*model.basic_RVs, *model.potentials, *observed])
+        self.shared: Any = [(v, array_hash(np.asarray(v.get_value()))) for v in shared]
         self.parts = {part.value_name: part for part in self.translated.parts}
         self.moved = [self.parts[v.name] for v in self.vars]
         names = {part.block for part in self.moved}
@@ -96,12 +129,28 @@ class RacingStep(BlockedStep):
 
     def __getstate__(self) -> dict:
         """Without machine code, which is made anew where it is needed."""
-        return {**self.__dict__, "program": None, "walker": None}
+        self.check_data()
+        return {**self.__dict__, "program": None, "walker": None, "shared": []}
 
     def set_rng(self, rng) -> None:
-        """A new chain: its own streams, nothing learnt."""
+        """A new chain: its own streams, nothing learnt, and it tunes again."""
+        self.check_data()
         super().set_rng(rng)
-        self.walker = None
+        self.walker, self.tune = None, True
+
+    def reset_tuning(self) -> None:
+        """What PyMC calls before a run of steps that were used before."""
+        self.tune = True
+
+    def check_data(self) -> None:
+        """Refuse to go on with data that pm.set_data has changed: the translation has copies."""
+        changed = [v.name for v, was in self.shared if array_hash(np.asarray(v.get_value())) != was]
+        if changed:
+            raise ValueError(
+                f"{type(self).__name__}: data {', '.join(map(repr, changed))} have changed since "
+                "this step was made, and it holds those of before: make it anew, "
+                f"sm.pymc.{type(self).__name__}([...])."
+            )
 
     def begun(self) -> Walker:
         """The chain; compiled at the first step of a process."""
@@ -159,8 +208,10 @@ class RacingStep(BlockedStep):
 class RacingGibbs(RacingStep):
     """Draw discrete variables of a PyMC model by races, in pm.sample(step=[RacingGibbs([z])]).
 
-    vars: discrete variables, or their names. Options are those of sm.Gibbs: selector, control,
-    scan, temperature, cumulative. translated: what sm.from_pymc(model) returned, if it was called.
+    vars: discrete variables, or their names; default, all of them. Options are those of sm.Gibbs:
+    selector, control, scan, temperature, cumulative. translated: what sm.from_pymc(model) returned,
+    if fits or control variates are of it. The step holds the data of now: after pm.set_data it
+    refuses to go on.
     PyMC's steps for the other variables, NUTS say, read all data at every step of theirs: a
     FullDataWarning says so once. Statistics of a step: rows, the log factors that it read, and
     share, of all that an exact step may read.
@@ -173,9 +224,9 @@ class RacingGibbs(RacingStep):
 class RacingMetropolis(RacingStep):
     """Move continuous variables of a PyMC model by raced Metropolis steps, one after the other.
 
-    vars: continuous variables, or their names. Options are those of sm.Metropolis: scale,
-    proposal, selector, control, adapt. A step adapts its scale while PyMC tunes. The rest is as in
-    RacingGibbs; accepted is the share of the step's proposals that was accepted.
+    vars: continuous variables, or their names; default, all of them. Options are those of
+    sm.Metropolis: scale, proposal, selector, control, adapt. A step adapts its scale while PyMC
+    tunes. The rest is as in RacingGibbs; accepted is the share of the step's proposals that was accepted.
     """
 
     name = "racing_metropolis"

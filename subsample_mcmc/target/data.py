@@ -31,7 +31,7 @@ def refuse_other_order(given: dict[str, Any]) -> None:
     other: str = ""
     labels: Any = None
     for name, value in given.items():
-        index = getattr(value, "index", None)
+        index: Any = getattr(value, "index", None)
         if not hasattr(index, "equals") or not hasattr(index, "sort_values"):
             continue
         if labels is None:

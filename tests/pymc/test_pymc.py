@@ -731,6 +731,84 @@ def test_steps_refuse_what_they_cannot_move():
     assert sm.pymc.RacingGibbs.competence(None, False).name == "INCOMPATIBLE"
 
 
+def short(step, model):
+    with model:
+        return pm.sample(100, tune=50, chains=1, cores=1, random_seed=1, progressbar=False,
+                         step=[step], compute_convergence_checks=False)  # fmt: skip
+
+
+@with_pymc
+def test_steps_refuse_data_that_were_set_since():
+    """They hold copies: PyMC's own steps beside them would see the new data."""
+    with pm.Model() as model:
+        data = pm.Data("d", Y)
+        mu = pm.Normal("mu", 0.0, 10.0)
+        pm.Normal("y", mu, 1.0, observed=data)
+        step = sm.pymc.RacingMetropolis([mu])
+        short(step, model)
+        step.stop_tuning()
+        short(step, model)  # once more, with the same data: it tunes again
+        pm.set_data({"d": Y + 3.0})
+        with pytest.raises(ValueError, match="data 'd' have changed since this step was made"):
+            short(step, model)
+        with pytest.raises(ValueError, match="translated= is of another model, or of other data"):
+            sm.pymc.RacingMetropolis([mu], translated=step.translated)
+        anew = short(sm.pymc.RacingMetropolis([mu]), model).posterior["mu"]
+    assert float(anew[:, 50:].mean()) > 2.0
+
+
+@with_pymc
+def test_steps_refuse_the_translation_of_another_model():
+    with pm.Model() as other:
+        pm.Normal("y", pm.Normal("mu", 5.0, 0.01), 1.0, observed=Y)
+    wrong = sm.from_pymc(other)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mu", 0.0, 10.0), pm.HalfNormal("s"), observed=Y)
+    with pytest.raises(ValueError, match=r"translated= is of another model"):
+        sm.pymc.RacingMetropolis(["mu"], model=model, translated=wrong)
+
+
+@with_pymc
+def test_steps_take_variables_as_those_of_pymc_do():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 10.0)
+        k = pm.Bernoulli("k", 0.5)
+        y = pm.Normal("y", mu + 0.1 * k, 1.0, observed=Y)
+        for given in (mu, "mu", [mu], ["mu", mu], None):
+            assert [v.name for v in sm.pymc.RacingMetropolis(given).vars] == ["mu"]
+        assert [v.name for v in sm.pymc.RacingGibbs().vars] == ["k"]
+        for given in ("nope", [y], ["y"]):
+            with pytest.raises(ValueError, match=r"is no free variable of the model, which has mu"):
+                sm.pymc.RacingMetropolis(given, model=model)
+
+
+@with_pymc
+def test_the_whole_part_of_a_number_has_a_range_of_its_own():
+    """Of .5 to 4.7 it may be 0, where the start is nowhere near."""
+    import pytensor.tensor as pt
+
+    from subsample_mcmc.pymc import checking
+
+    with pm.Model() as model:
+        u, a = pm.Uniform("u", 0.5, 4.7), pm.Normal("a", 3.0, 1.0)
+        pm.Normal("y", pt.switch(pt.cast(u, "int64") > 0, a, -a), 1.0, observed=Y)
+    made = sm.from_pymc(model)
+    point = {"u": np.array(0.7), "a": np.array(2.0)}
+    found, _ = checking.ours(made, point, np.arange(made.size))
+    wanted = -0.5 * (Y + 2.0) ** 2 - 0.5 * np.log(2.0 * np.pi)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+@with_pymc
+def test_logarithms_of_small_integers_are_those_of_single_precision():
+    """PyMC's own: log(29 - 0 + 1) of eight bits. No reason to refuse a change point."""
+    counts = np.random.default_rng(3).poisson(3, size=30)
+    with pm.Model() as model:
+        k, mu = pm.DiscreteUniform("k", 0, 29), pm.Exponential("mu", 1.0, shape=2)
+        pm.Poisson("y", pm.math.switch(np.arange(30) < k, mu[0], mu[1]), observed=counts)
+    assert sm.from_pymc(model).variables["k"].support == 30
+
+
 @with_pymc
 def test_transforms_are_those_of_pymc(rng):
     """Each block's coordinates in PyMC, there and back."""
