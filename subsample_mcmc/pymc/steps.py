@@ -226,7 +226,8 @@ class RacingMetropolis(RacingStep):
 
     vars: continuous variables, or their names; default, all of them. Options are those of
     sm.Metropolis: scale, proposal, selector, control, adapt. A step adapts its scale while PyMC
-    tunes. The rest is as in RacingGibbs; accepted is the share of the step's proposals that was accepted.
+    tunes. The rest is as in RacingGibbs; accepted is the share of the step's proposals that was
+    accepted.
     """
 
     name = "racing_metropolis"

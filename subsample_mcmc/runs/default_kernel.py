@@ -29,6 +29,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.sites.ordered import check_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
@@ -40,6 +41,7 @@ from subsample_mcmc.target.reads import unread
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
+WIDEST = 16  # values of a block that are summed one by one, without asking whether they are ordered
 LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn
 STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
 SHARE = 0.1  # of the time of the run that all pilots may take
@@ -277,9 +279,13 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
     discrete = [name for name, v in model.variables.items() if v.block.discrete]
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
     together = all_as_one(continuous)
+    ordered = {name for name in discrete if is_change_point(model, name)}
 
     def gibbs(names, more: str = "") -> list[str]:
-        return [f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names]
+        return [
+            f"sm.Gibbs({json.dumps(name)}, cumulative=True)" if name in ordered else
+            f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names
+        ]  # fmt: skip
 
     def moves(blocks: str, more: str = "") -> str:
         return f"sm.Metropolis({blocks}{more}{OPTIONS})"
@@ -295,7 +301,7 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
             if setup:
                 yield name, lines, " >> ".join([*jump, *gibbs(others), along])
         return
-    if continuous and setup:
+    if continuous and setup and not ordered:  # whose fit is of one change point
         for name, proposal in (
             ("pCN along the fit", ", proposal=sm.pcn(fit)"),
             ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
@@ -312,7 +318,10 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
         if woven := interwoven(model, sites):
             yield "sites, all of them at once as well", (), " >> ".join([*parts, *woven])
         yield "sites by their own data", (), " >> ".join(parts)
-    elif continuous and not setup and moved(model, tuple(continuous)).free <= LEARNABLE:
+    elif (
+        continuous and (discrete or not setup)  # a fit holds discrete blocks where they start
+        and moved(model, tuple(continuous)).free <= LEARNABLE
+    ):  # fmt: skip
         learnt = moves(together, ", proposal=sm.pcn()")
         yield "a Gaussian that is learnt", (), " >> ".join([*gibbs(discrete), learnt])
     if len(continuous) > 1:
@@ -320,6 +329,17 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
     one_by_one = [moves(json.dumps(name)) for name in continuous]
     name = "walks, block by block" if continuous else "Gibbs"
     yield name, (), " >> ".join([*gibbs(discrete), *one_by_one])
+
+
+def is_change_point(model: Model, name: str) -> bool:
+    """Do neighbouring values of a block differ in one datum: then a draw reads the data twice."""
+    if model.variables[name].support < WIDEST or model.variables[name].touches is not None:
+        return False
+    try:
+        check_cumulative(name, model)
+    except (ValueError, TypeError, ArithmeticError, IndexError):
+        return False
+    return not unread(model, (name,))
 
 
 def beside_sites(model: Model, names: list[str]) -> list[str]:

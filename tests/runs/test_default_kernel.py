@@ -239,6 +239,44 @@ def test_chains_that_disagree_are_told():
     assert not any("disagree" in text for text in together.warnings)
 
 
+# ------------------------------------------------------------------------------ change points
+def change_point(size=300):
+    y = np.random.default_rng(6).poisson(np.where(np.arange(size) < 200, 3.0, 6.0))
+
+    def log_likelihood(state, data, n):
+        rate = state.rate[0] if n < state.tau[0] else state.rate[1]
+        return data.y[n] * sm.log(rate) - rate
+
+    return sm.Model(log_likelihood, {"y": y.astype(float)}, {"tau": 100, "rate": [3.0, 4.0]},
+                    lambda state: -state.rate[0] - state.rate[1], support={"tau": size + 1},
+                    constraints={"rate": sm.positive})  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_change_point_is_summed_cumulatively():
+    """Of all values a race would read the data some hundred times."""
+    kernel = sm.default_kernel(change_point(), progress=False)
+    assert 'sm.Gibbs("tau", cumulative=True) >> sm.Metropolis("rate"' in kernel.code
+    assert "sm.Taylor" not in kernel.code
+    trace = sm.sample(change_point(), kernel, draws=500, warmup=300, seed=1, progress=False)
+    assert abs(float(np.asarray(trace.draws["tau"]).mean()) - 200.0) < 5.0
+
+
+@pytest.mark.plain
+def test_what_is_no_change_point_is_not_summed_so():
+    """Many values that data see all, though not where the chain starts."""
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.b[0] * state.k[0]) ** 2
+
+    data = {"y": np.random.default_rng(0).standard_normal(100)}
+    model = sm.Model(log_likelihood, data, {"k": 3, "b": 0.0}, support={"k": 20})
+    assert not defaults.is_change_point(model, "k")
+    assert defaults.is_change_point(change_point(100), "tau")
+    with pytest.raises(ValueError, match=r"cumulative=True\): going from value \d+ to \d+ changes"):
+        sm.Gibbs("k", cumulative=True).check(model)
+
+
 # ------------------------------------------------------------------------------- several modes
 def mixture(weights, size=1_500):
     """Three normals, of which the means are unknown and start alike."""

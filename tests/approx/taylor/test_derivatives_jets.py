@@ -284,6 +284,28 @@ def test_what_has_no_derivatives_is_interpolated(likelihood, zero, words, rng):
         prepared_for(model, sm.Taylor(reference, order=3))
 
 
+def rare_level(state, data, n):
+    e = state.beta[0] + state.beta[1] * data.x[n] + state.beta[2] * data.rare[n]
+    return sm.log_sigmoid(e) if data.y[n] == 1.0 else sm.log_sigmoid(-e)
+
+
+def test_what_bends_fast_has_no_kinks(rng, monkeypatch):
+    """A level of 20 data that are all 1: half a standard deviation is as wide as its likelihood."""
+    size = 2_000
+    rare = (np.arange(size) < 20).astype(float)
+    x, y = rng.standard_normal(size), (rng.random(size) < 0.3) | (rare == 1.0)
+    data = {"x": x, "rare": rare, "y": y.astype(float)}
+    model = sm.Model(
+        rare_level, data, {"beta": np.zeros(3)}, lambda state: -0.08 * np.sum(state.beta**2)
+    )  # fmt: skip
+    fit = sm.laplace(model)
+    Jets(model, 2).check_sums(model.ints, fit.point)
+    assert sm.derivatives(model, fit).way != "interpolation"
+    monkeypatch.setattr(derivatives_jets, "SMOOTH", 0.0)  # nothing else is smooth about it
+    with pytest.raises(derivatives_jets.NotSmoothError, match="it has kinks there"):
+        Jets(model, 2).check_sums(model.ints, fit.point)
+
+
 def by_group(state, data, n):
     """Smooth but in the last of 200 configurations, at one datum."""
     r = data.y[n] - linear(state, data, n) - 0.25 * state.k[0]
