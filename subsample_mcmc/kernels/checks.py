@@ -12,6 +12,7 @@ what they decide, and the normal approximation calls that certainty. That much c
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -37,6 +38,13 @@ from subsample_mcmc.target.reads import trusted
 
 TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
 REACHED = 500_000  # rows that are read again in states that chains have reached
+
+
+class Compiled:
+    """A key under which a model keeps whether users' kernels compile, by function."""
+
+
+COMPILED = Compiled()
 
 
 def free_blocks(kernel, model) -> list[str]:
@@ -120,7 +128,10 @@ def look_at_kernel(leaf, model, at: State) -> None:
     """
     state, _ = writable(model, at.ints.copy(), at.floats.copy(), leaf.blocks)
     tried = np.random.default_rng(0), state, model.data
-    if compiles(leaf.function, tried, FLAGS, checked=True):
+    known = model.prepared.setdefault(COMPILED, WeakKeyDictionary())
+    if leaf.function not in known:  # asked again as chains run: compiling takes seconds
+        known[leaf.function] = compiles(leaf.function, tried, FLAGS, checked=True)
+    if known[leaf.function]:
         return
     until = time.monotonic() + SECONDS
     for seed in range(TRIES):

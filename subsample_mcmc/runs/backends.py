@@ -140,6 +140,21 @@ def parcel(things: Any, backend: str) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield sent, {"scatter": [sent]} if backend == "dask" else {}
 
 
+def as_sent(error: Exception) -> Exception:
+    """An error that can go to another process: one that cannot would break all of them.
+
+    A class whose __init__ takes other arguments than those that it hands on is not made again.
+    """
+    try:
+        pickle.loads(pickled(error))
+    except Exception:
+        made = RuntimeError(f"{type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            made.add_note(note)
+        return made
+    return error
+
+
 def cloudpickle() -> Any:
     """The module, which joblib needs since 1.6, and had inside before."""
     try:

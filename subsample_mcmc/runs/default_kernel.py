@@ -21,6 +21,7 @@ from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.decisions.exact import Exact
+from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single, repeat
@@ -49,12 +50,14 @@ SHARE = 0.1  # of the time of the run that all pilots may take
 LEAST, FLOOR = 200, 1.0
 MOST = 4_000  # draws of a pilot
 NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
-    Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Taylor=Taylor, PseudoPrior=PseudoPrior,
+    Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Racing=Racing, Taylor=Taylor,
+    PseudoPrior=PseudoPrior,
     pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
 )  # fmt: skip
 # A random walk's scales where there is a fit; else warm-up has to find them.
 WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 OPTIONS, CONTROL = "<options>", ", control=control"  # in code that is written
+RACED = (", selector=sm.Racing()",)
 BRIEF = 0.02  # seconds of steps that are long enough to time
 # Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
 CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
@@ -141,8 +144,8 @@ def default_kernel(
 ) -> DefaultKernel:
     """The kernel that sm.sample(model) takes where none is given; print it for code to copy.
 
-    promise: the weakest guarantee that may do: "exact", "bounded" or "asymptotic"; None: what each
-        kernel decides by where it is told nothing.
+    promise: the weakest guarantee that may do: "exact", "bounded" or "asymptotic", with which races
+        are tried as well; None: what each kernel decides by where it is told nothing.
     steps: of the run to come, over all chains: pilots have a tenth of its time, or a second each.
 
     The choice rests on times, and may fall differently on another machine or day: where draws must
@@ -210,6 +213,9 @@ def candidates_of(
             notes.append(f"{name}: not for this model. {first_sentence(error)}")
         else:
             found.append(candidate)
+            if promise == "asymptotic" and CONTROL in code:  # which is exact where that is dear
+                raced = made(model, f"{name}, raced", lines, code, known, promise, RACED)
+                found.append(raced)
     if not found:
         raise refusal or ValueError(
             f"no kernel is known for a model whose blocks vary in length with "
@@ -219,10 +225,13 @@ def candidates_of(
     return found, notes, fit, modes
 
 
-def made(model: Model, name: str, setup, code: str, known: dict, promise: str | None) -> Candidate:
+def made(
+    model: Model, name: str, setup, code: str, known: dict, promise: str | None,
+    selectors: tuple[str, ...] = ("", ", selector=sm.Exact()"),
+) -> Candidate:  # fmt: skip
     """A candidate of its code, checked; exact decisions where it would promise too little."""
     guarantee = ""
-    for options in ("", ", selector=sm.Exact()"):
+    for options in selectors:
         own = code.replace(OPTIONS, options)
         kernel = of_code(own, setup, known)
         check(kernel, model)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.numerics.progress import Bars, quietly
-from subsample_mcmc.runs.backends import joblib_with, parcel
+from subsample_mcmc.runs.backends import as_sent, joblib_with, parcel
 from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.runs.counts import Counts
 
@@ -319,4 +319,5 @@ def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most:
         if held > TASK_BYTES:
             break
     steps = min(walker.iteration, chain_plan.warmup) + walker.drawn
-    return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), walker.error
+    error = walker.error if walker.error is None else as_sent(walker.error)
+    return chunks, spent, steps, walker.drawn, counts, walker.checkpoint(), error

@@ -360,3 +360,8 @@ def test_a_frame_of_rewards_is_told_apart():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match="one row for each arm"):
         sm.choose(pandas.DataFrame({"a": [1.0, 2.0]}))
+
+
+def test_a_sum_that_overflows_is_told_as_one():
+    with pytest.raises(sm.RewardError, match="rewards of arm 0 are finite, and their sum is not"):
+        sm.choose(np.vstack([np.full(100, 1e308), np.zeros(100)]), selector=sm.Exact())

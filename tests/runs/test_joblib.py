@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels import checks
 from subsample_mcmc.runs import backends, parallel
 from subsample_mcmc.runs.store import store
 from tests.helpers import runs
@@ -196,3 +197,39 @@ def test_processes_get_the_model_once(monkeypatch):
     monkeypatch.setattr(parallel, "TASK_SECONDS", 0.0)
     here, there = (runs.run(20, 10, 4, **more) for more in ({}, {"parallel": "loky", "cores": 2}))
     assert runs.same(here, there) and len(pickles) == 1
+
+
+class OddError(Exception):
+    """Of two arguments, of which it hands on one: no pickle makes it again."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def test_errors_that_cannot_be_sent_are_told():
+    """Else the worker that raised it would be lost, and with it all others."""
+    pytest.importorskip("joblib")
+    odd = OddError(1, 2)
+    odd.add_note("This was chain 3.")
+    sent = backends.as_sent(odd)
+    assert str(sent) == "OddError: 1 and 2" and sent.__notes__ == ["This was chain 3."]
+    plain = ValueError("no number")
+    assert backends.as_sent(plain) is plain
+
+
+def test_a_kernel_of_a_users_is_compiled_once_to_be_looked_at(monkeypatch):
+    """One that no key is known of was compiled anew after 1, 2, 4, ... turns."""
+    asked, known = [], checks.compiles
+    monkeypatch.setattr(checks, "compiles", lambda *a, **k: asked.append(a[0]) or known(*a, **k))
+
+    @sm.kernel(writes="mu")
+    def stay(rng, state, data):
+        state.mu[0] += 0.0
+        if rng.random() < 0.0:
+            raise OddError(1, 2)
+
+    data = {"y": np.random.default_rng(0).standard_normal(50)}
+    model = sm.Model(lambda s, d, n: -0.5 * (d.y[n] - s.mu[0]) ** 2, data, {"mu": 0.0})
+    kernel = stay >> sm.Metropolis("mu", selector=sm.Exact())
+    sm.sample(model, kernel, draws=50, warmup=50, chains=2, seed=1, progress=False)
+    assert len(asked) == 1

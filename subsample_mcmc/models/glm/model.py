@@ -249,7 +249,7 @@ def warn_of_units(y, prior_sd) -> None:
 
 def normal(prior_sd):
     """log_prior of independent Normal(0, prior_sd^2) coefficients; flat if prior_sd is infinite."""
-    if isinstance(prior_sd, float) and prior_sd == np.inf:
+    if isinstance(prior_sd, float | np.floating) and prior_sd == np.inf:
         return flat
     prior_sd = positive(prior_sd, "prior_sd", "the coefficients' standard deviation a priori")
     half_precision = 0.5 / (prior_sd * prior_sd)

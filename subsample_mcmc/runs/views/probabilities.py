@@ -220,7 +220,8 @@ def scarce(
     told = []
     for k in np.flatnonzero((visits > 0) & (visits < visits.sum())):
         chains = np.count_nonzero(by_chain[:, k])
-        if not found.ess[k] >= FEW_EFFECTIVE or chains < len(values) or entries[k] < FEW_ENTRIES:
+        seldom = entries[k] < FEW_ENTRIES and visits[k] < visits.max()
+        if not found.ess[k] >= FEW_EFFECTIVE or chains < len(values) or seldom:
             told.append(
                 f"{labels[k]} (ESS {found.ess[k]:.0f}, in {chains} of {len(values)} chains, "
                 f"entered {entries[k]} times)"

@@ -307,6 +307,7 @@ def _show(value: Any, kind: str) -> str:
 ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
 SKEWED = 3.0  # |skewness| of a difference beyond which the normal tail is far off (lognormal: 6)
 RACE_FAILED = 0.9  # share of races that ended with all rows read: racing saves nothing ...
+READ_ALL = 0.25  # of thinned decisions that read all data
 FEW_ROWS = 5000  # ... which is for want of rows below a few mini-batches of each size
 NEARLY_ALL = 0.7  # share of rewards read beyond which a plain exact pass is as fast
 ACCEPTANCE = (0.02, 0.98)  # outside, a random walk's step is wrong by orders of magnitude
@@ -372,6 +373,12 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
         yield (
             f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(). "
             "(A label for every datum: sum it out, or sm.Exact().)"
+        )
+    if "Thinned" in kernel["parts"] and row["exact"] > READ_ALL and len(kernel["parts"]) == 1:
+        yield (
+            f"{row['exact']:.0%} of its decisions read all data: bounds of the residuals add up to "
+            "more than a twentieth of the rows. They are exact, and dear: where asymptotic will "
+            "do, selector=sm.Racing() reads fewer; a fit nearer to the chain has tighter bounds."
         )
     if row["distance"] > FAR:
         yield (
@@ -449,8 +456,8 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
         )
     if block.ess < FEW_EFFECTIVE * chains:
         yield (
-            f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE} per chain: estimates and the "
-            "IAT here are unreliable. Take more draws."
+            f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE * chains}, {FEW_EFFECTIVE} for each "
+            "chain: estimates and the IAT here are unreliable. Take more draws."
         )
 
 
