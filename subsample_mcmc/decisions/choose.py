@@ -349,7 +349,7 @@ def explanation(population, selector, record) -> Exception:
         row = first_bad(population, arm, record.ended)
     if row < 0 and record.ended == NOT_FINITE:
         return RewardError(
-            f"the rewards of arm {arm} are finite, and their sum is not: it is beyond 1e308. Take off "
+            f"the rewards of arm {arm} are finite, and their sum is not: beyond 1e308. Take off "
             "what all arms have in common, or divide all rewards by one number."
         )
     value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
