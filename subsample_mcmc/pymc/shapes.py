@@ -213,7 +213,10 @@ class Translator(Graph):
         if type(given.type).__name__ == "SliceType":
             return range(length)[given.data] if hasattr(given, "data") else range(length)
         if given.dtype == "bool":
-            raise self.refusal("an array is indexed by truth values that are not constant")
+            raise self.refusal(
+                "an array is indexed by truth values that are not constant. (So it is where some "
+                "observed values are missing: drop these rows before.)"
+            )
         return self.tensor(given)
 
     def along(self, part: range, index) -> Any:

@@ -115,6 +115,11 @@ class RacingStep(BlockedStep):
         self.moved = [self.parts[v.name] for v in self.vars]
         names = {part.block for part in self.moved}
         self.rest = tuple(p.block for p in self.translated.parts if p.block not in names)
+        if np.size(options.get("temperature", 1.0)) > 1:
+            raise ValueError(
+                f"{type(self).__name__}: a schedule of temperatures counts the iterations of "
+                "sm.sample, and would go on while pm.sample keeps draws: give one number, or none."
+            )
         self.options = options
         self.program: Program | None = None
         self.walker: Walker | None = None

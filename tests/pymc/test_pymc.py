@@ -728,6 +728,8 @@ def test_steps_refuse_what_they_cannot_move():
             sm.pymc.RacingGibbs(["k"], translated=3)
         with pytest.raises(ValueError, match="the block is continuous"):
             sm.pymc.RacingGibbs(["mu"], translated=built(shifted)[2])
+        with pytest.raises(ValueError, match="a schedule of temperatures counts the iterations"):
+            sm.pymc.RacingGibbs(["k"], temperature=np.linspace(5.0, 1.0, 50))
     assert sm.pymc.RacingGibbs.competence(None, False).name == "INCOMPATIBLE"
 
 
