@@ -200,8 +200,8 @@ def candidates_of(
     if fit is not None and not isinstance(fit, list):
         modes = modes_of(fit)
         if modes is not None and modes.own > 0:
-            fit, made_by = highest(fit, modes)
-            setup = (f"fit = {made_by}",)
+            fit, code = highest(fit, modes)
+            setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
     known = dict.fromkeys(setup, fit)

@@ -1,5 +1,7 @@
 """sm.sample(model) without a kernel: what is chosen, that its code makes it, and its draws."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -334,6 +336,19 @@ def test_ends_of_searches_are_told_apart_by_modes():
     assert not alone.several and not alone.doubtful and alone.told() == ""
     lower = modes.apart(fit, (-5.0, -5.0, -90.0), ends[:3])
     assert lower.several and not lower.doubtful
+
+
+def test_a_mode_of_some_data_counts_if_all_say_so(monkeypatch):
+    """The search from there may come back, or end nowhere."""
+    fit = sm.laplace(regression())
+    seen = modes.Modes(8, [fit.mean + 0.1, fit.mean], [-5.0, -90.0], [1, 7], 1)
+    assert modes.highest(fit, seen) == (fit, "")
+    poor = dataclasses.replace(fit, log_density=fit.log_density - 1.0)
+    found, code = modes.highest(poor, seen)
+    assert found.log_density == pytest.approx(fit.log_density, abs=1e-6)
+    assert code.startswith("sm.laplace(model, given={'beta': [")
+    monkeypatch.setattr(modes, "laplace", lambda *given, **more: np.linalg.inv(np.zeros((2, 2))))
+    assert modes.highest(poor, seen) == (poor, "")
 
 
 def test_one_mode_is_not_talked_about(recwarn):

@@ -182,9 +182,9 @@ class Followed(Expanded):
             return Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
 
 
-def windows(size: int) -> list[tuple[int, int]]:
-    """Some of many data."""
-    return [(i * size // WINDOWS, i * size // WINDOWS + WINDOW) for i in range(WINDOWS)]
+def windows(size: int, count: int = WINDOWS, length: int = WINDOW) -> list[tuple[int, int]]:
+    """Some of many data, in so many runs of this length."""
+    return [(i * size // count, i * size // count + length) for i in range(count)]
 
 
 @helpful

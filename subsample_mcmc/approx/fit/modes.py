@@ -18,14 +18,16 @@ from subsample_mcmc.approx.fit.laplace import (
     way_of,
     windows,
 )
-from subsample_mcmc.approx.fit.newton import MANY, several
+from subsample_mcmc.approx.fit.newton import several
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
 
 SEARCHES = 8  # the first from the fit itself
+RUNS, RUN = 16, 320  # of many data that are read: how many, and how long
 BUDGET, PASSES = 2e9, 10  # operations that they may take, each with so many passes
 EVALUATION = 50  # operations of one: of functions without derivatives, d^2 + d + 1 a datum
 APART = 1.0  # standard deviations of a fit by which ends of one mode differ, at most
+SLIGHT = 1e-3  # nats by which fits around one mode may differ
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
 
 
@@ -68,7 +70,7 @@ class Modes(NamedTuple):
 
 def searches_of(co: Coordinates, kind: type) -> int:
     """How many are worth their time; fewer than two: none."""
-    rows, d = min(co.model.size, sum(b - a for a, b in windows(MANY))), co.size
+    rows, d = min(co.model.size, RUNS * RUN), co.size
     each = EVALUATION * (d * d + d + 1) if issubclass(kind, Summed) else d * d
     return int(min(SEARCHES, BUDGET / (PASSES * rows * each)))
 
@@ -76,7 +78,7 @@ def searches_of(co: Coordinates, kind: type) -> int:
 def modes_of(fit: Fit) -> Modes | None:
     """Look for other modes than that of a fit of all continuous blocks; None: it takes too long."""
     model, co = fit.model, Coordinates(fit.model, fit.blocks, fit.state)
-    some = windows(model.size) if model.size >= MANY else co.spans
+    some = windows(model.size, RUNS, RUN) if model.size > 2 * RUNS * RUN else co.spans
     with np.errstate(all="ignore"), Bar(
         desc="other modes", unit="row", unit_scale=True, delay=PATIENT
     ) as bar:  # fmt: skip
@@ -114,10 +116,18 @@ def apart(fit: Fit, heights, ends: np.ndarray) -> Modes:
 
 
 def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:
-    """(a fit around the highest mode, its code): the search starts there, to four digits."""
+    """(a fit around the highest mode, its code): the search starts there, to four digits.
+
+    Of many data some were read: if all of them say otherwise, the fit as it was.
+    """
     values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
     given = {name: rounded(value) for name, value in values.items()}
-    return laplace(fit.model, given=given), f"sm.laplace(model, given={given})"
+    try:
+        found = laplace(fit.model, given=given)
+    except FAILURES:
+        return fit, ""
+    better = found.log_density > fit.log_density + SLIGHT
+    return (found, f"sm.laplace(model, given={given})") if better else (fit, "")
 
 
 def rounded(value: Any) -> Any:
