@@ -439,9 +439,13 @@ def test_12_a_data_frame_or_its_columns_are_data():
     assert made.data._fields == ("y", "x")
     assert np.array_equal(made.data.y, df["y"].to_numpy())  # by position
     for column in (df["y"], df["y"][::-1], df["x"].astype("Int64"), df["x"] > 3.0):
-        given = model(line, data={"y": column, "x": df["x"]}).data
+        given = model(line, data={"y": column, "x": df["x"].to_numpy()}).data
         assert np.array_equal(given.y, column.to_numpy(dtype=given.y.dtype))
         assert given.y.flags.c_contiguous
+    refused(
+        lambda: model(line, data={"y": df["y"][::-1], "x": df["x"]}),
+        "data x has other row labels than y", "align them before, x.loc[y.index]", "x.to_numpy()",
+    )  # fmt: skip
     alone = pd.Series(Y)
     assert np.shares_memory(model(data={"y": alone}).data.y, alone.to_numpy())
     assert np.shares_memory(model(data=alone.to_frame("y")).data.y, alone.to_numpy())

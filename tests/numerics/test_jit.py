@@ -790,7 +790,7 @@ def test_products_are_what_they_are_where_squares_are_told(function):
         assert squares(k) == function(k)
 
 
-def test_numba_still_lets_squares_into_its_pipeline(monkeypatch):
+def test_numba_still_lets_squares_into_its_pipeline(cache, monkeypatch):
     assert layer.COMPILERS, "bounds of z * z are wider than those of z ** 2"
     known, seen = layer.compilers.Square.squared, []
     monkeypatch.setattr(

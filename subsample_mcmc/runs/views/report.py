@@ -374,7 +374,7 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[str]:
             f"decisions read {read:.0%} of all rewards, so racing saves little. {use} sm.Exact(). "
             "(A label for every datum: sum it out, or sm.Exact().)"
         )
-    if "Thinned" in kernel["parts"] and row["exact"] > READ_ALL and len(kernel["parts"]) == 1:
+    if kernel.get("parts") == ["Thinned"] and row["exact"] > READ_ALL:
         yield (
             f"{row['exact']:.0%} of its decisions read all data: bounds of the residuals add up to "
             "more than a twentieth of the rows. They are exact, and dear: where asymptotic will "

@@ -453,3 +453,15 @@ def test_runs_stored_before_kernels_told_these_facts_warn_as_they_did(report):
     assert says(report(dear), "so racing saves little. Give it a control variate")
     summed = {"delta": None, "guarantee": "unadjusted", "selector": "Exact()"}
     assert not says(report(dear, summed), "so racing saves little")
+
+
+def test_thinned_decisions_that_read_all_are_told():
+    """Exact, and dear: what reads fewer is said."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(300), rng.standard_normal((300, 4))])
+    model = sm.models.glm.logistic(x, (rng.random(300) < 0.5).astype(float))
+    control = sm.Taylor(sm.laplace(model))
+    kernel = sm.Metropolis("beta", scale=1.0, adapt=False, control=control, selector=sm.Thinned())
+    trace = sm.sample(model, kernel, draws=200, warmup=0, chains=1, seed=1, progress=False)
+    told = [w for w in trace.report().warnings if "of its decisions read all data" in w]
+    assert len(told) == 1 and "selector=sm.Racing() reads fewer" in told[0]
