@@ -11,6 +11,7 @@ from subsample_mcmc.errors import StoreError, helpful, warn
 from subsample_mcmc.kernels.base import Kernel, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs import fingerprint
@@ -227,7 +228,8 @@ def carried_out(
         trace = Trace(meta, [data_of(program, member) for member in members])
     trace.interrupted = team.interrupted
     # Compiled steps cannot write to data; steps in Python may, by an array that they have kept.
-    changed = [] if program.compiled or parallel else program.model.changed()
+    safe = (program.compiled and not DISABLED) or parallel
+    changed = [] if safe else program.model.changed()
     errors = [m.error for m in members if m.error is not None]
     if changed and not errors:
         errors.append(RuntimeError(
