@@ -422,9 +422,9 @@ try:
             return True
 
         def multiplies(self, value) -> bool:
-            """Is it a product, of z * z or of z *= z."""
-            known = isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop")
-            return known and value.fn in (operator.mul, operator.imul)
+            """Is it a product; z *= z may write into an array that has another name, too."""
+            known = isinstance(value, ir.Expr) and value.op == "binop"
+            return known and value.fn is operator.mul
 
         def squared(self, block, step):
             """Append the number 2; the same assignment, of a power."""

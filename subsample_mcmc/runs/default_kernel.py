@@ -30,7 +30,7 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
-from subsample_mcmc.kernels.sites.ordered import check_cumulative
+from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
@@ -345,10 +345,9 @@ def is_change_point(model: Model, name: str) -> bool:
     if model.variables[name].support < WIDEST or model.variables[name].touches is not None:
         return False
     try:
-        check_cumulative(name, model)
+        return not unread(model, (name,)) and all_cumulative(name, model)
     except (ValueError, TypeError, ArithmeticError, IndexError):
         return False
-    return not unread(model, (name,))
 
 
 def beside_sites(model: Model, names: list[str]) -> list[str]:

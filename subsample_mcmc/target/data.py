@@ -28,21 +28,19 @@ def refuse_other_order(given: dict[str, Any]) -> None:
 
     Rows are taken by position: what their indices say is seen by nobody else.
     """
-    other: str = ""
-    labels: Any = None
+    known: dict[int, tuple[str, Any]] = {}  # by length: tables may be shorter
     for name, value in given.items():
         index: Any = getattr(value, "index", None)
         if not hasattr(index, "equals") or not hasattr(index, "sort_values"):
             continue
-        if labels is None:
-            other, labels = name, index
-        elif len(index) == len(labels) and not index.equals(labels):
+        other, labels = known.setdefault(len(index), (name, index))
+        if not index.equals(labels):
             k = int(np.argmax(np.asarray(index != labels)))
             told = (
                 f"data {name} has other row labels than {other}: in row {k} {index[k]!r}, where "
                 f"{other} has {labels[k]!r}. Rows are taken by position"
             )
-            if index.sort_values().equals(labels.sort_values()):
+            if index.is_unique and len(index.difference(labels, sort=False)) == 0:
                 raise ValueError(
                     f"{told}, and these are the same rows in another order: align them before, "
                     f"{name}.loc[{other}.index], or give arrays, {name}.to_numpy(), if labels "

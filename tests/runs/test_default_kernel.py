@@ -356,3 +356,17 @@ def test_one_mode_is_not_talked_about(recwarn):
     assert kernel.modes.searches == modes.SEARCHES and not kernel.modes.several
     assert kernel.code.startswith("fit = sm.laplace(model)\n")
     assert not [w for w in recwarn if "searches" in str(w.message)]
+
+
+@pytest.mark.plain
+def test_a_value_that_few_data_see_is_no_change_point():
+    """A sample of data would not meet them, and the draws would be of the prior."""
+    rare = np.arange(300) < 5
+
+    def log_likelihood(state, data, n):
+        shift = 0.1 * state.k[0] if data.rare[n] else 0.0
+        return -0.5 * (data.y[n] - state.b[0] - shift) ** 2
+
+    data = {"y": np.random.default_rng(0).standard_normal(300), "rare": rare}
+    model = sm.Model(log_likelihood, data, {"k": 3, "b": 0.0}, support={"k": 20})
+    assert not defaults.is_change_point(model, "k")

@@ -5,7 +5,7 @@ is computed of its draws can tell. So modes are looked for beforehand, from star
 datum leaves the parameters uncertain.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -116,20 +116,15 @@ def apart(fit: Fit, heights, ends: np.ndarray) -> Modes:
 
 
 def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:
-    """(a fit around the highest mode, its code): the search starts there, to four digits.
+    """(a fit around the highest mode, its code): the search starts there.
 
     Of many data some were read: if all of them say otherwise, the fit as it was.
     """
     values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
-    given = {name: rounded(value) for name, value in values.items()}
+    given = {name: np.asarray(value, dtype=float).tolist() for name, value in values.items()}
     try:
         found = laplace(fit.model, given=given)
     except FAILURES:
         return fit, ""
     better = found.log_density > fit.log_density + SLIGHT
     return (found, f"sm.laplace(model, given={given})") if better else (fit, "")
-
-
-def rounded(value: Any) -> Any:
-    """Numbers as one writes them."""
-    return np.vectorize(lambda x: float(f"{x:.4g}"))(np.asarray(value, dtype=float)).tolist()

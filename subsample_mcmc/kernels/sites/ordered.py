@@ -4,6 +4,7 @@ import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all
 
+FEW = 5_000  # data that are all asked
 PLACES = 4  # states; in the first, the initial one, a zero may hide what a value does
 
 
@@ -50,3 +51,28 @@ def check_cumulative(name: str, model) -> None:
                 f"changes datum {n} from {found[0]:.6g} to {found[1]:.6g}, but only datum {arm} "
                 "may change. Shift the support, or leave cumulative out."
             )
+
+
+def all_cumulative(name: str, model) -> bool:
+    """The same of every datum, where they are few: nobody has said that it is so.
+
+    At value k the data before k must be as at the highest value, all others as at the lowest.
+    """
+    variable = model.variables[name]
+    last, size = variable.support - 1, model.size
+    if size > FEW or last > size or variable.block.length > 1:
+        return False
+    rng, place, moved = np.random.default_rng(1), variable.block.start, 0
+    ints, floats = model.ints.copy(), model.floats.copy()
+    state = model.state(ints, floats)
+    values = np.unique([0, last, *rng.integers(0, last + 1, size=4)]).tolist()
+    for _ in range(2):
+        change_all(model, ints, floats, rng)
+        seen = np.array([tried(model, state, ints, place, values, n) for n in range(size)])
+        for i, k in enumerate(values):
+            if not np.array_equal(
+                seen[:, i], np.where(np.arange(size) < k, seen[:, -1], seen[:, 0])
+            ):
+                return False
+        moved += int(np.sum(seen[:last, 0] != seen[:last, -1]))
+    return moved > last  # of twice as many: most data do see it

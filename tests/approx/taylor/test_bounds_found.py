@@ -126,8 +126,7 @@ def squared(state, data, n):
 
 
 def times_itself(z):
-    z *= z
-    return z
+    return z * z
 
 
 def multiplied(state, data, n):
