@@ -315,11 +315,8 @@ try:
 
     REFUSE = {kind: refusing(kind) for kind in (True, False)}
 
-    @register_pass(mutates_CFG=False, analysis_only=False)
-    class Refuse(FunctionPass):
-        """Puts a test before each look-up whose index is not written as a constant."""
-
-        _name = "subsample_mcmc_refuse_negative"
+    class Rewriting(FunctionPass):
+        """A pass over a function's code: rewrite(code, block, steps) appends to an empty block."""
 
         def __init__(self):
             FunctionPass.__init__(self)
@@ -328,21 +325,30 @@ try:
             code = state.func_ir
             for block in code.blocks.values():
                 before, block.body = block.body, []
-                for step in before:
-                    value = getattr(step, "value", None)
-                    if isinstance(step, ir.SetItem):
-                        self.test(code, block, step.target, step.index, step.loc)
-                    elif isinstance(value, ir.Expr) and value.op == "getitem":
-                        if array := self.flattened(code, value.value):
-                            self.add(block, refuse_beyond, (array, value.index), step.loc)
-                        else:
-                            self.test(code, block, value.value, value.index, step.loc)
-                    elif isinstance(value, ir.Expr) and value.op == "call":
-                        if pair := taken(code, value):
-                            self.test(code, block, *pair, step.loc)
-                    block.body.append(step)
+                self.rewrite(code, block, before)
             code._definitions = ir_utils.build_definitions(code.blocks)
             return True
+
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class Refuse(Rewriting):
+        """Puts a test before each look-up whose index is not written as a constant."""
+
+        _name = "subsample_mcmc_refuse_negative"
+
+        def rewrite(self, code, block, steps):
+            for step in steps:
+                value = getattr(step, "value", None)
+                if isinstance(step, ir.SetItem):
+                    self.test(code, block, step.target, step.index, step.loc)
+                elif isinstance(value, ir.Expr) and value.op == "getitem":
+                    if array := self.flattened(code, value.value):
+                        self.add(block, refuse_beyond, (array, value.index), step.loc)
+                    else:
+                        self.test(code, block, value.value, value.index, step.loc)
+                elif isinstance(value, ir.Expr) and value.op == "call":
+                    if pair := taken(code, value):
+                        self.test(code, block, *pair, step.loc)
+                block.body.append(step)
 
         def test(self, code, block, array, index, where):
             """Append a test of each part of an index."""
@@ -387,39 +393,29 @@ try:
             return isinstance(found, ir.Arg)
 
     @register_pass(mutates_CFG=False, analysis_only=False)
-    class Square(FunctionPass):
+    class Square(Rewriting):
         """Puts z ** 2 in the place of z * z: of a product nobody knows that both are one number."""
 
         _name = "subsample_mcmc_square"
 
-        def __init__(self):
-            FunctionPass.__init__(self)
+        def rewrite(self, code, block, steps):
+            written: Counter[str] = Counter()  # how often a name was, in this block
+            meant: dict[str, tuple] = {}  # a name that is another's value, as it was then
 
-        def run_pass(self, state):
-            code = state.func_ir
-            for block in code.blocks.values():
-                before, block.body = block.body, []
-                written: Counter[str] = Counter()  # how often a name was, in this block
-                meant: dict[str, tuple] = {}  # a name that is another's value, as it was then
+            def value_of(var):
+                return meant.get(var.name, (var.name, written[var.name]))
 
-                def value_of(var, meant=meant, written=written):
-                    return meant.get(var.name, (var.name, written[var.name]))
-
-                for step in before:
-                    if isinstance(step, ir.Assign):
-                        if self.multiplies(step.value) and value_of(step.value.lhs) == value_of(
-                            step.value.rhs
-                        ):
-                            step = self.squared(block, step)
-                        name, value = step.target.name, step.value
-                        same = value_of(value) if isinstance(value, ir.Var) else None
-                        written[name] += 1
-                        meant.pop(name, None)
-                        if same is not None:
-                            meant[name] = same
-                    block.body.append(step)
-            code._definitions = ir_utils.build_definitions(code.blocks)
-            return True
+            for step in steps:
+                if isinstance(step, ir.Assign):
+                    name, value = step.target.name, step.value
+                    if self.multiplies(value) and value_of(value.lhs) == value_of(value.rhs):
+                        step = self.squared(block, step)
+                    same = value_of(value) if isinstance(value, ir.Var) else None
+                    written[name] += 1
+                    meant.pop(name, None)
+                    if same is not None:
+                        meant[name] = same
+                block.body.append(step)
 
         def multiplies(self, value) -> bool:
             """Is it a product; z *= z may write into an array that has another name, too."""

@@ -201,3 +201,11 @@ def add_lengths(found: dict[str, Variable], lengths) -> None:
             )
         counts = counts.astype(np.int64)
         found[name] = replace(v, place=ruler.block.start, lengths=counts)
+
+
+def draw_discrete(model, ints: np.ndarray, rng) -> None:
+    """Any value of every discrete site: two states that differ from a third may be alike."""
+    for v in model.variables.values():
+        if v.place < 0 and v.block.discrete:
+            part = slice(v.block.start, v.block.start + v.block.length)
+            ints[part] = rng.integers(0, v.support, size=v.block.length)

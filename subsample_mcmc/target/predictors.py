@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.user_functions import plain
 
 ROWS = 3  # in a row, where etas is compared with eta: at either end of the data, and ...
@@ -14,14 +15,6 @@ WHAT_IT_BOUNDS = (  # for errors
     "length 1, wherever the predictors may come to (growth: by which factor e^growth they may grow "
     "per unit)"
 )
-
-
-def draw_support(model, ints: np.ndarray, rng) -> None:
-    """Any values of the discrete blocks."""
-    for v in model.variables.values():
-        if v.block.discrete and v.support:
-            part = slice(v.block.start, v.block.start + v.block.length)
-            ints[part] = rng.integers(0, v.support, size=v.block.length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +95,7 @@ class Predictors:
         for step in (0.0, near, near, near):  # at zeros many a mistake would not show
             floats[:] = model.floats + step
             if step is near:
-                draw_support(model, ints, rng)
+                draw_discrete(model, ints, rng)
             places = {0, last, *rng.integers(0, last + 1, size=PLACES).tolist()}
             # A look-up by a discrete value is off by one there, or nowhere.
             places |= {min(max(int(k) - 1, 0), last) for k in ints[:PLACES]}

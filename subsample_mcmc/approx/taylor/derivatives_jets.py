@@ -38,7 +38,7 @@ CONFIGURATIONS = 16  # of the discrete blocks in which they are, at most
 HALF = 0.5  # standard deviations of these rows at which they are
 CLOSE = 0.1  # the part by which curvatures may differ there
 SLIGHT = 1e-3  # nats there that make no difference
-SMOOTH = 0.1  # the part of a difference that is left at half the step; of kinks .25 and more
+SMOOTH = 0.1  # the part of a difference that is left at half the step; of kinks all over .25
 EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
 
 

@@ -14,7 +14,6 @@ from subsample_mcmc.kernels.sites.touches import (
     by_datum,
     change_all,
     changed,
-    draw_discrete,
     left_out,
 )
 from subsample_mcmc.kernels.sites.watching import is_known
@@ -28,6 +27,7 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import new_memory, trial_of

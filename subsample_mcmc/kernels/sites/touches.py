@@ -118,14 +118,6 @@ def change_all(model, ints: np.ndarray, floats: np.ndarray, rng) -> None:
             flat[: v.block.length] = changed(v, flat[: v.block.length], rng)
 
 
-def draw_discrete(model, ints: np.ndarray, rng) -> None:
-    """Any value of every discrete site: two states that differ from a third may be alike."""
-    for v in model.variables.values():
-        if v.place < 0 and v.block.discrete:
-            part = slice(v.block.start, v.block.start + v.block.length)
-            ints[part] = rng.integers(0, v.support, size=v.block.length)
-
-
 def called(function, state, *given) -> float:
     """A prior, in plain Python."""
     with np.errstate(all="ignore"):

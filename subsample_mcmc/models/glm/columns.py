@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.data import as_array
+from subsample_mcmc.target.data import as_array, refuse_other_order
 from subsample_mcmc.target.population import numeric
 
 PIECE = 1 << 20  # numbers that are looked at together
@@ -67,6 +67,13 @@ def per_row(values, name: str, size: int) -> np.ndarray:
             "such rows, or fill them in."
         )
     return values
+
+
+def rows_of(x, y, **others) -> tuple[np.ndarray, np.ndarray]:
+    """The design matrix and y; others: what is given by row, too, and checked by itself."""
+    refuse_other_order({"x": x, "y": y, **others})
+    x = matrix(x)
+    return x, per_row(y, "y", len(x))
 
 
 def restricted(y: np.ndarray, good: Callable, needs: str) -> np.ndarray:

@@ -12,14 +12,13 @@ from subsample_mcmc.models.glm.columns import (
     PIECE,
     count,
     initial,
-    matrix,
     per_row,
     positive,
     restricted,
+    rows_of,
     zero_one,
 )
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
-from subsample_mcmc.target.data import refuse_other_order
 from subsample_mcmc.target.model import Model, flat
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.predictors import Predictors
@@ -38,9 +37,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
         Its derivatives have no bound, so that no range is known.
     See the module's docstring for the rest.
     """
-    refuse_other_order({"x": x, "y": y})
-    x = matrix(x)
-    y = per_row(y, "y", len(x))
+    x, y = rows_of(x, y)
     if sigma is None:
         predictors = Predictors(
             f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
@@ -63,9 +60,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
     See the module's docstring for the rest.
     """
-    refuse_other_order({"x": x, "y": y})
-    x = matrix(x)
-    y = per_row(y, "y", len(x))
+    x, y = rows_of(x, y)
     nu = positive(nu, "nu", "the degrees of freedom")
     constant = -float(scipy.special.betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
@@ -90,10 +85,9 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
     Blocks: beta (d,). y: 0 and 1, or booleans. See the module's docstring for the rest.
     """
-    refuse_other_order({"x": x, "y": y})
-    x = matrix(x)
+    x, y = rows_of(x, y)
     y = restricted(
-        per_row(y, "y", len(x)), zero_one,
+        y, zero_one,
         "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
     )  # fmt: skip
     predictors = Predictors(
@@ -146,9 +140,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
     to 6 classes. See the module's docstring for the rest.
     """
-    refuse_other_order({"x": x, "y": y})
-    x = matrix(x)
-    y = per_row(y, "y", len(x))
+    x, y = rows_of(x, y)
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
     given = classes
     if given is None:
@@ -199,9 +191,8 @@ class CountsModel(Model):
 
 def counted(x, y, offset, family: str):
     """(data, eta, etas) of a model of counts."""
-    refuse_other_order({"x": x, "y": y, "offset": offset})
-    x = matrix(x)
-    y = restricted(per_row(y, "y", len(x)), count, f"{family} needs counts, whole numbers from 0")
+    x, y = rows_of(x, y, offset=offset)
+    y = restricted(y, count, f"{family} needs counts, whole numbers from 0")
     if offset is None:
         return {"x": x, "y": y}, f.linear, f.linears(product(x))
     data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
