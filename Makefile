@@ -56,7 +56,7 @@ pymc:
 	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
 
 pymc-tests: $(MADE)-pymc,test
-	$(BIN)/python -m pytest -n auto tests/pymc/test_pymc.py tests/target/test_indices.py::test_models_of_pymc \
+	$(BIN)/python -m pytest -n auto tests/pymc tests/target/test_indices.py::test_models_of_pymc \
 	  "tests/test_architecture.py::test_readme_example_runs[pymc]" \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py

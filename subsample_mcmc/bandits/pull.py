@@ -17,9 +17,9 @@ from subsample_mcmc.numerics.pointers import (
     call_numbers,
     pointer_to,
 )
-from subsample_mcmc.target.guards import guarded_data, guarded_function
-from subsample_mcmc.target.lookups import blamed, told
-from subsample_mcmc.target.reads import cannot_fail, trusted
+from subsample_mcmc.target.lookups.checked import blamed, told
+from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function
+from subsample_mcmc.target.lookups.reads import cannot_fail, trusted
 from subsample_mcmc.target.user_functions import plain, try_once
 
 BLOCK = 4096  # rewards that pull(..., count) is asked for at a time, at most

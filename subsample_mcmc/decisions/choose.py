@@ -29,8 +29,8 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.bounds import check_population
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.lookups.bounds import check_population
 from subsample_mcmc.target.population import Population, Table, offsets_of, whole
 from subsample_mcmc.target.rewards import (
     POPULATION,

@@ -22,7 +22,7 @@ from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
 from subsample_mcmc.kernels.partition.pair_scores import is_batched
 from subsample_mcmc.numerics.jit import FLAGS, compiles
-from subsample_mcmc.target.bounds import (
+from subsample_mcmc.target.lookups.bounds import (
     State,
     at_state,
     check_model,
@@ -32,9 +32,9 @@ from subsample_mcmc.target.bounds import (
     states,
     suspects_of,
 )
-from subsample_mcmc.target.guards import guarded_data, guarded_state
-from subsample_mcmc.target.lookups import look, look_once
-from subsample_mcmc.target.reads import trusted
+from subsample_mcmc.target.lookups.checked import look, look_once
+from subsample_mcmc.target.lookups.guards import guarded_data, guarded_state
+from subsample_mcmc.target.lookups.reads import trusted
 
 TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
 REACHED = 500_000  # rows that are read again in states that chains have reached

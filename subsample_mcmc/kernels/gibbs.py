@@ -35,8 +35,8 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
 from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
 

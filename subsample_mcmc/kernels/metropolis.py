@@ -34,6 +34,7 @@ from subsample_mcmc.kernels.sites.by_site import (
 from subsample_mcmc.kernels.sites.moves import bind_sites, sweep_of_sites
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import (
     BlockCoordinates,
     all_inside,
@@ -43,7 +44,6 @@ from subsample_mcmc.target.moved import (
     moved,
 )
 from subsample_mcmc.target.population import read_only
-from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.user_functions import plain
 
 

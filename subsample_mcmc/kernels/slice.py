@@ -40,6 +40,7 @@ from subsample_mcmc.kernels.sites.by_site import (
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import WEYL
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import (
     BlockCoordinates,
     all_to_block,
@@ -48,7 +49,6 @@ from subsample_mcmc.target.moved import (
     moved,
 )
 from subsample_mcmc.target.population import whole
-from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.rewards import place
 
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard

@@ -31,8 +31,8 @@ from subsample_mcmc.kernels.sites.touches import called
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import REAL
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.reads import unread
 from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 

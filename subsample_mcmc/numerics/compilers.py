@@ -36,7 +36,7 @@ def collecting_later():
 
 
 PARTS = ("getattr", "getitem", "static_getitem", "exhaust_iter")
-BEYOND = "index beyond the array"  # raised by compiled code; guards.py says which and where
+BEYOND = "index beyond the array"  # raised by compiled code; target/lookups/ says which and where
 
 try:
     from numba.core import caching, codegen, compiler, ir, ir_utils, options

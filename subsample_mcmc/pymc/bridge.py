@@ -17,13 +17,16 @@ from subsample_mcmc.target.model import Model
 class Translated(Model):
     """A model made of source text: what it is pickled as, since generated code has no module."""
 
-    def __init__(self, source, tables, parts, data, state, support, constraints, touches):
+    def __init__(
+        self, source, tables, parts, data, state, support, constraints, touches, coords, dims
+    ):
         made = functions(source, tables)
         self.source, self.tables, self.parts = source, tables, parts
-        self.options = (data, state, support, constraints, touches)
+        self.options = (data, state, support, constraints, touches, coords, dims)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
             touches, made.get("prepare"), missing="allow" if "isnan(" in source else "refuse",
+            coords=coords, dims=dims,
         )  # fmt: skip
 
     def __reduce__(self):
@@ -107,9 +110,26 @@ def from_pymc(pm_model, rows=None) -> Model:
         {p.block: p.support for p in parts if p.discrete},
         {p.block: p.constraint for p in parts if p.constraint.text != "real"},
         {name: (np.arange(size + 1), np.arange(size)) for name in local},
+        *names_of(pm_model, parts),
     )  # fmt: skip
     check(model, natural, terms, prior)
     return model
+
+
+def names_of(pm_model, parts: list[Part]) -> tuple[dict, dict]:
+    """(labels by axis, axes by block) of a PyMC model, where they can name places of blocks."""
+    blocks, dims, coords = {part.block for part in parts}, {}, {}
+    for part in parts:
+        axes = tuple(pm_model.named_vars_to_dims.get(part.name) or ())
+        fits = len(axes) == np.ndim(part.state) and len(set(axes)) == len(axes)
+        if not axes or not fits or any("/" in axis or axis in blocks for axis in axes):
+            continue
+        dims[part.block] = axes
+        for axis, length in zip(axes, np.shape(part.state), strict=True):
+            values = pm_model.coords.get(axis)
+            if values is not None and len(set(values)) == len(values) == length:
+                coords[axis] = list(values)
+    return coords, dims
 
 
 def terms_of(natural, parts, order) -> tuple[list, list, int]:

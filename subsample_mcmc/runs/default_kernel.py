@@ -35,9 +35,9 @@ from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import moved
-from subsample_mcmc.target.reads import unread
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and

@@ -341,7 +341,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "version": __version__, "seed": str(chain_plan.entropy), "seed_key": list(chain_plan.key),
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
         "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
-        "layout": program.layout.to_json(),
+        "layout": program.layout.to_json(), "axes": model.axes.to_json(),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
     }  # fmt: skip

@@ -1,17 +1,19 @@
 """What `sample` returns: the draws by name, what every kernel counted, and ways to look at both."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.report import Report
+from subsample_mcmc.runs.views.summary import summary
 from subsample_mcmc.target.layout import TALLY, Layout
 
 MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
@@ -51,14 +53,18 @@ class Mixing(NamedTuple):
     moved: bool  # any component, in any chain
     finite: bool
     rhat: float  # of the worst component: 1 where chains agree; nan of one chain
+    slowest: str  # the component of this ESS, by name
+    farthest: str  # the one of this R-hat
 
 
 class Trace:
     """Draws of every block, (chains, draws, ...), and what every kernel counted per draw.
 
-    `draws["theta"]` has the shape of the block behind (chains, draws); `stats[kernel][field]` is
-    (chains, draws). `to_arviz`, `to_frame`, `report` and `plot` are views of the same
-    numbers; `meta` says how they were made and `seconds` how long each chain took.
+    `draws["theta"]` has the shape of the block behind (chains, draws); `trace["theta"]` is the same
+    as xarray's DataArray, with the names that the model gave to axes; `stats[kernel][field]` is
+    (chains, draws). `len(trace)` is the draws of a chain. `summary`, `to_arviz`, `to_frame`,
+    `report` and `plot` are views of the same numbers; `meta` says how they were made and `seconds`
+    how long each chain took.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -70,6 +76,8 @@ class Trace:
         ((2, 50), (2, 50))
         >>> trace.to_frame().columns.tolist()
         ['chain', 'draw', 'k']
+        >>> float(trace["k"].mean())  # xarray, with the names that the model's axes have
+        3.0
     """
 
     def __init__(self, meta: dict[str, Any], chains: Sequence[Any]):
@@ -77,6 +85,7 @@ class Trace:
             raise ValueError("no chains were given; a trace needs one or more. Sample first.")
         self.meta = meta
         self.layout = Layout.from_json(meta["layout"])
+        self.axes = netcdf.axes_in(meta)
         # Chains of an interrupted run end at different draws; arrays need one length.
         length = min(len(chain.ints) for chain in chains)
         ints, floats = (
@@ -114,6 +123,48 @@ class Trace:
         share = f"; {100 * read / whole:.3g}% of the data read" if whole else ""
         count = f"{chains} chain{'s' * (chains != 1)} x {draws:,} draws"
         return f"Trace({count}; {shown}{share}; guarantee: {self.meta['guarantee']})"
+
+    def _repr_html_(self) -> str:
+        from subsample_mcmc.runs.views.html_page import short
+
+        return short(self)
+
+    def __getitem__(self, name: str) -> Any:
+        self.must_have(name)
+        return self.posterior[arviz_groups.named(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.draws
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.draws)
+
+    def __len__(self) -> int:
+        return self.shape[1]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def must_have(self, name: Any) -> None:
+        """Refuse what is no block of the draws."""
+        if name not in self.draws:
+            raise KeyError(
+                f"{name!r} is no block of these draws, which are of {', '.join(self.draws)}."
+                f"{similar(str(name), self.draws)}"
+            )
+
+    @property
+    def posterior(self) -> Any:
+        """All blocks as xarray's Dataset of dimensions chain, draw and the blocks' own; no copy."""
+        return arviz_groups.dataset(self, self.draws)
+
+    def summary(self, names: Sequence[str] | str | None = None) -> Any:
+        """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
+
+        names: of blocks; default all but labels of clusters, which are only names. Of draws that
+        sm.WangLandau tilted, chain by chain: each has a law of its own, which is not the posterior.
+        """
+        return summary(self, names)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
@@ -163,25 +214,33 @@ class Trace:
         # Chain by chain: the block may fill most of the memory, and this makes copies.
         moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
         finite = all(bool(np.isfinite(chain).all()) for chain in flat)
-        found, apart, stuck = [], [], 0
+        found: list[tuple[float, str]] = []
+        apart: list[tuple[float, str]] = []
+        stuck = 0
         sizes = cluster_sizes(flat, chosen) if names else None
         for k, site in enumerate(chosen):
             part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
+            label = self.axes.label(name, np.unravel_index(site, values.shape[2:]))
             # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
             still = draws > 1 and bool((part == part[:, :1]).all())
             stuck += still
             if moved and still and not tilts and (part != part[:1]).any():  # each at its own value
-                apart.append(np.inf)
+                apart.append((np.inf, label))
             if not still and draws >= 4 and np.isfinite(part).all():
                 with np.errstate(all="ignore"):
                     # Chains with tilts of their own do not have one law: each by itself.
                     each = [row[None] for row in part] if tilts else [part]
-                    found.append(sum(float(arviz.ess(one, method="bulk")) for one in each))
+                    ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
+                    found.append((ess, label))
                     if chains > 1 and not tilts:
                         way = "rank" if part.size <= MOST_RANKED else "split"
-                        apart.append(float(arviz.rhat(part, method=way)))
-        ess, rhat = (sorted(x for x in given if x == x) or [np.nan] for given in (found, apart))
-        return Mixing(ess[0], sites, len(chosen), stuck, moved, finite, rhat[-1])
+                        apart.append((float(arviz.rhat(part, method=way)), label))
+        slowest = min((x for x in found if x[0] == x[0]), default=(np.nan, ""))
+        farthest = max((x for x in apart if x[0] == x[0]), default=(np.nan, ""))
+        return Mixing(
+            slowest[0], sites, len(chosen), stuck, moved, finite, farthest[0], slowest[1],
+            farthest[1],
+        )  # fmt: skip
 
     def to_arviz(
         self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,
@@ -204,7 +263,7 @@ class Trace:
         return arviz_groups.to_arviz(self, self._blocks, observed, log_likelihood, thin, progress)
 
     def to_frame(self) -> Any:
-        """A pandas table: a row per chain and draw; columns chain, draw, theta[0], w[1,2], ..."""
+        """A pandas table: a row per chain and draw; columns chain, draw, mu, beta[age], ..."""
         import pandas
 
         chains, draws = self.shape
@@ -214,8 +273,7 @@ class Trace:
         }
         for name, values in self.draws.items():
             for site in np.ndindex(values.shape[2:]):
-                label = f"{name}[{','.join(map(str, site))}]" if site else name
-                columns[label] = values[(..., *site)].ravel()
+                columns[self.axes.label(name, site)] = values[(..., *site)].ravel()
         return pandas.DataFrame(columns)
 
     def decisions(self) -> Any:

@@ -115,6 +115,34 @@ def by_name(data: Any) -> Any:
     return {name: data[name] for name in names}
 
 
+def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """Data whose categorical columns that say a block's sites are codes, and their categories.
+
+    Elsewhere a function would read the codes as numbers: there they are refused.
+    """
+    data = by_name(data)
+    fields = data._asdict() if hasattr(data, "_asdict") else data
+    categories = {}
+    for given in (touches or {}).values():
+        for name in (given,) if isinstance(given, str) else given:
+            value: Any = fields.get(name) if isinstance(name, str) else None
+            if not hasattr(getattr(value, "dtype", None), "categories") or name in categories:
+                continue
+            if not hasattr(value, "codes") and not hasattr(value, "cat"):
+                continue  # of another library
+            if told := absent(value.isna()):
+                raise ValueError(
+                    f"data {name}, which says the site of each datum, has {told}: drop these rows "
+                    f"before, df.dropna(subset=[{name!r}])."
+                )
+            found = value.codes if hasattr(value, "codes") else value.cat.codes
+            categories[name] = np.asarray(value.dtype.categories)
+            fields = fields | {name: found.astype(np.int64)}
+    if not categories:
+        return data, categories
+    return (type(data)(**fields) if hasattr(data, "_asdict") else fields), categories
+
+
 def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
     """What a user gave as an array; refuses columns that are no numbers, by name.
 

@@ -11,8 +11,9 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
+from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
-from subsample_mcmc.target.data import is_frame, refuse_elsewhere
+from subsample_mcmc.target.data import coded, is_frame, refuse_elsewhere
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import BIG, common_length, first_length, prepared, read_only
 from subsample_mcmc.target.predictors import Predictors
@@ -62,6 +63,9 @@ class Model:
     missing: "refuse" NaN, nulls and masked values in data, by column and row, in one pass over
         its floats; "allow" NaN, and make no pass, where log_likelihood tells them apart itself
         (math.isnan): nulls of pandas are then NaN.
+    dims: {"beta": ["term"]}: names of a block's axes, in every table, figure and file of draws.
+    coords: {"term": ["age", "sex"]}: labels along an axis, so that they say beta[age], not beta[0];
+        of "obs": of the data. Blocks with touches have those of categorical columns of pandas.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -78,6 +82,7 @@ class Model:
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
+        coords=None, dims=None,
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
             refuse_elsewhere(data, "data")
@@ -85,6 +90,7 @@ class Model:
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
+        data, categories = coded(data, touches)
         self.data = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(self.data)
@@ -98,10 +104,6 @@ class Model:
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
-        options = (
-            log_prior, support, constraints, touches, prepare, lengths, missing, site_prior,
-        )  # fmt: skip
-        self.given = (given, self.data, first, *options)
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(
@@ -118,6 +120,11 @@ class Model:
             self.log_prior = with_sites(self.log_prior, of_site, self.variables[name].sites)
         add_lengths(self.variables, lengths or {})
         self.blocks = tuple(v.block for v in self.variables.values())
+        self.axes = axes_of(coords, dims, self.blocks, self.size, touches or {}, categories)
+        self.given = (
+            given, self.data, first, log_prior, support, constraints, touches, prepare, lengths,
+            missing, site_prior, self.axes.coords, self.axes.dims,
+        )  # fmt: skip
         self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
         self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
         self.set_state(self.ints, self.floats, state)

@@ -12,7 +12,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.checks import check_run
 from subsample_mcmc.numerics.jit import DISABLED
-from subsample_mcmc.target.bounds import check_model, states, suspects_of
+from subsample_mcmc.target.lookups.bounds import check_model, states, suspects_of
 from tests.target.test_indices import SIZE, TABLE, levels, made, run
 
 compiled_only = pytest.mark.skipif(DISABLED, reason="about compiled code")

@@ -12,8 +12,8 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.checks import check_run
 from subsample_mcmc.numerics.jit import DISABLED
-from subsample_mcmc.target.bounds import check_model, suspects_of
-from subsample_mcmc.target.reads import turns_on_values
+from subsample_mcmc.target.lookups.bounds import check_model, suspects_of
+from subsample_mcmc.target.lookups.reads import turns_on_values
 
 SIZE = 40
 TABLE = np.array([0.1, 0.2, 0.3])
@@ -752,7 +752,7 @@ def test_functions_that_read_their_own_row_are_not_called_again(monkeypatch):
 
 @compiled_only
 def test_a_model_is_passed_over_once(monkeypatch):
-    from subsample_mcmc.target import bounds
+    from subsample_mcmc.target.lookups import bounds
 
     calls = []
     whole = bounds.at_state

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.target.guards import Beyond, guarded_data, guarded_state
-from subsample_mcmc.target.reads import cannot_fail, columns_of_sites, unread
+from subsample_mcmc.target.lookups.guards import Beyond, guarded_data, guarded_state
+from subsample_mcmc.target.lookups.reads import cannot_fail, columns_of_sites, unread
 
 SIZE = 40
 

@@ -57,7 +57,7 @@ class Coordinates:
         for v in self.variables:
             to, a, c = v.constraint, len(self.labels), v.block.start
             length = v.length(self.ints)  # of a padded block, what it has in this state
-            self.labels += [label(v.block, j) for j in range(to.free_length(length))]
+            self.labels += [model.axes.at(v.block, j) for j in range(to.free_length(length))]
             ends = a, len(self.labels), c, c + length
             self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
         self.size, self.blocks = len(self.labels), tuple(self.parts)
@@ -138,9 +138,3 @@ class Coordinates:
             part = array[block.start : block.start + block.length].reshape(block.shape)
             found[block.name] = part.copy() if block.shape else part.item()
         return found
-
-
-def label(block, j: int) -> str:
-    """Component j of a block, as users write it."""
-    place = ", ".join(str(i) for i in np.unravel_index(j, block.shape)) if block.shape else ""
-    return f"{block.name}[{place}]" if place else block.name

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at, label
+from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at
 from subsample_mcmc.approx.fit.importance import moments
 from subsample_mcmc.errors import warn
 from subsample_mcmc.style import pyplot
@@ -63,7 +63,8 @@ class Fit:
 
     def __repr__(self) -> str:
         spread = np.linalg.norm(self.coordinates.slopes(self.mean) @ self.factor, axis=1)
-        rows = [(label(v.block, j), v.block.start + j) for v, j in self.components()]
+        name = self.model.axes.at
+        rows = [(name(v.block, j), v.block.start + j) for v, j in self.components()]
         told = f"Fit of {', '.join(self.blocks)} to {self.model.size} data: log density "
         told += f"{self.log_density:.9g}, log evidence {self.log_evidence:.9g}"
         told += f", {self.repaired} eigenvalues repaired" if self.repaired else ""
@@ -76,8 +77,9 @@ class Fit:
         import pandas
 
         spread = np.linalg.norm(self.coordinates.slopes(self.mean) @ self.factor, axis=1)
+        name = self.model.axes.at
         names, at = zip(
-            *((label(v.block, j), v.block.start + j) for v, j in self.components()), strict=True
+            *((name(v.block, j), v.block.start + j) for v, j in self.components()), strict=True
         )
         index = pandas.Index(names, name="component")
         return pandas.DataFrame({"mode": self.point[[*at]], "sd": spread[[*at]]}, index)
@@ -232,7 +234,7 @@ class Fit:
                 normal = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
                 with np.errstate(all="ignore"):
                     panel.plot(x, normal / np.abs(np.gradient(x, z)), label="fit")
-            panel.set(title=label(block, j), yticks=[])
+            panel.set(title=self.model.axes.at(block, j), yticks=[])
         for panel in axes.flat[len(rows) :]:
             panel.remove()
         axes.flat[0].legend(fontsize=8)

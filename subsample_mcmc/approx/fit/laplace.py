@@ -31,7 +31,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, qu
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.target.bounds import check_model
+from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.user_functions import blaming

@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.target.bounds import look_at_part
+from subsample_mcmc.target.lookups.bounds import look_at_part
 from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
 

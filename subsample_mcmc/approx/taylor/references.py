@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.reads import unread
+from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.rewards import probe, sum_of
 
 

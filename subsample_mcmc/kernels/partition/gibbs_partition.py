@@ -47,7 +47,7 @@ from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed
 from subsample_mcmc.target.layout import TALLY
-from subsample_mcmc.target.reads import blocks_read
+from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.user_functions import plain
 
 FIRST_LOOK = 3  # members read at first where the selector does not say

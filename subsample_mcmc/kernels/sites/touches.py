@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from subsample_mcmc.target.lookups.reads import columns_of_sites
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.reads import columns_of_sites
 
 LOOKED_AT = 64  # data that are tried
 SEVERAL = 10  # sites from which on it is worth a word that each could move by its own data

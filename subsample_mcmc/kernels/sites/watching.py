@@ -16,7 +16,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_rows
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import by_columns
-from subsample_mcmc.target.reads import columns_of_sites
+from subsample_mcmc.target.lookups.reads import columns_of_sites
 from subsample_mcmc.target.rewards import make_trial
 
 # Data at random that are asked again as the chain runs, and how many at once; a change that is none

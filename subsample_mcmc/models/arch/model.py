@@ -81,6 +81,8 @@ class ARCH(Model):
             data, {"q": 0, "theta": start}, density, support={"q": count},
             constraints={"theta": positive(coordinates)},
             lengths={"theta": ("q", [order + 2 for order in self.orders])},
+            dims={"theta": "coefficient"},
+            coords={"coefficient": ["nu", *(f"a{i}" for i in range(most + 1))]},
         )  # fmt: skip
         self.arguments = (
             self.returns, self.orders, log_prior, coordinates, prior, nu_prior, alpha_prior,

@@ -6,7 +6,8 @@ the Poisson model: next to each point), which make raced decisions provable.
 
 x: the design matrix (N, d), float32 or float64 in any memory layout, memory-mapped too: it is
     read once to be checked and never copied. No intercept is added: give a column of ones, as in
-    np.column_stack([np.ones(N), x]). Columns of like scale make every kernel's work easier.
+    np.column_stack([np.ones(N), x]). Columns of like scale make every kernel's work easier. Names
+    of a data frame's columns become those of the coefficients: beta[age] in tables of draws.
 y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
 prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].

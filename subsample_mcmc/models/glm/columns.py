@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.data import as_array, refuse_other_order
+from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
 from subsample_mcmc.target.population import numeric
 
 PIECE = 1 << 20  # numbers that are looked at together
@@ -48,6 +48,12 @@ def matrix(x) -> np.ndarray:
             "such rows, or fill them in."
         )
     return x
+
+
+def terms_of(x) -> list[str] | None:
+    """Names of the coefficients: those of a data frame's columns, if these differ."""
+    names = [str(name) for name in x.columns] if is_frame(x) else []
+    return names if names and len(set(names)) == len(names) else None
 
 
 def per_row(values, name: str, size: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from subsample_mcmc.models.glm.columns import (
     positive,
     restricted,
     rows_of,
+    terms_of,
     zero_one,
 )
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
@@ -37,20 +38,20 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
         Its derivatives have no bound, so that no range is known.
     See the module's docstring for the rest.
     """
-    x, y = rows_of(x, y)
+    terms, (x, y) = terms_of(x), rows_of(x, y)
     if sigma is None:
         predictors = Predictors(
             f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
-        return scaled(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
+        return scaled(predictors, {"x": x, "y": y}, log_prior, prior_sd, start, terms)
     predictors = Predictors(
         f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
     data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
-    return made(predictors, data, log_prior, prior_sd, start)
+    return made(predictors, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -60,7 +61,7 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
     See the module's docstring for the rest.
     """
-    x, y = rows_of(x, y)
+    terms, (x, y) = terms_of(x), rows_of(x, y)
     nu = positive(nu, "nu", "the degrees of freedom")
     constant = -float(scipy.special.betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
@@ -69,14 +70,14 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
             f.linear_scale, f.student_t_scale, f.student_t_scale_derivatives,
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
-        return scaled(predictors, data | {"constant": constant}, log_prior, prior_sd, start)
+        return scaled(predictors, data | {"constant": constant}, log_prior, prior_sd, start, terms)
     predictors = Predictors(
         f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
     data |= {"sigma": sigma, "constant": constant - log(sigma)}
-    return made(predictors, data, log_prior, prior_sd, start)
+    return made(predictors, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -85,7 +86,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
     Blocks: beta (d,). y: 0 and 1, or booleans. See the module's docstring for the rest.
     """
-    x, y = rows_of(x, y)
+    terms, (x, y) = terms_of(x), rows_of(x, y)
     y = restricted(
         y, zero_one,
         "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
@@ -94,7 +95,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
-    return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start)
+    return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -104,11 +105,11 @@ def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Mod
     Blocks: beta (d,). y: counts. offset: one number per row, such as the log of an exposure.
     See the module's docstring for the rest.
     """
-    data, eta, etas = counted(x, y, offset, "poisson")
+    data, eta, etas, terms = counted(x, y, offset, "poisson")
     predictors = Predictors(
         eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
     )
-    return made(predictors, data, log_prior, prior_sd, start)
+    return made(predictors, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -122,14 +123,14 @@ def negative_binomial(
     offset: one number per row, such as the log of an exposure.
     See the module's docstring for the rest.
     """
-    data, eta, etas = counted(x, y, offset, "negative_binomial")
+    data, eta, etas, terms = counted(x, y, offset, "negative_binomial")
     dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
     data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
     predictors = Predictors(
         eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
         etas=etas,
     )  # fmt: skip
-    return made(predictors, data, log_prior, prior_sd, start)
+    return made(predictors, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -140,7 +141,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
     to 6 classes. See the module's docstring for the rest.
     """
-    x, y = rows_of(x, y)
+    terms, (x, y) = terms_of(x), rows_of(x, y)
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
     given = classes
     if given is None:
@@ -169,7 +170,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     )  # fmt: skip
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
     predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
-    return made(predictors, data, log_prior, prior_sd, start, shape)
+    return made(predictors, data, log_prior, prior_sd, start, terms, shape)
 
 
 # -------------------------------------------------------------------------------- common parts
@@ -190,13 +191,13 @@ class CountsModel(Model):
 
 
 def counted(x, y, offset, family: str):
-    """(data, eta, etas) of a model of counts."""
-    x, y = rows_of(x, y, offset=offset)
+    """(data, eta, etas, names of the coefficients) of a model of counts."""
+    terms, (x, y) = terms_of(x), rows_of(x, y, offset=offset)
     y = restricted(y, count, f"{family} needs counts, whole numbers from 0")
     if offset is None:
-        return {"x": x, "y": y}, f.linear, f.linears(product(x))
+        return {"x": x, "y": y}, f.linear, f.linears(product(x)), terms
     data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
-    return data, f.linear_offset, f.linears_offset(product(x))
+    return data, f.linear_offset, f.linears_offset(product(x)), terms
 
 
 def product(x):
@@ -204,7 +205,7 @@ def product(x):
     return f.by_rows if abs(x.strides[1]) < abs(x.strides[0]) else f.by_columns
 
 
-def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
+def made(predictors, data, log_prior, prior_sd, start, terms, shape=None) -> Model:
     """The model of one block."""
     beta = initial(start, shape or data["x"].shape[1:])
     if log_prior is None:
@@ -212,10 +213,10 @@ def made(predictors, data, log_prior, prior_sd, start, shape=None) -> Model:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
     kind = CountsModel if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
-    return kind(predictors, data, {"beta": beta}, log_prior)
+    return kind(predictors, data, {"beta": beta}, log_prior, **named(beta, terms))
 
 
-def scaled(predictors, data, log_prior, prior_sd, start) -> Model:
+def scaled(predictors, data, log_prior, prior_sd, start, terms) -> Model:
     """The model of two blocks, sigma unknown."""
     spread = float(np.std(data["y"][:PIECE], dtype=float))
     log_sigma = log(spread) if spread > 0.0 else 0.0
@@ -223,7 +224,17 @@ def scaled(predictors, data, log_prior, prior_sd, start) -> Model:
     if log_prior is None:
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
-    return Model(predictors, data, {"beta": beta, "log_sigma": log_sigma}, log_prior)
+    state = {"beta": beta, "log_sigma": log_sigma}
+    return Model(predictors, data, state, log_prior, **named(beta, terms))
+
+
+def named(beta: np.ndarray, terms) -> dict[str, dict]:
+    """Names of the coefficients' axes, as sm.Model takes them."""
+    coords: dict = {} if terms is None else {"term": terms}
+    if beta.ndim == 1:
+        return {"dims": {"beta": ("term",)}, "coords": coords} if coords else {}
+    coords["class"] = np.arange(1, len(beta) + 1)  # class 0 has score 0
+    return {"dims": {"beta": ("class", "term")}, "coords": coords}
 
 
 def warn_of_units(y, prior_sd) -> None:

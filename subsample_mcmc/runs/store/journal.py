@@ -121,7 +121,7 @@ class Journal:
     def create(cls, path: str | os.PathLike, meta: dict[str, Any], over: bool = False) -> "Journal":
         """A new journal; an existing path is refused (over: replaced, once nobody holds it)."""
         path, meta = Path(path), json.loads(json.dumps(meta))
-        netcdf.refuse_if_unwritable(Layout.from_json(meta["layout"]))
+        netcdf.refuse_if_unwritable(meta)
         fd = new_file(path, over)
         try:
             hold(fd, path)

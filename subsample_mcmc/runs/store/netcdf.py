@@ -19,6 +19,7 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
+from subsample_mcmc.target.axes import Axes
 from subsample_mcmc.target.layout import DECISIONS, Layout
 
 OURS = "subsample_mcmc"  # the group that says that we wrote the file
@@ -35,6 +36,7 @@ class StoredVariable(NamedTuple):
     start: int
     shape: tuple[int, ...]  # of a draw
     kind: str  # "<i8" or "<f8"
+    axes: tuple[str, ...] = ()  # names of its axes
 
     @property
     def length(self) -> int:
@@ -42,7 +44,7 @@ class StoredVariable(NamedTuple):
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        return "chain", "draw", *(f"{self.name}_dim_{i}" for i in range(len(self.shape)))
+        return "chain", "draw", *self.axes
 
     def chunk(self, draws: int) -> int:
         """How many draws of a chain are stored together."""
@@ -69,21 +71,26 @@ def empty(layout: Layout, draws: int) -> DrawnRows:
     }
 
 
-def variables(layout: Layout) -> list[StoredVariable]:
+def variables(layout: Layout, axes: Axes | None = None) -> list[StoredVariable]:
     """Every variable of a file, under the names that Trace.to_arviz gives them."""
     found: list[StoredVariable] = []
-    taken = {("posterior", "chain"), ("posterior", "draw")}
+    axes = axes or Axes()
+    dims = {"chain", "draw"}
+    taken = set()
     for name, discrete, shape, start in layout.blocks:
         array, kind = ("ints", "<i8") if discrete else ("floats", "<f8")
-        block = StoredVariable("posterior", name.replace("/", "|"), array, start, shape, kind)
-        names = {("posterior", n) for n in (block.name, *block.dimensions[2:])}
-        if names & taken:
+        own, place = axes.of(name, len(shape)), ("posterior", name.replace("/", "|"))
+        others = {n for _, n in taken}
+        if place in taken or place[1] in {*dims, *own} or {*own} & others or (
+            name not in axes.dims and {*own} & dims
+        ):  # fmt: skip
             raise StoreError(
                 f"Block {name!r} cannot be stored: netCDF uses each name once, also `chain`, "
                 "`draw` and `<block>_dim_<axis>`, its names of dimensions. Rename the block."
             )
-        taken |= names
-        found.append(block)
+        taken.add(place)
+        dims |= {*own}
+        found.append(StoredVariable(*place, array, start, shape, kind, own))
     for kernel, field, kind, word in layout.columns:
         group = "decisions" if field in DECISIONS else "sample_stats"
         name = f"{kernel}_{field}".replace("/", "|")  # netCDF takes a slash for a group
@@ -98,9 +105,9 @@ def variables(layout: Layout) -> list[StoredVariable]:
     return [variable for variable in found if variable.length]
 
 
-def refuse_if_unwritable(layout: Layout) -> None:
+def refuse_if_unwritable(meta: dict[str, Any]) -> None:
     """Raises now what would otherwise be raised after hours of sampling, when the file is made."""
-    variables(layout)
+    variables(Layout.from_json(meta["layout"]), axes_in(meta))
     refuse_without_libraries()
 
 
@@ -128,8 +135,11 @@ def write(path: Path, run: StoredRun) -> None:
         _reserve(place, space(run))  # HDF5 gives back at its end what it did not need
         for name, value in attributes(run.meta, np.array(run.seconds)).items():
             file.attrs[name] = value
-        listed = variables(run.layout)
-        created = [_create(file, variable, len(run.draws), run.draws[0]) for variable in listed]
+        axes = axes_in(run.meta)
+        listed = variables(run.layout, axes)
+        created = [
+            _create(file, variable, len(run.draws), run.draws[0], axes) for variable in listed
+        ]
         for chain in range(len(run.draws)):
             at = 0
             for rows in run.rows(chain):
@@ -169,6 +179,11 @@ def attributes(meta: dict[str, Any], seconds: np.ndarray) -> dict[str, str | flo
     return found
 
 
+def axes_in(meta: dict[str, Any]) -> Axes:
+    """Names of blocks' axes; runs that were stored before there were any have none."""
+    return Axes.from_json(meta.get("axes") or {})
+
+
 def tilted(meta: dict[str, Any]) -> list[str]:
     """Blocks whose prior sm.WangLandau tilted."""
     return [kernel["block"] for kernel in meta.get("kernels", ()) if kernel.get("block")]
@@ -179,16 +194,33 @@ def tempered(meta: dict[str, Any]) -> list[str]:
     return [kernel["label"] for kernel in meta.get("kernels", ()) if kernel.get("temperature")]
 
 
-def _create(file: Any, variable: StoredVariable, chains: int, draws: int) -> Any:
+def _create(file: Any, variable: StoredVariable, chains: int, draws: int, axes: Axes) -> Any:
     """An empty variable, with its dimensions and their coordinates."""
     group = file.groups.get(variable.group) or file.create_group(variable.group)
     sizes = zip(variable.dimensions, (chains, draws, *variable.shape), strict=True)
     for name, size in sizes:
         if name not in group.dimensions:
             group.dimensions[name] = size
-            group.create_variable(name, (name,), "<i8", data=np.arange(size))
+            values, attrs = labels_in_file(axes.coords.get(name, np.arange(size)))
+            made = group.create_variable(name, (name,), values.dtype, data=values)
+            for key, value in attrs.items():
+                made.attrs[key] = value
     chunks = (1, variable.chunk(draws), *variable.shape)
     return group.create_variable(variable.name, variable.dimensions, variable.kind, chunks=chunks)
+
+
+def labels_in_file(values: np.ndarray) -> tuple[np.ndarray, dict[str, str]]:
+    """Labels along a dimension as netCDF has them, and what says that they are times."""
+    import h5py
+
+    if values.dtype.kind == "U":
+        return values.astype(h5py.string_dtype()), {}
+    if values.dtype.kind == "M":
+        whole = np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D", "h", "m", "s")
+        unit, code = ("seconds", "s") if whole else ("nanoseconds", "ns")
+        units = {"units": f"{unit} since 1970-01-01", "calendar": "proleptic_gregorian"}
+        return values.astype(f"M8[{code}]").astype("<i8"), units
+    return values.astype("<f8" if values.dtype.kind == "f" else "<i8"), {}
 
 
 def space(run: StoredRun) -> int:
@@ -197,7 +229,9 @@ def space(run: StoredRun) -> int:
     total = (
         2**16 + 2 * len(json.dumps(run.meta)) + sum(len(run.checkpoint(c)) for c in range(chains))
     )
-    for variable in variables(run.layout):
+    axes = axes_in(run.meta)
+    total += sum(64 * len(labels) for labels in axes.coords.values())  # texts have a heap of theirs
+    for variable in variables(run.layout, axes):
         chunk, dimensions = variable.chunk(draws), len(variable.dimensions)
         chunks = chains * -(-draws // chunk)
         total += chunks * (8 * variable.length * chunk + 64 * (dimensions + 1))

@@ -17,6 +17,7 @@ from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import attributes, tilted
+from subsample_mcmc.target.axes import ROWS, Axes
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.model import Model
@@ -45,18 +46,8 @@ def to_arviz(
     observed = {} if observed is None else as_dict(observed)
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
-
-    def dataset(arrays: Mapping[str, np.ndarray]) -> Any:
-        return xarray.Dataset(
-            {
-                named(k): (("chain", "draw", *dims(k, v, 2)), v[:, kept])
-                for k, v in arrays.items()
-            },
-            coords={"chain": np.arange(trace.shape[0]), "draw": np.arange(trace.shape[1])[kept]},
-            attrs=attrs,
-        )  # fmt: skip
-
-    groups = {"posterior": dataset(trace.draws)}
+    labels = trace.axes.coords
+    groups = {"posterior": dataset(trace, trace.draws, kept)}
     tallies: dict[str, np.ndarray] = {}
     rest: dict[str, np.ndarray] = {}
     for kernel, fields in trace.stats.items():
@@ -66,31 +57,52 @@ def to_arviz(
             while label in group:  # kernels "a" and "a_b" with fields "b_c" and "c"
                 label += "_"
             group[label] = values
-    groups["sample_stats"] = dataset(rest)
-    groups["decisions"] = dataset(tallies)
+    groups["sample_stats"] = dataset(trace, rest, kept)
+    groups["decisions"] = dataset(trace, tallies, kept)
     size = -1
     if log_likelihood is not None:
         values = pointwise(trace, flat, log_likelihood, kept, progress)
         size = values.shape[2]
         name = next(iter(observed)) if len(observed) == 1 else "log_likelihood"
         groups["log_likelihood"] = xarray.Dataset(
-            {named(name): (("chain", "draw", "obs"), values)},
-            coords={**groups["posterior"].coords, "obs": np.arange(size)}, attrs=attrs,
+            {named(name): (("chain", "draw", ROWS), values)},
+            coords={
+                **{k: groups["posterior"].coords[k] for k in ("chain", "draw")},
+                ROWS: labels.get(ROWS, np.arange(size)),
+            },
+            attrs=attrs,
         )  # fmt: skip
     if observed:
         groups["observed_data"] = xarray.Dataset(
             {
                 named(k): (
-                    ("obs", *dims(k, v, 0)[1:]) if v.shape[:1] == (size,) else dims(k, v, 0), v
+                    (ROWS, *Axes().of(k, v.ndim)[1:]) if v.shape[:1] == (size,)
+                    else Axes().of(k, v.ndim), v,
                 )
                 for k, v in observed.items()
-            }
+            },
+            coords={ROWS: labels[ROWS]} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
     if int(arviz.__version__.split(".")[0]) >= 1:
         tree = xarray.DataTree.from_dict(groups)
         tree.attrs.update(attrs)
         return tree
     return arviz.InferenceData(attrs=attrs, **groups)
+
+
+def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: slice = slice(None)) -> Any:
+    """Arrays (chains, draws, ...) by name as xarray's Dataset, without copies."""
+    import xarray
+
+    axes = trace.axes
+    at = {"chain": np.arange(trace.shape[0]), "draw": np.arange(trace.shape[1])[kept]}
+    return xarray.Dataset(
+        {
+            named(k): (("chain", "draw", *axes.of(k, v.ndim - 2)), v[:, kept])
+            for k, v in arrays.items()
+        },
+        coords=at | axes.used(arrays), attrs=attributes(trace.meta, trace.seconds),
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------- log likelihoods
@@ -252,8 +264,3 @@ def as_dict(observed: Any) -> dict[str, np.ndarray]:
 def named(name: str) -> str:
     """A name that netCDF allows: it reserves the slash."""
     return name.replace("/", "|")
-
-
-def dims(name: str, values: np.ndarray, after: int) -> tuple[str, ...]:
-    """ArviZ's own names of dimensions, so that its plots label them as usual."""
-    return tuple(f"{named(name)}_dim_{i}" for i in range(values.ndim - after))

@@ -7,8 +7,6 @@ of its own, which a phone stacks and paper does not cut.
 import base64
 import html
 import io
-import logging
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,9 +14,12 @@ import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.views.figures import PANELS, offered
+from subsample_mcmc.runs.views.summary import FEWEST, components, table
 from subsample_mcmc.style import FILLS, SMALL, line_style, plain, thinned
 
 MOST_ROWS = 50  # of the summary
+FEW_ROWS = 10  # of that in a notebook, which is shown without being asked for, and so only ...
+QUICK = 200_000  # ... of at most so many draws: a second
 MOST_PICTURES = 12  # components whose draws are shown ...
 MOST_SITES = 4  # ... of one block
 MOST_CHAINS = 4  # lines in one picture
@@ -136,53 +137,23 @@ def tabled(head: list[str], rest: Iterable[list[str]]) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
-def components(trace: Any, most: int, each: int) -> tuple[dict[str, np.ndarray], bool]:
-    """Arrays (chains, draws) by name, of the first components, and whether that is all.
-
-    Labels of clusters are only names: nothing is learnt from their means.
-    """
-    kernels = trace.meta["kernels"]
-    names = {name for told in kernels if told.get("labels") for name in told["writes"]}
-    found: dict[str, np.ndarray] = {}
-    whole = True
-    for name, values in trace.draws.items():
-        if name in names:
-            continue
-        for i, site in enumerate(np.ndindex(values.shape[2:])):
-            if len(found) == most or i == each:
-                whole = False
-                break
-            label = f"{name}[{','.join(map(str, site))}]" if site else name
-            found[label] = values[(..., *site)]
-    return found, whole
+def short(trace: Any) -> str:
+    """What a notebook shows of a trace: what it is, and its first components."""
+    quick = trace.draws and trace.shape[0] * trace.shape[1] <= QUICK
+    shown = summary(trace, FEW_ROWS) if quick else ()
+    return "\n".join([f"<p>{safe(trace)}</p>", *shown])
 
 
-def summary(trace: Any) -> Iterator[str]:
+def summary(trace: Any, most: int = MOST_ROWS) -> Iterator[str]:
     """ArviZ's summary of the first components."""
-    import arviz
-    import xarray
-
-    found, whole = components(trace, MOST_ROWS, MOST_ROWS)
-    if not found or trace.shape[1] < 4:  # what ArviZ needs
+    found, whole = components(trace, most, most)
+    if not found or trace.shape[1] < FEWEST:
         return
-    data = xarray.Dataset({name: (("chain", "draw"), values) for name, values in found.items()})
-    # ArviZ warns and logs about blocks that never moved and single chains: the report does, too.
-    # That of 0.x has a logger of its own, which logging.disable does not reach once it has spoken.
-    before, own = logging.root.manager.disable, getattr(arviz, "_log", logging.Logger("none"))
-    was = own.disabled
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        own.disabled = True
-        try:
-            table = arviz.summary(data)
-        finally:
-            logging.disable(before)
-            own.disabled = was
+    made = table(found)
     yield "<h2>Summary</h2>"
-    rows = [[str(name), *(cell(x) for x in row)] for name, row in zip(
-        table.index, table.itertuples(index=False), strict=True)]  # fmt: skip
-    yield from tabled(["", *map(str, table.columns)], rows)
+    rows = zip(made.index, made.itertuples(index=False), strict=True)
+    head = ["", *map(str, made.columns)]
+    yield from tabled(head, [[name, *(cell(x) for x in row)] for name, row in rows])
     if blocks := tilted(trace.meta):
         yield (
             f"<p>sm.WangLandau tilted {html.escape(', '.join(blocks))}: these are means of the "
@@ -196,8 +167,8 @@ def summary(trace: Any) -> Iterator[str]:
 
 
 def cell(value: Any) -> str:
-    """One number of the summary; ArviZ 1 gives texts."""
-    return value if isinstance(value, str) else f"{value:.4g}" if value == value else "-"
+    """One number of the summary."""
+    return f"{value:.4g}" if value == value else "-"
 
 
 def pictures(trace: Any, rows: list[dict]) -> Iterator[str]:

@@ -447,16 +447,19 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
             "it never moved in any chain. One value may have all the mass; if not, its kernel "
             "cannot leave it: propose other moves, or start the chains elsewhere."
         )
+    ess, rhat = "its ESS", "R-hat"
+    if block.sites > 1:
+        ess, rhat = f"the ESS of {block.slowest}", f"R-hat of {block.farthest}"
     if block.rhat > DISAGREE:
         yield (
-            f"its chains disagree: R-hat is {block.rhat:.3g}, and about 1 where all tell the same. "
-            "They have not come together yet, or each is held by a mode of its own: look at them "
-            "one by one (arviz.plot_trace). Take a longer warmup and more draws; between modes, a "
-            "kernel that jumps."
+            f"its chains disagree: {rhat} is {block.rhat:.3g}, and about 1 where all tell the "
+            "same. They have not come together yet, or each is held by a mode of its own: look at "
+            "them one by one (arviz.plot_trace). Take a longer warmup and more draws; between "
+            "modes, a kernel that jumps."
         )
     if block.ess < FEW_EFFECTIVE * chains:
         yield (
-            f"its ESS is {block.ess:.0f}, below {FEW_EFFECTIVE * chains}, {FEW_EFFECTIVE} for each "
+            f"{ess} is {block.ess:.0f}, below {FEW_EFFECTIVE * chains}, {FEW_EFFECTIVE} for each "
             "chain: estimates and the IAT here are unreliable. Take more draws."
         )
 

@@ -8,7 +8,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import asked, by_site, watching
 from subsample_mcmc.target.blocks import by_columns
-from subsample_mcmc.target.reads import columns_of_sites
+from subsample_mcmc.target.lookups.reads import columns_of_sites
 from tests.helpers.claims import equal
 from tests.helpers.groups import data_of, hierarchy, model_of
 

@@ -22,7 +22,7 @@ from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.reads import handles_exceptions
+from subsample_mcmc.target.lookups.reads import handles_exceptions
 
 FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt(d), one by one
 BATCH = 512  # rows at a time

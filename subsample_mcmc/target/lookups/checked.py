@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.target.guards import Beyond, guarded_function, sentence
+from subsample_mcmc.target.lookups.guards import Beyond, guarded_function, sentence
 
 SPAN = 1 << 17  # rows beyond which threads share the work
 PATIENT = 100  # rows at which a function may raise something else

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.bytecode import outside, outside_functions, twin
-from subsample_mcmc.target.reads import trusted
+from subsample_mcmc.target.lookups.reads import trusted
 
 
 class Beyond(IndexError):  # noqa: N818  (shown to nobody)

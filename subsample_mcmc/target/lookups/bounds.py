@@ -12,9 +12,9 @@ import numpy as np
 
 from subsample_mcmc.target.constraints import INTERVAL
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.guards import guarded, guarded_data, guarded_state
-from subsample_mcmc.target.lookups import look, look_once
-from subsample_mcmc.target.reads import cannot_fail, trusted, turns_on_values
+from subsample_mcmc.target.lookups.checked import look, look_once
+from subsample_mcmc.target.lookups.guards import guarded, guarded_data, guarded_state
+from subsample_mcmc.target.lookups.reads import cannot_fail, trusted, turns_on_values
 
 MOST_STATES = 64  # states of the discrete blocks, or arms, at which some rows are read
 MOST_VALUES = 10_000  # of a site, that the prior is asked of

@@ -2,7 +2,7 @@
 
 Most read data at their own row, data.y[n] and data.x[n, 1], blocks at constants, state.mu[0], and
 count with `for j in range(d)`. These need no pass over the data. Whatever is written in another
-way is left to lookups.py.
+way is left to checked.py.
 """
 
 import builtins

@@ -1,0 +1,81 @@
+"""ArviZ's summary of a trace's components by their names, for `Trace.summary` and the page."""
+
+import logging
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.runs.store.netcdf import tilted
+
+FEWEST = 4  # draws of a chain that ArviZ needs
+
+
+def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str, np.ndarray], bool]:
+    """Arrays (chains, draws) by name, of the first components, and whether that is all.
+
+    Labels of clusters are only names: nothing is learnt from their means.
+    """
+    kernels = trace.meta["kernels"]
+    labels = {name for told in kernels if told.get("labels") for name in told["writes"]}
+    found: dict[str, np.ndarray] = {}
+    whole = True
+    for name, values in trace.draws.items():
+        if name in labels if blocks is None else name not in blocks:
+            continue
+        for i, site in enumerate(np.ndindex(values.shape[2:])):
+            if len(found) == most or i == each:
+                whole = False
+                break
+            found[trace.axes.label(name, site)] = values[(..., *site)]
+    return found, whole
+
+
+def table(found: dict[str, np.ndarray]) -> Any:
+    """ArviZ's summary of some components: a pandas table of numbers, a row for each."""
+    import arviz
+    import pandas
+    import xarray
+
+    data = xarray.Dataset({f"x{i}": (("chain", "draw"), v) for i, v in enumerate(found.values())})
+    # ArviZ warns and logs about blocks that never moved and single chains: the report does, too.
+    # That of 0.x has a logger of its own, which logging.disable does not reach once it has spoken.
+    before, own = logging.root.manager.disable, getattr(arviz, "_log", logging.Logger("none"))
+    was = own.disabled
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        own.disabled = True
+        try:
+            made = arviz.summary(data, round_to="none")
+        finally:
+            logging.disable(before)
+            own.disabled = was
+    return made.apply(pandas.to_numeric).set_axis(list(found))
+
+
+def summary(trace: Any, names: Iterable[str] | str | None) -> Any:
+    """See Trace.summary."""
+    import pandas
+
+    blocks = [names] if isinstance(names, str) else names if names is None else list(names)
+    for name in blocks or ():
+        trace.must_have(name)
+    if trace.shape[1] < FEWEST:
+        raise ValueError(
+            f"{trace.shape[1]} draws per chain: ArviZ's summary needs {FEWEST} or more. Take more "
+            "draws."
+        )
+    found, _ = components(trace, trace.layout.ints + trace.layout.floats, 2**62, blocks)
+    if not found:
+        raise ValueError(
+            "all blocks are labels of clusters, which are only names: their means say nothing. "
+            "Look at their sizes, np.bincount(trace.draws[name][chain, draw]), or name a block."
+        )
+    if not tilted(trace.meta):
+        return table(found)
+    parts = []  # each chain has a law of its own
+    for chain in range(trace.shape[0]):
+        parts.append(table({name: values[chain : chain + 1] for name, values in found.items()}))
+    return pandas.concat(parts, keys=range(trace.shape[0]), names=["chain", None])
