@@ -45,7 +45,7 @@ def test_names_that_blocks_have_name_no_axis(rng):
     model = model_with({"term": TERMS, "twice": [0, 1], "obs_id": range(80)}, rng)
     assert model.axes.dims["low"] == ("twice",)
     x = rng.normal(size=(50, 2))
-    with pm.Model(coords={"b_1": ["x", "y"]}) as made:
-        b = pm.Normal("b 1", 0.0, 1.0, dims="b_1")  # whose block is b_1, too
+    with pm.Model(coords={"b_x": ["x", "y"]}) as made:
+        b = pm.Normal("b x", 0.0, 1.0, dims="b_x")  # whose block is b_x, too
         pm.Normal("y", x @ b, 1.0, observed=np.zeros(50))
     assert sm.from_pymc(made).axes.dims == {}
