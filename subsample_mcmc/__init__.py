@@ -14,7 +14,8 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
-Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite
+Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
+                 predict: data that a posterior predicts
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives
@@ -92,8 +93,10 @@ from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
 from subsample_mcmc.runs.default_kernel import DefaultKernel, default_kernel
 from subsample_mcmc.runs.plan import Plan, plan
+from subsample_mcmc.runs.predict import predict
 from subsample_mcmc.runs.sample import load, resume, sample
 from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.constraints import interval, positive, simplex
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
@@ -129,6 +132,7 @@ __all__ = [
     "Normal",
     "Plan",
     "Population",
+    "Predictions",
     "Predictors",
     "PseudoPrior",
     "Racing",
@@ -175,6 +179,7 @@ __all__ = [
     "pcn",
     "plan",
     "positive",
+    "predict",
     "repeat",
     "resume",
     "sample",

@@ -92,7 +92,7 @@ class Trace:
             together([np.asarray(getattr(chain, part)) for chain in chains], length)
             for part in ("ints", "floats")
         )
-        self._blocks = ints, floats
+        self.flat = ints, floats
         self._counts = [
             chain.counts if isinstance(chain, ChainDraws) else Counts.of(np.asarray(chain.words))
             for chain in chains
@@ -110,7 +110,7 @@ class Trace:
     def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All that was drawn and counted: (chains, draws, ...) of integers, floats, words."""
         words = [counts.words()[: self.shape[1]] for counts in self._counts]
-        return (*self._blocks, np.stack(words))
+        return (*self.flat, np.stack(words))
 
     def __repr__(self) -> str:
         chains, draws = self.shape
@@ -170,7 +170,7 @@ class Trace:
         """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
         meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
         with store.Journal.create(path, meta) as journal:
-            for i, blocks in enumerate(zip(*self._blocks, strict=True)):
+            for i, blocks in enumerate(zip(*self.flat, strict=True)):
                 words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
                 journal.append(i, *blocks, words, state, float(self.seconds[i]))
         store.finish(path)
@@ -260,7 +260,7 @@ class Trace:
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """
-        return arviz_groups.to_arviz(self, self._blocks, observed, log_likelihood, thin, progress)
+        return arviz_groups.to_arviz(self, self.flat, observed, log_likelihood, thin, progress)
 
     def to_frame(self) -> Any:
         """A pandas table: a row per chain and draw; columns chain, draw, mu, beta[age], ..."""

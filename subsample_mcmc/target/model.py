@@ -66,6 +66,7 @@ class Model:
     dims: {"beta": ["term"]}: names of a block's axes, in every table, figure and file of draws.
     coords: {"term": ["age", "sex"]}: labels along an axis, so that they say beta[age], not beta[0];
         of "obs": of the data. Blocks with touches have those of categorical columns of pandas.
+    simulate: f(rng, state, data, n) -> float: a datum drawn from the model, for sm.predict.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -82,7 +83,7 @@ class Model:
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
-        coords=None, dims=None,
+        coords=None, dims=None, simulate=None,
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
             refuse_elsewhere(data, "data")
@@ -90,7 +91,7 @@ class Model:
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
-        data, categories = coded(data, touches)
+        data, self.categories = coded(data, touches)
         self.data = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(self.data)
@@ -101,6 +102,7 @@ class Model:
                 raise ValueError("prepare does not go with sm.Predictors: eta sees the state.")
             log_likelihood = self.predictors.log_likelihood()
         self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
+        self.simulate = simulate
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
@@ -120,10 +122,10 @@ class Model:
             self.log_prior = with_sites(self.log_prior, of_site, self.variables[name].sites)
         add_lengths(self.variables, lengths or {})
         self.blocks = tuple(v.block for v in self.variables.values())
-        self.axes = axes_of(coords, dims, self.blocks, self.size, touches or {}, categories)
+        self.axes = axes_of(coords, dims, self.blocks, self.size, touches or {}, self.categories)
         self.given = (
             given, self.data, first, log_prior, support, constraints, touches, prepare, lengths,
-            missing, site_prior, self.axes.coords, self.axes.dims,
+            missing, site_prior, self.axes.coords, self.axes.dims, simulate,
         )  # fmt: skip
         self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
         self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
@@ -143,7 +145,7 @@ class Model:
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
-        return type(self), self.given
+        return type(self), self.given, {"categories": self.categories}
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
         """The blocks of two flat arrays as users read them: a record of read-only views."""

@@ -436,6 +436,6 @@ def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
     monkeypatch.setattr(parallel.Team, "collect", collecting)
     monkeypatch.setattr(store.Journal, "append", appending)
     trace = runs.run(2000, store=tmp_path / "run.nc")
-    size = sum(part.nbytes for part in (*trace._blocks, *trace._counts))
+    size = sum(part.nbytes for part in (*trace.flat, *trace._counts))
     assert size > 5 * 20_000 and most[0] <= 2 * 20_000
     assert handed[0] > size // 40_000

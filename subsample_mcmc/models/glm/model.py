@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from math import log, pi, sqrt
+from typing import Any
 
 import numpy as np
 import scipy
 
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.models.glm import families as f
+from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.columns import (
     PIECE,
     count,
@@ -44,14 +46,15 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
             f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
-        return scaled(predictors, {"x": x, "y": y}, log_prior, prior_sd, start, terms)
+        data = {"x": x, "y": y}
+        return scaled(predictors, draw.gaussian_scale, data, log_prior, prior_sd, start, terms)
     predictors = Predictors(
         f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
     data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
-    return made(predictors, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.gaussian, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -70,14 +73,15 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
             f.linear_scale, f.student_t_scale, f.student_t_scale_derivatives,
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
-        return scaled(predictors, data | {"constant": constant}, log_prior, prior_sd, start, terms)
+        data |= {"constant": constant}
+        return scaled(predictors, draw.student_t_scale, data, log_prior, prior_sd, start, terms)
     predictors = Predictors(
         f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
     data |= {"sigma": sigma, "constant": constant - log(sigma)}
-    return made(predictors, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.student_t, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -95,7 +99,8 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
-    return made(predictors, {"x": x, "y": y}, log_prior, prior_sd, start, terms)
+    data = {"x": x, "y": y}
+    return made(predictors, draw.logistic, data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -109,7 +114,7 @@ def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Mod
     predictors = Predictors(
         eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
     )
-    return made(predictors, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.poisson(eta), data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -130,7 +135,7 @@ def negative_binomial(
         eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
         etas=etas,
     )  # fmt: skip
-    return made(predictors, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, terms)
 
 
 @helpful
@@ -170,7 +175,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     )  # fmt: skip
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
     predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
-    return made(predictors, data, log_prior, prior_sd, start, terms, shape)
+    return made(predictors, draw.softmax, data, log_prior, prior_sd, start, terms, shape)
 
 
 # -------------------------------------------------------------------------------- common parts
@@ -205,7 +210,7 @@ def product(x):
     return f.by_rows if abs(x.strides[1]) < abs(x.strides[0]) else f.by_columns
 
 
-def made(predictors, data, log_prior, prior_sd, start, terms, shape=None) -> Model:
+def made(predictors, simulate, data, log_prior, prior_sd, start, terms, shape=None) -> Model:
     """The model of one block."""
     beta = initial(start, shape or data["x"].shape[1:])
     if log_prior is None:
@@ -213,10 +218,11 @@ def made(predictors, data, log_prior, prior_sd, start, terms, shape=None) -> Mod
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
     kind = CountsModel if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
-    return kind(predictors, data, {"beta": beta}, log_prior, **named(beta, terms))
+    more = named(beta, terms) | {"simulate": simulate}
+    return kind(predictors, data, {"beta": beta}, log_prior, **more)
 
 
-def scaled(predictors, data, log_prior, prior_sd, start, terms) -> Model:
+def scaled(predictors, simulate, data, log_prior, prior_sd, start, terms) -> Model:
     """The model of two blocks, sigma unknown."""
     spread = float(np.std(data["y"][:PIECE], dtype=float))
     log_sigma = log(spread) if spread > 0.0 else 0.0
@@ -225,10 +231,11 @@ def scaled(predictors, data, log_prior, prior_sd, start, terms) -> Model:
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
     state = {"beta": beta, "log_sigma": log_sigma}
-    return Model(predictors, data, state, log_prior, **named(beta, terms))
+    more = named(beta, terms) | {"simulate": simulate}
+    return Model(predictors, data, state, log_prior, **more)
 
 
-def named(beta: np.ndarray, terms) -> dict[str, dict]:
+def named(beta: np.ndarray, terms) -> dict[str, Any]:
     """Names of the coefficients' axes, as sm.Model takes them."""
     coords: dict = {} if terms is None else {"term": terms}
     if beta.ndim == 1:

@@ -39,7 +39,6 @@ def to_arviz(
     trace: Any, flat: Any, observed: Any, log_likelihood: Any, thin: int, progress: Any
 ) -> Any:
     """See Trace.to_arviz; flat: the integers and the floats of all draws."""
-    import arviz
     import xarray
 
     thin = whole(thin, "thin", "1 for every draw, k for every k-th")
@@ -83,6 +82,14 @@ def to_arviz(
             },
             coords={ROWS: labels[ROWS]} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
+    return contained(groups, attrs)
+
+
+def contained(groups: dict[str, Any], attrs: Mapping) -> Any:
+    """ArviZ's container of Datasets by group."""
+    import arviz
+    import xarray
+
     if int(arviz.__version__.split(".")[0]) >= 1:
         tree = xarray.DataTree.from_dict(groups)
         tree.attrs.update(attrs)
@@ -90,8 +97,8 @@ def to_arviz(
     return arviz.InferenceData(attrs=attrs, **groups)
 
 
-def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: slice = slice(None)) -> Any:
-    """Arrays (chains, draws, ...) by name as xarray's Dataset, without copies."""
+def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: Any = slice(None)) -> Any:
+    """Arrays (chains, draws, ...) by name as xarray's Dataset; of a slice of draws, no copies."""
     import xarray
 
     axes = trace.axes
@@ -158,14 +165,14 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
     return found
 
 
-def check(trace: Any, model: Any) -> None:
-    """Refuse what is not the model that was sampled."""
+def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
+    """Refuse what is not the model that was sampled; argument: as what it was given."""
     if not isinstance(model, Model):
         raise TypeError(
             f"log_likelihood={model!r:.60}: give the sm.Model that was sampled, whose function "
             "is then evaluated at every draw and datum."
         )
-    if model.log_likelihood is None:
+    if model.log_likelihood is None and argument == "log_likelihood":
         raise ValueError(
             f"log_likelihood={model!r} has no log_likelihood of single data: its kernels bring a "
             "target of their own. Leave log_likelihood out."
@@ -176,7 +183,7 @@ def check(trace: Any, model: Any) -> None:
             for blocks in (model.blocks, trace.layout.blocks)
         )
         raise ValueError(
-            f"log_likelihood={model!r} is not the model that was sampled: its blocks are {mine}, "
+            f"{argument}={model!r} is not the model that was sampled: its blocks are {mine}, "
             f"those of the draws {its}. Give the sm.Model that sm.sample was given."
         )
     stored = trace.meta.get("fingerprints")
@@ -190,7 +197,7 @@ def check(trace: Any, model: Any) -> None:
     changed = [k for k in {**known, **today} if known.get(k) != today.get(k)]
     if changed:
         raise ValueError(
-            f"log_likelihood={model!r} is not the model that was sampled: its {', '.join(changed)} "
+            f"{argument}={model!r} is not the model that was sampled: its {', '.join(changed)} "
             "differ, or were changed since. Give the sm.Model that sm.sample was given."
         )
 

@@ -1,0 +1,64 @@
+"""One datum drawn from each family, as sm.predict calls it: f(rng, state, data, n) -> float."""
+
+from math import exp
+
+from subsample_mcmc.models.glm.families import linear, linear_scale
+from subsample_mcmc.models.glm.scores import score
+
+
+def gaussian(rng, state, data, n):
+    return linear(state, data, n) + data.sigma * rng.standard_normal()
+
+
+def gaussian_scale(rng, state, data, n):
+    eta, log_sigma = linear_scale(state, data, n)
+    return eta + exp(log_sigma) * rng.standard_normal()
+
+
+def student_t(rng, state, data, n):
+    return linear(state, data, n) + data.sigma * rng.standard_t(data.nu)
+
+
+def student_t_scale(rng, state, data, n):
+    eta, log_sigma = linear_scale(state, data, n)
+    return eta + exp(log_sigma) * rng.standard_t(data.nu)
+
+
+def logistic(rng, state, data, n):
+    eta = linear(state, data, n)
+    return 1.0 if rng.random() * (1.0 + exp(-abs(eta))) < (1.0 if eta > 0.0 else exp(eta)) else 0.0
+
+
+def poisson(eta):
+    """Of counts with these predictors."""
+
+    def draw(rng, state, data, n):
+        return float(rng.poisson(exp(eta(state, data, n))))
+
+    return draw
+
+
+def negative_binomial(eta):
+    """Poisson counts whose mean has a Gamma factor of mean 1 and variance 1 / dispersion."""
+
+    def draw(rng, state, data, n):
+        mean = exp(eta(state, data, n)) / data.dispersion
+        return float(rng.poisson(mean * rng.standard_gamma(data.dispersion)))
+
+    return draw
+
+
+def softmax(rng, state, data, n):
+    """The first class at which the probabilities add up to a uniform number."""
+    classes = state.beta.shape[0]
+    top = total = 0.0
+    for k in range(classes):
+        top = max(top, score(state, data, n, k))
+    for k in range(-1, classes):
+        total += exp((score(state, data, n, k) if k >= 0 else 0.0) - top)
+    left = rng.random() * total - exp(-top)
+    k = 0
+    while left >= 0.0 and k < classes:
+        left -= exp(score(state, data, n, k) - top)
+        k += 1
+    return float(k)

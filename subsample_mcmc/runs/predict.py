@@ -1,0 +1,316 @@
+"""Data that a posterior predicts: one data set for each draw, or numbers that tell it.
+
+Data sets are made one after the other, in threads, each from a random stream of its own: they do
+not depend on how many threads there are. With statistics, only one data set a thread is in memory.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.numerics.random import root_of
+from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.runs.store.netcdf import tempered, tilted
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.predictions import Predictions
+from subsample_mcmc.target.data import datum_of, is_frame
+from subsample_mcmc.target.exact_sums import MASK
+from subsample_mcmc.target.lookups.checked import blamed, told
+from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
+from subsample_mcmc.target.model import Model, must_be_model
+from subsample_mcmc.target.population import common_length, prepared, read_only, whole
+from subsample_mcmc.target.user_functions import called_with, number
+
+LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
+PARTS = 20  # of the work of one thread
+ROLE = "simulate"
+ARGUMENTS = ("rng", "state", "data", "n")
+
+
+@helpful
+def predict(
+    model: Model, trace: Trace, simulate: Callable | None = None, data: Any = None,
+    draws: int | None = None, statistics: Any = None, observed: Any = None, name: str = "y",
+    seed=None, cores: int | None = None, progress: bool | None = None,
+) -> Predictions:  # fmt: skip
+    """Data that the posterior predicts: of each draw of a trace, one data set.
+
+    simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
+        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm have.
+    data: of others than were observed, as sm.Model takes them: what simulate reads, one length for
+        all; numbers are as in the model. Categories and columns are taken by their names.
+    draws: of each chain, evenly spaced; default all.
+    statistics: {"largest": np.max, "zeros": lambda y: (y == 0).mean()}: only what these say of
+        each data set is kept, numbers or small arrays, and memory stays small whatever N.
+    observed: what was observed, to compare with; default the column `name` of the data, if there.
+    seed: as of sm.sample. Predictions do not depend on cores, the number of threads.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x, y = rng.normal(size=(2_000, 2)), rng.poisson(3.0, 2_000)
+        >>> model = sm.models.glm.poisson(np.column_stack([np.ones(2_000), x]), y)
+        >>> trace = sm.sample(model, draws=100, seed=1, progress=False)
+        >>> said = sm.predict(model, trace, statistics={"zeros": lambda y: (y == 0).mean()}, seed=2)
+        >>> bool(0.01 < said.summary().loc["zeros", "P(>= observed)"] < 0.99)
+        True
+    """
+    must_be_model(model, "sm.predict(model, trace)")
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
+    arviz_groups.check(trace, model, "model")
+    simulate = model.simulate if simulate is None else simulate
+    if simulate is None:
+        raise TypeError(
+            "the model does not say how a datum is drawn: give simulate(rng, state, data, n) -> "
+            "float, which draws datum n, as sm.predict(model, trace, simulate)."
+        )
+    if led := tilted(trace.meta) + tempered(trace.meta):
+        warn(f"{', '.join(led)}: these draws are not from the posterior, nor are predictions.")
+    given, size = (model.data, model.size) if data is None else new_data(model, data)
+    column = np.asarray(getattr(given, name, 0))
+    if observed is None and column.shape == (size,):
+        observed = column
+    if observed is not None:
+        observed = np.asarray(observed)
+        if observed.shape != (size,):
+            raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
+    count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
+    kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    asked = statistics_of(statistics)
+    cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+    maker = Maker(model, simulate, given, size, root_of(seed))
+    with quietly(progress):
+        values = maker.all_of(trace, kept, asked, cores)
+    return Predictions(trace, kept, values, name, observed, asked, data is not None)
+
+
+def new_data(model: Model, data: Any) -> tuple[Any, int]:
+    """Other data for a model's functions, and their number: what has a name is put by its name."""
+    known = model.data._fields
+    if is_frame(data):  # which may have other columns, too
+        fields = {name: data[name] for name in data.columns if name in known}
+    elif isinstance(data, Mapping) or hasattr(data, "_asdict"):
+        fields = dict(data._asdict() if hasattr(data, "_asdict") else data)
+    else:
+        raise TypeError(
+            f"data={data!r:.60}: give a dict of arrays, or a data frame, as to sm.Model."
+        )
+    if unknown := [name for name in fields if name not in known]:
+        raise ValueError(
+            f"data {unknown[0]!r} is none of the model's, {', '.join(known)}."
+            f"{similar(str(unknown[0]), known)}"
+        )
+    for name, value in fields.items():
+        kind = getattr(value, "dtype", None) or np.asarray(value).dtype
+        if name in model.categories and getattr(kind, "kind", "O") not in "iu":
+            fields[name] = as_before(name, value, model.categories[name])
+        elif is_frame(value) and "term" in model.axes.coords:
+            fields[name] = in_order(name, value, model.axes.coords["term"].tolist())
+    made = prepared(fields, "allow")
+    size = common_length(made)
+    filled = {}
+    for name, before in zip(model.data._fields, model.data, strict=True):
+        if hasattr(made, name):
+            filled[name] = getattr(made, name)
+            if np.ndim(filled[name]) != np.ndim(before):
+                raise ValueError(
+                    f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
+                    "model."
+                )
+        else:  # a number; or a column that simulate may not read, as what it predicts
+            filled[name] = before if np.ndim(before) == 0 else absent_column(before, size)
+    return type(model.data)(**filled), size
+
+
+def in_order(name: str, frame: Any, terms: list[str]) -> Any:
+    """The columns of a design matrix, in the order of the model's coefficients."""
+    columns = [str(column) for column in frame.columns]
+    if sorted(columns) != sorted(terms):
+        raise ValueError(f"data {name} has the columns {columns}: the model was given {terms}.")
+    return frame[[frame.columns[columns.index(term)] for term in terms]]
+
+
+def as_before(name: str, value: Any, categories: np.ndarray) -> np.ndarray:
+    """Codes of categories in the order in which the model knows them."""
+    labels = np.asarray(value, dtype=object)
+    codes = {label: code for code, label in enumerate(categories.tolist())}
+    found = np.array([codes.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    if (found < 0).any():
+        n = int(np.argmax(found < 0))
+        raise ValueError(
+            f"data {name} is {labels[n]!r} in row {n}, which the model does not know: it has "
+            f"{', '.join(map(str, categories[:6]))}{', ...' if len(categories) > 6 else ''}."
+        )
+    return found
+
+
+def absent_column(before: np.ndarray, size: int) -> np.ndarray:
+    """A column without rows, of the same kind: whoever reads it is told."""
+    shape = (0, *before.shape[1:]) if before.ndim > 1 else 0
+    return read_only(np.zeros(shape, dtype=before.dtype))
+
+
+def statistics_of(given: Any) -> dict[str, Callable]:
+    """Functions of a data set, by name."""
+    if given is None:
+        return {}
+    if callable(given):
+        given = {getattr(given, "__name__", "statistic"): given}
+    if not isinstance(given, Mapping) or not given or not all(map(callable, given.values())):
+        raise TypeError(
+            f"statistics={given!r:.60}: give functions of a data set by name, such as "
+            '{"mean": np.mean}.'
+        )
+    return dict(given)
+
+
+@memoised
+def maker_of(simulate: Any) -> Any:
+    """fill(...): all data of one draw, every look-up checked."""
+
+    @jit(user=True, checked=True)
+    def fill(rng, state, data, at, out):
+        for n in range(len(out)):
+            at[0] = n
+            out[n] = simulate(rng, state, data, np.int64(n) & MASK)
+
+    return fill
+
+
+class Maker:
+    """Makes data sets of draws."""
+
+    def __init__(self, model: Model, simulate: Any, data: Any, size: int, root: Any):
+        self.model, self.data, self.size, self.root = model, data, size, root
+        self.simulate = getattr(simulate, "py_func", simulate)
+        self.local = threading.local()
+        state = model.state(model.ints, model.floats)
+        rng = np.random.default_rng(0)
+        values = dict(zip(ARGUMENTS, (rng, state, data, 0), strict=True))
+        shown = guarded_state(state), guarded_data(data, size)
+        if error := blamed(ROLE, guarded_function(simulate), (rng, *shown, 0), self.where(0, "")):
+            raise error
+        number(called_with(simulate, ROLE, values), f"{ROLE}(rng, state, data, n=0)")
+        checked = simulate
+        if not DISABLED:
+            checked = jit(simulate, flags=FLAGS, user=True, inner="always", checked=True)
+        self.fill = maker_of(checked)
+
+    def where(self, n: int, draw: str) -> str:
+        """A datum in words."""
+        whole_columns = type(self.data)(
+            *(c if np.shape(c)[:1] == (self.size,) else 0 for c in self.data)
+        )
+        return f" at datum {n}{datum_of(whole_columns, n, self.size)}{draw}"
+
+    def one(self, drawn, chain: int, draw: int) -> np.ndarray:
+        """The data set of one draw; the array is used again by the next one of this thread."""
+        own = self.local
+        if not hasattr(own, "out"):
+            own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
+            own.state = self.model.state(own.ints, own.floats)
+            own.out, own.at = np.empty(self.size), np.zeros(1, dtype=np.int64)
+        own.ints[:], own.floats[:] = drawn[0][chain, draw], drawn[1][chain, draw]
+        entropy, key = self.root
+        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(*key, chain, draw)))
+        try:
+            self.fill(rng, own.state, self.data, own.at, own.out)
+        except NUMBA_ERRORS as error:
+            raise CompileError(compile_message(error, self.simulate)) from error
+        except IndexError:
+            n, place = int(own.at[0]), f", draw {draw} of chain {chain}"
+            shown = guarded_state(own.state), guarded_data(self.data, self.size)
+            called, where = guarded_function(self.simulate), self.where(n, place)
+            raise told(ROLE, blamed(ROLE, called, (rng, *shown, n), where), where) from None
+        bad = np.isnan(own.out)
+        if bad.any():
+            n = int(np.argmax(bad))
+            raise RewardError(
+                f"{ROLE} is nan{self.where(n, f', draw {draw} of chain {chain}')}: it must be a "
+                "number."
+            )
+        return own.out
+
+    def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
+        """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""
+        chains, drawn = trace.shape[0], trace.flat
+        if not asked:
+            self.refuse_too_many(chains, len(kept), trace.shape[1])
+        found: dict[str, np.ndarray] = {}
+        if not asked:
+            found[""] = np.empty((chains, len(kept), self.size))
+        lock, stopped = threading.Lock(), threading.Event()
+
+        def work(c: int, i: int) -> None:
+            made = self.one(drawn, c, int(kept[i]))
+            if not asked:
+                found[""][c, i] = made
+            for name, statistic in asked.items():
+                value = np.asarray(statistic(made))
+                with lock:
+                    if name not in found:
+                        check_statistic(name, value, self.size)
+                        found[name] = np.full((chains, len(kept), *value.shape), np.nan)
+                if value.shape != found[name].shape[2:]:
+                    raise ValueError(
+                        f"statistic {name!r} has shape {value.shape} of one data set and "
+                        f"{found[name].shape[2:]} of another: it must be the same of all."
+                    )
+                found[name][c, i] = value
+
+        jobs = [(c, i) for c in range(chains) for i in range(len(kept))]
+        with Bar(total=len(jobs), desc="predictions", unit="draw", delay=1.0) as bar:
+
+            def work_through(part: list[tuple[int, int]]) -> None:
+                for job in part:
+                    if stopped.is_set():
+                        return
+                    work(*job)
+                    with lock:
+                        bar.update()
+
+            work_through(jobs[:1])  # compiles, or says why not, once
+            step = max(1, len(jobs) // (PARTS * cores))
+            parts = [jobs[i : i + step] for i in range(1, len(jobs), step)]
+            with ThreadPoolExecutor(cores) as pool:
+                try:
+                    for done in as_completed([pool.submit(work_through, part) for part in parts]):
+                        done.result()
+                except BaseException:  # an error, or Ctrl-C
+                    stopped.set()
+                    pool.shutdown(cancel_futures=True)
+                    raise
+        return found
+
+    def refuse_too_many(self, chains: int, draws: int, most: int) -> None:
+        """Refuse what would fill the memory."""
+        needed = 8 * chains * draws * self.size
+        if needed <= LIMIT:
+            return
+        fits = LIMIT // (8 * chains * self.size)
+        advice = f"draws={fits}, or " if fits else ""
+        raise ValueError(
+            f"{chains} x {draws:,} draws x {self.size:,} data are {needed / 1e9:.3g} GB; at most "
+            f"{LIMIT / 1e9:.3g} GB are kept. Give {advice}statistics={{...}}, functions of one "
+            "data set, of which only what they return is kept."
+        )
+
+
+def check_statistic(name: str, value: np.ndarray, size: int) -> None:
+    """Refuse what is no number, and what is the data set itself, which is used again."""
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"statistic {name!r} returned {value!r:.60}: it must return numbers.")
+    if value.shape == (size,) and size > 1:
+        raise ValueError(
+            f"statistic {name!r} returned one number for each of {size} data: leave statistics out "
+            "to keep whole data sets."
+        )
