@@ -15,7 +15,7 @@ Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, Bay
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
-                 predict: data that a posterior predicts
+                 predict: Predictions, data that a posterior says to come
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives

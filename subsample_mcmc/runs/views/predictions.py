@@ -21,6 +21,14 @@ class Predictions:
 
     `dataset` is xarray's Dataset of dimensions chain, draw (numbers of the trace's draws) and, of
     whole data sets, "obs"; `summary`, `plot` and `to_arviz` are views of it.
+
+    Example:
+        >>> x = np.column_stack([np.ones(1_000), np.random.default_rng(0).normal(size=1_000)])
+        >>> model = sm.models.glm.gaussian(x, x[:, 1] + np.sin(np.arange(1_000)))
+        >>> trace = sm.sample(model, draws=50, warmup=100, chains=2, seed=1, progress=False)
+        >>> said = sm.predict(model, trace, data={"x": x[:3]}, seed=2, progress=False)
+        >>> said.dataset["y"].shape, said.summary().columns.tolist()
+        ((2, 50, 3), ['mean', 'sd', '5%', '95%'])
     """
 
     def __init__(self, trace, kept, values, name, observed, statistics, new: bool):
