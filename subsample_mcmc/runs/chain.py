@@ -19,6 +19,7 @@ from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.compared import check_compiled
 from subsample_mcmc.runs.failures import explanation
+from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
@@ -75,7 +76,7 @@ PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python, and others are
 class Program:
     """A model and a kernel, checked and compiled: what all chains of a run share."""
 
-    def __init__(self, model: Model, kernel: Kernel, prepared: tuple = ()):
+    def __init__(self, model: Model, kernel: Kernel, prepared: tuple = (), keep: Any = None):
         must_be_model(model, "sm.sample(model, kernel)")
         model.notice_changes()
         model.prepared.update(prepared)
@@ -84,7 +85,8 @@ class Program:
         check_run(kernel, model)
         self.doubtful = is_doubtful(kernel, model)
         self.model, self.kernel = model, kernel
-        self.layout = Layout(model.blocks, columns_of(kernel))
+        self.keep, self.kept = keep, kept_of(keep, model)
+        self.layout = Layout(self.kept.blocks, columns_of(kernel))  # of what is kept
         # Words that count rewards read, and gradients, which read data too; users' counts are f8.
         self.reads = np.array(
             [c.word for c in self.layout.columns if c.field in READS and c.kind == "i8"], np.int64
@@ -105,7 +107,7 @@ class Program:
         known = [
             (c, p) for c, p in self.model.prepared.items() if any(c is own for own in controls)
         ]
-        return self.model, self.kernel, tuple(known)
+        return self.model, self.kernel, tuple(known), self.keep
 
     def compile(self, audit: float = 0.0) -> None:
         """Compile before any work starts, so that a mistake in a user function shows by itself."""

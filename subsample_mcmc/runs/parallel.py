@@ -119,7 +119,7 @@ def pieces(
 
     Stops early once `until` has passed. into: arrays for all integers and floats of the chain.
     """
-    size = 1
+    size, kept = 1, walker.program.kept
     room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
     while walker.drawn < chain_plan.draws and walker.error is None:
         warm = walker.iteration < chain_plan.warmup
@@ -128,11 +128,17 @@ def pieces(
         count, then = min(size, left, room), time.monotonic()
         rows = slice(walker.drawn, walker.drawn + count)
         place = None if into is None or warm else tuple(part[rows] for part in into)
-        chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, place)
+        direct = place if kept.everything else None
+        chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, direct)
+        ints, floats = chunk.ints, chunk.floats
+        if not kept.everything:
+            ints, floats = taken = kept.of(ints, floats)
+            for own, part in zip(place or (), taken, strict=False):
+                own[: len(part)] = part
         if walker.drawn >= chain_plan.draws:
             walker.look_again()
         spent = time.monotonic() - then
-        drawn = Drawn(chunk.ints, chunk.floats, Counts.of(chunk.words))
+        drawn = Drawn(ints, floats, Counts.of(chunk.words))
         yield drawn, counted(walker, drawn.counts), spent
         size = (
             count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)

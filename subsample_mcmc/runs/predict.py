@@ -219,7 +219,8 @@ class Maker:
             own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
             own.state = self.model.state(own.ints, own.floats)
             own.out, own.at = np.empty(self.size), np.zeros(1, dtype=np.int64)
-        own.ints[:], own.floats[:] = drawn[0][chain, draw], drawn[1][chain, draw]
+        for part, values in zip((own.ints, own.floats), drawn, strict=True):
+            part[:] = values[chain, draw, : len(part)]  # functions of the state may follow
         entropy, key = self.root
         rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(*key, chain, draw)))
         try:

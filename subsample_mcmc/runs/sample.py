@@ -18,6 +18,7 @@ from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.trace import ChainDraws, Trace
@@ -30,7 +31,7 @@ def sample(
     model: Model, kernel: Kernel | None = None, draws: int = 1000, warmup: int = 1000,
     chains: int = 4, seed=None, audit: float = 0.0, store: str | os.PathLike | None = None,
     progress: bool = True, thin: int = 1, start=None, cores: int | None = None,
-    parallel: str | None = None, promise: str | None = None,
+    parallel: str | None = None, promise: str | None = None, keep: Any = None,
 ) -> Trace:  # fmt: skip
     """Draws from the posterior of a model, made by a kernel: a Trace.
 
@@ -53,6 +54,9 @@ def sample(
         that of ray.init(). Model and data go to each worker once a run; data in a file,
         np.load(path, mmap_mode="r"), are opened there by "loky", and sent by the others.
     promise: of a default kernel: the weakest guarantee that may do, such as "exact".
+    keep: names of blocks whose draws are kept, ("b", "sigma"); default all. Or a dict, with
+        functions of the state among them, {"b": True, "range": f}: f(state) -> a number or an array
+        is kept under this name. What is not kept takes no memory and is not stored.
     Ctrl-C ends the run with what there is.
 
     Example:
@@ -91,7 +95,7 @@ def sample(
         )
     chosen = getattr(kernel, "code", "")
     with quietly(progress):  # control variates read the data
-        program = Program(model, kernel)
+        program = Program(model, kernel, keep=keep)
     if warmup == 0:
         warn_of_cold_start(program.kernel)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
@@ -100,7 +104,8 @@ def sample(
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
     meta = described(program, chain_plan, chains)
-    meta |= {"fingerprints": fingerprint.of_run(model, program.kernel), "chosen": chosen}
+    prints = fingerprint.of_run(model, program.kernel) | fingerprints(program.kept)
+    meta |= {"fingerprints": prints, "chosen": chosen}
     members = [Member(i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 
@@ -109,12 +114,13 @@ def sample(
 def resume(
     path: str | os.PathLike, model: Model, kernel: Kernel, draws: int | None = None,
     progress: bool = True, cores: int | None = None, parallel: str | None = None,
+    keep: Any = None,
 ) -> Trace:  # fmt: skip
     """Go on with a stored run until it is complete, bit for bit as if it had not stopped.
 
     The model and the kernel are given again, and checked against the stored run: a change of
     functions, data, kernels or versions is refused with its name. draws: the new total per chain,
-    to go further than was asked for.
+    to go further than was asked for. keep: as of the run, where functions of the state are kept.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -140,10 +146,17 @@ def resume(
     if not complete:
         refuse_without_states(stored, path)
         files.must_be_writable(path)
+    if keep is None and (known := meta.get("keep")):
+        if known["functions"]:
+            raise ValueError(
+                f"{path} keeps {', '.join(known['functions'])}, functions of the state, which a "
+                "file cannot hold: give keep= as sm.sample was given it."
+            )
+        keep = known["names"]
     with quietly(progress):  # control variates read the data
-        program = Program(model, kernel)
+        program = Program(model, kernel, keep=keep)
     begun = all(saved is not None for saved in stored.checkpoints)
-    today = fingerprint.of_run(model, program.kernel)
+    today = fingerprint.of_run(model, program.kernel) | fingerprints(program.kept)
     fingerprint.refuse_changes(meta["fingerprints"], today, path, begun)
     if complete:
         return load(path)
@@ -344,4 +357,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
+        "keep": None if program.kept.everything else {
+            "names": list(program.kept.names), "functions": list(program.kept.functions),
+        },
     }  # fmt: skip

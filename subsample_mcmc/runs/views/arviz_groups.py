@@ -177,7 +177,14 @@ def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
             f"log_likelihood={model!r} has no log_likelihood of single data: its kernels bring a "
             "target of their own. Leave log_likelihood out."
         )
-    if model.blocks != trace.layout.blocks:
+    gone = [name for name in model.names if name not in trace.draws]
+    if trace.meta.get("keep") and gone:
+        raise ValueError(
+            f"{argument}={model!r}: draws of {', '.join(gone)} were not kept, and each datum may "
+            "depend on them: sample with all blocks kept."
+        )
+    kept = tuple(b for b in trace.layout.blocks if b.name in model.names)
+    if model.blocks != kept:
         mine, its = (
             ", ".join(f"{b.name}{list(b.shape)}" for b in blocks)
             for blocks in (model.blocks, trace.layout.blocks)

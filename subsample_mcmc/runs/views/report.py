@@ -203,6 +203,7 @@ class Report:
         kernels = [with_later_facts(kernel) for kernel in meta["kernels"]]
         seconds = float(np.sum(trace.seconds))
         written = {name for kernel in kernels for name in kernel["writes"]}
+        written |= set((meta.get("keep") or {}).get("functions", ()))
         blocks = {name: trace.mixing(name) for name in trace.draws if name in written}
         self.title = f"{trace!r}, {seconds:.3g} s"
         self.rows: list[dict[str, Any]] = []

@@ -1,0 +1,182 @@
+"""What of each draw is kept: all blocks, or some, and functions of the state.
+
+A chain makes all blocks of some draws at a time, a tenth of a second's worth; what is kept of them
+is taken there. Checkpoints hold whole states, so a run that keeps little goes on as any other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.numerics.digest import content
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.lookups.checked import blamed, told
+from subsample_mcmc.target.lookups.guards import guarded_function, guarded_state
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.user_functions import called_with
+
+RESERVED = "chain", "draw"
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Blocks that are kept, and functions of the state by name; of a model."""
+
+    model: Model
+    names: tuple[str, ...]
+    functions: dict[str, Callable] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of what these return
+
+    @property
+    def everything(self) -> bool:
+        """Are all draws kept as they are."""
+        return self.names == self.model.names and not self.functions
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What is kept, and where it stands in arrays of integers and of floats."""
+        made, at = [], {True: 0, False: 0}
+        for name in self.names:
+            known = self.model.variables[name].block
+            made.append(known._replace(start=at[known.discrete]))
+            at[known.discrete] += known.length
+        for name, shape in self.shapes.items():
+            made.append(Block(name, False, shape, at[False]))
+            at[False] += made[-1].length
+        return tuple(made)
+
+    def of(self, ints: np.ndarray, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is kept of some draws: of all integers and all floats, arrays (draws, ...)."""
+        known = [self.model.variables[name].block for name in self.names]
+        spans = {
+            kind: [np.arange(b.start, b.start + b.length) for b in known if b.discrete == kind]
+            for kind in (True, False)
+        }
+        none = np.zeros(0, dtype=np.int64)
+        kept = [
+            values[:, np.concatenate([none, *spans[kind]])]
+            for kind, values in ((True, ints), (False, floats))
+        ]
+        made = [self.values(name, ints, floats) for name in self.functions]
+        return kept[0], np.concatenate([kept[1], *made], axis=1)
+
+    def values(self, name: str, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
+        """What a function says of some draws: an array (draws, numbers)."""
+        function, model = self.functions[name], self.model
+        own = model.ints.copy(), model.floats.copy()
+        state, at = model.state(*own), np.zeros(1, dtype=np.int64)
+        out = np.empty((len(ints), int(np.prod(self.shapes[name], dtype=int))))
+        compiled = not DISABLED and not compiles(function, (state,), FLAGS)
+        called = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
+        fill = loop_of(called, self.shapes[name] == ()) if compiled else plain_loop(function)
+        try:
+            fill(ints, floats, *own, state, at, out)
+        except IndexError as error:
+            shown = model.show(*own)
+            role, guarded = f"keep[{name!r}]", guarded_state(state)
+            place = f" at {shown}"
+            found = blamed(role, guarded_function(function), (guarded,), place)
+            raise (told(role, found, place) if compiled else found or error) from None
+        return out
+
+
+@memoised
+def loop_of(function: Any, single: bool) -> Any:
+    """fill(...): a function of the state at each of some draws, every look-up checked."""
+    if single:
+
+        @jit(user=True, inner=True)
+        def put(state, row):
+            row[0] = function(state)
+
+    else:
+
+        @jit(user=True, inner=True)
+        def put(state, row):
+            found = function(state)
+            if found.size != len(row):
+                raise ValueError("a function in keep returned an array of another shape")
+            for i in range(len(row)):
+                row[i] = found.flat[i]
+
+    @jit(user=True, checked=True)
+    def fill(drawn_ints, drawn_floats, ints, floats, state, at, out):
+        for d in range(len(out)):
+            at[0] = d
+            for i in range(len(ints)):
+                ints[i] = drawn_ints[d, i]
+            for i in range(len(floats)):
+                floats[i] = drawn_floats[d, i]
+            put(state, out[d])
+
+    return fill
+
+
+def plain_loop(function: Callable) -> Callable:
+    """The same in Python."""
+
+    def fill(drawn_ints, drawn_floats, ints, floats, state, at, out):
+        for d in range(len(out)):
+            ints[:], floats[:] = drawn_ints[d], drawn_floats[d]
+            out[d] = np.ravel(function(state))
+
+    return fill
+
+
+def kept_of(given: Any, model: Model) -> Kept:
+    """What a user asks to keep, checked: None, names, or a dict of names and functions."""
+    if given is None:
+        return Kept(model, model.names)
+    if isinstance(given, Mapping):
+        asked = dict(given)
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"keep={given!r:.60}: give names of blocks, such as {model.names[:1]!r}.")
+    else:
+        asked = dict.fromkeys(given, True)
+    functions: dict[str, Callable] = {}
+    for name, value in asked.items():
+        if callable(value):
+            if name in model.names or name in RESERVED or not isinstance(name, str):
+                raise ValueError(f"keep[{name!r}]: a function needs a name that no block has.")
+            functions[name] = getattr(value, "py_func", value)
+        elif name not in model.names:
+            raise ValueError(
+                f"keep names {name!r}, which is no block of {model.names}."
+                f"{similar(str(name), model.names)}"
+            )
+        elif not isinstance(value, bool):
+            raise TypeError(f"keep[{name!r}]={value!r}: give True, or a function under a new name.")
+    names = tuple(name for name in model.names if asked.get(name) is True)
+    if not names and not functions:
+        raise ValueError("keep is empty: name the blocks whose draws you want.")
+    shapes = {name: shape_of(name, function, model) for name, function in functions.items()}
+    return Kept(model, names, functions, shapes)
+
+
+def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
+    """What a function returns, seen by calling it once."""
+    state = model.state(model.ints.copy(), model.floats.copy())
+    role, guarded = f"keep[{name!r}]", guarded_state(state)
+    place = " in the initial state"
+    if error := blamed(role, guarded_function(function), (guarded,), place):
+        raise error
+    found = np.asarray(called_with(function, f"keep[{name!r}]", {"state": state}))
+    if found.dtype.kind not in "biuf" or found.size == 0:
+        raise TypeError(
+            f"keep[{name!r}] returned {found.tolist()!r:.60}: it must return a number, or an array "
+            "of numbers."
+        )
+    return found.shape
+
+
+def fingerprints(kept: Kept) -> dict[str, str]:
+    """What must be the same for a run to go on; nothing for one that keeps all."""
+    if kept.everything:
+        return {}
+    functions = [f"{name}={content(function)}" for name, function in kept.functions.items()]
+    return {"what is kept": " ".join([*kept.names, *functions])}

@@ -1,0 +1,160 @@
+"""What of each draw is kept: blocks by name, and functions of the state; the draws are the same."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.numerics.jit import DISABLED
+
+
+def log_likelihood(state, data, n):
+    z = data.y[n] - state.b[0] - 0.1 * state.b[1] - 0.01 * state.k[0]
+    return -0.5 * (z / state.sigma[0]) ** 2 - sm.log(state.sigma[0])
+
+
+def log_prior(state):
+    return -0.5 * (state.b[0] ** 2 + state.b[1] ** 2) - state.sigma[0]
+
+
+def ratio(state):
+    return state.b[0] / state.sigma[0]
+
+
+def both(state):
+    return np.array([state.b[0] + state.k[0], state.b[1]])
+
+
+def beyond(state):
+    return state.b[state.k[0] + 1]
+
+
+@pytest.fixture(scope="module")
+def model():
+    y = np.random.default_rng(0).normal(size=300)
+    return sm.Model(
+        log_likelihood, {"y": y}, {"b": np.zeros(2), "k": 0, "sigma": 1.0}, log_prior,
+        support={"k": 3}, constraints={"sigma": sm.positive},
+        dims={"b": "term"}, coords={"term": ["one", "age"]},
+    )  # fmt: skip
+
+
+KERNEL = sm.Metropolis(("b", "sigma"), selector=sm.Exact()) >> sm.Gibbs("k", selector=sm.Exact())
+
+
+def drawn(model, draws=60, **more):
+    return sm.sample(model, KERNEL, draws, 40, chains=2, seed=1, progress=False, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(model):
+    return drawn(model)
+
+
+@pytest.mark.plain
+def test_what_is_kept_is_what_was_drawn(model, whole):
+    some = drawn(model, keep={"sigma": True, "k": True, "b": False, "ratio": ratio, "both": both})
+    assert list(some.draws) == ["k", "sigma", "ratio", "both"]
+    for name in ("k", "sigma"):
+        assert np.array_equal(some.draws[name], whole.draws[name])
+    b, k, sigma = (whole.draws[name] for name in ("b", "k", "sigma"))
+    assert np.array_equal(some.draws["ratio"], b[..., 0] / sigma)
+    assert np.array_equal(some.draws["both"], np.stack([b[..., 0] + k, b[..., 1]], axis=-1))
+    assert some.flat[0].shape == (2, 60, 1) and some.flat[1].shape == (2, 60, 1 + 1 + 2)
+    assert some.summary().index.tolist() == ["k", "sigma", "ratio", "both[0]", "both[1]"]
+    assert any(w.startswith("ratio: ") for w in some.report().warnings)  # 60 draws are few
+    assert drawn(model, keep=["b"]).to_frame().columns[2:].tolist() == ["b[one]", "b[age]"]
+
+
+def test_statistics_are_of_all_kernels(model, whole):
+    some = drawn(model, keep=("k",))
+    for kernel, stats in whole.stats.items():
+        for name, values in stats.items():
+            assert np.array_equal(values, some.stats[kernel][name])
+
+
+def test_a_run_that_keeps_little_goes_on_as_any_other(model, whole, tmp_path):
+    """Of names alone a file knows; functions are given again."""
+    path = tmp_path / "run.nc"
+    drawn(model, 25, store=path, keep=("k",))
+    on = sm.resume(path, model, KERNEL, draws=60, progress=False)
+    assert list(on.draws) == ["k"] and np.array_equal(on.draws["k"], whole.draws["k"])
+    other = tmp_path / "functions.nc"
+    drawn(model, 25, store=other, keep={"ratio": ratio})
+    with pytest.raises(ValueError, match=r"keeps ratio, functions of the state.*give keep= as"):
+        sm.resume(other, model, KERNEL, draws=60)
+    with pytest.raises(ValueError, match="changed since it was started: what is kept"):
+        sm.resume(other, model, KERNEL, draws=60, keep={"ratio": both})
+    on = sm.resume(other, model, KERNEL, draws=60, keep={"ratio": ratio}, progress=False)
+    wanted = whole.draws["b"][..., 0] / whole.draws["sigma"]
+    assert np.array_equal(on.draws["ratio"], wanted)
+    assert np.array_equal(sm.load(other).draws["ratio"], wanted)
+
+
+@pytest.mark.slow
+def test_in_processes(model, whole):
+    keep = {"k": True, "ratio": ratio}
+    some = drawn(model, keep=keep, parallel="loky", cores=2)
+    assert np.array_equal(some.draws["k"], whole.draws["k"])
+    assert np.array_equal(some.draws["ratio"], whole.draws["b"][..., 0] / whole.draws["sigma"])
+
+
+def test_what_needs_whole_draws_says_so(model):
+    some = drawn(model, keep=("k", "b"))
+    with pytest.raises(ValueError, match="draws of sigma were not kept"):
+        some.to_arviz(log_likelihood=model)
+
+    def simulate(rng, state, data, n):
+        return state.b[0] + state.sigma[0] * rng.standard_normal()
+
+    with pytest.raises(ValueError, match="draws of sigma were not kept"):
+        sm.predict(model, some, simulate)
+    more = drawn(model, keep={"b": True, "k": True, "sigma": True, "ratio": ratio})
+    made = sm.predict(model, more, simulate, seed=1, progress=False)
+    same = sm.predict(model, drawn(model), simulate, seed=1, progress=False)
+    assert np.array_equal(made.values[""], same.values[""])
+    values = more.to_arviz(log_likelihood=model)["log_likelihood"]["log_likelihood"].values
+    wanted = drawn(model).to_arviz(log_likelihood=model)["log_likelihood"]["log_likelihood"].values
+    assert np.array_equal(values, wanted)
+
+
+def test_what_does_not_compile_runs_in_python(model, whole):
+    table = {0: 1.0, 1: 10.0, 2: 100.0}
+
+    def looked_up(state):
+        return table[int(state.k[0])]
+
+    some = drawn(model, keep={"looked up": looked_up})
+    assert np.array_equal(some.draws["looked up"], 10.0 ** whole.draws["k"])
+
+
+@pytest.mark.parametrize(("keep", "error", "words"), [
+    ("k", TypeError, "give names of blocks"),
+    (3, TypeError, "give names of blocks"),
+    (["c"], ValueError, "keep names 'c', which is no block"),
+    (["sgima"], ValueError, "Did you mean 'sigma'"),
+    ({}, ValueError, "keep is empty"),
+    ({"k": False}, ValueError, "keep is empty"),
+    ({"k": 5}, TypeError, "give True, or a function under a new name"),
+    ({"k": ratio}, ValueError, "a function needs a name that no block has"),
+    ({"chain": ratio}, ValueError, "a function needs a name that no block has"),
+    ({"text": lambda state: "a"}, TypeError, "must return a number, or an array of numbers"),
+    ({"nothing": lambda state: state.nothing}, AttributeError, "nothing"),
+    ({"two": lambda state, data: 0.0}, TypeError, "does not take the 1"),
+])  # fmt: skip
+def test_what_cannot_be_kept(model, keep, error, words):
+    with pytest.raises(error, match=words):
+        drawn(model, keep=keep)
+
+
+def test_look_ups_beyond_a_block_are_told(model):
+    with pytest.raises(IndexError, match=r"keep\['one more'\] reads beyond block .b."):
+        drawn(model, keep={"one more": beyond})
+
+
+@pytest.mark.skipif(DISABLED, reason="Python tells by itself")
+def test_arrays_of_other_shapes_are_told(model):
+    def shrinks(state):
+        return np.zeros(3 - state.k[0])
+
+    with pytest.raises(ValueError, match="an array of another shape"):
+        drawn(model, keep={"shrinks": shrinks})
