@@ -24,7 +24,7 @@ RESERVED = "chain", "draw"
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptDraws:
     """Blocks that are kept, and functions of the state by name; of a model."""
 
     model: Model
@@ -128,10 +128,10 @@ def plain_loop(function: Callable) -> Callable:
     return fill
 
 
-def kept_of(given: Any, model: Model) -> Kept:
+def kept_of(given: Any, model: Model) -> KeptDraws:
     """What a user asks to keep, checked: None, names, or a dict of names and functions."""
     if given is None:
-        return Kept(model, model.names)
+        return KeptDraws(model, model.names)
     if isinstance(given, Mapping):
         asked = dict(given)
     elif isinstance(given, str) or not isinstance(given, Iterable):
@@ -155,7 +155,7 @@ def kept_of(given: Any, model: Model) -> Kept:
     if not names and not functions:
         raise ValueError("keep is empty: name the blocks whose draws you want.")
     shapes = {name: shape_of(name, function, model) for name, function in functions.items()}
-    return Kept(model, names, functions, shapes)
+    return KeptDraws(model, names, functions, shapes)
 
 
 def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
@@ -174,7 +174,7 @@ def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
     return found.shape
 
 
-def fingerprints(kept: Kept) -> dict[str, str]:
+def fingerprints(kept: KeptDraws) -> dict[str, str]:
     """What must be the same for a run to go on; nothing for one that keeps all."""
     if kept.everything:
         return {}
