@@ -96,7 +96,9 @@ def predict(
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
     """Other data for a model's functions, and their number: what has a name is put by its name."""
     known = model.data._fields
-    if is_frame(data):  # which may have other columns, too
+    if is_frame(data) and model.design is not None:
+        fields = model.design(data)
+    elif is_frame(data):  # which may have other columns, too
         fields = {name: data[name] for name in data.columns if name in known}
     elif isinstance(data, Mapping) or hasattr(data, "_asdict"):
         fields = dict(data._asdict() if hasattr(data, "_asdict") else data)

@@ -103,6 +103,7 @@ class Model:
             log_likelihood = self.predictors.log_likelihood()
         self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
         self.simulate = simulate
+        self.design: Any = None  # of models by formulas: what other data frames are to them
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')
         first = {name: np.array(value) for name, value in state.items()}
@@ -145,7 +146,7 @@ class Model:
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
-        return type(self), self.given, {"categories": self.categories}
+        return type(self), self.given, {"categories": self.categories, "design": self.design}
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
         """The blocks of two flat arrays as users read them: a record of read-only views."""

@@ -68,8 +68,9 @@ class Fit:
         told = f"Fit of {', '.join(self.blocks)} to {self.model.size} data: log density "
         told += f"{self.log_density:.9g}, log evidence {self.log_evidence:.9g}"
         told += f", {self.repaired} eigenvalues repaired" if self.repaired else ""
+        width = max([10, *(len(name) for name, _ in rows[:SHOWN])])
         for name, j in rows[:SHOWN]:
-            told += f"\n  {name:<10} {self.point[j]:.5g} +- {spread[j]:.2g}"
+            told += f"\n  {name:<{width}} {self.point[j]:.5g} +- {spread[j]:.2g}"
         return told + (f"\n  ... {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
 
     def to_frame(self) -> Any:

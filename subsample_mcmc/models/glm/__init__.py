@@ -8,6 +8,9 @@ x: the design matrix (N, d), float32 or float64 in any memory layout, memory-map
     read once to be checked and never copied. No intercept is added: give a column of ones, as in
     np.column_stack([np.ones(N), x]). Columns of like scale make every kernel's work easier. Names
     of a data frame's columns become those of the coefficients: beta[age] in tables of draws.
+    Or a formula, "claims ~ age + C(region)", with a data frame in the place of y: as formulaic
+    reads it (pip install 'subsample-mcmc[formulas]'), with an intercept; rows with missing values
+    are refused. Offsets and exposures are then arrays, or names of columns.
 y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
 prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].

@@ -1,10 +1,11 @@
 """What a GLM is given, checked in pieces: a matrix on disk is read once and never copied."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.models.glm.formulas import by_formula
 from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
 from subsample_mcmc.target.population import numeric
 
@@ -50,6 +51,17 @@ def matrix(x) -> np.ndarray:
     return x
 
 
+class Rows(NamedTuple):
+    """What a model is given, checked: a design matrix, a response, and their names."""
+
+    x: np.ndarray
+    y: np.ndarray
+    terms: list[str] | None  # names of the coefficients
+    classes: list[str] | None = None  # of a categorical response of a formula
+    design: Any = None  # how a formula makes the same of other frames
+    others: Any = None  # what else is given by row
+
+
 def terms_of(x) -> list[str] | None:
     """Names of the coefficients: those of a data frame's columns, if these differ."""
     names = [str(name) for name in x.columns] if is_frame(x) else []
@@ -75,11 +87,25 @@ def per_row(values, name: str, size: int) -> np.ndarray:
     return values
 
 
-def rows_of(x, y, **others) -> tuple[np.ndarray, np.ndarray]:
-    """The design matrix and y; others: what is given by row, too, and checked by itself."""
+def rows_of(x, y, most: int = 1, **others) -> Rows:
+    """The design matrix and y, or what a formula makes of a frame, given as y.
+
+    most: classes that a categorical response of a formula may have; 1: none does. others: what is
+    given by row, too, and checked by itself.
+    """
+    if isinstance(x, str):
+        made = by_formula(x, y, others)
+        if made.classes is not None and len(made.classes) > most:
+            usual = "numbers" if most < 2 else f"at most {most} classes, or numbers"
+            raise ValueError(
+                f"the formula {x!r} has a response of {len(made.classes)} classes, "
+                f"{', '.join(made.classes[:6])}: this family needs {usual}."
+            )
+        refuse_other_order({"y": y, **made.others})
+        return Rows(matrix(made.x), per_row(made.y, "y", len(made.x)), *made[2:])
     refuse_other_order({"x": x, "y": y, **others})
-    x = matrix(x)
-    return x, per_row(y, "y", len(x))
+    terms, x = terms_of(x), matrix(x)
+    return Rows(x, per_row(y, "y", len(x)), terms, others=others)
 
 
 def restricted(y: np.ndarray, good: Callable, needs: str) -> np.ndarray:

@@ -12,15 +12,16 @@ from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.columns import (
     PIECE,
+    Rows,
     count,
     initial,
     per_row,
     positive,
     restricted,
     rows_of,
-    terms_of,
     zero_one,
 )
+from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.target.model import Model, flat
 from subsample_mcmc.target.population import whole
@@ -40,21 +41,22 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
         Its derivatives have no bound, so that no range is known.
     See the module's docstring for the rest.
     """
-    terms, (x, y) = terms_of(x), rows_of(x, y)
+    rows = rows_of(x, y)
+    x, y = rows.x, rows.y
     if sigma is None:
         predictors = Predictors(
             f.linear_scale, f.gaussian_scale, f.gaussian_scale_derivatives,
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
         data = {"x": x, "y": y}
-        return scaled(predictors, draw.gaussian_scale, data, log_prior, prior_sd, start, terms)
+        return scaled(predictors, draw.gaussian_scale, data, log_prior, prior_sd, start, rows)
     predictors = Predictors(
         f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
     data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
-    return made(predictors, draw.gaussian, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.gaussian, data, log_prior, prior_sd, start, rows)
 
 
 @helpful
@@ -64,7 +66,8 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
     Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
     See the module's docstring for the rest.
     """
-    terms, (x, y) = terms_of(x), rows_of(x, y)
+    rows = rows_of(x, y)
+    x, y = rows.x, rows.y
     nu = positive(nu, "nu", "the degrees of freedom")
     constant = -float(scipy.special.betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
     data = {"x": x, "y": y, "nu": nu}
@@ -74,23 +77,25 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
             etas=f.linears_scale(product(x)),
         )  # fmt: skip
         data |= {"constant": constant}
-        return scaled(predictors, draw.student_t_scale, data, log_prior, prior_sd, start, terms)
+        return scaled(predictors, draw.student_t_scale, data, log_prior, prior_sd, start, rows)
     predictors = Predictors(
         f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder,
         etas=f.linears(product(x)),
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
     data |= {"sigma": sigma, "constant": constant - log(sigma)}
-    return made(predictors, draw.student_t, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.student_t, data, log_prior, prior_sd, start, rows)
 
 
 @helpful
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
-    Blocks: beta (d,). y: 0 and 1, or booleans. See the module's docstring for the rest.
+    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
+    See the module's docstring for the rest.
     """
-    terms, (x, y) = terms_of(x), rows_of(x, y)
+    rows = rows_of(x, y, most=2)
+    x, y = rows.x, rows.y
     y = restricted(
         y, zero_one,
         "logistic needs 0 and 1 (or booleans); for more classes there is softmax",
@@ -100,42 +105,42 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         etas=f.linears(product(x)),
     )  # fmt: skip
     data = {"x": x, "y": y}
-    return made(predictors, draw.logistic, data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.logistic, data, log_prior, prior_sd, start, rows)
 
 
 @helpful
-def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
-    Blocks: beta (d,). y: counts. offset: one number per row, such as the log of an exposure.
+    Blocks: beta (d,). y: counts. offset: one number per row. exposure: positive numbers whose
+    logarithms are offsets, such as the time in which events were counted.
     See the module's docstring for the rest.
     """
-    data, eta, etas, terms = counted(x, y, offset, "poisson")
+    data, eta, etas, rows = counted(x, y, offset, exposure, "poisson")
     predictors = Predictors(
         eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
     )
-    return made(predictors, draw.poisson(eta), data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.poisson(eta), data, log_prior, prior_sd, start, rows)
 
 
 @helpful
 def negative_binomial(
-    x, y, dispersion, offset=None, prior_sd=10.0, log_prior=None, start=None
+    x, y, dispersion, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
 ) -> Model:
     """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
 
     Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
     counts; the terms lgamma(y + dispersion) - lgamma(dispersion) - log y! are left out.
-    offset: one number per row, such as the log of an exposure.
-    See the module's docstring for the rest.
+    offset, exposure: as of `poisson`. See the module's docstring for the rest.
     """
-    data, eta, etas, terms = counted(x, y, offset, "negative_binomial")
+    data, eta, etas, rows = counted(x, y, offset, exposure, "negative_binomial")
     dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
     data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
     predictors = Predictors(
         eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
         etas=etas,
     )  # fmt: skip
-    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, terms)
+    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, rows)
 
 
 @helpful
@@ -146,7 +151,12 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
     to 6 classes. See the module's docstring for the rest.
     """
-    terms, (x, y) = terms_of(x), rows_of(x, y)
+    rows = rows_of(x, y, most=CLASSES)
+    x, y = rows.x, rows.y
+    if rows.classes is not None:
+        classes = len(rows.classes) if classes is None else classes
+        if classes != len(rows.classes):
+            raise ValueError(f"classes={classes}: the response has {', '.join(rows.classes)}.")
     y = restricted(y, count, "softmax needs labels, whole numbers from 0")
     given = classes
     if given is None:
@@ -175,7 +185,7 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     )  # fmt: skip
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
     predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
-    return made(predictors, draw.softmax, data, log_prior, prior_sd, start, terms, shape)
+    return made(predictors, draw.softmax, data, log_prior, prior_sd, start, rows, shape)
 
 
 # -------------------------------------------------------------------------------- common parts
@@ -195,14 +205,15 @@ class CountsModel(Model):
         return float(np.sum(self.left_out(None)))
 
 
-def counted(x, y, offset, family: str):
-    """(data, eta, etas, names of the coefficients) of a model of counts."""
-    terms, (x, y) = terms_of(x), rows_of(x, y, offset=offset)
+def counted(x, y, offset, exposure, family: str):
+    """(data, eta, etas, rows) of a model of counts."""
+    rows = rows_of(x, y, offset=offset, exposure=exposure)
+    x, y, offset = rows.x, rows.y, offset_of(**rows.others)
     y = restricted(y, count, f"{family} needs counts, whole numbers from 0")
     if offset is None:
-        return {"x": x, "y": y}, f.linear, f.linears(product(x)), terms
+        return {"x": x, "y": y}, f.linear, f.linears(product(x)), rows
     data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
-    return data, f.linear_offset, f.linears_offset(product(x)), terms
+    return data, f.linear_offset, f.linears_offset(product(x)), rows
 
 
 def product(x):
@@ -210,7 +221,7 @@ def product(x):
     return f.by_rows if abs(x.strides[1]) < abs(x.strides[0]) else f.by_columns
 
 
-def made(predictors, simulate, data, log_prior, prior_sd, start, terms, shape=None) -> Model:
+def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=None) -> Model:
     """The model of one block."""
     beta = initial(start, shape or data["x"].shape[1:])
     if log_prior is None:
@@ -218,11 +229,13 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, terms, shape=No
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
     kind = CountsModel if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
-    more = named(beta, terms) | {"simulate": simulate}
-    return kind(predictors, data, {"beta": beta}, log_prior, **more)
+    more = named(beta, rows) | {"simulate": simulate}
+    model = kind(predictors, data, {"beta": beta}, log_prior, **more)
+    model.design = rows.design
+    return model
 
 
-def scaled(predictors, simulate, data, log_prior, prior_sd, start, terms) -> Model:
+def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Model:
     """The model of two blocks, sigma unknown."""
     spread = float(np.std(data["y"][:PIECE], dtype=float))
     log_sigma = log(spread) if spread > 0.0 else 0.0
@@ -231,16 +244,19 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, terms) -> Mod
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
     state = {"beta": beta, "log_sigma": log_sigma}
-    more = named(beta, terms) | {"simulate": simulate}
-    return Model(predictors, data, state, log_prior, **more)
+    more = named(beta, rows) | {"simulate": simulate}
+    model = Model(predictors, data, state, log_prior, **more)
+    model.design = rows.design
+    return model
 
 
-def named(beta: np.ndarray, terms) -> dict[str, Any]:
+def named(beta: np.ndarray, rows: Rows) -> dict[str, Any]:
     """Names of the coefficients' axes, as sm.Model takes them."""
-    coords: dict = {} if terms is None else {"term": terms}
+    coords: dict = {} if rows.terms is None else {"term": rows.terms}
     if beta.ndim == 1:
         return {"dims": {"beta": ("term",)}, "coords": coords} if coords else {}
-    coords["class"] = np.arange(1, len(beta) + 1)  # class 0 has score 0
+    classes = rows.classes or np.arange(len(beta) + 1)
+    coords["class"] = classes[1:]  # the first has score 0
     return {"dims": {"beta": ("class", "term")}, "coords": coords}
 
 

@@ -1,0 +1,140 @@
+"""Design matrices by formulas, "y ~ age + C(region)", as formulaic makes them of a data frame.
+
+What it leaves to warnings is refused here: rows with missing values, which it drops, and categories
+in other data that it has not seen, which it takes for the first one.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.target.data import absent, as_array, is_frame
+
+
+class Designed(NamedTuple):
+    """What a formula makes of a data frame."""
+
+    x: np.ndarray
+    y: np.ndarray
+    terms: list[str]
+    classes: list[str] | None  # of a categorical response, whose codes y has
+    design: "Design"
+    others: dict[str, Any]  # what else is given by row, columns by their names
+
+
+class Design:
+    """How a formula's matrix is made of other data frames, too."""
+
+    def __init__(self, formula: str, right: Any, left: Any, others: dict[str, Any]):
+        self.formula, self.right, self.left = formula, right, left
+        self.others = {k: v for k, v in others.items() if isinstance(v, str)}  # columns
+
+    def __call__(self, frame: Any) -> dict[str, Any]:
+        """What a model reads of another frame: x, columns named beside it, and y if it is there."""
+        found = {"x": np.asarray(made(self.formula, self.right, frame), dtype=float)}
+        offset = offset_of(
+            **{name: column_of(self.formula, frame, c) for name, c in self.others.items()}
+        )
+        if offset is not None:
+            found["offset"] = offset
+        wanted = [str(name) for name in self.left.required_variables]
+        if all(n in frame.columns and not absent(np.asarray(frame[n].isna())) for n in wanted):
+            found["y"] = response_of(self.formula, self.left, frame)[0]
+        return found
+
+
+def by_formula(formula: str, frame: Any, others: dict[str, Any]) -> Designed:
+    """The design matrix and the response of a formula; others: arrays, or names of columns."""
+    try:
+        from formulaic import Formula
+    except ImportError as error:
+        raise ImportError(
+            f"the formula {formula!r} needs formulaic, which is not installed: "
+            "pip install 'subsample-mcmc[formulas]', or give a matrix x and a column y."
+        ) from error
+    if not is_frame(frame):
+        raise TypeError(
+            f"the formula {formula!r} is about columns of a data frame: give it in the place of y, "
+            f"as logistic({formula!r}, frame), not a {type(frame).__name__}."
+        )
+    try:
+        parsed = Formula(formula)
+    except Exception as error:
+        text = str(error).strip().splitlines()[0]
+        raise ValueError(f"the formula {formula!r} cannot be read: {text}") from error
+    left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", None)
+    if left is None or right is None:
+        raise ValueError(f"the formula {formula!r} has no response: write it as 'y ~ ...'.")
+    y, classes, known = response_of(formula, left, frame)
+    x = made(formula, right, frame)
+    terms = [str(name) for name in x.model_spec.column_names]
+    design = Design(formula, x.model_spec, known, others)
+    columns = {
+        name: column_of(formula, frame, value) if isinstance(value, str) else value
+        for name, value in others.items()
+    }
+    return Designed(np.asarray(x, dtype=float), y, terms, classes, design, columns)
+
+
+def made(formula: str, part: Any, frame: Any) -> Any:
+    """A side of a formula as a matrix; part: a formula, or the spec that another frame had."""
+    wanted = sorted(str(name) for name in part.required_variables)
+    for name in wanted:
+        if name in frame.columns and (told := absent(np.asarray(frame[name].isna()))):
+            raise ValueError(
+                f"the formula {formula!r}: column {name} has {told}: drop these rows before, "
+                f"frame.dropna(subset={wanted!r}), or fill them in."
+            )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return part.get_model_matrix(frame, output="numpy", na_action="raise")
+        except Exception as error:
+            text = " ".join(str(error).split())
+            if "categories outside" in text:
+                text = f"the model does not know the categories {text.partition('{')[2]}"
+                text = text.partition("}")[0] + " of this frame."
+            if "not present in the dataset" in text:
+                text += f" The columns are {', '.join(map(str, frame.columns))}."
+            raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
+
+
+def offset_of(offset: Any = None, exposure: Any = None) -> Any:
+    """What is added to predictors: an offset, and the logarithm of an exposure; None of neither."""
+    if exposure is None:
+        return offset
+    exposed = np.asarray(as_array(exposure, "exposure"), dtype=float)
+    wrong = np.flatnonzero(~((exposed > 0.0) & (exposed < np.inf)))
+    if wrong.size:
+        raise ValueError(
+            f"exposure[{wrong[0]}] is {exposed[wrong[0]]}: give positive numbers, such as the time "
+            "in which events were counted."
+        )
+    added = 0.0 if offset is None else np.asarray(as_array(offset, "offset"), dtype=float)
+    return np.log(exposed) + added
+
+
+def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[str] | None, Any]:
+    """The response as numbers, the classes that they are codes of, and how others are made."""
+    found = made(formula, left, frame)
+    matrix, names = np.asarray(found, dtype=float), list(found.model_spec.column_names)
+    if matrix.shape[1] == 1:
+        return matrix[:, 0], None, found.model_spec
+    if not np.all((matrix == 0.0) | (matrix == 1.0)) or not np.all(matrix.sum(axis=1) == 1.0):
+        raise ValueError(
+            f"the formula {formula!r} has a response of {matrix.shape[1]} columns, {names}: give "
+            "one."
+        )
+    classes = [str(name).rpartition("[")[2].rstrip("]").removeprefix("T.") for name in names]
+    return np.argmax(matrix, axis=1).astype(float), classes, found.model_spec
+
+
+def column_of(formula: str, frame: Any, name: str) -> Any:
+    """A column of the frame that is given by its name."""
+    if name not in frame.columns:
+        raise ValueError(
+            f"{name!r}, given beside the formula {formula!r}, is no column of the frame, which has "
+            f"{', '.join(map(str, frame.columns))}."
+        )
+    return frame[name]

@@ -1,0 +1,140 @@
+"""Models by formulas: the same as by matrices, other frames by the same columns, and refusals."""
+
+import sys
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+import subsample_mcmc as sm
+
+pytest.importorskip("formulaic", reason="needs formulaic: pip install 'subsample-mcmc[formulas]'")
+N = 300
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame({"age": rng.normal(size=N), "region": rng.choice(["a", "b", "c"], N)})
+    made["time"] = rng.gamma(2.0, size=N)
+    made["claims"] = rng.poisson(made.time * np.exp(0.2 + 0.3 * made.age))
+    made["cost"] = made.age + rng.normal(size=N)
+    made["sick"] = np.where(rng.random(N) < 0.4, "yes", "no")
+    made["level"] = pd.Categorical(rng.choice(["low", "mid", "high"], N), ["low", "mid", "high"])
+    made.index = rng.permutation(N)  # rows are taken by position
+    return made
+
+
+def matrix_of(frame):
+    return np.column_stack(
+        [np.ones(N), frame.age, *(1.0 * (frame.region == c) for c in "bc"), frame.age**2]
+    )
+
+
+RIGHT = "age + C(region) + I(age ** 2)"
+TERMS = ["Intercept", "age", "C(region)[T.b]", "C(region)[T.c]", "I(age ** 2)"]
+
+
+@pytest.mark.parametrize(("family", "left", "y", "more"), [
+    ("gaussian", "cost", lambda f: f.cost, {}),
+    ("gaussian", "cost", lambda f: f.cost, {"sigma": None}),
+    ("student_t", "cost", lambda f: f.cost, {}),
+    ("logistic", "sick", lambda f: f.sick == "yes", {}),
+    ("logistic", "I(claims > 1)", lambda f: f.claims > 1, {}),
+    ("poisson", "claims", lambda f: f.claims, {}),
+    ("negative_binomial", "claims", lambda f: f.claims, {"dispersion": 2.0}),
+    ("softmax", "level", lambda f: f.level.cat.codes, {}),
+])  # fmt: skip
+def test_they_are_the_models_of_their_matrices(frame, family, left, y, more):
+    made = getattr(sm.models.glm, family)(f"{left} ~ {RIGHT}", frame, **more)
+    same = getattr(sm.models.glm, family)(matrix_of(frame), y(frame).to_numpy() * 1.0, **more)
+    assert np.array_equal(made.data.x, same.data.x)
+    assert np.array_equal(made.data.y, same.data.y)
+    assert made.axes.coords["term"].tolist() == TERMS
+    assert sm.laplace(made, progress=False).log_density == pytest.approx(
+        sm.laplace(same, progress=False).log_density, rel=1e-12
+    )
+
+
+def test_classes_have_their_names(frame):
+    model = sm.models.glm.softmax("level ~ age", frame)
+    assert [model.axes.label("beta", (k, 1)) for k in (0, 1)] == ["beta[mid,age]", "beta[high,age]"]
+    made = sm.models.glm.softmax("region ~ age", frame)
+    assert made.axes.coords["class"].tolist() == ["b", "c"]
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative_binomial"])
+def test_exposures_are_offsets(frame, family):
+    make, more = getattr(sm.models.glm, family), {}
+    if family == "negative_binomial":
+        more = {"dispersion": 2.0}
+    logs = np.log(frame.time.to_numpy())
+    by_name = make("claims ~ age", frame, exposure="time", **more)
+    assert np.array_equal(by_name.data.offset, logs)
+    both = make("claims ~ age", frame, exposure="time", offset="age", **more)
+    assert np.array_equal(both.data.offset, logs + frame.age.to_numpy())
+    x = np.column_stack([np.ones(N), frame.age])
+    assert np.array_equal(make(x, frame.claims, exposure=frame.time, **more).data.offset, logs)
+    with pytest.raises(ValueError, match=r"exposure\[3\] is 0.0: give positive numbers"):
+        make(x, frame.claims.to_numpy(), exposure=np.where(np.arange(N) == 3, 0.0, 1.0), **more)
+
+
+@sm.kernel(writes="beta")
+def stay(rng, state, data):
+    """Leaves all as it is."""
+
+
+def test_other_frames_are_made_the_same_way(frame):
+    """Also centred columns, whose mean is of the first frame; what is not there is left out."""
+    model = sm.models.glm.poisson("claims ~ center(age) + C(region)", frame, exposure="time",
+                                  start=[0.1, 0.5, 1.0, 2.0])  # fmt: skip
+    trace = sm.sample(model, stay, 2_000, 0, chains=1, seed=1, progress=False)
+    new = pd.DataFrame(
+        {"time": [2.0, 0.5], "region": ["c", "a"], "age": [1.0, -1.0], "more": [0, 0]}
+    )
+    made = sm.predict(model, trace, data=new, seed=1, progress=False)
+    eta = 0.1 + 0.5 * (new.age - frame.age.mean()) + np.array([2.0, 0.0]) + np.log(new.time)
+    mean = np.exp(eta.to_numpy())
+    error = (made.values[""][0].mean(axis=0) - mean) / np.sqrt(mean / 2_000)
+    assert np.abs(error).max() < 5.0 and made.observed is None
+    again = cloudpickle.loads(cloudpickle.dumps(model))
+    assert np.array_equal(again.design(new)["x"], model.design(new)["x"])
+    seen = sm.predict(model, trace, data=frame.iloc[:5], draws=3, seed=1, progress=False)
+    assert np.array_equal(seen.observed, frame.claims[:5])
+    holed = frame.iloc[:5].assign(claims=[1.0, np.nan, 0.0, 0.0, 2.0])
+    assert sm.predict(model, trace, data=holed, draws=3, progress=False).observed is None
+    with pytest.raises(ValueError, match="the model does not know the categories 'z' of this"):
+        sm.predict(model, trace, data=new.assign(region=["z", "a"]))
+    with pytest.raises(ValueError, match=r"'time', given beside the formula.*is no column"):
+        sm.predict(model, trace, data=new.drop(columns="time"))
+
+
+@pytest.mark.parametrize(("formula", "words"), [
+    ("claims ~ agee", "`agee` is not present.*The columns are age, region, time"),
+    ("~ age", "has no response"),
+    ("age", "has no response"),
+    ("claims ~ age +", "cannot be read: Operator"),
+    ("level ~ age", "has a response of 3 classes, low, mid, high: this family needs at most 2"),
+    ("claims ~ holed", "column holed has 1 missing value, in row 7: drop these rows before"),
+    ("holed ~ age", "column holed has 1 missing value, in row 7"),
+    ("claims + time ~ age", "has a response of 2 columns|needs 0 and 1"),
+])  # fmt: skip
+def test_what_a_formula_cannot_be(frame, formula, words):
+    holed = frame.assign(holed=np.where(np.arange(N) == 7, np.nan, 1.0))
+    with pytest.raises(ValueError, match=words):
+        sm.models.glm.logistic(formula, holed)
+
+
+def test_what_goes_with_no_formula(frame, monkeypatch):
+    with pytest.raises(TypeError, match=r"give it in the place of y.*not a ndarray"):
+        sm.models.glm.logistic("sick ~ age", np.zeros(3))
+    with pytest.raises(ValueError, match="needs numbers"):
+        sm.models.glm.poisson("sick ~ age", frame)
+    with pytest.raises(ValueError, match="classes=4: the response has low, mid, high"):
+        sm.models.glm.softmax("level ~ age", frame, classes=4)
+    with pytest.raises(ValueError, match="'times', given beside the formula"):
+        sm.models.glm.poisson("claims ~ age", frame, exposure="times")
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(ImportError, match=r"needs formulaic.*subsample-mcmc\[formulas\]"):
+        sm.models.glm.logistic("sick ~ age", frame)
