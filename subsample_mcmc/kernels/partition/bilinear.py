@@ -74,8 +74,11 @@ class Bilinear:
             if not np.all(np.isfinite(np.asarray(getattr(self, name), dtype=float))):
                 raise ValueError(f"{name}={getattr(self, name)!r}: it must be finite.")
         for name in ("between", "within", "reach"):
-            if not np.all(np.asarray(getattr(self, name)) >= 0.0):
-                raise ValueError(f"{name}={getattr(self, name)!r}: it must be 0 or more.")
+            given = np.asarray(getattr(self, name), dtype=float)
+            if not np.all((given >= 0.0) & (given < np.inf)):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: it must be 0 or more, and finite."
+                )
         for name in ("between", "within", "shift"):
             if np.ndim(value := getattr(self, name)) and len(value) != len(self.edges) + 1:
                 raise ValueError(

@@ -34,7 +34,9 @@ from subsample_mcmc.kernels.partition.members import (
     make_members,
     relabel,
 )
+from subsample_mcmc.kernels.partition.one_target import check_prior, must_agree
 from subsample_mcmc.kernels.partition.pair_scores import (
+    compare_control,
     compare_pairs,
     is_batched,
     random_pairs,
@@ -47,8 +49,6 @@ from subsample_mcmc.numerics.jit import FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, draw, hashed
 from subsample_mcmc.target.layout import TALLY
-from subsample_mcmc.target.lookups.reads import blocks_read
-from subsample_mcmc.target.user_functions import plain
 
 FIRST_LOOK = 3  # members read at first where the selector does not say
 LEAST_GROWTH = 1.5  # then 40 looks are more than any cluster takes
@@ -229,6 +229,10 @@ class GibbsPartition(Leaf):
             if reason := compiles(self.similarity, self.example(model), FLAGS):
                 raise CompileError(reason)
 
+    def check_among(self, leaves) -> None:
+        """Refuse others of the block that have another target."""
+        must_agree(self, leaves)
+
     def example(self, model) -> tuple:
         """Arguments of similarity."""
         one = np.int64(0)
@@ -238,8 +242,7 @@ class GibbsPartition(Leaf):
 
     def build(self, model) -> Any:
         """The sweep, called from Python, which shares blocks out among cores."""
-        if self.similarity is not None:  # whose look-ups were checked by now
-            compare_pairs(self.similarity, model.data, self.blocks(model))
+        self.compare(model)
         choose = chooser(self.similarity is not None, self.control is not None, self.races)
         sweep = sweep_over(choose, self.controlled)
 
@@ -247,6 +250,13 @@ class GibbsPartition(Leaf):
             one_sweep(sweep, chain, tools)
 
         return step
+
+    def compare(self, model) -> None:
+        """Refuse scores that are others where they are compiled, or than the control says."""
+        if self.similarity is not None:  # whose look-ups were checked by now
+            compare_pairs(self.similarity, model.data, self.blocks(model))
+            if self.controlled:
+                compare_control(self.similarity, model.data, self.blocks(model), self.control)
 
     @property
     def controlled(self) -> bool:
@@ -322,36 +332,6 @@ def check_selector(selector: Any) -> None:
         raise ValueError(
             f"growth={growth}: races of clusters look at growing numbers of members, at least "
             f"{LEAST_GROWTH} times as many each."
-        )
-
-
-def check_prior(block: str, model) -> None:
-    """Refuse a log_prior that depends on the labels: by its code, or else by trying some.
-
-    One that says which two mentions must share a cluster, or must not, is the same for almost all
-    labels: where code does not tell, all are put together, and each with the first.
-    """
-    if model.log_prior is None:
-        return
-    read = [blocks_read(plain(f, "log_prior", "f(state)"), model) for f, *_ in model.priors]
-    rng, found = np.random.default_rng(0), []
-    ints, floats = model.ints.copy(), model.floats.copy()
-    place = model.variables[block].block
-    labels = ints[place.start : place.start + place.length]
-    first = labels.copy()
-    tried = [first, np.zeros_like(first)]
-    tried += [rng.integers(k, size=len(first)) for k in (2, len(first))]
-    tried += [
-        np.where(np.arange(len(first)) == i, first[0], first) for i in range(1, min(len(first), 64))
-    ]
-    for one in tried if None in read else ():
-        labels[:] = one
-        found.append(float(model.log_prior(model.state(ints, floats))))
-    apart = bool(found) and not np.allclose(found, found[0], rtol=1e-12, atol=0.0)
-    if apart or any(block in names for names in read if names) or block in model.site_prior:
-        raise ValueError(
-            f"GibbsPartition({block!r}): log_prior depends on the labels, and would be left out. "
-            "Put pairwise terms into similarity, a price per cluster into new."
         )
 
 

@@ -94,10 +94,10 @@ def relabel(labels: np.ndarray, blocks: Blocks) -> None:
     """
     sizes = np.diff(blocks.start)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    sorted_labels = labels[blocks.order]
-    pairs = owner * np.int64(labels.max(initial=0) + 1) + sorted_labels
+    known, sorted_labels = np.unique(labels[blocks.order], return_inverse=True)  # may be hashes
+    pairs = owner * len(known) + sorted_labels
     distinct, codes = np.unique(pairs, return_inverse=True)  # sorted by block, then label
-    block = distinct // np.int64(labels.max(initial=0) + 1)
+    block = distinct // len(known)
     first = np.searchsorted(block, np.arange(len(sizes)))
     labels[blocks.order] = codes - first[owner] + blocks.start[:-1][owner]
 

@@ -29,7 +29,7 @@ from subsample_mcmc.kernels.partition.gibbs_partition import (
     shuffle,
 )
 from subsample_mcmc.kernels.partition.members import empty_label, gather, join, leave
-from subsample_mcmc.kernels.partition.pair_scores import compare_pairs
+from subsample_mcmc.kernels.partition.one_target import must_agree
 from subsample_mcmc.kernels.partition.pair_test import score_of_one, sum_of_pairs
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
@@ -102,11 +102,14 @@ class MergeSplit(Leaf):
         """Refuse what the partition refuses."""
         self.partition.check(model)
 
+    def check_among(self, leaves) -> None:
+        """Refuse others of the block that have another target."""
+        must_agree(self.partition, leaves)
+
     def build(self, model) -> Any:
         """Moves in all blocks, called from Python, which shares blocks out among cores."""
         own = self.partition
-        if own.similarity is not None:
-            compare_pairs(own.similarity, model.data, own.blocks(model))
+        own.compare(model)
         sweep = moves_over(own.similarity is not None, own.controlled, own.races)
 
         def step(chain, tools):

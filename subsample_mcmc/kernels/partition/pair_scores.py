@@ -23,6 +23,9 @@ from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.user_functions import number, plain
 
 MATES = 1000  # mentions of a block that are looked through
+COMPARED = 4000  # pairs that tell whether a control variate is of these scores ...
+FACTOR = 4.0  # ... which leaves at most so many times the variance that it says ...
+ROUNDING = 1e-10  # ... or this part of the scores' own
 LARGEST = 1e100  # scores beyond it would swallow all others in a sum
 CALLS = "similarity(data, i, j) -> float, or similarity(data, i, rows, out) that fills out"
 
@@ -41,8 +44,9 @@ def score_once(similarity: Any, data: Any, i: int, j: int) -> float:
     called = plain(similarity, "similarity", CALLS)
     with np.errstate(all="ignore"):
         if is_batched(similarity):
-            out = np.full(1, np.nan)
-            called(data, i, np.array([j]), out)
+            out, rows = np.full(1, np.nan), np.array([j])
+            rows.flags.writeable = False  # they are the clusters' own
+            called(data, i, rows, out)
             return float(out[0])
         return number(called(data, i, j), f"similarity(data, i={i}, j={j})")
 
@@ -103,13 +107,45 @@ def compare_pairs(similarity: Any, data: Any, blocks: Any, pairs: int = 32) -> N
         refuse_apart(read, value, told)
 
 
+def compare_control(similarity: Any, data: Any, blocks: Any, control: Any) -> None:
+    """Refuse a control variate that is not what it says of these scores, by some random pairs.
+
+    Where it rules clusters out nobody reads their scores: of other mentions, or of another score,
+    it would take the place of similarity.
+    """
+    if np.all(np.diff(blocks.start) < 2):
+        return
+    pairs = random_pairs(blocks, COMPARED, np.random.default_rng(3))
+    scores, known = scores_of(similarity, data, *pairs), control.values(*pairs)
+    usual = control.pieces().left_over
+    level = np.searchsorted(usual.edges, known, side="right")
+    left = scores - known - usual.shift[level]
+    rounding = ROUNDING * float(np.mean(scores**2) + np.mean(known**2))
+    allowed = FACTOR * float(np.max(usual.between + usual.within)) + np.ptp(usual.shift) ** 2
+    square, error = float(np.mean(left**2)), float(np.std(left**2)) / np.sqrt(len(left))
+    mean, apart = float(np.mean(left)), float(np.sqrt(np.max(usual.between)))
+    lies = abs(mean) - 5.0 * np.std(left) / np.sqrt(len(left)) > 3.0 * apart + np.ptp(usual.shift)
+    if square - 5.0 * error > allowed + rounding or (lies and mean * mean > rounding):
+        k = int(np.argmax(np.abs(left)))
+        raise ValueError(
+            f"control does not fit this similarity on these mentions: of {len(left)} random pairs "
+            f"it leaves {mean:.3g} +- {np.sqrt(square):.3g}, where it says {apart:.3g}. Of "
+            f"mentions {pairs[0][k]} and {pairs[1][k]} similarity is {scores[k]:.6g}, and the "
+            f"control {known[k]:.6g}. Are its rows in another order, or its categories other ones "
+            "than it was fitted to? Fit it to these, or say what it leaves: "
+            f"dataclasses.replace(control, shift={mean:.3g}, between={np.var(left):.3g}, "
+            "within=..., edges=())."
+        )
+
+
 def wrong_pair(i: int, j: int, value: float | None = None) -> str:
     """What is said of a score that is no number."""
     found = "not finite, or beyond 1e100," if value is None else f"{value}"
     return (
         f"similarity is {found} for mentions {i} and {j}: every pair that may share a cluster "
-        "needs a finite score. For pairs that must not, give different candidate keys, or a score "
-        "of -1e3; for missing fields, the score of pairs of which nothing is known."
+        "needs a finite score. For pairs that must not, give different candidate keys (a race may "
+        "never read a few scores of -1e3; sm.Exact() does); for missing fields, the score of pairs "
+        "of which nothing is known."
     )
 
 
