@@ -170,7 +170,7 @@ def passes(chain, judge, threshold, second):
     place(trial, 1)
     gain += call(judge.surrogate, trial.calls.context)
     place(trial, 0)
-    if not_a_sum(gain):
+    if not_a_sum(gain) or gain == -np.inf:  # which would cut off what lies there
         fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
         return False
     if not threshold < offsets[1] - offsets[0] + gain:

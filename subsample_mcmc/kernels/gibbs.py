@@ -26,7 +26,7 @@ from subsample_mcmc.kernels.decision import (
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites.asked import check_data
-from subsample_mcmc.kernels.sites.ordered import check_cumulative
+from subsample_mcmc.kernels.sites.ordered import check_cumulative, check_values
 from subsample_mcmc.kernels.sites.own_prior import check_own_prior
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
@@ -283,6 +283,8 @@ class Gibbs(OneBlock):
         """The compiled sweep."""
         if self.pseudo is not None:
             return choice_step
+        if self.cumulative:
+            check_values(self.block, model)
         return CUMULATIVE if self.cumulative else SITES
 
     def bind(self, model, run) -> GibbsTools:

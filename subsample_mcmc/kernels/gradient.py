@@ -14,6 +14,7 @@ over all N data is computed once. Near u* its variance falls with (u - u*)^2, wh
 alone is of order N^2/m: so a step of mini-batch gradients mixes like one of full ones.
 """
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,8 @@ from subsample_mcmc.target.user_functions import plain, try_once
 
 DERIVATIVES = "derivatives"  # of log_likelihood itself, in the place of a gradient
 STEP = 6e-6  # of a central difference: the cube root of the rounding error balances both errors
-CHECKED = 50  # coordinates in which a user's gradient is checked
+CHECKED = 50  # coordinates in which a user's gradient is checked ...
+ROWS, SECONDS = 256, 0.3  # ... of so many data, beside the ends, as far as they take no longer
 
 
 class GradientRoom(NamedTuple):
@@ -360,7 +362,8 @@ def known_gradient(control):
 def check_gradient(model, moving: tuple[str, ...], gradient) -> None:
     """Refuse a gradient that differs from central differences of log_likelihood.
 
-    Uncompiled, at the initial state, on four data and at most CHECKED coordinates.
+    Uncompiled, at the initial state, on some data and at most CHECKED coordinates: a branch that
+    few data take is met, too.
     """
     names = ("state", "data", "n") if model.prepare is None else ("state", "data", "n", "prepared")
     called = plain(gradient, "gradient", f"gradient({', '.join(names)}, out)")
@@ -374,7 +377,11 @@ def check_gradient(model, moving: tuple[str, ...], gradient) -> None:
         blocks.blocks_at(point, part)
         return dict(zip(names, (state, model.data, n, *model.extra(state)), strict=True))
 
-    for n in sorted({i * (model.size - 1) // 3 for i in range(4)}):
+    rng, begun = np.random.default_rng(0), time.monotonic()
+    fixed = sorted({i * (model.size - 1) // 3 for i in range(4)})
+    for n in (*fixed, *rng.integers(model.size, size=ROWS).tolist()):
+        if n not in fixed and time.monotonic() - begun > SECONDS:
+            break
         out = np.zeros(len(part))
         with np.errstate(all="ignore"):
             result = called(*at(u, n).values(), blocks.views(out))

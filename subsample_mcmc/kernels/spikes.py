@@ -38,7 +38,8 @@ from subsample_mcmc.target.user_functions import plain
 
 LEVEL = 0.5 * log(2.0 * pi)
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
-LOOKED_AT = 64  # coefficients whose prior is asked
+LOOKED_AT = 64  # coefficients whose prior is asked ...
+FAR = 1e9  # ... at 0, near it, and here
 
 
 class SpikeTools(NamedTuple):
@@ -275,4 +276,15 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
                 f"{kernel.text()}: with {kernel.indicators}[{j}] = 0 log_prior goes from "
                 f"{found[0]:.6g} to {found[1]:.6g} where {kernel.block}[{j}] changes, which is 0 "
                 "then: add its density only where the indicator is 1."
+            )
+        of[j], seen = 1, []
+        for value in (0.0, 1.0 + rng.random(), FAR):
+            values[j] = value
+            seen.append(called(log_prior, state))
+        if len(set(seen)) == 1:
+            raise ValueError(
+                f"{kernel.text()}: with {kernel.indicators}[{j}] = 1 log_prior does not change "
+                f"with {kernel.block}[{j}], be it 0 or {FAR:g}: how probable the indicator is "
+                "would depend on a constant that nobody chose. Give it a density, such as "
+                "Normal(0, sd^2) with -log(sd) - log(2 pi) / 2."
             )

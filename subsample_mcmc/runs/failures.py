@@ -67,7 +67,9 @@ def explanation(walker: Any) -> Exception:
     if code == BAD_PROPOSAL:
         return ValueError(
             f"{where}: it left a value that is nan, infinite or off its support, or a proposal "
-            f"density or a surrogate is not a number; {state}."
+            f"density is not a number, or a surrogate not finite; {state}."
+            + " A surrogate must be finite wherever the posterior is positive: what it rules out "
+            "by -inf would never be drawn." * (getattr(leaf, "surrogate", None) is not None)
         )
     if code == SEEN_BY_DATA:
         return RuntimeError(

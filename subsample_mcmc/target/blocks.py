@@ -58,7 +58,13 @@ def variables(state, support, constraints, touches, data, size) -> dict[str, Var
                 f"state {name}={value!r}: give integers (discrete) or floats (continuous), at "
                 "least one."
             )
-        discrete = array.dtype.kind in "biu"
+        if array.dtype.kind == "b":
+            raise TypeError(
+                f"state {name}={value!r:.60}: a block of truth values would be one of integers, of "
+                f"which `~state.{name}[0]` is never 0. Give integers, 0 or 1, with "
+                f"support={{{name!r}: 2}}, and write `not` or `== 0`."
+            )
+        discrete = array.dtype.kind in "iu"
         if discrete and name not in support:
             raise ValueError(
                 f"block {name} is discrete but has no support: pass support={{{name!r}: K}} for "

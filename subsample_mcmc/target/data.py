@@ -124,7 +124,7 @@ def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
     fields = data._asdict() if hasattr(data, "_asdict") else data
     categories = {}
     for given in (touches or {}).values():
-        for name in (given,) if isinstance(given, str) else given:
+        for name in given if isinstance(given, list | tuple) else (given,):
             value: Any = fields.get(name) if isinstance(name, str) else None
             if not hasattr(getattr(value, "dtype", None), "categories") or name in categories:
                 continue

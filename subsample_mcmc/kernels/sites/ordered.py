@@ -1,9 +1,16 @@
-"""Do neighbouring values of an ordered support differ in one datum; told by a sample."""
+"""Do neighbouring values of an ordered support differ in one datum, and no value in more."""
 
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all
+from subsample_mcmc.numerics.jit import DISABLED, jit
+from subsample_mcmc.numerics.pointers import call_rows, pointer_to
+from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.rewards import new_memory, trial_of
 
+ENDS = 4  # values at either end of a support that are compared at all data ...
+EVALUATIONS = 20_000_000  # ... and others at random, as many as that allows
 FEW = 5_000  # data that are all asked
 PLACES = 4  # states; in the first, the initial one, a zero may hide what a value does
 
@@ -51,6 +58,67 @@ def check_cumulative(name: str, model) -> None:
                 f"changes datum {n} from {found[0]:.6g} to {found[1]:.6g}, but only datum {arm} "
                 "may change. Shift the support, or leave cumulative out."
             )
+
+
+@jit
+def read_rows(trial, values, value, rows, out):
+    """Log likelihoods of data where one place of the integers has a value."""
+    kept, calls = values[0], trial.calls
+    values[0] = value
+    call_rows(calls.rewards, calls.context, calls.row, 0, rows, out)
+    values[0] = kept
+
+
+def check_values(name: str, model) -> None:
+    """Refuse a support with a value of its own, such as 0 for no change: cumulative sums miss it.
+
+    At value k the data before k must be as at the highest value, all others as at the lowest. All
+    data are asked, at the values at either end and at others at random.
+    """
+    variable = model.variables[name]
+    if variable.block.length > 1 or variable.touches is not None or DISABLED:
+        return
+    last, rng = variable.support - 1, np.random.default_rng(3)
+    ints, floats = model.ints.copy(), model.floats.copy()
+    values = ints[variable.block.start : variable.block.start + 1]
+    at = np.arange(model.size)
+    rows = at.astype(row_kind(model.size))
+    count = max(2 * ENDS, EVALUATIONS // model.size)
+    ends = {*range(min(ENDS, last)), *range(max(last - ENDS + 1, 0), last + 1)}
+    among = range(last + 1) if count > last else rng.integers(last + 1, size=count)
+    for elsewhere in (False, True):
+        if elsewhere:
+            change_all(model, ints, floats, rng)
+        none = Block("none", False, (0,), 0)
+        trial = pointer_to(trial_of(model, ints, floats, new_memory(model), none, 1, None, ()))
+        first, top, seen = np.zeros((3, model.size))
+        told = ""
+        try:
+            with np.errstate(all="ignore"):
+                read_rows(trial, values, 0, rows, first)
+                read_rows(trial, values, last, rows, top)
+                for k in sorted(ends | {int(k) for k in among}):
+                    read_rows(trial, values, k, rows, seen)
+                    wanted = np.where(at < k, top, first)
+                    wrong = (seen != wanted) & ~(np.isnan(seen) | np.isnan(wanted))
+                    if wrong.any():
+                        told = value_of_its_own(name, k, int(np.argmax(wrong)), seen, wanted)
+                        break
+        except Exception:
+            if not elsewhere:  # where it may have no value
+                raise
+        if told:
+            raise ValueError(told)
+
+
+def value_of_its_own(name: str, k: int, n: int, seen: np.ndarray, wanted: np.ndarray) -> str:
+    """What to tell of a value at which a datum is neither as before nor as after a change."""
+    return (
+        f"Gibbs({name!r}, cumulative=True): at value {k} datum {n} has {seen[n]:.6g}, where "
+        f"it has {wanted[n]:.6g} at the {'highest' if n < k else 'lowest'} value, as it must for "
+        f"data {'before' if n < k else 'from'} {k}{'' if n < k else ' on'}. A value with a meaning "
+        "of its own, such as no change, needs a block of its own; or leave cumulative out."
+    )
 
 
 def all_cumulative(name: str, model) -> bool:

@@ -178,7 +178,7 @@ def test_seven_mentions_stay_in_their_posterior(rng, sort):
         more, scores = {}, symmetric(rng, 7, 0.5)
     elif sort == "controlled":  # it leaves over what it says
         scores = scores + symmetric(rng, 7, 0.3)
-        more = {"control": replace(control, within=0.18), "selector": None}
+        more = {"control": replace(control, within=0.18, between=0.01), "selector": None}
     p = normalised(log_target(states, scores, new) / heat)
     start = states[rng.choice(len(states), count, p=p)]
     model, keys = copies(scores, start)
