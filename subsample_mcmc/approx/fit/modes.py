@@ -18,7 +18,7 @@ from subsample_mcmc.approx.fit.laplace import (
     way_of,
     windows,
 )
-from subsample_mcmc.approx.fit.newton import several
+from subsample_mcmc.approx.fit.newton import begin, climb, deviations, several
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
 
@@ -26,9 +26,27 @@ SEARCHES = 8  # the first from the fit itself
 RUNS, RUN = 16, 320  # of many data that are read: how many, and how long
 BUDGET, PASSES = 2e9, 10  # operations that they may take, each with so many passes
 EVALUATION = 50  # operations of one: of functions without derivatives, d^2 + d + 1 a datum
-APART = 1.0  # standard deviations of a fit by which ends of one mode differ, at most
+APART = 1.0  # standard deviations at the highest end by which ends of one mode differ, at most ...
+ALIKE = 1.0  # ... and nats: a search that began at a saddle may end there
 SLIGHT = 1e-3  # nats by which fits around one mode may differ
+TOLERANCE = 1e-2  # standard deviations to which ends are found
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
+
+
+class Opposite:
+    """Normal numbers, every second set those before with the other sign: starts on either side."""
+
+    def __init__(self, seed: int):
+        self.rng = np.random.default_rng(seed)
+        self.last: np.ndarray | None = None
+
+    def standard_normal(self, count: int) -> np.ndarray:
+        """Some of them, as a Generator gives them."""
+        if self.last is not None and len(self.last) == count:
+            found, self.last = -self.last, None
+        else:
+            found = self.last = self.rng.standard_normal(count)
+        return found
 
 
 class Modes(NamedTuple):
@@ -87,22 +105,48 @@ def modes_of(fit: Fit) -> Modes | None:
             count = searches_of(co, kind)
             if count < 2:
                 return None
-            _, heights, ends = several(
-                kind(co, some, bar), fit.mean, count, np.random.default_rng(0), 1e-2
-            )
+            likelihood = kind(co, some, bar)
+            best, heights, ends = several(likelihood, fit.mean, count, Opposite(0), TOLERANCE)
         except FAILURES:
             return None
-    return apart(fit, heights, ends)
+        more = renamed(likelihood, ends[int(np.argmax(heights))], max(heights))
+    every = [*heights, *(height for height, _ in more)]
+    ends = np.array([*ends, *(end for _, end in more)])
+    return apart(deviations(best[0].curvature), every, ends)
 
 
-def apart(fit: Fit, heights, ends: np.ndarray) -> Modes:
-    """Ends by the modes that they are of."""
+def renamed(likelihood, u: np.ndarray, height: float) -> list[tuple[float, np.ndarray]]:
+    """Ends of searches from where the components have each other's values, if these do as well.
+
+    Such as those of a mixture, whose labels are only names: blocks of one length are reversed.
+    """
+    co, found = likelihood.coordinates, []
+    floats = co.lift(u)[0][0]
+    lengths = {v.sites for v in co.variables if v.sites > 1 and v.length(co.ints) == v.block.length}
+    for length in sorted(lengths):
+        other = floats.copy()
+        for v in co.variables:
+            if v.sites == length and v.length(co.ints) == v.block.length:
+                part = slice(v.block.start, v.block.start + v.block.length)
+                other[part] = floats[part].reshape(length, -1)[::-1].ravel()
+        try:
+            start = begin(likelihood, co.free(other))
+            if start.value > height - NEAR:
+                end = climb(likelihood, start, TOLERANCE)
+                found.append((end[0].value + end[2], end[0].u + end[1]))
+        except FAILURES:
+            continue
+    return found
+
+
+def apart(spread: np.ndarray, heights, ends: np.ndarray) -> Modes:
+    """Ends by the modes that they are of; spread: standard deviations at the highest, by column."""
     good = [k for k in np.argsort(-np.array(heights), kind="stable") if np.isfinite(heights[k])]
     modes: list[list[int]] = []  # searches that ended there
     for k in good:
         for mode in modes:
-            away = np.linalg.solve(fit.factor, ends[k] - ends[mode[0]])
-            if np.linalg.norm(away) < APART:
+            away = np.linalg.norm(np.linalg.solve(spread, ends[k] - ends[mode[0]]))
+            if away < APART and heights[mode[0]] - heights[k] < ALIKE:
                 mode.append(k)
                 break
         else:
