@@ -20,6 +20,7 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.compared import check_compiled
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.runs.kept import kept_of
+from subsample_mcmc.runs.padding import check_padding
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
@@ -83,6 +84,7 @@ class Program:
         check(kernel, model)
         kernel = kernel.settled(model)
         check_run(kernel, model)
+        check_padding(model)
         self.doubtful = is_doubtful(kernel, model)
         self.model, self.kernel = model, kernel
         self.keep, self.kept = keep, kept_of(keep, model)

@@ -1,0 +1,65 @@
+"""Functions that count components which a shorter model does not have are refused."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs.padding import check_padding
+
+
+def prior_of_used(state):
+    total = -0.5 * state.t[0] ** 2
+    return total - 0.5 * (state.t[1] - 4.0) ** 2 if state.q[0] == 1 else total
+
+
+def prior_of_all(state):
+    return -0.5 * state.t[0] ** 2 - 0.5 * (state.t[1] - 4.0) ** 2
+
+
+def of_used(state, data, n):
+    mean = state.t[0] + (state.t[1] * data.x[n] if state.q[0] == 1 else 0.0)
+    return -0.5 * (data.y[n] - mean) ** 2
+
+
+def of_all(state, data, n):
+    return -0.5 * (data.y[n] - state.t[0] - state.t[1] * data.x[n]) ** 2
+
+
+def sometimes_of_all(state, data, n):  # in data of which there are few
+    mean = state.t[0] + (state.t[1] * data.x[n] if state.q[0] == 1 or data.x[n] > 2.0 else 0.0)
+    return -0.5 * (data.y[n] - mean) ** 2
+
+
+def model_of(likelihood, prior, constraint=None):
+    rng = np.random.default_rng(1)
+    return sm.Model(
+        likelihood, {"y": rng.normal(size=500), "x": rng.normal(size=500)},
+        {"q": 0, "t": [0.5, 0.5]}, prior, support={"q": 2}, lengths={"t": ("q", [1, 2])},
+        constraints={} if constraint is None else {"t": constraint},
+    )  # fmt: skip
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("constraint", [None, sm.positive, sm.interval(0.0, 1.0)])
+def test_functions_of_what_is_in_use_pass(constraint):
+    check_padding(model_of(of_used, prior_of_used, constraint))
+    check_padding(sm.models.arch.ARCH(np.random.default_rng(0).normal(size=300)))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("likelihood", "prior", "words"), [
+    (of_used, prior_of_all, r"log_prior goes from .* where t\[1\] and those behind it change"),
+    (of_all, prior_of_used, "log_likelihood of datum 0 goes from"),
+    (sometimes_of_all, prior_of_used, r"log_likelihood of datum \d+ goes from"),
+])  # fmt: skip
+def test_others_are_refused(likelihood, prior, words):
+    with pytest.raises(ValueError, match=words):
+        check_padding(model_of(likelihood, prior))
+
+
+def test_before_anything_is_drawn():
+    model = model_of(of_used, prior_of_all)
+    fits = [sm.laplace(model, given={"q": k}, progress=False) for k in range(2)]
+    kernel = sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis("t")
+    with pytest.raises(ValueError, match="models would be weighed by what they do not have"):
+        sm.sample(model, kernel, draws=10, warmup=10, chains=1, seed=1, progress=False)
