@@ -230,7 +230,7 @@ class Leaf(Kernel):
         """Which data its decisions are about, where that was found out; empty: as it is written."""
         return ""
 
-    def check_among(self, leaves: "list[Leaf]") -> None:
+    def check_among(self, leaves: "list[Leaf]", model: Model) -> None:
         """Refuse other kernels of the composition that it cannot work with."""
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
@@ -384,7 +384,7 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
                 "sm.Model(None, ...) is for kernels that bring their target, as GibbsPartition."
             )
         leaf.check(model)
-        leaf.check_among(leaves)
+        leaf.check_among(leaves, model)
         moved |= set(leaf.writes)
     still = [name for name in model.names if name not in moved]
     if still and not part:

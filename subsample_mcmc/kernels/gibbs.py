@@ -27,7 +27,7 @@ from subsample_mcmc.kernels.decision import (
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites.asked import check_data
 from subsample_mcmc.kernels.sites.ordered import check_cumulative, check_values
-from subsample_mcmc.kernels.sites.own_prior import check_own_prior
+from subsample_mcmc.kernels.sites.own_prior import check_others, check_own_prior
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -71,14 +71,13 @@ class Gibbs(OneBlock):
         prior, is drawn from the prior alone. describe(model) says so.
     scan: "fixed" order, "random" (as many updates, sites drawn uniformly), or an array of one
         weight per site.
-    log_prior(state, data, site, arm) -> float: the prior of one site's value given the rest, up
-        to a constant; without it the model's log_prior is evaluated at every arm. Refused where
-        the model's log_prior depends on the block in another way.
+    log_prior(state, data, site, arm) -> float: the model's prior of one site's value given the
+        rest, up to a constant, for speed: without it log_prior is evaluated at every arm.
     temperature: a number, or an array by iteration of the chain (its last value holds): draws
         from the conditional to the power 1/temperature, for annealing.
     cumulative: for an ordered support, such as a change point: the promise that the values a and
         a + 1 give all data but datum number a the same log likelihood: all K values then cost 2 K
-        evaluations instead of K N. Checked on a sample when the chain is built.
+        evaluations instead of K N. Checked when the chain is built.
     control: a control variate such as sm.Taylor(fit).
     pseudo: for models whose parameters are a block that varies in length with this one
         (Model(lengths=...)): sm.PseudoPrior(fits). The draw then moves both.
@@ -273,6 +272,8 @@ class Gibbs(OneBlock):
             check_data(self.block, model)
         if self.log_prior is not None:
             check_own_prior(self, model, self.prior_address)
+
+    check_among = check_others  # that would leave out its log_prior
 
     def prior_address(self, context) -> FunctionAddress:
         """Where log_prior is, called with a context, a site and an arm."""

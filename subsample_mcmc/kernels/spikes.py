@@ -150,7 +150,7 @@ class SpikeAndSlab(ContinuousBlock):
         self.fit.gaussian((self.block,))
         check_prior(self, model)
 
-    def check_among(self, leaves) -> None:
+    def check_among(self, leaves, model) -> None:
         """Refuse others that would take coefficients off 0."""
         for leaf in leaves:
             if leaf is not self and set(leaf.writes) & set(self.writes):

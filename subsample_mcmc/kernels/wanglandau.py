@@ -119,7 +119,7 @@ class WangLandau(Leaf):
                 "values; give one for each."
             )
 
-    def check_among(self, leaves) -> None:
+    def check_among(self, leaves, model) -> None:
         """Refuse a second one of the block, and kernels that would move it without the tilt."""
         for leaf in leaves:
             if isinstance(leaf, WangLandau) and leaf is not self and leaf.block == self.block:

@@ -326,7 +326,7 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     if callable(start):
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has
         rng = np.random.default_rng(np.random.SeedSequence(chain_plan.entropy, spawn_key=key))
-        start = [start(rng) for _ in range(chains)]
+        start = [copied(start(rng)) for _ in range(chains)]
     if isinstance(start, dict):
         if chains > 1:
             raise TypeError(
@@ -339,6 +339,11 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     for one in start:
         model.set_state(model.ints.copy(), model.floats.copy(), one)
     return [{name: np.asarray(value) for name, value in one.items()} for one in start]
+
+
+def copied(state: Any) -> Any:
+    """A state that a user's function may change and return again."""
+    return {k: np.copy(v) for k, v in state.items()} if isinstance(state, dict) else state
 
 
 def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str, Any]:

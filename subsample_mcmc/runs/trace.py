@@ -224,7 +224,7 @@ class Trace:
             # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
             still = draws > 1 and bool((part == part[:, :1]).all())
             stuck += still
-            if moved and still and not tilts and (part != part[:1]).any():  # each at its own value
+            if still and not tilts and (part != part[:1]).any():  # each at a value of its own
                 apart.append((np.inf, label))
             if not still and draws >= 4 and np.isfinite(part).all():
                 with np.errstate(all="ignore"):

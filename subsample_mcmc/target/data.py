@@ -24,13 +24,13 @@ MISSING = ("refuse", "allow")  # what to do with missing values
 
 
 def refuse_other_order(given: dict[str, Any]) -> None:
-    """Refuse columns of pandas that have each other's rows in another order.
+    """Refuse columns of pandas or xarray that have each other's rows in another order.
 
     Rows are taken by position: what their indices say is seen by nobody else.
     """
     known: dict[int, tuple[str, Any]] = {}  # by length: tables may be shorter
     for name, value in given.items():
-        index: Any = getattr(value, "index", None)
+        index: Any = index_of(value)
         if not hasattr(index, "equals") or not hasattr(index, "sort_values"):
             continue
         other, labels = known.setdefault(len(index), (name, index))
@@ -43,10 +43,17 @@ def refuse_other_order(given: dict[str, Any]) -> None:
             if index.is_unique and len(index.difference(labels, sort=False)) == 0:
                 raise ValueError(
                     f"{told}, and these are the same rows in another order: align them before, "
-                    f"{name}.loc[{other}.index], or give arrays, {name}.to_numpy(), if labels "
-                    "say nothing."
+                    f"{name}.loc[{other}.index] of pandas, or give arrays, {name}.to_numpy(), if "
+                    "labels say nothing."
                 )
             warn(f"{told}: give arrays, {name}.to_numpy(), if that is right.")
+
+
+def index_of(value: Any) -> Any:
+    """The labels of rows that pandas and xarray know; None: none are known."""
+    if hasattr(value, "dims") and hasattr(value, "indexes"):  # an array of xarray
+        return value.indexes.get(value.dims[0]) if value.dims else None
+    return getattr(value, "index", None)
 
 
 def is_frame(data: Any) -> bool:

@@ -405,14 +405,23 @@ def with_sites(log_prior, of_site, sites: int):
     return log_prior_of_all
 
 
+WEYL, FIRST, SECOND = (
+    np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53),
+)  # fmt: skip
+HALF = np.uint64(32)
+
+
 @jit
 def mixed(words, out):
-    """Two sums of 64-bit words: of all, and of all sums up to each, which tells their order."""
-    total = order = np.uint64(0)
+    """Two sums of 64-bit words, each mixed with its place: plain sums stay where all signs flip."""
+    total = other = np.uint64(0)
     for i in range(np.uint64(len(words))):
-        total += words[i]
-        order += total
-    out[0], out[1] = total, order
+        h = (words[i] ^ (i * WEYL)) * FIRST
+        h = (h ^ (h >> HALF)) * SECOND
+        h ^= h >> HALF
+        total += h
+        other ^= h * WEYL
+    out[0], out[1] = total, other
 
 
 def checksum(array: np.ndarray) -> Any:

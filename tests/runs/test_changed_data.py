@@ -41,6 +41,39 @@ def test_a_checksum_tells_any_change(name):
     assert checksum(array.reshape(-1, 1)) != before
 
 
+def negated_column(x):
+    x = x.reshape(-1, 4).copy()
+    x[:, 2] *= -1.0
+    return x.ravel()
+
+
+CHANGES = {
+    "negated": lambda x, rng: -x,
+    "doubled": lambda x, rng: 2.0 * x,
+    "a column negated": lambda x, rng: negated_column(x),
+    "signs at random": lambda x, rng: x * rng.choice([-1.0, 1.0], len(x)),
+    "shuffled": lambda x, rng: rng.permutation(x),
+    "reversed": lambda x, rng: x[::-1].copy(),
+}
+
+
+@pytest.mark.parametrize("size", [400, 1_000, 8_192, 65_536])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_many_numbers_at_once_do_not_cancel(change, size, rng):
+    """Plain sums of words stay where all signs flip: twice 2^63 is nothing in 64 bits."""
+    x = rng.normal(size=size)
+    assert checksum(CHANGES[change](x, rng)) != checksum(x)
+
+
+def test_labels_that_trade_places_are_told(rng):
+    abba = np.tile([0, 1, 1, 0], 50)
+    assert checksum(1 - abba) != checksum(abba)
+    for size in (50, 200):
+        labels = rng.integers(2, size=size)
+        same = [checksum(rng.permutation(labels)) == checksum(labels) for _ in range(2_000)]
+        assert not any(same)  # 2,000 shuffles of so many labels are all others
+
+
 def stored(model, path):
     """A run that can be gone on with."""
     kernel = runs.kernel()

@@ -229,7 +229,7 @@ class GibbsPartition(Leaf):
             if reason := compiles(self.similarity, self.example(model), FLAGS):
                 raise CompileError(reason)
 
-    def check_among(self, leaves) -> None:
+    def check_among(self, leaves, model) -> None:
         """Refuse others of the block that have another target."""
         must_agree(self, leaves)
 

@@ -102,7 +102,7 @@ class MergeSplit(Leaf):
         """Refuse what the partition refuses."""
         self.partition.check(model)
 
-    def check_among(self, leaves) -> None:
+    def check_among(self, leaves, model) -> None:
         """Refuse others of the block that have another target."""
         must_agree(self.partition, leaves)
 

@@ -8,18 +8,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.sites.asked import asked, places
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
+from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.rewards import new_memory, prior_of, trial_of
+from subsample_mcmc.target.user_functions import plain
 
-SITES, FEWEST = 256, 4  # that are asked, if each asks the prior of the whole state
+FEWEST = 4  # sites that are asked, if each asks the prior of the whole state
 TERMS = 20_000_000  # of such priors, about as many as there are sites in one of them
 ROUNDING = 1e-9  # of a log prior's size
 
 
 class Compared:
-    """A key under which a model keeps which priors of sites agreed with its own."""
+    """A key under which a model keeps which priors of sites agreed with its own, and which are all.
+
+    By block and function: True where the model's log_prior does not depend on the block.
+    """
 
 
 class Own(NamedTuple):
@@ -44,6 +50,26 @@ def ask_both(about, values, sites, arms, whole, own):
             own[i, j] = call_numbers(about.prior, trial.calls.context, site, arms[i, j])
 
 
+def pairs_of(length: int, support: int, rng) -> tuple[np.ndarray, np.ndarray]:
+    """(sites, arms): at which sites two values are compared; all neighbours of all, if few."""
+    count = min(length, max(FEWEST, TERMS // length))
+    some = rng.choice(length, count, replace=False)
+    sites = np.unique(np.r_[0, length - 1, some]) if count < length else np.arange(length)
+    each = int(np.clip(TERMS // (4 * length * len(sites)), 1, support - 1)) if support > 1 else 1
+    if each >= support - 1:
+        first = np.tile(np.arange(max(support - 1, 1)), len(sites))
+        second = np.minimum(first + 1, support - 1)
+    else:
+        first = rng.integers(support, size=each * len(sites))
+        second = (first + rng.integers(1, support, size=len(first))) % support
+    sites = np.repeat(sites, len(first) // len(sites))
+    ends = np.r_[0, 0, length - 1, length - 1]  # and the first and the last value there
+    first = np.r_[first, 0, support - 1, 0, support - 1]
+    middle = max(support // 2, 0)
+    second = np.r_[second, middle, middle, middle, middle]
+    return np.r_[sites, ends], np.stack([first, second], axis=1)
+
+
 def check_own_prior(kernel, model, address) -> None:
     """Refuse a prior of one site's value that is not the model's.
 
@@ -51,12 +77,14 @@ def check_own_prior(kernel, model, address) -> None:
     block has left the block's part to the kernel.
     """
     name, function = kernel.block, kernel.log_prior
-    done = model.prepared.setdefault(Compared, set())
-    if (model.given[3] is None and not model.site_prior) or (name, function) in done:
+    done = model.prepared.setdefault(Compared, {})
+    if (name, function) in done:
+        return
+    if model.given[3] is None and not model.site_prior:
+        done[name, function] = True
         return
     variable, rng = model.variables[name], np.random.default_rng(2)
-    length, depends, told = variable.block.length, False, ""
-    count = min(length, max(FEWEST, min(SITES, TERMS // length)))
+    depends, told = False, ""
     touched = kernel.touches(model)
     for place in places(model, name):
         trial = trial_of(
@@ -67,11 +95,8 @@ def check_own_prior(kernel, model, address) -> None:
             about = pointer_to(Own(address(trial.calls.context), trial))
         except (*NUMBA_ERRORS, TypeError):
             return  # it does not compile, of which the chain tells more
-        sites = np.sort(rng.choice(length, count, replace=False))
-        first = rng.integers(variable.support, size=count)
-        second = (first + rng.integers(1, max(variable.support, 2), size=count)) % variable.support
-        arms = np.stack([first, second], axis=1)
-        whole, own = np.zeros((2, count, 2))
+        sites, arms = pairs_of(variable.block.length, variable.support, rng)
+        whole, own = np.zeros((2, len(sites), 2))
         given = about, place.values, sites, arms, whole, own
         if not asked(place, lambda given=given: ask_both(*given)):
             continue
@@ -84,7 +109,7 @@ def check_own_prior(kernel, model, address) -> None:
         if apart.any() and not told:
             i = int(np.argmax(apart))
             told = (
-                f"{kernel.text()}: from {first[i]} to {second[i]} at site {sites[i]} log_prior "
+                f"{kernel.text()}: from {arms[i, 0]} to {arms[i, 1]} at site {sites[i]} log_prior "
                 f"rises by {changes[1][i]:.6g}, and the model's log_prior by {changes[0][i]:.6g}, "
                 f"in the state {model.show(place.ints, place.floats)}: draws would not be the "
                 f"model's. Correct one of them, or take what depends on {name!r} out of the "
@@ -92,4 +117,32 @@ def check_own_prior(kernel, model, address) -> None:
             )
     if depends and told:
         raise ValueError(told)
-    done.add((name, function))
+    done[name, function] = not depends
+
+
+def check_others(kernel, leaves, model) -> None:
+    """Refuse kernels that would not see a prior which one kernel has, and the model has not.
+
+    kernel: a Gibbs with a log_prior of its own, or none. It is part of the target, which another
+    kernel of the block, or of a block that it depends on, would leave out.
+    """
+    name, own = kernel.block, kernel.log_prior
+    known = model.prepared.get(Compared, {})
+    if own is None or not known.get((name, own), False):
+        return
+    called = plain(own, "log_prior", "log_prior(state, data, site, arm)")
+    read = blocks_read(called, model)
+    read = set(model.names) if read is None else read | {name}
+    for leaf in leaves:
+        both = read & set(leaf.writes)
+        if leaf is kernel or not both or isinstance(leaf, Custom):
+            continue
+        if set(leaf.writes) == {name} and getattr(leaf, "log_prior", None) is own:
+            continue
+        also = "" if name in both else ", on which it depends"
+        raise ValueError(
+            f"{kernel.text()} has a log_prior that the model has not, and {leaf.text()} moves "
+            f"{' and '.join(map(repr, sorted(both)))}{also}, without it: together they would draw "
+            "from no one posterior. Put it into the model's log_prior, too, or into site_prior="
+            f"{{{name!r}: ...}}: {kernel.text()} then still draws by its own."
+        )

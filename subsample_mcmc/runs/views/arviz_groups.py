@@ -197,7 +197,8 @@ def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
     if not stored:
         return
     today = model.fingerprints()
-    known = {k: v for k, v in stored.items() if k in FUNCTIONS or k.startswith(("data ", "block "))}
+    parts = tuple(f"data {field}" for field in model.data._fields) + FUNCTIONS
+    known = {k: v for k, v in stored.items() if k in parts or k.startswith("block ")}
     if any(stored.get(f"version of {name}") != version for name, version in VERSIONS.items()):
         for name in FUNCTIONS:  # bytecode differs between versions of Python
             known.pop(name, None), today.pop(name, None)

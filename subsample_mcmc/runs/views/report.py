@@ -443,7 +443,12 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
     """What is wrong with one block's draws."""
     if not block.finite:
         yield "it has draws that are not finite: check the log likelihood and the constraints."
-    if block.sites and not block.moved:
+    if block.sites and not block.moved and block.rhat == np.inf:
+        yield (
+            "it never moved in any chain, and chains stand at different values: its kernel cannot "
+            "leave them. Propose other moves, or mend the model that forbids them."
+        )
+    elif block.sites and not block.moved:
         yield (
             "it never moved in any chain. One value may have all the mass; if not, its kernel "
             "cannot leave it: propose other moves, or start the chains elsewhere."
@@ -451,7 +456,7 @@ def block_warnings(block: Any, chains: int) -> Iterator[str]:
     ess, rhat = "its ESS", "R-hat"
     if block.sites > 1:
         ess, rhat = f"the ESS of {block.slowest}", f"R-hat of {block.farthest}"
-    if block.rhat > DISAGREE:
+    if block.rhat > DISAGREE and block.moved:
         yield (
             f"its chains disagree: {rhat} is {block.rhat:.3g}, and about 1 where all tell the "
             "same. They have not come together yet, or each is held by a mode of its own: look at "
