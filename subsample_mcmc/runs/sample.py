@@ -341,6 +341,15 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     return [{name: np.asarray(value) for name, value in one.items()} for one in start]
 
 
+def lengths_of(model: Model) -> dict[str, Any]:
+    """Of blocks that vary in length: which block says it, and the length by its value."""
+    by_place = {v.block.start: name for name, v in model.variables.items() if v.block.discrete}
+    return {
+        name: {"by": by_place[v.place], "lengths": v.lengths.tolist()}
+        for name, v in model.variables.items() if v.place >= 0
+    }  # fmt: skip
+
+
 def copied(state: Any) -> Any:
     """A state that a user's function may change and return again."""
     return {k: np.copy(v) for k, v in state.items()} if isinstance(state, dict) else state
@@ -360,6 +369,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
         "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
+        "lengths": lengths_of(model),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
         "keep": None if program.kept.everything else {

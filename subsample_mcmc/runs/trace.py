@@ -155,8 +155,28 @@ class Trace:
 
     @property
     def posterior(self) -> Any:
-        """All blocks as xarray's Dataset of dimensions chain, draw and the blocks' own; no copy."""
-        return arviz_groups.dataset(self, self.draws)
+        """All blocks as xarray's Dataset of dimensions chain, draw and the blocks' own; no copy.
+
+        Components that a draw does not have (sm.Model(lengths=...)) are nan.
+        """
+        return arviz_groups.dataset(self, self.drawn)
+
+    def in_use(self, name: str) -> np.ndarray | None:
+        """Which components each draw of a block has, (chains, draws, length); None: all."""
+        told = (self.meta.get("lengths") or {}).get(name)
+        if told is None or told["by"] not in self.draws:
+            return None
+        counts = np.asarray(told["lengths"])[self.draws[told["by"]]]
+        return np.arange(self.draws[name].shape[2]) < counts[..., None]
+
+    @property
+    def drawn(self) -> dict[str, np.ndarray]:
+        """The draws by block, nan where a draw does not have a component."""
+        found = dict(self.draws)
+        for name in self.draws:
+            if (used := self.in_use(name)) is not None:
+                found[name] = np.where(used, self.draws[name], np.nan)
+        return found
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
@@ -210,6 +230,9 @@ class Trace:
         flat = values.reshape(chains, draws, sites)
         most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
         chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
+        if (used := self.in_use(name)) is not None:  # those that all draws have
+            always = np.asarray(used.all(axis=(0, 1)))
+            chosen = [site for site in chosen if always[site]]
         names = any(t.get("labels") and name in t["writes"] for t in self.meta["kernels"])
         # Chain by chain: the block may fill most of the memory, and this makes copies.
         moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
@@ -271,7 +294,7 @@ class Trace:
             "chain": np.repeat(np.arange(chains), draws),
             "draw": np.tile(np.arange(draws), chains),
         }
-        for name, values in self.draws.items():
+        for name, values in self.drawn.items():
             for site in np.ndindex(values.shape[2:]):
                 columns[self.axes.label(name, site)] = values[(..., *site)].ravel()
         return pandas.DataFrame(columns)

@@ -16,6 +16,11 @@ def prior_of_all(state):
     return -0.5 * state.t[0] ** 2 - 0.5 * (state.t[1] - 4.0) ** 2
 
 
+def about_even(state):
+    total = -0.5 * state.t[0] ** 2
+    return total + 3.0 - 0.5 * state.t[1] ** 2 if state.q[0] == 1 else total
+
+
 def of_used(state, data, n):
     mean = state.t[0] + (state.t[1] * data.x[n] if state.q[0] == 1 else 0.0)
     return -0.5 * (data.y[n] - mean) ** 2
@@ -63,3 +68,29 @@ def test_before_anything_is_drawn():
     kernel = sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis("t")
     with pytest.raises(ValueError, match="models would be weighed by what they do not have"):
         sm.sample(model, kernel, draws=10, warmup=10, chains=1, seed=1, progress=False)
+
+
+# ------------------------------------------------------------------------ what draws do not have
+def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
+    """Their place holds the initial value, whose mean says nothing."""
+    model = model_of(of_used, about_even)
+    fits = [sm.laplace(model, given={"q": k}, progress=False) for k in range(2)]
+    kernel = sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis("t")
+    path = tmp_path / "run.nc"
+    trace = sm.sample(model, kernel, draws=200, warmup=200, chains=2, seed=1, store=path,
+                      progress=False)  # fmt: skip
+    some = trace.draws["q"] == 1
+    assert 0 < some.sum() < some.size
+    assert np.all(trace.draws["t"][~some, 1] == 0.5)  # as the chain has it
+    for one in (trace, sm.load(path)):
+        shown = one["t"].values[..., 1]
+        assert np.array_equal(np.isnan(shown), ~some)
+        assert np.isnan(one.to_frame()["t[1]"]).sum() == (~some).sum()
+        assert np.isnan(one.to_arviz()["posterior"]["t"].values[..., 1]).sum() == (~some).sum()
+        table = one.summary()
+        assert table.loc["t[1]", "mean"] == pytest.approx(trace.draws["t"][some, 1].mean())
+        assert np.isnan(table.loc["t[1]", "ess_bulk"])
+        mixing = one.mixing("t")
+        assert (mixing.looked, mixing.sites, mixing.slowest) == (1, 2, "t[0]")
+        assert any("1 of 2 sites, which all draws have" in note for note in one.report().notes)
+        assert "t[1]" in one.to_html()

@@ -46,7 +46,7 @@ def to_arviz(
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
     labels = trace.axes.coords
-    groups = {"posterior": dataset(trace, trace.draws, kept)}
+    groups = {"posterior": dataset(trace, trace.drawn, kept)}
     tallies: dict[str, np.ndarray] = {}
     rest: dict[str, np.ndarray] = {}
     for kernel, fields in trace.stats.items():

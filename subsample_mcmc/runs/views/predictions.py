@@ -108,7 +108,7 @@ class Predictions:
         Their group is posterior_predictive, as az.plot_ppc and its like take it, or predictions, of
         other data than were observed.
         """
-        posterior = arviz_groups.dataset(self.trace, self.trace.draws, self.kept)
+        posterior = arviz_groups.dataset(self.trace, self.trace.drawn, self.kept)
         groups = {"posterior": posterior}
         groups["predictions" if self.new else "posterior_predictive"] = self.dataset
         if self.observed is not None and not self.statistics:

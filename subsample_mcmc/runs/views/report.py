@@ -250,7 +250,8 @@ class Report:
         for name, block in blocks.items():
             self.warnings += [f"{name}: {text}" for text in block_warnings(block, chains)]
             if block.looked < block.sites:
-                few = f"{block.looked} of {block.sites:,} sites, evenly spaced"
+                which = "evenly spaced" if trace.in_use(name) is None else "which all draws have"
+                few = f"{block.looked} of {block.sites:,} sites, {which}"
                 self.notes.append(f"{name}: its ESS is the worst of {few}.")
             if block.moved and block.stuck:
                 self.notes.append(f"{name}: its ESS leaves out {block.stuck} that never moved.")

@@ -21,7 +21,7 @@ def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str,
     labels = {name for told in kernels if told.get("labels") for name in told["writes"]}
     found: dict[str, np.ndarray] = {}
     whole = True
-    for name, values in trace.draws.items():
+    for name, values in trace.drawn.items():
         if name in labels if blocks is None else name not in blocks:
             continue
         for i, site in enumerate(np.ndindex(values.shape[2:])):
@@ -52,7 +52,11 @@ def table(found: dict[str, np.ndarray]) -> Any:
         finally:
             logging.disable(before)
             own.disabled = was
-    return made.apply(pandas.to_numeric).set_axis(list(found))
+    made = made.apply(pandas.to_numeric).set_axis(list(found))
+    for name, values in found.items():
+        if np.isnan(values).any() and not np.isnan(values).all():  # of draws that have it
+            made.loc[name, ["mean", "sd"]] = np.nanmean(values), np.nanstd(values, ddof=1)
+    return made
 
 
 def summary(trace: Any, names: Iterable[str] | str | None) -> Any:
