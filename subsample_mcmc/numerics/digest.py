@@ -9,7 +9,10 @@ foreign module say, is named in `unknown`: such a function is compiled and never
 import builtins
 import hashlib
 import sys
+import sysconfig
+import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,8 @@ from subsample_mcmc.numerics.bytecode import attribute_chains, followed, loaded_
 
 PACKAGE = __name__.partition(".")[0]
 RECORDS = f"{__package__}.records"  # the module that machine code on disk says it comes from
+LIBRARIES = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"))  # in a file's path
+DEEPEST = 8  # functions and objects of a user's that lead to each other
 VERSIONED = ("builtins", "math", "cmath", "numpy")  # what they hold is known by their version
 
 
@@ -134,10 +139,11 @@ class Digest:
         Machine code that reads such a thing is not kept: it may change in place. What functions of
         this package look up in is theirs alone.
         """
-        if isinstance(value, types.FunctionType):  # itself, and not what it reads in turn
+        if isinstance(value, types.FunctionType):
             code = value.__code__
             constants = [c for c in code.co_consts if not isinstance(c, types.CodeType)]
-            return f"{value.__qualname__}:{code.co_code!r}{constants!r}"
+            text = f"{value.__qualname__}:{code.co_code!r}{constants!r}"
+            return text + within(value, lambda: content(value))
         if (self.function.__module__ or "").partition(".")[0] == PACKAGE:
             return type(value).__name__
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
@@ -149,7 +155,8 @@ class Digest:
             return f"dict({','.join(items)})"
         if value is None or isinstance(value, bool | int | float | complex | str | bytes):
             return repr(value)
-        return type(value).__name__
+        kind = type(value)
+        return kind.__name__ + within(value, lambda: self.kept(name, vars(value)))
 
     def value(self, name, value: Any) -> str:
         """A text that tells two constants apart; what has none is noted as unknown."""
@@ -192,6 +199,28 @@ class Digest:
         copy.__kwdefaults__, copy.__doc__ = f.__kwdefaults__, f.__doc__
         copy.__qualname__, copy.__module__ = f"{f.__name__}_{key[:16]}", RECORDS
         return copy
+
+
+_looked_into = threading.local()  # what is being looked into: it may lead back to itself
+
+
+def within(value: Any, look: Callable[[], str]) -> str:
+    """What a function or an object of a user's reads or holds in turn; nothing of a library's."""
+    file = getattr(sys.modules.get(getattr(value, "__module__", "") or ""), "__file__", None) or ""
+    stack = vars(_looked_into).setdefault("stack", [])
+    library = any(part in file for part in LIBRARIES)
+    known = isinstance(value, types.FunctionType) or hasattr(value, "__dict__")
+    if library or not known or isinstance(value, type | types.ModuleType):
+        return ""
+    if any(one is value for one in stack) or len(stack) >= DEEPEST:
+        return ""
+    stack.append(value)
+    try:
+        return look()
+    except Exception:  # a name that is not there yet, an object that does not tell
+        return ""
+    finally:
+        stack.pop()
 
 
 def content(function, callers=()) -> str:

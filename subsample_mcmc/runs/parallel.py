@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.kernels.base import labelled
 from subsample_mcmc.numerics.progress import Bars, quietly
 from subsample_mcmc.runs.backends import as_sent, joblib_with, parcel
 from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.fingerprint import spelled
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -263,7 +265,8 @@ class Team:
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
         joblib = joblib_with(backend)
-        shared, chain_plan, name = self.program.parts(), self.chain_plan, os.urandom(16)
+        shared = (*self.program.parts(), marks(self.program))
+        chain_plan, name = self.chain_plan, os.urandom(16)
         try:
             with (
                 parcel(shared, backend) as (parcelled, options),
@@ -309,8 +312,29 @@ def program_of(run: bytes, parcelled) -> Program:
     with _opening, quietly(False):
         if run not in _programs:
             _programs.clear()
-            _programs[run] = Program(*parcelled.open())
+            *parts, told = parcelled.open()
+            program = Program(*parts)
+            differ = [name for name, said in marks(program).items() if told.get(name) != said]
+            if differ:
+                raise RuntimeError(
+                    f"in this worker process {', '.join(differ)} is another than where the run was "
+                    "begun: a worker has modules as it imported them, and files as they are now. "
+                    "Start workers anew (joblib.externals.loky.get_reusable_executor().shutdown(), "
+                    "client.restart(), ray.shutdown()), or define functions in the script itself."
+                )
+            _programs[run] = program
         return _programs[run]
+
+
+def marks(program: Program) -> dict[str, Any]:
+    """What tells whether a program elsewhere is the same: its functions, data and kernels."""
+    model, found = program.model, program.model.hashes_of_functions()
+    for name, value, seen in zip(model.data._fields, model.data, model.noticed, strict=True):
+        if 0 not in np.asarray(value).strides:  # what repeats itself is sent whole
+            found[f"data {name}"] = seen
+    for label, leaf in labelled(program.kernel):
+        found[f"kernel {label}"] = spelled(leaf)
+    return found
 
 
 def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most: float) -> tuple:

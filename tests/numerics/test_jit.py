@@ -349,6 +349,25 @@ def test_what_differs_has_another_digest(expression, one, other):
     assert made[0] is made[2]
 
 
+def test_what_a_helper_or_an_object_holds_is_part_of_the_content():
+    """For stores: a function of a module may read its numbers, an object may hold a step's."""
+    helpers = types.ModuleType("helpers_of_this_test")
+    exec("SCALE = 1.0\ndef step(x):\n    return SCALE * x\n", helpers.__dict__)
+    held = types.SimpleNamespace(scale=1.0, again=None)
+    held.again = held  # which leads to itself
+
+    def by_module(x):
+        return helpers.step(x)
+
+    def by_object(x):
+        return held.scale * x
+
+    before = content(by_module), content(by_object)
+    assert before == (content(by_module), content(by_object))
+    helpers.SCALE = held.scale = 2.0
+    assert content(by_module) != before[0] and content(by_object) != before[1]
+
+
 def test_keyword_defaults_and_options_are_digested():
     def digest(source, **options):
         return jit(function_from(source), user=True, **options).digest

@@ -233,3 +233,44 @@ def test_a_kernel_of_a_users_is_compiled_once_to_be_looked_at(monkeypatch):
     kernel = stay >> sm.Metropolis("mu", selector=sm.Exact())
     sm.sample(model, kernel, draws=50, warmup=50, chains=2, seed=1, progress=False)
     assert len(asked) == 1
+
+
+MODULE = """
+import subsample_mcmc as sm
+
+SCALE = {scale}
+
+
+def log_likelihood(state, data, n):
+    return -SCALE * abs(data.y[n] - 0.5 * state.k[0])
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_have_another_module_are_told_of(tmp_path, monkeypatch):
+    """Functions of modules go there by name: a worker has the module as it imported it."""
+    import importlib
+
+    joblib = pytest.importorskip("joblib")
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)  # which has another path
+    file = tmp_path / "edited_module.py"
+    file.write_text(MODULE.format(scale=1.0))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("edited_module")
+    y = np.random.default_rng(0).laplace(1.5, 1.0, 400)
+
+    def drawn(backend):
+        model = sm.Model(module.log_likelihood, {"y": y}, {"k": 0}, support={"k": 8})
+        return sm.sample(model, sm.Gibbs("k"), draws=200, warmup=0, chains=2, cores=2, seed=1,
+                         parallel=backend, progress=False).draws["k"]  # fmt: skip
+
+    first = drawn(None)
+    assert np.array_equal(first, drawn("loky"))
+    file.write_text(MODULE.format(scale=0.05))
+    importlib.invalidate_caches()
+    module = importlib.reload(module)
+    assert not np.array_equal(first, drawn(None))
+    with pytest.raises(RuntimeError, match="in this worker process log_likelihood is another"):
+        drawn("loky")
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)  # as it says
+    assert np.array_equal(drawn(None), drawn("loky"))
