@@ -8,8 +8,8 @@ a range C, drawn without replacement, have with probability 1 - delta
     mean_n - mean <= C sqrt(rho_n log(1 / delta) / (2 n)),      rho_n = 1 - (n - 1) / N
 
 (Serfling 1974, Ann. Statist. 2(1), Cor. 1.1). The difference to the leader has the range of two
-arms; delta is shared among the looks and the rivals. It knows no variance, and reads three times
-what Betting does.
+arms; delta is shared among the looks and the rivals. It knows no variance, and reads three to
+four times what Betting does.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 At the mode a proposal changes the log posterior by a nat or two, N small terms that nearly cancel:
 no subsample resolves that, so a race alone reads everything. A Taylor polynomial of every term at
 the mode (sm.laplace, sm.Taylor) sums to a number that is known, and leaves so little over that most
-decisions need no data at all. The same proposals, decided in four ways.
+decisions need no data at all. The same proposals, decided in five ways.
 """
 
 import argparse

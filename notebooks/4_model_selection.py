@@ -99,9 +99,10 @@ print(f"N v is {np.median(plain):.0f} nats²: a tenth of the data leave an error
 # datum's log likelihood its third-order polynomial around the fit of its order: a datum sees the
 # parameters through sigma_t² and nu only, so derivatives are cheap, and the polynomials' sums are
 # tensors that are added up once. The 1% of the data with the largest residuals are read by every
-# decision: what is left over is small, but heavy-tailed. For so few data one more thing pays: the
-# sum of all residuals is itself a smooth function of the parameters, and some thousand exact sums
-# at draws from each fit teach most of it. Then four decisions of five read no data at all.
+# decision that the sums alone do not settle: what is left over is small, but heavy-tailed. For so
+# few data one more thing pays: the sum of all residuals is itself a smooth function of the
+# parameters, and some thousand exact sums at draws from each fit teach most of it. Then four
+# decisions of five read no data at all.
 
 # %%
 control = sm.Taylor(fits, outliers=0.01)

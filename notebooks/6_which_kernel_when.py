@@ -121,7 +121,7 @@ for rule in (sm.Normal(), sm.Betting(bounds=bounds)):
     print(f"sm.{name:8} wrong {wrong:5.1%}, read {made.share_read:6.1%}, {made.guarantee}")
 
 # %% [markdown]
-# Four of five draws are wrong where δ is .05. The guard of `sm.Normal` reads on where it sees
+# Two of three draws are wrong where δ is .05. The guard of `sm.Normal` reads on where it sees
 # skewness, but it cannot see what no batch has met. `sm.Betting` knows the range of the
 # differences, and so knows that it must read everything. What helps: a likelihood with heavier
 # tails; `sm.Betting` with a range; a control variate, `sm.Taylor(fit)`, which finds the rows by
@@ -131,7 +131,7 @@ for rule in (sm.Normal(), sm.Betting(bounds=bounds)):
 #
 # The same in a chain: ten rows of 10⁵ carry a coefficient. A race whose batches are all it sees,
 # `outliers=0.0`, seldom meets them: it decides by the polynomial alone, the standard deviation
-# comes out some percent off, and an audit counts decisions that are wrong. `sm.Betting` has to
+# comes out a percent off, and an audit counts decisions that are wrong. `sm.Betting` has to
 # read thousands of rows to be sure. Drawn by their bounds (`sm.Thinned`, which decides unless told
 # otherwise), the ten are the rows that are read, and nothing is wrong.
 
@@ -165,7 +165,7 @@ for name, selector in {
 #
 # Stochastic gradient Langevin dynamics (SGLD) takes gradients from mini-batches and accepts every
 # step. Its error depends on the step and on the batch, and nothing in the run tells it. The same
-# kernel with `correct=True`, the default, decides by a race whether to accept.
+# kernel with `correct=True`, the default, decides whether to accept: exactly, by a few rows.
 
 # %%
 options = {"chains": 2, "start": [fit.state] * 2, "seed": 3, "progress": False}

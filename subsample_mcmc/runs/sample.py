@@ -105,7 +105,7 @@ def sample(
     chain_plan.start = starts(model, start, chains, chain_plan)
     meta = described(program, chain_plan, chains)
     prints = fingerprint.of_run(model, program.kernel) | fingerprints(program.kept)
-    meta |= {"fingerprints": prints, "chosen": chosen}
+    meta |= {"fingerprints": prints, "chosen": chosen, "cores": min(cores, chains)}
     members = [Member(i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 

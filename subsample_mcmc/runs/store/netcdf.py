@@ -170,13 +170,19 @@ def attributes(meta: dict[str, Any], seconds: np.ndarray) -> dict[str, str | flo
         "seed": str(meta.get("seed")),  # text: seeds may be wider than netCDF's integers
         "kernels": text,
         "guarantee": str(meta.get("guarantee")),
-        "sampling_time": float(max(seconds, default=0.0)),  # chains run side by side
+        "sampling_time": wall(seconds, meta.get("cores")),
     }
     if blocks := tilted(meta):
         found["tilted"] = ", ".join(blocks)
     if labels := tempered(meta):
         found["tempered"] = ", ".join(labels)
     return found
+
+
+def wall(seconds: np.ndarray, cores: int | None) -> float:
+    """About how long chains ran side by side on some cores; None: on as many as they are."""
+    together = float(np.sum(seconds)) / (cores or max(len(seconds), 1))
+    return max(together, float(max(seconds, default=0.0)))
 
 
 def axes_in(meta: dict[str, Any]) -> Axes:

@@ -193,6 +193,7 @@ def pictures(trace: Any, rows: list[dict]) -> Iterator[str]:
     if found and trace.shape[1]:
         drawn = [(pictured(Figure, label, values), label) for label, values in found.items()]
         yield from shown("Draws", drawn)
+        about += f"; lines are of the first {MOST_CHAINS}" * (trace.shape[0] > MOST_CHAINS)
         yield f'<p class="small">{about}{"" if whole else f"; the first {len(found)}"}.</p>'
 
 
