@@ -58,11 +58,17 @@ def line_or_parabola(size):
             value += state.theta[2] * data.x[n] ** 2
         return -0.5 * (data.y[n] - value) ** 2
 
+    def log_prior(state):  # a standard normal density of each parameter that there is
+        total = 0.0
+        for j in range(2 + state.bent[0]):
+            total -= 0.5 * state.theta[j] ** 2 + 0.5 * np.log(2.0 * np.pi)
+        return total
+
     x = np.linspace(-1.0, 1.0, size)
     y = 1.0 + 0.5 * x + 0.03 * x**2 + np.random.default_rng(3).standard_normal(size)
     return sm.Model(
         log_likelihood, {"x": x, "y": y}, {"bent": 0, "theta": np.zeros(3)},
-        lambda state: -0.5 * np.sum(state.theta**2), support={"bent": 2},
+        log_prior, support={"bent": 2},
         lengths={"theta": ("bent", [2, 3])},
     )  # fmt: skip
 

@@ -52,7 +52,7 @@ def test_arguments_by_the_names_of_other_libraries(key):
         (lambda: sm.sample(M, WALK, delta=0.1), "sm.Gibbs('k', sm.Racing(delta=0.01))"),
         (lambda: sm.sample(M, WALK, target_accept=0.9), "rates of their own; leave it out"),
         (lambda: sm.sample(M, WALK, model=M), "given model twice"),
-        (lambda: sm.sample(M, *[WALK] * 15), "given 16 arguments by position, and has 14"),
+        (lambda: sm.sample(M, *[WALK] * 15), "given 16 arguments by position, and has 15"),
         (lambda: sm.sample(WALK, M), "in the place of this kernel: sm.sample(model, kernel)"),
         (lambda: sm.sample(M, [WALK, PICK]), "(k1, k2): Metropolis('mu') >> Gibbs('k')"),
         (lambda: sm.sample(M, (WALK, PICK)), "combine several with k1 >> k2"),
