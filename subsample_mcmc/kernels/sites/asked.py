@@ -33,7 +33,7 @@ from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import new_memory, trial_of
 from subsample_mcmc.target.user_functions import plain
 
-PLACES = 4  # states; the first is the initial one
+AWAY = (0.0, 0.0, 3.0, 10.0)  # how far states are from the initial one, which is the first
 SIZES = (1.0, 10.0)  # of changes
 SPAN = 1 << 16  # data at a time
 MOST = 10_000_000  # data that are asked; of more, some evenly spaced
@@ -137,10 +137,11 @@ def places(model, name: str) -> Iterator[Place]:
     """States in which all are asked, the same every time."""
     variable, rng = model.variables[name], np.random.default_rng(1)
     block = variable.block
-    for number in range(PLACES):
+    for number, away in enumerate(AWAY):
         ints, floats = model.ints.copy(), model.floats.copy()
         if number:
-            change_all(model, ints, floats, rng)
+            with np.errstate(all="ignore"):
+                change_all(model, ints, floats, rng, away)
             draw_discrete(model, ints, rng)
         values = (ints if block.discrete else floats)[block.start : block.start + block.length]
         kept = values.copy()

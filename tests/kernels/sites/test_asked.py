@@ -118,7 +118,7 @@ def test_priors_of_single_sites_pass_once_a_model(monkeypatch):
     monkeypatch.setattr(asked, "ask_prior", lambda *given: times.append(1) or ask(*given))
     for _ in range(3):
         sm.Metropolis("a").check(model)
-    assert len(times) == asked.PLACES * len(asked.SIZES)
+    assert len(times) == len(asked.AWAY) * len(asked.SIZES)
 
 
 # -------------------------------------------------------------------------------------------- data
@@ -249,3 +249,48 @@ def test_what_is_woven_are_blocks_that_differ(location, scale):
     kernel = hierarchy() >> sm.interweave("a", location=location, scale=scale)
     with pytest.raises(ValueError, match=r"must be three blocks|constraint"):
         kernel.describe(model_of())
+
+
+def test_priors_are_asked_at_the_scale_of_the_sites():
+    """At 1,000 a limit lies a hundred away: no step of 1 or 10 comes to it."""
+    group = np.arange(60) % 6
+
+    def likelihood(state, data, n):
+        return -1e-6 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+    def of_site(state, i):
+        return -0.5 * ((state.a[i] - 1000.0) / 500.0) ** 2
+
+    def limited(state):
+        for i in range(6):
+            if state.a[i] > 1100.0:
+                return -np.inf
+        return 0.0
+
+    model = sm.Model(
+        likelihood, {"y": np.full(60, 1000.0), "group": group}, {"a": np.full(6, 1000.0)}, limited,
+        touches={"a": "group"}, site_prior={"a": of_site},
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="log_prior goes from 0 to -inf where 'a' changes"):
+        sm.sample(model, sm.Metropolis("a"), draws=5, warmup=5, chains=1, progress=False)
+
+
+def test_priors_are_asked_where_other_blocks_are_far_away():
+    """f(state, i) looks at its neighbour where a switch is beyond 3, and it starts at .5."""
+    group = np.arange(60) % 6
+
+    def likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+    def of_site(state, i):
+        mean = state.a[i - 1] if state.on[0] > 3.0 and i > 0 else 0.0
+        return -0.5 * (state.a[i] - mean) ** 2
+
+    model = sm.Model(
+        likelihood, {"y": np.zeros(60), "group": group}, {"a": np.zeros(6), "on": 0.5},
+        lambda state: -0.5 * (state.on[0] - 6.0) ** 2,
+        touches={"a": "group"}, site_prior={"a": of_site},
+    )  # fmt: skip
+    kernel = sm.Metropolis("a") >> sm.Metropolis("on")
+    with pytest.raises(ValueError, match=r"site_prior\['a'\] of site \d goes from"):
+        sm.sample(model, kernel, draws=5, warmup=5, chains=1, progress=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.sites import moves, watching
+from subsample_mcmc.kernels.sites import asked, moves, watching
 
 SIZE, GROUPS = 900, 30
 
@@ -53,8 +53,11 @@ def sampled(model, kernel, draws=60):
     return sm.sample(model, kernel, draws=draws, warmup=40, chains=1, seed=3, progress=False)
 
 
-def test_a_datum_that_sees_another_site_far_off_ends_the_chain():
-    """Within a hundred sweeps: two data are asked in each."""
+def test_a_datum_that_sees_another_site_far_off_ends_the_chain(monkeypatch):
+    """Within a hundred sweeps: two data are asked in each. Here no far state is asked before."""
+    with pytest.raises(ValueError, match=r"touches\['a'\]: datum \d+ is said to see"):
+        sampled(model_of(far_off), sm.Metropolis("a", 0.5))
+    monkeypatch.setattr(asked, "AWAY", (0.0, 0.0))
     with pytest.raises(RuntimeError, match=r"touches\['a'\]: datum (\d+) .*said to see a\[\d+\]"):
         sampled(model_of(far_off), sm.Metropolis("a", 0.5))
     sampled(model_of(far_off, ("group", "other")), sm.Metropolis("a", 0.5))
