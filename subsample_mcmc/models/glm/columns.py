@@ -51,7 +51,7 @@ def matrix(x) -> np.ndarray:
     return x
 
 
-class Rows(NamedTuple):
+class Regression(NamedTuple):
     """What a model is given, checked: a design matrix, a response, and their names."""
 
     x: np.ndarray
@@ -87,7 +87,7 @@ def per_row(values, name: str, size: int) -> np.ndarray:
     return values
 
 
-def rows_of(x, y, most: int = 1, **others) -> Rows:
+def rows_of(x, y, most: int = 1, **others) -> Regression:
     """The design matrix and y, or what a formula makes of a frame, given as y.
 
     most: classes that a categorical response of a formula may have; 1: none does. others: what is
@@ -102,10 +102,10 @@ def rows_of(x, y, most: int = 1, **others) -> Rows:
                 f"{', '.join(made.classes[:6])}: this family needs {usual}."
             )
         refuse_other_order({"y": y, **made.others})
-        return Rows(matrix(made.x), per_row(made.y, "y", len(made.x)), *made[2:])
+        return Regression(matrix(made.x), per_row(made.y, "y", len(made.x)), *made[2:])
     refuse_other_order({"x": x, "y": y, **others})
     terms, x = terms_of(x), matrix(x)
-    return Rows(x, per_row(y, "y", len(x)), terms, others=others)
+    return Regression(x, per_row(y, "y", len(x)), terms, others=others)
 
 
 def restricted(y: np.ndarray, good: Callable, needs: str) -> np.ndarray:

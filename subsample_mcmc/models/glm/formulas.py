@@ -19,11 +19,11 @@ class Designed(NamedTuple):
     y: np.ndarray
     terms: list[str]
     classes: list[str] | None  # of a categorical response, whose codes y has
-    design: "Design"
+    design: "FormulaDesign"
     others: dict[str, Any]  # what else is given by row, columns by their names
 
 
-class Design:
+class FormulaDesign:
     """How a formula's matrix is made of other data frames, too."""
 
     def __init__(self, formula: str, right: Any, left: Any, others: dict[str, Any]):
@@ -69,7 +69,7 @@ def by_formula(formula: str, frame: Any, others: dict[str, Any]) -> Designed:
     y, classes, known = response_of(formula, left, frame)
     x = made(formula, right, frame)
     terms = [str(name) for name in x.model_spec.column_names]
-    design = Design(formula, x.model_spec, known, others)
+    design = FormulaDesign(formula, x.model_spec, known, others)
     columns = {
         name: column_of(formula, frame, value) if isinstance(value, str) else value
         for name, value in others.items()

@@ -12,7 +12,7 @@ from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.columns import (
     PIECE,
-    Rows,
+    Regression,
     count,
     initial,
     per_row,
@@ -250,7 +250,7 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Mode
     return model
 
 
-def named(beta: np.ndarray, rows: Rows) -> dict[str, Any]:
+def named(beta: np.ndarray, rows: Regression) -> dict[str, Any]:
     """Names of the coefficients' axes, as sm.Model takes them."""
     coords: dict = {} if rows.terms is None else {"term": rows.terms}
     if beta.ndim == 1:
