@@ -43,6 +43,7 @@ TERMS = ["Intercept", "age", "C(region)[T.b]", "C(region)[T.c]", "I(age ** 2)"]
     ("logistic", "sick", lambda f: f.sick == "yes", {}),
     ("logistic", "I(claims > 1)", lambda f: f.claims > 1, {}),
     ("poisson", "claims", lambda f: f.claims, {}),
+    ("binomial", "claims", lambda f: f.claims, {"trials": 30}),
     ("negative_binomial", "claims", lambda f: f.claims, {"dispersion": 2.0}),
     ("softmax", "level", lambda f: f.level.cat.codes, {}),
 ])  # fmt: skip

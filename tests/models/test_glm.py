@@ -38,6 +38,7 @@ def draw(kind):
 
 X, REAL, OFFSET = draw("real")
 BINARY, COUNT = draw("binary")[1], draw("count")[1]
+OF_EIGHT = np.arange(SIZE) % 9
 
 
 def gaussian_truth(eta, y, sigma=SIGMA):
@@ -86,6 +87,10 @@ FAMILIES = {
     ),
     "logistic": Family(
         lambda x: glm.logistic(x, BINARY), lambda eta, y: -log(1 + exp((1 - 2 * y) * eta))
+    ),
+    "binomial": Family(
+        lambda x: glm.binomial(x, OF_EIGHT, 8),
+        lambda eta, y: y * eta - 8 * log(1 + exp(eta)),
     ),
     "poisson": Family(
         lambda x: glm.poisson(x, COUNT, offset=OFFSET), lambda eta, y: y * eta - exp(eta)
@@ -140,6 +145,9 @@ def by_scipy(name, eta):
         return stats.t.logpdf(REAL, NU, e, np.exp(eta[:, 1]) if "unknown" in name else SIGMA)
     if name == "logistic":
         return stats.bernoulli.logpmf(BINARY, special.expit(e))
+    if name == "binomial":
+        ways = special.gammaln(9.0) - special.gammaln(OF_EIGHT + 1) - special.gammaln(9 - OF_EIGHT)
+        return stats.binom.logpmf(OF_EIGHT, 8, special.expit(e)) - ways
     if name == "poisson":
         return stats.poisson.logpmf(COUNT, np.exp(e)) + special.gammaln(COUNT + 1.0)
     of_y = special.gammaln(COUNT + r) - special.gammaln(r) - special.gammaln(COUNT + 1.0)
@@ -612,6 +620,10 @@ REFUSED = [
     (lambda: glm.poisson(X, changed(COUNT, 3, -1)), "y[3] is -1: poisson needs counts"),
     (lambda: glm.poisson(X, changed(COUNT, 3, 0.5)), "y[3] is 0.5: poisson needs counts"),
     (lambda: glm.negative_binomial(X, -COUNT - 1, 1.0), "negative_binomial needs counts"),
+    (lambda: glm.binomial(X, OF_EIGHT, 7), "y[8] is 8, of 7 trials: it must be at most these"),
+    (lambda: glm.binomial(X, OF_EIGHT, 8.5), "trials[0] is 8.5: give whole numbers from 1"),
+    (lambda: glm.binomial(X, OF_EIGHT, np.full(9, 8)), "trials has shape (9,)"),
+    (lambda: glm.binomial(X, OF_EIGHT + 0.5, 9), "y[0] is 0.5: binomial needs"),
     (lambda: glm.poisson(X, COUNT, OFFSET[1:]), "offset has shape (39,)"),
     (lambda: glm.poisson(X, COUNT, changed(OFFSET, 2, np.nan)), "offset[2] is nan"),
     (lambda: glm.softmax(X, changed(BINARY, 6, 0.5)), "y[6] is 0.5: softmax needs labels"),
@@ -683,13 +695,17 @@ def test_units_that_the_prior_does_not_know_are_told(rng, family):
 
 
 # ------------------------------------------------------------------------------------ evidences
-@pytest.mark.parametrize("dispersion", [None, 0.5, 3.0, 100.0])
+@pytest.mark.parametrize("dispersion", [None, 0.5, 3.0, 100.0, "binomial"])
 def test_evidences_of_counts_have_all_terms(dispersion):
     """Beside quadrature: so families, and dispersions, can be compared by them."""
     rng = np.random.default_rng(0)
     y = rng.negative_binomial(3, 3 / 7.0, 2_000)
     x, grid = np.ones((2_000, 1)), np.linspace(0.8, 2.2, 4_001)
-    if dispersion is None:
+    if dispersion == "binomial":
+        trials, grid = y + rng.integers(1, 5, 2_000), grid - 1.0
+        model = glm.binomial(x, y, trials)
+        law = [stats.binom.logpmf(y, trials, special.expit(b)).sum() for b in grid]
+    elif dispersion is None:
         model = glm.poisson(x, y)
         law = [stats.poisson.logpmf(y, np.exp(b)).sum() for b in grid]
     else:

@@ -45,6 +45,8 @@ def law(model, family):
         mean = np.exp(eta + (model.data.offset if hasattr(model.data, "offset") else 0.0))
         r = getattr(model.data, "dispersion", None)
         return stats.poisson(mean) if r is None else stats.nbinom(r, r / (r + mean))
+    if family == "binomial":
+        return stats.binom(np.asarray(model.data.trials), 1.0 / (1.0 + np.exp(-eta)))
     if family == "logistic":
         return stats.bernoulli(1.0 / (1.0 + np.exp(-eta)))
     if family == "softmax":
@@ -84,6 +86,7 @@ def chance(model, family, made) -> float:
 FAMILIES = [
     ("gaussian", {"sigma": 0.7}), ("gaussian", {"sigma": None}), ("student_t", {"sigma": 0.7}),
     ("student_t", {"sigma": None}), ("logistic", {}), ("poisson", {}),
+    ("binomial", {"trials": 1 + np.arange(30)}),
     ("poisson", {"offset": np.linspace(-1.0, 2.0, 30)}), ("negative_binomial", {"dispersion": 1.5}),
     ("softmax", {"classes": 3}),
 ]  # fmt: skip

@@ -29,6 +29,7 @@ datum each, and columns.py checks what is given. Kernels and chains do not enter
 """
 
 from subsample_mcmc.models.glm.model import (
+    binomial,
     gaussian,
     logistic,
     negative_binomial,
@@ -37,7 +38,15 @@ from subsample_mcmc.models.glm.model import (
     student_t,
 )
 
-__all__ = ["gaussian", "logistic", "negative_binomial", "poisson", "softmax", "student_t"]
+__all__ = [
+    "binomial",
+    "gaussian",
+    "logistic",
+    "negative_binomial",
+    "poisson",
+    "softmax",
+    "student_t",
+]
 
 
 def __dir__() -> list[str]:

@@ -222,6 +222,23 @@ def logistic_remainder(eta, data, n):
     return SIGMOID_THIRD, SIGMOID_FOURTH
 
 
+# ------------------------------------------------------------------------------------ binomial
+def binomial(eta, data, n):
+    """Probability of y of so many trials, log odds eta, without the number of ways."""
+    tail, y = log1p(exp(-abs(eta))), float(data.y[n])
+    return -y * (max(-eta, 0.0) + tail) - (data.trials[n] - y) * (max(eta, 0.0) + tail)
+
+
+def binomial_derivatives(eta, data, n):
+    p, q = shares(eta)
+    y, m = float(data.y[n]), float(data.trials[n])
+    return y * q - (m - y) * p, -m * p * q, -m * p * q * (q - p)
+
+
+def binomial_remainder(eta, data, n):
+    return data.trials[n] * SIGMOID_THIRD, data.trials[n] * SIGMOID_FOURTH
+
+
 # --------------------------------------------------------------------------------------- counts
 def poisson(eta, data, n):
     """Probability of y, log mean eta, times y!."""

@@ -109,6 +109,34 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
 
 @helpful
+def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Logistic regression of counts: y of so many trials, each with log odds x'beta.
+
+    Blocks: beta (d,). y: whole numbers from 0 to trials. trials: one per row, or one for all. The
+    number of ways, of trials the y that were, is left out. See the module's docstring for the rest.
+    """
+    rows = rows_of(x, y, trials=trials)
+    x, y, trials = rows.x, rows.y, rows.others["trials"]
+    if np.ndim(trials) == 0:
+        trials = np.full(len(y), trials)
+    trials = per_row(trials, "trials", len(y))
+    wrong = np.flatnonzero(~((trials >= 1.0) & (trials == np.floor(trials))))
+    if wrong.size:
+        raise ValueError(f"trials[{wrong[0]}] is {trials[wrong[0]]:g}: give whole numbers from 1.")
+    y = restricted(y, count, "binomial needs how many trials of each row were so, from 0")
+    wrong = np.flatnonzero(y > trials)
+    if wrong.size:
+        n = wrong[0]
+        raise ValueError(f"y[{n}] is {y[n]:g}, of {trials[n]:g} trials: it must be at most these.")
+    predictors = Predictors(
+        f.linear, f.binomial, f.binomial_derivatives, f.binomial_remainder,
+        etas=f.linears(product(x)),
+    )  # fmt: skip
+    data = {"x": x, "y": y, "trials": trials}
+    return made(predictors, draw.binomial, data, log_prior, prior_sd, start, rows)
+
+
+@helpful
 def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
@@ -195,6 +223,9 @@ class CountsModel(Model):
     def left_out(self, state) -> np.ndarray:
         """The terms that the families' docstrings name."""
         y, r = np.asarray(self.data.y, dtype=float), getattr(self.data, "dispersion", None)
+        if hasattr(self.data, "trials"):
+            m, gamma = np.asarray(self.data.trials, dtype=float), scipy.special.gammaln
+            return gamma(m + 1.0) - gamma(y + 1.0) - gamma(m - y + 1.0)
         gammas = -scipy.special.gammaln(y + 1.0)
         if r is not None:
             gammas += scipy.special.gammaln(y + r) - scipy.special.gammaln(r)
@@ -228,7 +259,11 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
         if "sigma" in data:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
-    kind = CountsModel if predictors.log_factor in (f.poisson, f.negative_binomial) else Model
+    kind = (
+        CountsModel
+        if predictors.log_factor in (f.binomial, f.poisson, f.negative_binomial)
+        else Model
+    )
     more = named(beta, rows) | {"simulate": simulate}
     model = kind(predictors, data, {"beta": beta}, log_prior, **more)
     model.design = rows.design

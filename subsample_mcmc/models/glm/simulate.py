@@ -29,6 +29,13 @@ def logistic(rng, state, data, n):
     return 1.0 if rng.random() * (1.0 + exp(-abs(eta))) < (1.0 if eta > 0.0 else exp(eta)) else 0.0
 
 
+def binomial(rng, state, data, n):
+    eta = linear(state, data, n)
+    small = exp(-abs(eta)) / (1.0 + exp(-abs(eta)))
+    drawn = float(rng.binomial(int(data.trials[n]), small))
+    return data.trials[n] - drawn if eta > 0.0 else drawn
+
+
 def poisson(eta):
     """Of counts with these predictors."""
 
