@@ -1,13 +1,14 @@
 """Models by formulas: the same as by matrices, other frames by the same columns, and refusals."""
 
+import pickle
 import sys
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs.backends import pickled
 
 pytest.importorskip("formulaic", reason="needs formulaic: pip install 'subsample-mcmc[formulas]'")
 N = 300
@@ -99,7 +100,7 @@ def test_other_frames_are_made_the_same_way(frame):
     mean = np.exp(eta.to_numpy())
     error = (made.values[""][0].mean(axis=0) - mean) / np.sqrt(mean / 2_000)
     assert np.abs(error).max() < 5.0 and made.observed is None
-    again = cloudpickle.loads(cloudpickle.dumps(model))
+    again = pickle.loads(pickled(model))
     assert np.array_equal(again.design(new)["x"], model.design(new)["x"])
     seen = sm.predict(model, trace, data=frame.iloc[:5], draws=3, seed=1, progress=False)
     assert np.array_equal(seen.observed, frame.claims[:5])
