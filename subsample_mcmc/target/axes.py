@@ -43,9 +43,9 @@ class Axes:
         return self.label(block.name, np.unravel_index(j, block.shape) if block.shape else ())
 
     def used(self, blocks: Iterable[str]) -> dict[str, np.ndarray]:
-        """Labels along the axes of some blocks."""
+        """Labels along the axes of some blocks, for xarray."""
         axes = {axis for block in blocks for axis in self.dims.get(block, ())}
-        return {axis: values for axis, values in self.coords.items() if axis in axes}
+        return {axis: in_nanoseconds(v) for axis, v in self.coords.items() if axis in axes}
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, for a header."""
@@ -67,6 +67,14 @@ class Axes:
 def times(values: np.ndarray) -> bool:
     """Are labels points of time."""
     return values.dtype.kind == "M"
+
+
+def in_nanoseconds(values: np.ndarray) -> np.ndarray:
+    """Times as xarray wants them, if they are in the years that 64 bits of nanoseconds hold."""
+    if values.dtype.kind != "M":
+        return values
+    years = values.astype("M8[Y]").astype(int) + 1970
+    return values.astype("M8[ns]") if years.min() > 1677 and years.max() < 2262 else values
 
 
 def shown(value: Any) -> str:

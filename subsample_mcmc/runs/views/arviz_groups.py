@@ -17,7 +17,7 @@ from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import attributes, tilted
-from subsample_mcmc.target.axes import ROWS, Axes
+from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.model import Model
@@ -67,7 +67,7 @@ def to_arviz(
             {named(name): (("chain", "draw", ROWS), values)},
             coords={
                 **{k: groups["posterior"].coords[k] for k in ("chain", "draw")},
-                ROWS: labels.get(ROWS, np.arange(size)),
+                ROWS: in_nanoseconds(labels.get(ROWS, np.arange(size))),
             },
             attrs=attrs,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def to_arviz(
                 )
                 for k, v in observed.items()
             },
-            coords={ROWS: labels[ROWS]} if ROWS in labels and size >= 0 else None,
+            coords={ROWS: in_nanoseconds(labels[ROWS])} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
     return contained(groups, attrs)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.style import COLOURS, FILLS, SMALL, axes_of
-from subsample_mcmc.target.axes import ROWS, Axes
+from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
 
 USUAL: dict[str, Callable] = {"mean": np.mean, "sd": np.std, "least": np.min, "largest": np.max}
 BINS = 30
@@ -58,7 +58,7 @@ class Predictions:
         if not self.statistics:
             size = self.values[""].shape[2]
             named = labels is not None and not self.new
-            coords[ROWS] = labels if named else np.arange(size)
+            coords[ROWS] = in_nanoseconds(labels) if named else np.arange(size)
         return xarray.Dataset(found, coords=coords)
 
     def of(self, statistic: Callable) -> np.ndarray:
