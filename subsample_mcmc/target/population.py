@@ -226,8 +226,6 @@ def prepared(data, missing: str = "refuse") -> tuple:
         if isinstance(value, bool | int | float | np.number):
             if isinstance(value, np.timedelta64 | np.complexfloating):
                 raise TypeError(f"data {name} is {value!r}: give a number, without a unit, or two.")
-            if value != value and missing != "allow":
-                raise ValueError(f"data {name} is {value}: a number is needed, or missing='allow'.")
             values.append(value)
             continue
         array = numeric(as_array(value, name, missing), f"data {name}")
