@@ -182,9 +182,10 @@ class Followed(Expanded):
             return Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
 
 
-def windows(size: int, count: int = WINDOWS, length: int = WINDOW) -> list[tuple[int, int]]:
-    """Some of many data, in so many runs of this length."""
-    return [(i * size // count, i * size // count + length) for i in range(count)]
+def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
+    """Some of many data, in so many runs of this length: at most as many as there are."""
+    starts = [i * size // count for i in range(count)]
+    return [(start, min(start + length, size)) for start in starts]
 
 
 @helpful
@@ -223,7 +224,7 @@ def laplace(
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
-    few = windows(size)
+    few = windows(size, WINDOWS, WINDOW)
     some = few if size >= MANY else co.spans
     check_model(model, ints=co.ints)
 
