@@ -50,7 +50,10 @@ def nested(size=SIZE):
         return -0.5 * (data.y[n] - value) ** 2
 
     def log_prior(state):
-        return -0.5 * np.sum(state.theta**2)
+        total = 0.0
+        for j in range(2 + state.q[0]):
+            total -= 0.5 * state.theta[j] ** 2
+        return total
 
     x = np.linspace(-1.0, 1.0, size)
     y = x + np.random.default_rng(0).standard_normal(size)
