@@ -170,7 +170,12 @@ def passes(chain, judge, threshold, second):
     place(trial, 1)
     gain += call(judge.surrogate, trial.calls.context)
     place(trial, 0)
-    if not_a_sum(gain) or gain == -np.inf:  # which would cut off what lies there
+    if gain == -np.inf:  # right where the likelihood says so, too: else it would cut that off
+        offsets[0] += threshold
+        if decide(chain, judge, 0) == 1:
+            fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
+        return False
+    if not_a_sum(gain):
         fail(chain.now[0], trial, BAD_PROPOSAL, 1, -1)
         return False
     if not threshold < offsets[1] - offsets[0] + gain:

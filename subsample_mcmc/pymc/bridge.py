@@ -11,6 +11,7 @@ from subsample_mcmc.pymc.expressions import Node
 from subsample_mcmc.pymc.graph import RefusedError, Tensor, range_of
 from subsample_mcmc.pymc.shapes import Translator
 from subsample_mcmc.pymc.source import functions, written
+from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.model import Model
 
 
@@ -122,7 +123,7 @@ def names_of(pm_model, parts: list[Part]) -> tuple[dict, dict]:
     for part in parts:
         axes = tuple(pm_model.named_vars_to_dims.get(part.name) or ())
         fits = len(axes) == np.ndim(part.state) and len(set(axes)) == len(axes)
-        if not axes or not fits or any("/" in axis or axis in blocks for axis in axes):
+        if not axes or not fits or any("/" in a or a in blocks or a == ROWS for a in axes):
             continue
         dims[part.block] = axes
         for axis, length in zip(axes, np.shape(part.state), strict=True):

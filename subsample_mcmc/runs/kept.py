@@ -123,7 +123,10 @@ def plain_loop(function: Callable) -> Callable:
     def fill(drawn_ints, drawn_floats, ints, floats, state, at, out):
         for d in range(len(out)):
             ints[:], floats[:] = drawn_ints[d], drawn_floats[d]
-            out[d] = np.ravel(function(state))
+            found = np.ravel(function(state))
+            if found.size != out.shape[1]:
+                raise ValueError("a function in keep returned an array of another shape")
+            out[d] = found
 
     return fill
 
@@ -154,6 +157,13 @@ def kept_of(given: Any, model: Model) -> KeptDraws:
     names = tuple(name for name in model.names if asked.get(name) is True)
     if not names and not functions:
         raise ValueError("keep is empty: name the blocks whose draws you want.")
+    for name in names:
+        place = model.variables[name].place
+        rulers = (n for n, v in model.variables.items() if v.support and v.block.start == place)
+        if place >= 0 and (ruler := next(rulers)) not in names:
+            raise ValueError(f"keep: {ruler} says how long {name} is: keep it, too.")
+    if taken := sorted(functions.keys() & {a for axes in model.axes.dims.values() for a in axes}):
+        raise ValueError(f"keep[{taken[0]!r}]: an axis of a block has this name. Give another.")
     shapes = {name: shape_of(name, function, model) for name, function in functions.items()}
     return KeptDraws(model, names, functions, shapes)
 
@@ -165,7 +175,12 @@ def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
     place = " in the initial state"
     if error := blamed(role, guarded_function(function), (guarded,), place):
         raise error
-    found = np.asarray(called_with(function, f"keep[{name!r}]", {"state": state}))
+    value = called_with(function, f"keep[{name!r}]", {"state": state})
+    if isinstance(value, list | tuple):
+        raise TypeError(
+            f"keep[{name!r}] returned {value!r:.60}: of several numbers return np.array([...])."
+        )
+    found = np.asarray(value)
     if found.dtype.kind not in "biuf" or found.size == 0:
         raise TypeError(
             f"keep[{name!r}] returned {found.tolist()!r:.60}: it must return a number, or an array "

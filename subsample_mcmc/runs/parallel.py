@@ -314,7 +314,8 @@ def program_of(run: bytes, parcelled) -> Program:
             _programs.clear()
             *parts, told = parcelled.open()
             program = Program(*parts)
-            differ = [name for name, said in marks(program).items() if told.get(name) != said]
+            now = marks(program)  # what repeats itself is another there, and stands in none
+            differ = [name for name, said in told.items() if now.get(name, said) != said]
             if differ:
                 raise RuntimeError(
                     f"in this worker process {', '.join(differ)} is another than where the run was "

@@ -80,7 +80,7 @@ def predict(
     if observed is None and column.shape == (size,):
         observed = column
     if observed is not None:
-        observed = np.asarray(observed)
+        observed = read_only(np.asarray(observed))
         if observed.shape != (size,):
             raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
@@ -112,12 +112,20 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             f"{similar(str(unknown[0]), known)}"
         )
     for name, value in fields.items():
-        kind = getattr(value, "dtype", None) or np.asarray(value).dtype
-        if name in model.categories and getattr(kind, "kind", "O") not in "iu":
-            fields[name] = as_before(name, value, model.categories[name])
-        elif is_frame(value) and "term" in model.axes.coords:
-            fields[name] = in_order(name, value, model.axes.coords["term"].tolist())
-    made = prepared(fields, "allow")
+        if is_frame(value):
+            if name in model.columns:
+                fields[name] = in_order(name, value, model.columns[name])
+            continue
+        kind = getattr(getattr(value, "dtype", None) or np.asarray(value).dtype, "kind", "O")
+        if name in model.categories:  # codes stay codes, unless numbers are categories themselves
+            if kind not in "iu" or model.categories[name].dtype.kind in "iuf":
+                fields[name] = as_before(name, value, model.categories[name])
+    if not fields:
+        raise ValueError(
+            f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
+            f"data, {', '.join(known)}. Give data={{'x': frame}} where x is a matrix."
+        )
+    made = prepared(fields, model.given[9])  # missing values as the model has them
     size = common_length(made)
     filled = {}
     for name, before in zip(model.data._fields, model.data, strict=True):
@@ -257,8 +265,10 @@ class Maker:
             made = self.one(drawn, c, int(kept[i]))
             if not asked:
                 found[""][c, i] = made
+            shown = made.view()
+            shown.flags.writeable = False  # the next statistic sees it, too
             for name, statistic in asked.items():
-                value = np.asarray(statistic(made))
+                value = np.array(statistic(shown))
                 with lock:
                     if name not in found:
                         check_statistic(name, value, self.size)

@@ -102,10 +102,17 @@ def axes_of(
             continue  # places that no category names
         if all(np.array_equal(known[0], other) for other in known):
             axes = Axes().of(block, len(shapes[block]))
-            if len(columns) == 1 and columns[0] not in (*RESERVED, *shapes):
+            if len(columns) == 1 and is_free(columns[0], len(known[0]), named, shapes):
                 axes = columns[0], *axes[1:]
             named.setdefault(block, axes)
-            found.setdefault(named[block][0], known[0])
+            axis = named[block][0]
+            other = axis in found and not np.array_equal(found[axis], known[0])
+            if other and axis not in (coords or {}):
+                raise ValueError(
+                    f"dims: axis {axis!r} of block {block!r} has other categories than that of the "
+                    "block before: give the axes different names, or the labels, coords={...}."
+                )
+            found.setdefault(axis, known[0])
     coords = found | dict(coords or {})
     lengths: dict[str, tuple[int, str]] = {ROWS: (size, "the data")}
     for block, axes in named.items():
@@ -125,6 +132,14 @@ def axes_of(
             )
         labels[axis] = labels_along(axis, values, *lengths[axis])
     return Axes(named, labels)
+
+
+def is_free(axis: str, length: int, named: Mapping, shapes: Mapping) -> bool:
+    """May a column's name be that of an axis, which nobody asked for."""
+    if axis in (*RESERVED, *shapes, ROWS) or "/" in axis:
+        return False
+    taken = [pair for b, axes in named.items() for pair in zip(axes, shapes[b], strict=True)]
+    return all(name != axis or count == length for name, count in taken)
 
 
 def axes_of_block(block: Any, axes: Any, shapes: Mapping) -> tuple[str, ...]:
@@ -163,8 +178,9 @@ def labels_along(axis: str, values: Any, length: int, where: str) -> np.ndarray:
             f"coords[{axis!r}] has shape {found.shape}: give {length} labels, one for each place "
             f"along this axis of {where}."
         )
-    if found.dtype.kind not in KEPT or (found.dtype.kind == "f" and np.isnan(found).any()):
-        if any(value is None or value != value for value in found.tolist()):
+    missing = found.dtype.kind in "fM" and bool(np.isnan(found).any())
+    if found.dtype.kind not in KEPT or missing:
+        if missing or any(value is None or value != value for value in found.tolist()):
             raise ValueError(f"coords[{axis!r}] has missing labels: give one for each place.")
     if found.dtype.kind not in KEPT:
         found = np.array([str(value) for value in found.tolist()])

@@ -145,9 +145,26 @@ def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
             found = value.codes if hasattr(value, "codes") else value.cat.codes
             categories[name] = np.asarray(value.dtype.categories)
             fields = fields | {name: found.astype(np.int64)}
+        names = given if isinstance(given, list | tuple) else (given,)
+        known = [(n, categories[n]) for n in names if isinstance(n, str) and n in categories]
+        for name, found in known[1:]:  # codes of two lists would be sites of one block
+            if not np.array_equal(found, known[0][1]):
+                raise ValueError(
+                    f"data {name} has other categories, or in another order, than {known[0][0]}, "
+                    "and both say sites of one block: give both the same, kind = "
+                    f"pd.CategoricalDtype(sorted(set(df.{known[0][0]}) | set(df.{name}))), "
+                    f"df.{name}.astype(kind)."
+                )
     if not categories:
         return data, categories
     return (type(data)(**fields) if hasattr(data, "_asdict") else fields), categories
+
+
+def columns_of(data: Any) -> dict[str, list[str]]:
+    """Names of the columns of each matrix that is a data frame."""
+    fields = data._asdict() if hasattr(data, "_asdict") else data
+    matrices = ((name, v) for name, v in fields.items() if is_frame(v))
+    return {name: [str(column) for column in value.columns] for name, value in matrices}
 
 
 def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:

@@ -13,7 +13,7 @@ from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
-from subsample_mcmc.target.data import coded, is_frame, refuse_elsewhere
+from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import BIG, common_length, first_length, prepared, read_only
 from subsample_mcmc.target.predictors import Predictors
@@ -92,6 +92,7 @@ class Model:
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
             )
         data, self.categories = coded(data, touches)
+        self.columns = columns_of(data)  # of matrices that were data frames
         self.data = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
         self.size = count(self.data)
@@ -146,7 +147,11 @@ class Model:
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
-        return type(self), self.given, {"categories": self.categories, "design": self.design}
+        return (
+            type(self),
+            self.given,
+            {n: getattr(self, n) for n in ("categories", "columns", "design")},
+        )
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
         """The blocks of two flat arrays as users read them: a record of read-only views."""

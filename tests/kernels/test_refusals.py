@@ -61,6 +61,25 @@ def test_a_prior_that_other_kernels_would_leave_out_is_refused():
     assert sampled(mixture_of(), both >> sm.Metropolis("w")).shape == (1, 5)
 
 
+def test_a_prior_whose_code_does_not_tell_is_asked():
+    def helper(state, arm):
+        return 0.3 * arm * state.z[0]
+
+    def handed(state, data, site, arm):
+        return helper(state, arm)
+
+    def of_w(state, data, site, arm):
+        return weigh(state, arm)
+
+    def weigh(state, arm):
+        return sm.log(state.w[arm])
+
+    kernel = sm.Gibbs("z", log_prior=handed) >> sm.Metropolis("w")
+    assert sampled(mixture_of(), kernel).shape == (1, 5)
+    with pytest.raises(ValueError, match=r"moves 'w', on which it depends"):
+        sampled(mixture_of(), sm.Gibbs("z", log_prior=of_w) >> sm.Metropolis("w"))
+
+
 def test_all_values_of_few_sites_are_compared(rng):
     """And of many the first and the last value at either end."""
     sites, arms = pairs_of(3, 500, rng)
@@ -132,6 +151,18 @@ def test_a_surrogate_that_rules_out_what_is_possible_ends_the_chain():
         sampled(model, kernel, 200, 0)
 
 
+def test_a_surrogate_may_rule_out_what_the_likelihood_does():
+    def ended(state, data, n):
+        return -0.5 * (data.y[n] - state.m[0]) ** 2 if state.m[0] > 0.1 else -np.inf
+
+    def bounded(state):
+        return -0.5 * 40 * (state.m[0] - 0.2) ** 2 if state.m[0] > 0.1 else -np.inf
+
+    kernel = sm.delayed(sm.Metropolis("m", scale=0.5, adapt=False), bounded)
+    trace = sampled(sm.Model(ended, {"y": Y}, {"m": 0.5}), kernel, 300, 0)
+    assert trace.draws["m"].min() > 0.1 and np.ptp(trace.draws["m"]) > 0.0
+
+
 @pytest.mark.plain
 def test_truth_values_are_no_block():
     with pytest.raises(TypeError, match=r"`~state.on\[0\]` is never 0.*support=\{'on': 2\}"):
@@ -156,6 +187,28 @@ def test_a_gradient_that_forgets_a_branch_of_few_data_is_found():
     check_gradient(model, ("m",), right)
     with pytest.raises(ValueError, match="gradient says that the log likelihood of datum"):
         check_gradient(model, ("m",), gradient)
+
+
+def test_right_gradients_at_kinks_and_of_large_counts_are_taken(rng):
+    """Differences see the kink, and the rounding of log likelihoods of 10^7."""
+    x = rng.integers(-5, 6, 4_000) * 1.0
+    counts = rng.poisson(1e6, 4_000) * 1.0
+
+    def hinge(state, data, n):
+        return -max(0.0, data.x[n] - state.m[0])
+
+    def of_hinge(state, data, n, out):
+        out[0] = 1.0 if data.x[n] > state.m[0] else 0.0
+
+    def poisson(state, data, n):
+        return data.c[n] * state.m[0] - sm.exp(state.m[0])
+
+    def of_poisson(state, data, n, out):
+        out[0] = data.c[n] - np.exp(state.m[0])
+
+    check_gradient(sm.Model(hinge, {"x": np.r_[0.5, x, 0.5, 0.5]}, {"m": 2.0}), ("m",), of_hinge)
+    model = sm.Model(poisson, {"c": counts}, {"m": float(np.log(1e6))})
+    check_gradient(model, ("m",), of_poisson)
 
 
 def test_a_slab_without_a_density_is_refused(rng):

@@ -112,6 +112,29 @@ def test_other_frames_are_made_the_same_way(frame):
         sm.predict(model, trace, data=new.drop(columns="time"))
 
 
+def test_what_stands_beside_a_formula_is_found_in_other_frames(frame):
+    many = frame.assign(trials=frame.claims + 3)
+    model = sm.models.glm.binomial("claims ~ age", many, trials="trials", start=[5.0, 0.0])
+    trace = sm.sample(model, stay, 3, 0, chains=1, seed=1, progress=False)
+    made = sm.predict(model, trace, data=many.iloc[:6], seed=1, progress=False)
+    assert np.all(made.values[""] <= many.trials[:6].to_numpy())
+    one = sm.models.glm.binomial("claims ~ age", frame, trials=50, start=[5.0, 0.0])
+    trace = sm.sample(one, stay, 3, 0, chains=1, seed=1, progress=False)
+    made = sm.predict(one, trace, data=frame.iloc[:6], seed=1, progress=False)
+    assert made.values[""].mean() > 40.0
+    offset = np.full(N, 3.0)
+    fixed = sm.models.glm.poisson("claims ~ age", frame, exposure="time", offset=offset)
+    trace = sm.sample(fixed, stay, 3, 0, chains=1, seed=1, progress=False)
+    with pytest.raises(ValueError, match="offset was given as an array beside the formula"):
+        sm.predict(fixed, trace, data=frame)
+
+
+def test_classes_of_intervals_keep_their_brackets(frame):
+    cut = frame.assign(part=pd.cut(frame.age, [-9.0, -0.5, 0.5, 9.0]))
+    model = sm.models.glm.softmax("part ~ cost", cut)
+    assert model.axes.coords["class"].tolist() == ["(-0.5, 0.5]", "(0.5, 9.0]"]
+
+
 @pytest.mark.parametrize(("formula", "words"), [
     ("claims ~ agee", "`agee` is not present.*The columns are age, region, time"),
     ("~ age", "has no response"),

@@ -235,6 +235,24 @@ def test_a_kernel_of_a_users_is_compiled_once_to_be_looked_at(monkeypatch):
     assert len(asked) == 1
 
 
+def test_what_is_repeated_is_no_other_data(tmp_path):
+    """np.broadcast_to is read once here, and whole where it was sent."""
+    pytest.importorskip("joblib")
+    y = np.random.default_rng(0).laplace(1.5, 1.0, 400)
+
+    def log_likelihood(state, data, n):
+        return -abs(data.y[n] - data.u[n, state.k[0]])
+
+    data = {"y": y, "u": np.broadcast_to(0.5 * np.arange(8.0), (400, 8))}
+    model = sm.Model(log_likelihood, data, {"k": 0}, support={"k": 8})
+    draws = [
+        sm.sample(model, sm.Gibbs("k"), draws=50, warmup=0, chains=2, cores=2, seed=1,
+                  parallel=backend, progress=False).draws["k"]
+        for backend in (None, "loky")
+    ]  # fmt: skip
+    assert np.array_equal(*draws)
+
+
 MODULE = """
 import subsample_mcmc as sm
 

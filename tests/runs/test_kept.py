@@ -135,6 +135,8 @@ def test_what_does_not_compile_runs_in_python(model, whole):
     ({}, ValueError, "keep is empty"),
     ({"k": False}, ValueError, "keep is empty"),
     ({"k": 5}, TypeError, "give True, or a function under a new name"),
+    ({"pair": lambda state: (1.0, 2.0)}, TypeError, "return np.array"),
+    ({"b": True, "term": ratio}, ValueError, "an axis of a block has this name"),
     ({"k": ratio}, ValueError, "a function needs a name that no block has"),
     ({"chain": ratio}, ValueError, "a function needs a name that no block has"),
     ({"text": lambda state: "a"}, TypeError, "must return a number, or an array of numbers"),

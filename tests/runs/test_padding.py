@@ -76,6 +76,8 @@ def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
     model = model_of(of_used, about_even)
     fits = [sm.laplace(model, given={"q": k}, progress=False) for k in range(2)]
     kernel = sm.Gibbs("q", pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis("t")
+    with pytest.raises(ValueError, match="q says how long t is: keep it, too"):
+        sm.sample(model, kernel, draws=2, warmup=0, chains=1, keep=("t",), progress=False)
     path = tmp_path / "run.nc"
     trace = sm.sample(model, kernel, draws=200, warmup=200, chains=2, seed=1, store=path,
                       progress=False)  # fmt: skip

@@ -245,6 +245,57 @@ def test_columns_are_found_by_their_names(rng):
         sm.predict(model, trace, data={"x": new.set_axis(["age", "sex"], axis=1)})
 
 
+def test_numbers_that_are_categories_are_labels_not_codes():
+    frame = pd.DataFrame({"y": np.zeros(3), "group": pd.Categorical([1, 2, 3])})
+    model = sm.Model(seen, frame, {"a": [10.0, 20.0, 30.0]}, touches={"a": "group"})
+    trace = sm.sample(model, stay_a, 5, 0, chains=1, seed=1, progress=False)
+    for group in (pd.Series([1, 2, 1]), pd.Categorical([1, 2, 1])):
+        made = sm.predict(model, trace, of_group, data={"group": group}, progress=False).values[""]
+        assert set(np.ravel(made - [10.0, 20.0, 10.0])) == {0.0, 5.0}
+
+
+def test_matrices_of_ones_own_are_put_by_their_columns(rng):
+    x = pd.DataFrame({"p": rng.normal(size=40), "q": rng.normal(size=40)})
+
+    def likelihood(state, data, n):
+        return -0.5 * (data.y[n] - data.x[n, 0] * state.b[0]) ** 2
+
+    def simulated(rng, state, data, n):
+        return data.x[n, 0] + 100.0 * data.x[n, 1] + 0.0 * rng.random()
+
+    model = sm.Model(likelihood, {"x": x, "y": np.zeros(40)}, {"b": 0.0}, simulate=simulated)
+    kernel = sm.Metropolis("b", selector=sm.Exact(), adapt=False)
+    trace = sm.sample(model, kernel, 3, 0, chains=1, seed=1, progress=False)
+    made = sm.predict(model, trace, data={"x": x[["q", "p"]][:5]}, progress=False).values[""]
+    assert np.allclose(made, x.p[:5] + 100.0 * x.q[:5])
+
+
+@pytest.mark.parametrize("family", ["logistic", "binomial", "poisson", "softmax"])
+def test_missing_values_and_endless_rates_are_told_of(family):
+    more = {"trials": 5} if family == "binomial" else {}
+    model = regression(family, **more)
+    trace = still(model, 2)
+    x = np.array(model.data.x)[:4]
+    rest = {"trials": np.full(4, 5.0)} if family == "binomial" else {}
+    with pytest.raises(ValueError, match="data x has 1 missing value"):
+        sm.predict(model, trace, data={"x": np.where(np.eye(4, 2), np.nan, x)[:1], **{
+            k: v[:1] for k, v in rest.items()}})  # fmt: skip
+    if family == "poisson":
+        with pytest.raises(sm.RewardError, match="simulate is nan at datum 2"):
+            sm.predict(model, trace, data={"x": x * np.array([1.0, 1.0, 200.0, 1.0])[:, None]})
+
+
+def test_statistics_may_not_change_the_data(drawn):
+    model, trace = drawn
+
+    def centred(y):
+        y -= y.mean()
+        return y.std()
+
+    with pytest.raises(ValueError, match="read-only"):
+        sm.predict(model, trace, statistics={"sd": centred}, progress=False)
+
+
 # -------------------------------------------------------------------------------- what is refused
 def beyond(rng, state, data, n):
     return state.a[data.group[n] + 1]

@@ -63,6 +63,7 @@ def test_a_header_gives_them_back():
     ({"term": ["a", "b", "a"]}, {"b": "term"}, "the label 'a' twice, at 0 and 2"),
     ({"term": ["a", None, "c"]}, {"b": "term"}, "missing labels"),
     ({"term": [0.0, np.nan, 1.0]}, {"b": "term"}, "missing labels"),
+    ({"term": np.array(["2024", "NaT", "2025"], "M8[Y]")}, {"b": "term"}, "missing labels"),
     (None, {"c": "term"}, "names 'c', which is no block"),
     (None, {"b": ["term", "other"]}, r"names 2 axes: block 'b' has 1, its shape is \(3,\)"),
     (None, {"mu": "term"}, "names 1 axes: block 'mu' has 0"),
@@ -175,8 +176,37 @@ def test_two_columns_of_sites(rng):
     assert model.axes.of("a", 1) == ("a_dim_0",)
     assert model.axes.label("a", [2]) == "a[de]"
     frame["other"] = frame.other.cat.reorder_categories(["de", "it", "fr"])
-    model = sm.Model(paired, frame, {"a": np.zeros(3)}, normal, touches={"a": ("group", "other")})
-    assert model.axes == Axes()  # one site would have two names
+    with pytest.raises(ValueError, match="data other has other categories, or in another order"):
+        sm.Model(paired, frame, {"a": np.zeros(3)}, normal, touches={"a": ("group", "other")})
+
+
+def test_names_that_nobody_asked_for_stop_no_model(rng):
+    frame = ratings(rng).rename(columns={"group": "obs"})
+
+    def by_obs(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.obs[n]]) ** 2
+
+    model = sm.Model(by_obs, frame, {"a": np.zeros(3)}, normal, touches={"a": "obs"})
+    assert model.axes.label("a", [2]) == "a[de]" and model.axes.of("a", 1) == ("a_dim_0",)
+    model = sm.Model(
+        seen, ratings(rng), {"a": np.zeros(3), "c": np.zeros(5)}, normal,
+        touches={"a": "group"}, dims={"c": "group"},
+    )  # fmt: skip
+    assert model.axes.of("a", 1) == ("a_dim_0",)
+
+
+def test_one_axis_has_one_set_of_categories(rng):
+    frame = ratings(rng)
+    frame["row"] = pd.Categorical(rng.choice(["x", "y", "z"], len(frame)))
+
+    def both(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.group[n]] - state.b[data.row[n]]) ** 2
+
+    with pytest.raises(ValueError, match="axis 'g' of block 'b' has other categories"):
+        sm.Model(
+            both, frame, {"a": np.zeros(3), "b": np.zeros(3)}, normal,
+            touches={"a": "group", "b": "row"}, dims={"a": "g", "b": "g"},
+        )  # fmt: skip
 
 
 def test_categories_and_names_of_ones_own(rng):

@@ -10,6 +10,7 @@ import numpy as np
 
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.sites.asked import asked, places
+from subsample_mcmc.kernels.sites.touches import change_all, changed
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
 from subsample_mcmc.target.lookups.reads import blocks_read
@@ -50,12 +51,16 @@ def ask_both(about, values, sites, arms, whole, own):
             own[i, j] = call_numbers(about.prior, trial.calls.context, site, arms[i, j])
 
 
-def pairs_of(length: int, support: int, rng) -> tuple[np.ndarray, np.ndarray]:
-    """(sites, arms): at which sites two values are compared; all neighbours of all, if few."""
-    count = min(length, max(FEWEST, TERMS // length))
+def pairs_of(length: int, support: int, rng, size: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(sites, arms): at which sites two values are compared; all neighbours of all, if few.
+
+    size: numbers of the whole state, all of which a prior may read.
+    """
+    size = max(length, size)
+    count = min(length, max(FEWEST, TERMS // size))
     some = rng.choice(length, count, replace=False)
     sites = np.unique(np.r_[0, length - 1, some]) if count < length else np.arange(length)
-    each = int(np.clip(TERMS // (4 * length * len(sites)), 1, support - 1)) if support > 1 else 1
+    each = int(np.clip(TERMS // (4 * size * len(sites)), 1, support - 1)) if support > 1 else 1
     if each >= support - 1:
         first = np.tile(np.arange(max(support - 1, 1)), len(sites))
         second = np.minimum(first + 1, support - 1)
@@ -95,7 +100,9 @@ def check_own_prior(kernel, model, address) -> None:
             about = pointer_to(Own(address(trial.calls.context), trial))
         except (*NUMBA_ERRORS, TypeError):
             return  # it does not compile, of which the chain tells more
-        sites, arms = pairs_of(variable.block.length, variable.support, rng)
+        sites, arms = pairs_of(
+            variable.block.length, variable.support, rng, len(model.ints) + len(model.floats)
+        )
         whole, own = np.zeros((2, len(sites), 2))
         given = about, place.values, sites, arms, whole, own
         if not asked(place, lambda given=given: ask_both(*given)):
@@ -120,6 +127,32 @@ def check_own_prior(kernel, model, address) -> None:
     done[name, function] = not depends
 
 
+def depends_on(prior, name: str, other: str, model) -> bool:
+    """Does what a site's value adds to a prior change with another block, in plain Python."""
+    v, rng = model.variables[name], np.random.default_rng(6)
+    for away in (0.0, 3.0, 10.0):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        with np.errstate(all="ignore"):
+            if away:
+                change_all(model, ints, floats, rng, away)
+            w, state = model.variables[other], model.state(ints, floats)
+            part = (ints if w.block.discrete else floats)[w.block.start :][: w.block.length]
+            kept, others = part.copy(), changed(w, part, rng, away)
+            for site in rng.integers(v.block.length, size=16).tolist():
+                seen = []
+                for values in (kept, others):
+                    part[:] = values
+                    try:
+                        low, high = (prior(state, model.data, site, k) for k in (0, v.support - 1))
+                        seen.append(float(high) - float(low))
+                    except Exception:
+                        seen.append(np.nan)
+                part[:] = kept
+                if seen[0] != seen[1] and not np.isnan(seen).any():
+                    return True
+    return False
+
+
 def check_others(kernel, leaves, model) -> None:
     """Refuse kernels that would not see a prior which one kernel has, and the model has not.
 
@@ -132,7 +165,10 @@ def check_others(kernel, leaves, model) -> None:
         return
     called = plain(own, "log_prior", "log_prior(state, data, site, arm)")
     read = blocks_read(called, model)
-    read = set(model.names) if read is None else read | {name}
+    if read is None:  # its code does not tell: it is asked
+        others = [other for other in model.names if other != name]
+        read = {other for other in others if depends_on(called, name, other, model)}
+    read = read | {name}
     for leaf in leaves:
         both = read & set(leaf.writes)
         if leaf is kernel or not both or isinstance(leaf, Custom):

@@ -29,15 +29,24 @@ class FormulaDesign:
     def __init__(self, formula: str, right: Any, left: Any, others: dict[str, Any]):
         self.formula, self.right, self.left = formula, right, left
         self.others = {k: v for k, v in others.items() if isinstance(v, str)}  # columns
+        self.numbers = {k: v for k, v in others.items() if np.isscalar(v) and k not in self.others}
+        rest = others.keys() - self.others.keys() - self.numbers.keys()
+        self.arrays = sorted(k for k in rest if others[k] is not None)
 
     def __call__(self, frame: Any) -> dict[str, Any]:
         """What a model reads of another frame: x, columns named beside it, and y if it is there."""
         found = {"x": np.asarray(made(self.formula, self.right, frame), dtype=float)}
-        offset = offset_of(
-            **{name: column_of(self.formula, frame, c) for name, c in self.others.items()}
-        )
-        if offset is not None:
+        if self.arrays:
+            raise ValueError(
+                f"{self.arrays[0]} was given as an array beside the formula {self.formula!r}: of "
+                "another frame nobody knows it. Name a column of the frame in its place."
+            )
+        given = {name: column_of(self.formula, frame, c) for name, c in self.others.items()}
+        given |= {name: np.full(len(frame), value) for name, value in self.numbers.items()}
+        parts = {name: given.pop(name, None) for name in ("offset", "exposure")}
+        if (offset := offset_of(**parts)) is not None:
             found["offset"] = offset
+        found |= given
         wanted = [str(name) for name in self.left.required_variables]
         if all(n in frame.columns and not absent(np.asarray(frame[n].isna())) for n in wanted):
             found["y"] = response_of(self.formula, self.left, frame)[0]
@@ -126,7 +135,8 @@ def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[s
             f"the formula {formula!r} has a response of {matrix.shape[1]} columns, {names}: give "
             "one."
         )
-    classes = [str(name).rpartition("[")[2].rstrip("]").removeprefix("T.") for name in names]
+    first = str(names[0]).index("[") + 1
+    classes = [str(name)[first:].removesuffix("]").removeprefix("T.") for name in names]
     return np.argmax(matrix, axis=1).astype(float), classes, found.model_spec
 
 

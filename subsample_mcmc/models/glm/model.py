@@ -267,6 +267,8 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
     more = named(beta, rows) | {"simulate": simulate}
     model = kind(predictors, data, {"beta": beta}, log_prior, **more)
     model.design = rows.design
+    if rows.terms is not None and rows.design is None:
+        model.columns = {"x": rows.terms}
     return model
 
 
@@ -282,6 +284,8 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Mode
     more = named(beta, rows) | {"simulate": simulate}
     model = Model(predictors, data, state, log_prior, **more)
     model.design = rows.design
+    if rows.terms is not None and rows.design is None:
+        model.columns = {"x": rows.terms}
     return model
 
 

@@ -1,9 +1,11 @@
 """One datum drawn from each family, as sm.predict calls it: f(rng, state, data, n) -> float."""
 
-from math import exp
+from math import exp, nan
 
 from subsample_mcmc.models.glm.families import linear, linear_scale
 from subsample_mcmc.models.glm.scores import score
+
+MOST = 1e15  # a mean of counts: numbers beyond it have no whole steps of one
 
 
 def gaussian(rng, state, data, n):
@@ -26,11 +28,15 @@ def student_t_scale(rng, state, data, n):
 
 def logistic(rng, state, data, n):
     eta = linear(state, data, n)
+    if eta != eta:
+        return eta
     return 1.0 if rng.random() * (1.0 + exp(-abs(eta))) < (1.0 if eta > 0.0 else exp(eta)) else 0.0
 
 
 def binomial(rng, state, data, n):
     eta = linear(state, data, n)
+    if eta != eta:
+        return eta
     small = exp(-abs(eta)) / (1.0 + exp(-abs(eta)))
     drawn = float(rng.binomial(int(data.trials[n]), small))
     return data.trials[n] - drawn if eta > 0.0 else drawn
@@ -40,7 +46,8 @@ def poisson(eta):
     """Of counts with these predictors."""
 
     def draw(rng, state, data, n):
-        return float(rng.poisson(exp(eta(state, data, n))))
+        mean = exp(eta(state, data, n))
+        return float(rng.poisson(mean)) if mean < MOST else nan  # which is told of, by datum
 
     return draw
 
@@ -50,7 +57,8 @@ def negative_binomial(eta):
 
     def draw(rng, state, data, n):
         mean = exp(eta(state, data, n)) / data.dispersion
-        return float(rng.poisson(mean * rng.standard_gamma(data.dispersion)))
+        drawn = mean * rng.standard_gamma(data.dispersion)
+        return float(rng.poisson(drawn)) if drawn < MOST else nan
 
     return draw
 
@@ -63,6 +71,8 @@ def softmax(rng, state, data, n):
         top = max(top, score(state, data, n, k))
     for k in range(-1, classes):
         total += exp((score(state, data, n, k) if k >= 0 else 0.0) - top)
+    if total != total:
+        return total
     left = rng.random() * total - exp(-top)
     k = 0
     while left >= 0.0 and k < classes:

@@ -217,7 +217,7 @@ def add_left_out(values: np.ndarray, drawn: list[np.ndarray], model: Any) -> Non
     ints, floats = model.ints.copy(), model.floats.copy()
     state = model.state(ints, floats)
     for d in range(len(values)):
-        ints[:], floats[:] = drawn[0][d], drawn[1][d]
+        ints[:], floats[:] = drawn[0][d, : len(ints)], drawn[1][d, : len(floats)]
         values[d] += model.left_out(state)
 
 
