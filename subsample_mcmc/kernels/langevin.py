@@ -31,13 +31,13 @@ from subsample_mcmc.kernels.gradient import (
     Slope,
     anchor,
     anchored,
-    check_gradient,
     draw_batch,
     has_derivatives,
     make_slope,
     reference_of,
     slope_of,
 )
+from subsample_mcmc.kernels.proposals.own_gradient import check_gradient
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.moved import (

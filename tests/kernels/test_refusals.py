@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.kernels.gradient import check_gradient
+from subsample_mcmc.kernels.proposals.own_gradient import check_gradient
 from subsample_mcmc.kernels.sites.own_prior import pairs_of
 from subsample_mcmc.numerics.jit import DISABLED
 
