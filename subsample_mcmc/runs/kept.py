@@ -6,6 +6,7 @@ is taken there. Checkpoints hold whole states, so a run that keeps little goes o
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.target.axes import RESERVED
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_function, guarded_state
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.user_functions import called_with
-
-RESERVED = "chain", "draw"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,21 +65,31 @@ class KeptDraws:
         made = [self.values(name, ints, floats) for name in self.functions]
         return kept[0], np.concatenate([kept[1], *made], axis=1)
 
+    @cached_property
+    def loops(self) -> dict[str, tuple[Any, bool]]:
+        """By function: its loop over draws, and whether it is compiled; found out once a run."""
+        found, state = {}, self.model.state(self.model.ints, self.model.floats)
+        for name, function in self.functions.items():
+            compiled = not DISABLED and not compiles(function, (state,), FLAGS)
+            called = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
+            single = self.shapes[name] == ()
+            found[name] = loop_of(called, single) if compiled else plain_loop(function), compiled
+        return found
+
     def values(self, name: str, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """What a function says of some draws: an array (draws, numbers)."""
         function, model = self.functions[name], self.model
         own = model.ints.copy(), model.floats.copy()
-        state, at = model.state(*own), np.zeros(1, dtype=np.int64)
+        state, (fill, compiled) = model.state(*own), self.loops[name]
         out = np.empty((len(ints), int(np.prod(self.shapes[name], dtype=int))))
-        compiled = not DISABLED and not compiles(function, (state,), FLAGS)
-        called = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
-        fill = loop_of(called, self.shapes[name] == ()) if compiled else plain_loop(function)
         try:
-            fill(ints, floats, *own, state, at, out)
+            fill(ints, floats, *own, state, out)
         except IndexError as error:
-            shown = model.show(*own)
-            role, guarded = f"keep[{name!r}]", guarded_state(state)
-            place = f" at {shown}"
+            role, guarded, place = (
+                f"keep[{name!r}]",
+                guarded_state(state),
+                f" at {model.show(*own)}",
+            )
             found = blamed(role, guarded_function(function), (guarded,), place)
             raise (told(role, found, place) if compiled else found or error) from None
         return out
@@ -105,9 +115,8 @@ def loop_of(function: Any, single: bool) -> Any:
                 row[i] = found.flat[i]
 
     @jit(user=True, checked=True)
-    def fill(drawn_ints, drawn_floats, ints, floats, state, at, out):
+    def fill(drawn_ints, drawn_floats, ints, floats, state, out):
         for d in range(len(out)):
-            at[0] = d
             for i in range(len(ints)):
                 ints[i] = drawn_ints[d, i]
             for i in range(len(floats)):
@@ -120,7 +129,7 @@ def loop_of(function: Any, single: bool) -> Any:
 def plain_loop(function: Callable) -> Callable:
     """The same in Python."""
 
-    def fill(drawn_ints, drawn_floats, ints, floats, state, at, out):
+    def fill(drawn_ints, drawn_floats, ints, floats, state, out):
         for d in range(len(out)):
             ints[:], floats[:] = drawn_ints[d], drawn_floats[d]
             found = np.ravel(function(state))

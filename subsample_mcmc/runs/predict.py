@@ -125,7 +125,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
             f"data, {', '.join(known)}. Give data={{'x': frame}} where x is a matrix."
         )
-    made = prepared(fields, model.given[9])  # missing values as the model has them
+    made = prepared(fields, model.missing)  # missing values as the model has them
     size = common_length(made)
     filled = {}
     for name, before in zip(model.data._fields, model.data, strict=True):

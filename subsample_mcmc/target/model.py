@@ -103,7 +103,7 @@ class Model:
                 raise ValueError("prepare does not go with sm.Predictors: eta sees the state.")
             log_likelihood = self.predictors.log_likelihood()
         self.log_likelihood, self.log_prior, self.prepare = log_likelihood, log_prior, prepare
-        self.simulate = simulate
+        self.simulate, self.missing = simulate, missing
         self.design: Any = None  # of models by formulas: what other data frames are to them
         if not isinstance(state, dict) or not state:
             raise TypeError('state must be a dict of named blocks, such as {"mu": 0.0, "k": 3}.')

@@ -1,4 +1,4 @@
-"""Parameters of tests, of which some are slow: all of them are tested, some in every run."""
+"""Marks that tests share: parameters of which some are slow, and warnings that are not ours."""
 
 from collections.abc import Iterable
 
@@ -15,3 +15,14 @@ def slow_but(quick: Iterable, items: Iterable) -> list:
 def _slow(item):
     several = item if isinstance(item, tuple) else (item,)
     return pytest.param(*several, marks=pytest.mark.slow)
+
+
+WARNINGS_OF_PYMC = [
+    # PyMC's own: of what it is built with, of its dependencies, of short runs.
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*[Nn]umba.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*BLAS.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*g\\+\\+.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore::subsample_mcmc.pymc.FullDataWarning"),
+]

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from tests.helpers.marks import WARNINGS_OF_PYMC
 
 pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'subsample-mcmc[pymc]'")
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*[Nn]umba.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*BLAS.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*g\\+\\+.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore::subsample_mcmc.pymc.FullDataWarning"),
-]
+pytestmark = WARNINGS_OF_PYMC
 TERMS = ["one", "age", "income"]
 
 

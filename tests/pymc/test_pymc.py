@@ -16,6 +16,7 @@ from subsample_mcmc.approx.taylor.derivatives_jets import Jets, obstacle
 from subsample_mcmc.approx.taylor.taylor import Keep
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.progress import Bar
+from tests.helpers.marks import WARNINGS_OF_PYMC
 
 try:
     import pymc as pm
@@ -24,15 +25,7 @@ except ImportError:  # then only the tests of the message run
     pm = None
 
 with_pymc = pytest.mark.skipif(pm is None, reason="needs PyMC: pip install 'subsample-mcmc[pymc]'")
-pytestmark = [
-    # PyMC's own: of what it is built with, of its dependencies, of short runs.
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*[Nn]umba.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*BLAS.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*g\\+\\+.*:UserWarning"),
-    pytest.mark.filterwarnings("ignore::subsample_mcmc.pymc.FullDataWarning"),
-]
+pytestmark = WARNINGS_OF_PYMC
 N = 60
 
 

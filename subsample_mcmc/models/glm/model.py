@@ -259,17 +259,12 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
         if "sigma" in data:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
-    kind = (
-        CountsModel
-        if predictors.log_factor in (f.binomial, f.poisson, f.negative_binomial)
-        else Model
+    counts = predictors.log_factor in (f.binomial, f.poisson, f.negative_binomial)
+    kind = CountsModel if counts else Model
+    model = kind(
+        predictors, data, {"beta": beta}, log_prior, simulate=simulate, **named(beta, rows)
     )
-    more = named(beta, rows) | {"simulate": simulate}
-    model = kind(predictors, data, {"beta": beta}, log_prior, **more)
-    model.design = rows.design
-    if rows.terms is not None and rows.design is None:
-        model.columns = {"x": rows.terms}
-    return model
+    return as_given(model, rows)
 
 
 def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Model:
@@ -281,8 +276,12 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Mode
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
     state = {"beta": beta, "log_sigma": log_sigma}
-    more = named(beta, rows) | {"simulate": simulate}
-    model = Model(predictors, data, state, log_prior, **more)
+    model = Model(predictors, data, state, log_prior, simulate=simulate, **named(beta, rows))
+    return as_given(model, rows)
+
+
+def as_given(model: Model, rows: Regression) -> Model:
+    """The model, which knows how data frames of predictions are made what it reads."""
     model.design = rows.design
     if rows.terms is not None and rows.design is None:
         model.columns = {"x": rows.terms}
