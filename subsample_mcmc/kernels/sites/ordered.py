@@ -1,5 +1,7 @@
 """Do neighbouring values of an ordered support differ in one datum, and no value in more."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import change_all
@@ -7,11 +9,12 @@ from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import call_rows, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.rewards import new_memory, trial_of
 
 ENDS = 4  # values at either end of a support that are compared at all data ...
 EVALUATIONS = 10_000_000  # ... and others at random, as many as that allows
-FEW = 5_000  # data that are all asked
+FEW = 5_000  # data that are all asked where nothing is compiled
 PLACES = 4  # states; in the first, the initial one, a zero may hide what a value does
 
 
@@ -87,36 +90,49 @@ def check_values(name: str, model) -> None:
         return
     last, rng = variable.support - 1, np.random.default_rng(3)
     ints, floats = model.ints.copy(), model.floats.copy()
-    values = ints[variable.block.start : variable.block.start + 1]
     at = np.arange(model.size)
-    rows = at.astype(row_kind(model.size))
     count = max(2 * ENDS, EVALUATIONS // model.size)
     ends = {*range(min(ENDS, last)), *range(max(last - ENDS + 1, 0), last + 1)}
     among = range(last + 1) if count > last else rng.integers(last + 1, size=count)
     for elsewhere in (False, True):
         if elsewhere:
             change_all(model, ints, floats, rng)
-        none = Block("none", False, (0,), 0)
-        trial = pointer_to(trial_of(model, ints, floats, new_memory(model), none, 1, None, ()))
-        first, top, seen = np.zeros((3, model.size))
         told = ""
         try:
-            with np.errstate(all="ignore"):
-                read_rows(trial, values, 0, rows, first)
-                read_rows(trial, values, last, rows, top)
-                for k in sorted(ends | {int(k) for k in among}):
-                    read_rows(trial, values, k, rows, seen)
-                    wanted = np.where(at < k, top, first)
-                    wrong = (seen != wanted) & ~(np.isnan(seen) | np.isnan(wanted))
-                    if wrong.any():
-                        told = value_of_its_own(name, k, int(np.argmax(wrong)), seen, wanted)
-                        break
+            read = reader(model, ints, floats, variable.block.start)
+            first, top = read(0), read(last)
+            for k in sorted(ends | {int(k) for k in among}):
+                seen, wanted = read(k), np.where(at < k, top, first)
+                wrong = (seen != wanted) & ~(np.isnan(seen) | np.isnan(wanted))
+                if wrong.any():
+                    told = value_of_its_own(name, k, int(np.argmax(wrong)), seen, wanted)
+                    break
         except Exception:
             if not elsewhere:  # where it may have no value
                 raise
         if told:
             raise ValueError(told)
     done.add(name)
+
+
+def reader(model, ints, floats, place: int) -> Callable[[int], np.ndarray]:
+    """read(k): log likelihoods of all data with value k at one place of the integers."""
+    if DISABLED:
+        state = model.state(ints, floats)
+        return lambda k: np.array(
+            [tried(model, state, ints, place, (k,), n)[0] for n in range(model.size)]
+        )
+    values, rows = ints[place : place + 1], np.arange(model.size, dtype=row_kind(model.size))
+    none = Block("none", False, (0,), 0)
+    trial = pointer_to(trial_of(model, ints, floats, new_memory(model), none, 1, None, ()))
+
+    def read(k: int) -> np.ndarray:
+        out = np.zeros(model.size)
+        with np.errstate(all="ignore"):
+            read_rows(trial, values, k, rows, out)
+        return out
+
+    return read
 
 
 def value_of_its_own(name: str, k: int, n: int, seen: np.ndarray, wanted: np.ndarray) -> str:
@@ -130,25 +146,23 @@ def value_of_its_own(name: str, k: int, n: int, seen: np.ndarray, wanted: np.nda
 
 
 def all_cumulative(name: str, model) -> bool:
-    """The same of every datum, where they are few: nobody has said that it is so.
+    """The same of every datum, where nobody has said that it is so.
 
     At value k the data before k must be as at the highest value, all others as at the lowest.
     """
     variable = model.variables[name]
     last, size = variable.support - 1, model.size
-    if size > FEW or last > size or variable.block.length > 1:
+    if last > size or variable.block.length > 1 or (DISABLED and size > FEW):
         return False
-    rng, place, moved = np.random.default_rng(1), variable.block.start, 0
+    check_model(model, free=(name,))  # before compiled code looks up what is beyond an array
+    rng, at, moved = np.random.default_rng(1), np.arange(size), 0
     ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    values = np.unique([0, last, *rng.integers(0, last + 1, size=4)]).tolist()
+    values = rng.integers(0, last + 1, size=4).tolist()
     for _ in range(2):
         change_all(model, ints, floats, rng)
-        seen = np.array([tried(model, state, ints, place, values, n) for n in range(size)])
-        for i, k in enumerate(values):
-            if not np.array_equal(
-                seen[:, i], np.where(np.arange(size) < k, seen[:, -1], seen[:, 0])
-            ):
-                return False
-        moved += int(np.sum(seen[:last, 0] != seen[:last, -1]))
+        read = reader(model, ints, floats, variable.block.start)
+        first, top = read(0), read(last)
+        if not all(np.array_equal(read(k), np.where(at < k, top, first)) for k in values):
+            return False
+        moved += int(np.sum(first[:last] != top[:last]))
     return moved > last  # of twice as many: most data do see it
