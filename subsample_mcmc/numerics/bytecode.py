@@ -136,10 +136,10 @@ def fields_read(function, position: int, helpers: bool = True, seen: tuple = ())
             continue
         if "LOAD" not in i.opname:
             return None
-        read = after is not None and after.opname in ("LOAD_ATTR", "LOAD_METHOD")
-        if read and names[-1] == name and names.count(name) == 1:
-            found.add(after.argval)
-            continue
+        if after is not None and after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if names[-1] == name and names.count(name) == 1:
+                found.add(after.argval)
+                continue
         for taken, place in handed_on(function, steps, at, name) if helpers else ((None, 0),):
             if taken is None:
                 return None
