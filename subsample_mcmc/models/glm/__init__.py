@@ -2,7 +2,7 @@
 
 Each function makes an `sm.Model` of `sm.Predictors`: log factors that vectorise, derivatives in
 closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
-the Poisson model: next to each point), which make raced decisions provable.
+the Poisson model, and cloglog: next to each point), which make raced decisions provable.
 
 x: the design matrix (N, d), float32 or float64 in any memory layout, memory-mapped too: it is
     read once to be checked and never copied. No intercept is added: give a column of ones, as in
@@ -30,20 +30,24 @@ datum each, and columns.py checks what is given. Kernels and chains do not enter
 
 from subsample_mcmc.models.glm.model import (
     binomial,
+    cloglog,
     gaussian,
     logistic,
     negative_binomial,
     poisson,
+    probit,
     softmax,
     student_t,
 )
 
 __all__ = [
     "binomial",
+    "cloglog",
     "gaussian",
     "logistic",
     "negative_binomial",
     "poisson",
+    "probit",
     "softmax",
     "student_t",
 ]
