@@ -12,11 +12,11 @@ Bounds of the third and fourth derivative along any unit direction are the least
  * the third derivative of the logarithm of the normal distribution function rises from 0 to
    .29571..., where the fourth is 0, and falls to 0; the fourth has a maximum, .11483..., and a
    minimum, -.18895...: the numbers by which intervals bound it (numerics/jets/intervals.py);
- * log(1 - exp(-u)), u = exp(e), has with B = u / (exp(u) - 1), r = u + B, s = 1 - r, c = 1 - B the
-   derivatives B, B s, B (s^2 - r c) and B (s^3 - 3 s r c - r c^2 + B r s), as those of B, r, s and c
-   are B s, r c, -r c and -B s. The last two are at most u / 2 in size, and .42605... and .69819...:
-   by intervals over all u, in tests/models. u goes with growth 1, and so does the smaller of two
-   bounds that do, or are constant.
+ * log(1 - exp(-u)), u = exp(e), has with B = u / (exp(u) - 1), r = u + B, s = 1 - r, c = 1 - B
+   the derivatives B, B s, B (s^2 - r c) and B (s^3 - 3 s r c - r c^2 + B r s), as those of B, r, s
+   and c are B s, r c, -r c and -B s. The last two are at most u / 2 in size, and .42605... and
+   .69819...: by intervals over all u, in tests/models. u goes with growth 1, and so does the
+   smaller of two bounds that do, or are constant.
 """
 
 from math import expm1, sqrt
