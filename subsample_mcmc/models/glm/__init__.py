@@ -39,17 +39,34 @@ from subsample_mcmc.models.glm.model import (
     softmax,
     student_t,
 )
+from subsample_mcmc.models.glm.ordered import ordered_logistic, ordered_probit
+from subsample_mcmc.models.glm.positive import beta_regression, gamma_regression
+from subsample_mcmc.models.glm.survival import log_normal, weibull
+from subsample_mcmc.models.glm.zeros import (
+    hurdle_poisson,
+    zero_inflated_negative_binomial,
+    zero_inflated_poisson,
+)
 
 __all__ = [
+    "beta_regression",
     "binomial",
     "cloglog",
+    "gamma_regression",
     "gaussian",
+    "hurdle_poisson",
+    "log_normal",
     "logistic",
     "negative_binomial",
+    "ordered_logistic",
+    "ordered_probit",
     "poisson",
     "probit",
     "softmax",
     "student_t",
+    "weibull",
+    "zero_inflated_negative_binomial",
+    "zero_inflated_poisson",
 ]
 
 

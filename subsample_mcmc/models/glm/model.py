@@ -15,6 +15,7 @@ from subsample_mcmc.models.glm.columns import (
     Regression,
     count,
     initial,
+    labelled,
     per_row,
     positive,
     restricted,
@@ -24,7 +25,6 @@ from subsample_mcmc.models.glm.columns import (
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.target.model import Model, flat
-from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.predictors import Predictors
 
 FAR = 10.0  # prior standard deviations: y so far from 0 is in other units than the prior
@@ -227,37 +227,10 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     to 6 classes. See the module's docstring for the rest.
     """
     rows = rows_of(x, y, most=CLASSES)
-    x, y = rows.x, rows.y
-    if rows.classes is not None:
-        classes = len(rows.classes) if classes is None else classes
-        if classes != len(rows.classes):
-            raise ValueError(f"classes={classes}: the response has {', '.join(rows.classes)}.")
-    y = restricted(y, count, "softmax needs labels, whole numbers from 0")
-    given = classes
-    if given is None:
-        classes = int(y.max()) + 1
-        if classes < 2:
-            raise ValueError("y has no label but 0: pass classes=K, the number of classes.")
-    classes = whole(classes, "classes", f"the number of classes, from 2 to {CLASSES}")
-    if not 2 <= classes <= CLASSES:
-        raise ValueError(
-            f"classes={classes}: softmax takes 2 to {CLASSES} classes; labels are 0 .. classes - 1."
-        )
-    if given is None:
-        seen = np.zeros(classes, dtype=bool)
-        for i in range(0, len(y), PIECE):
-            seen[np.asarray(y[i : i + PIECE], dtype=int)] = True
-        if not seen.all():
-            absent = int(np.argmin(seen))
-            raise ValueError(
-                f"y has no label {absent}, and labels up to {classes - 1}: class 0 is the "
-                "reference of all coefficients. Code them 0 .. K - 1 without gaps, by "
-                f"np.unique(y, return_inverse=True)[1], or pass classes={classes} if it may occur."
-            )
-    restricted(
-        y, lambda piece: piece < classes,
-        f"labels must be 0 .. {classes - 1}, because classes={classes}",
-    )  # fmt: skip
+    x = rows.x
+    y, classes = labelled(
+        rows, classes, "softmax", CLASSES, "class 0 is the reference of all coefficients"
+    )
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
     predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
     return made(predictors, draw.softmax, data, log_prior, prior_sd, start, rows, shape)
