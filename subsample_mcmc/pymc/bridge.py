@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.pymc.algebra import Algebra
 from subsample_mcmc.pymc.blocks import Part, parts_of
 from subsample_mcmc.pymc.checking import check
 from subsample_mcmc.pymc.columns import Columns
 from subsample_mcmc.pymc.expressions import Node
 from subsample_mcmc.pymc.graph import RefusedError, Tensor, range_of
-from subsample_mcmc.pymc.shapes import Translator
 from subsample_mcmc.pymc.source import functions, written
 from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.model import Model
@@ -54,7 +54,8 @@ def from_pymc(pm_model, rows=None) -> Model:
     kept = dict(pm_model.rvs_to_initial_values)  # which remove_value_transforms refuses; parts know
     pm_model.rvs_to_initial_values.update(dict.fromkeys(kept))
     try:
-        natural = remove_value_transforms(pm_model)  # which may order variables otherwise
+        held = [pm_model[part.name] for part in parts if not part.free]
+        natural = remove_value_transforms(pm_model, held)  # which may order variables otherwise
     finally:
         pm_model.rvs_to_initial_values.update(kept)
     order = [v.name for v in (*pm_model.basic_RVs, *pm_model.potentials)]
@@ -69,7 +70,7 @@ def from_pymc(pm_model, rows=None) -> Model:
         return rewrite_graph(changed, include=("canonicalize", "stabilize"), clone=False)
 
     leaves: dict[Any, Tensor] = {}
-    graph = Translator(size, leaves, columns.constant)
+    graph = Algebra(size, leaves, columns.constant)
     for part in parts:
         leaves[values[part.name]] = leaf(graph, part)
     likelihood, density = graph.make.const(0.0), graph.make.const(0.0)
@@ -88,7 +89,7 @@ def from_pymc(pm_model, rows=None) -> Model:
         )
         likelihood = graph.make("add", likelihood, whole)
     if prior:
-        logps = natural.logp(vars=prior, sum=False, jacobian=False)
+        logps = natural.logp(vars=prior, sum=False)  # with Jacobians of PyMC's free coordinates
         for variable, logp in zip(prior, simplified(logps), strict=True):
             graph.of = f"the prior of {variable.name}"
             tensor = graph.tensor(logp)
@@ -122,7 +123,7 @@ def names_of(pm_model, parts: list[Part]) -> tuple[dict, dict]:
     blocks, dims, coords = {part.block for part in parts}, {}, {}
     for part in parts:
         axes = tuple(pm_model.named_vars_to_dims.get(part.name) or ())
-        fits = len(axes) == np.ndim(part.state) and len(set(axes)) == len(axes)
+        fits = not part.free and len(axes) == np.ndim(part.state) and len(set(axes)) == len(axes)
         if not axes or not fits or any("/" in a or a in blocks or a == ROWS for a in axes):
             continue
         dims[part.block] = axes

@@ -18,13 +18,13 @@ def check(model: Any, natural: Any, terms: list, prior: list) -> None:
 
     mode = Mode(linker="py", optimizer="fast_run")  # stabilised, as PyMC samples
     likelihood = natural.compile_logp(vars=terms, sum=False, jacobian=False, mode=mode)
-    before = natural.compile_logp(vars=prior, jacobian=False, mode=mode) if prior else None
+    before = natural.compile_logp(vars=prior, mode=mode) if prior else None
     rng = np.random.default_rng(0)  # the same points every time
     picked = np.unique([*rng.integers(model.size, size=ROWS), 0, model.size - 1, *rare(model)])
     compared = 0
     for size in (0.0, 0.1, 0.5, FAR):
         point = {part.block: moved(part, size, rng) for part in model.parts}
-        given = {p.name: np.asarray(point[p.block] + p.shift if p.discrete else point[p.block])
+        given = {p.key: np.asarray(point[p.block] + p.shift if p.discrete else point[p.block])
                  for p in model.parts}  # fmt: skip
         found, density = ours(model, point, picked)
         wanted = of(likelihood, given, model.size)

@@ -73,6 +73,8 @@ class Graph:
             raise self.refusal(f"it reads {variable.name or variable}, which has no value")
         for kind in type(node.op).__mro__:
             if (rule := getattr(self, f"do_{kind.__name__}", None)) is not None:
+                if kind.__name__ == "Split":
+                    return rule(node, node.outputs.index(variable))
                 return rule(node)
         name = type(node.op).__name__
         if name in SAME:
