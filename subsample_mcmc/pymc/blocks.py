@@ -105,7 +105,9 @@ def parts_of(model) -> list[Part]:
             parts.append(Part(rv.name, block, value_name, start, constraint=constraint))
         else:
             block = identifier(f"{rv.name}_free", taken)
-            parts.append(Part(rv.name, block, value_name, np.asarray(values[value_name]), free=True))
+            parts.append(
+                Part(rv.name, block, value_name, np.asarray(values[value_name]), free=True)
+            )
     return parts
 
 
@@ -156,8 +158,8 @@ def constant(model, rv, name: str, variable) -> np.ndarray:
     """A parameter of a distribution that must not depend on other variables."""
     if above := depends_on(model, variable):
         raise ValueError(
-            f"from_pymc: {name} of {rv.name} depends on {above[0]}: the set of values of a discrete "
-            "variable must be constant. Take the largest, with probabilities that may be 0, or "
+            f"from_pymc: {name} of {rv.name} depends on {above[0]}: the set of values of a "
+            "discrete variable must be constant. Take the largest, with probabilities that may be 0, or "
             "write sm.Model."
         )
     return np.asarray(variable.eval())

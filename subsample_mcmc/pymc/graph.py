@@ -43,9 +43,15 @@ class Tensor(NamedTuple):
 class Graph:
     """Translates the variables of one graph; `leaves` gives those of parameters."""
 
-    def __init__(self, rows: int, leaves: dict[Any, Tensor], constant: Callable):
-        self.make, self.rows = Expressions(), rows
-        self.leaves, self.constant = leaves, constant
+    def __init__(self, make: Expressions, rows: int, first: int, size: int, leaves, constant):
+        self.make, self.rows, self.first = make, rows, first
+        self.row = make.row  # which of its rows a row of the model is: those from `first` on are
+        if rows < size:
+            own = make("add", make.const(-first), make("signed", make.row))
+            own = make("max", own, make.const(0))  # others read some row, and nothing comes of it
+            self.row = make("min", own, make.const(rows - 1))
+        self.leaves: dict[Any, Tensor] = leaves
+        self.constant: Callable = constant
         self.done: dict[Any, Tensor] = {}
         self.of: Any = None  # the variable of the model that is being translated
 
@@ -209,11 +215,11 @@ class Graph:
                 a in (1, b) for a, b in zip(tensor.shape, shape, strict=True)
             ):
                 return self.truth(tensor.at(fitting(tensor, index)))
-            at_row = self.make.row in index
+            at_row = self.row in index
             fixed = [at_row and length == self.rows for length in tensor.shape]
             rest = tuple(1 if f else s for f, s in zip(fixed, tensor.shape, strict=True))
             return self.folded("and", rest, lambda free: self.truth(tensor.at(tuple(
-                self.make.row if f else i for f, i in zip(fixed, free, strict=True)
+                self.row if f else i for f, i in zip(fixed, free, strict=True)
             ))))  # fmt: skip
         return self.truth(self.tensor(variable).at(()))
 

@@ -215,7 +215,8 @@ class Translator(Graph):
         place.ravel()[where.ravel()] = np.arange(where.size)
         if not node.op.set_instead_of_inc and np.unique(where).size < where.size:
             raise self.refusal("something is added twice to one place of an array")
-        every = (place >= 0).all()
+        empty = type(getattr(node.inputs[0].owner, "op", None)).__name__ == "AllocEmpty"
+        every = empty or (place >= 0).all()
         skip = len(where.shape) - len(new.shape)
 
         def within(k) -> Node:
