@@ -17,7 +17,7 @@ class Algebra(Translator):
              if hasattr(self, f"core_{kind.__name__}")), None,
         )  # fmt: skip
         if rule is None:
-            raise self.refusal(f"the operation {node.op.core_op} has no translation")
+            raise self.unknown(node.op.core_op)
         return rule(node.op.core_op, *(self.tensor(i) for i in node.inputs))
 
     def do_Cholesky(self, node) -> Tensor:

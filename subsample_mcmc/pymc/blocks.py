@@ -159,8 +159,8 @@ def constant(model, rv, name: str, variable) -> np.ndarray:
     if above := depends_on(model, variable):
         raise ValueError(
             f"from_pymc: {name} of {rv.name} depends on {above[0]}: the set of values of a "
-            "discrete variable must be constant. Take the largest, with probabilities that may be 0, or "
-            "write sm.Model."
+            "discrete variable must be constant. Take the largest, with probabilities that may "
+            "be 0, or write sm.Model."
         )
     return np.asarray(variable.eval())
 

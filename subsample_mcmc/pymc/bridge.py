@@ -142,7 +142,8 @@ def translated(natural, parts: list[Part], rows: Rows, shared) -> tuple:
             if tensor.shape[:1] != (length,):
                 raise graph.refusal(
                     f"its log likelihood has shape {tensor.shape}, not one entry for each of "
-                    f"{length} rows"
+                    f"{length} rows, which depend on one another. (If on few earlier ones only, "
+                    "make these lags data: mu=a + rho * y[:-1], observed=y[1:])"
                 )
             entry = graph.folded(
                 "add", tensor.shape[1:], lambda i, t=tensor, g=graph: t.at((g.row, *i))
@@ -161,8 +162,18 @@ def translated(natural, parts: list[Part], rows: Rows, shared) -> tuple:
         logps = natural.logp(vars=rows.prior, sum=False)  # with Jacobians of free coordinates
         for variable, logp in zip(rows.prior, simplified(logps), strict=True):
             graph.of = f"the prior of {variable.name}"
-            tensor = graph.tensor(logp)
-            density = make("add", density, graph.folded("add", tensor.shape, tensor.at))
+            try:
+                tensor = graph.tensor(logp)
+                entry = graph.folded("add", tensor.shape, tensor.at)
+            except RefusedError as error:
+                if variable not in natural.potentials or "reads other rows" not in str(error):
+                    raise
+                raise RefusedError(
+                    f"from_pymc, {variable.name}: this potential is one number made of data row "
+                    "by row. If it is a sum over rows, give pm.Potential the vector, without "
+                    ".sum(), or that sum alone; else write the model as sm.Model(...)."
+                ) from error
+            density = make("add", density, entry)
     return likelihood, density, columns, list(graphs.values()), set()
 
 

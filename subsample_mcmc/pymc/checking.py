@@ -21,7 +21,9 @@ def check(model: Any, natural: Any, rows: Rows) -> None:
     terms = [logp if logp.type.ndim or t.name not in rows.summed else summed(logp)
              for t, logp in zip(rows.terms, natural.logp(vars=rows.terms, sum=False,
                                                          jacobian=False), strict=True)]  # fmt: skip
-    likelihood = natural.compile_fn(whole(terms), inputs=natural.value_vars, mode=mode, on_unused_input="ignore")
+    likelihood = natural.compile_fn(
+        whole(terms), inputs=natural.value_vars, mode=mode, on_unused_input="ignore"
+    )
     before = natural.compile_logp(vars=rows.prior, mode=mode) if rows.prior else None
     rng = np.random.default_rng(0)  # the same points every time
     picked = np.unique([*rng.integers(model.size, size=ROWS), 0, model.size - 1, *rare(model)])

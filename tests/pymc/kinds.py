@@ -124,6 +124,11 @@ def zero_inflated():
     pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 2, 2), mu=rate, observed=D.count)
 
 
+def hurdle():
+    rate = pm.math.exp(pm.Normal("a") + 0.3 * D.X[:, 0])
+    pm.HurdlePoisson("y", psi=pm.Beta("psi", 2, 2), mu=rate, observed=D.count)
+
+
 def change_point():
     tau = pm.DiscreteUniform("tau", 0, N - 1)
     a, b = pm.Exponential("a", 1.0), pm.Exponential("b", 1.0)
@@ -196,6 +201,12 @@ def potential():
 def minibatch():
     x, y = pm.Minibatch(D.X, D.y, batch_size=16)
     pm.Normal("y", x @ pm.Normal("beta", shape=3), pm.HalfNormal("s"), observed=y, total_size=N)
+
+
+def all_data():
+    """The same without minibatches."""
+    beta = pm.Normal("beta", shape=3)
+    pm.Normal("y", D.X @ beta, pm.HalfNormal("s"), observed=D.y)
 
 
 def missing_outcomes():
@@ -296,7 +307,8 @@ def approximate_process():
 
 
 def time_series():
-    pm.AR("y", rho=pm.Normal("rho", shape=2), sigma=1.0, observed=D.y)
+    start = pm.Normal.dist(0.0, 1.0, shape=2)
+    pm.AR("y", rho=pm.Normal("rho", shape=2), sigma=1.0, init_dist=start, observed=D.y)
 
 
 def unbounded_count():
@@ -306,3 +318,27 @@ def unbounded_count():
 
 def effect_per_row():
     pm.Poisson("y", pm.math.exp(pm.Normal("u", shape=N)), observed=D.count)
+
+
+def bounds_that_move():
+    """Bounds that move, a half line, simplexes and ordered numbers by row, sums of zero."""
+    order = pm.distributions.transforms.ordered
+    high = pm.Uniform("high", 1, 2)
+    mean = pm.Uniform("low", 0, high) + pm.Truncated("b", pm.Normal.dist(2.0), lower=1.0)
+    mean += pm.Uniform("own", [0, 1], [1, 3])[D.group % 2]
+    c = pm.Normal("c", shape=(2, 2), transform=order, initval=[[-1.0, 1.0], [0.0, 2.0]])
+    w, s = pm.Dirichlet("w", np.ones((2, 3))), pm.ZeroSumNormal("s", shape=5)
+    mean += c[D.group % 2, 1] * w[D.group % 2, 0] + s[D.group]
+    pm.Normal("y", mean, 1.0, observed=D.y)
+
+
+def several_lengths():
+    a, b = pm.Normal("a"), pm.Normal("b")
+    pm.Normal("y", a + b * D.X[:, 0], observed=D.y)
+    pm.Poisson("t", pm.math.exp(a * np.arange(7)), observed=D.count[:7])
+
+
+def sums_as_potentials():
+    a, b, s = pm.Normal("a"), pm.Normal("b", shape=3), pm.HalfNormal("s")
+    pm.Potential("all", pm.logp(pm.Normal.dist(a + D.X @ b, s), D.y).sum())
+    pm.Potential("ridge", -(b**2).sum())
