@@ -87,7 +87,8 @@ def test_density_is_that_of_pymc(name, rng):
 def test_coordinates_of_blocks_are_those_of_pymc(name, rng):
     """There and back."""
     pm_model, model = built(name)
-    point = {k: v + 0.3 * rng.standard_normal(v.shape) for k, v in pm_model.initial_point().items()}
+    starts = {p.value_name: np.asarray(p.value(np.asarray(p.state))) for p in model.parts}
+    point = {k: v + 0.3 * rng.standard_normal(v.shape) for k, v in starts.items()}
     parts = [p for p in model.parts if not p.free]
     values = pm_model.compile_fn(
         pm_model.replace_rvs_by_values([pm_model[p.name] for p in parts]), mode="FAST_COMPILE"
