@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.kernels.sites.touches import change_all
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.target.axes import RESERVED
+from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_function, guarded_state
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.user_functions import called_with
+
+PLACES, MOST_COMPARED = 4, 8  # states in which functions are called in Python, too; their numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +179,38 @@ def kept_of(given: Any, model: Model) -> KeptDraws:
     if taken := sorted(functions.keys() & {a for axes in model.axes.dims.values() for a in axes}):
         raise ValueError(f"keep[{taken[0]!r}]: an axis of a block has this name. Give another.")
     shapes = {name: shape_of(name, function, model) for name, function in functions.items()}
-    return KeptDraws(model, names, functions, shapes)
+    kept = KeptDraws(model, names, functions, shapes)
+    for name in functions:
+        check_same(kept, name)
+    return kept
+
+
+def check_same(kept: KeptDraws, name: str) -> None:
+    """Refuse a function that says something else where it is compiled, in one of some states."""
+    model, rng = kept.model, np.random.default_rng(6)
+    if DISABLED or not kept.loops[name][1]:
+        return
+    for number in range(PLACES):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        if number:
+            with np.errstate(all="ignore"):
+                change_all(model, ints, floats, rng)
+                draw_discrete(model, ints, rng)
+        try:
+            compiled = kept.values(name, ints[None], floats[None])[0]
+        except Exception:
+            if not number:
+                raise
+            continue  # where no chain may come
+        for i, value in enumerate(compiled[:MOST_COMPARED]):
+
+            def read(kind, i=i, state=model.state(ints, floats)):
+                return value_of(lambda s: np.ravel(kept.functions[name](s))[i],
+                                (in_numbers(state, kind),), (state,))  # fmt: skip
+
+            which = f"keep[{name!r}]" + (f", number {i}," if len(compiled) > 1 else "")
+            place = f" at {model.show(ints, floats)}"
+            refuse_apart(read, float(value), lambda told=(which, place): told)
 
 
 def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
