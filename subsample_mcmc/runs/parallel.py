@@ -22,6 +22,7 @@ from subsample_mcmc.runs.backends import as_sent, joblib_with, parcel
 from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.fingerprint import spelled
+from subsample_mcmc.runs.kept import fingerprints
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -335,7 +336,8 @@ def marks(program: Program) -> dict[str, Any]:
             found[f"data {name}"] = seen
     for label, leaf in labelled(program.kernel):
         found[f"kernel {label}"] = spelled(leaf)
-    return found
+    found["how kernels are composed"] = spelled(program.kernel, inside=False)  # predicates, too
+    return found | fingerprints(program.kept)
 
 
 def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most: float) -> tuple:
