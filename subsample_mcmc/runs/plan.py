@@ -22,7 +22,7 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
-from subsample_mcmc.runs.views.report import microseconds_of
+from subsample_mcmc.runs.views.costs import microseconds_of
 from subsample_mcmc.target.model import Model, must_be_model
 
 LEVEL = 1.1  # times as fast: below it the pilot cannot tell

@@ -122,7 +122,7 @@ def listed(title: str, items: list[str]) -> Iterator[str]:
 def reported(report: Any) -> Iterator[str]:
     """The table of the report: its own cells, so that text and page never disagree."""
     if report.rows:
-        head, *rest = report._cells()
+        head, *rest = report.costs()
         yield "<h2>Report</h2>"
         yield from tabled(head, rest)
     yield f'<p class="small">{safe(report.title)}</p>'
