@@ -123,8 +123,8 @@ def thinned(length: int, most: int = MOST_POINTS) -> np.ndarray:
 
 # ------------------------------------------------------------------------------ numbers and tables
 # What notebooks show has no colours of its own: it reads on light pages and on dark ones.
-TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
-FIRST_COLUMN = "text-align:left;white-space:nowrap"
+TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap"
+FIRST_COLUMN = "text-align:left"
 
 
 def significant(value: float) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.runs.views.costs import CONFIDENCE, all_audited
+from subsample_mcmc.runs.views.costs import CONFIDENCE, all_audited, clopper_pearson
 from subsample_mcmc.runs.views.mixing import Mixing
 
 ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
@@ -146,7 +146,7 @@ def errors_that_show(row: dict) -> Finding | None:
         return None
     use = row["remedy"] or "Use a smaller delta"
     if row["error"] * decisions_in_iat(row) <= limit:
-        use = f"Audit more decisions, about {audits_needed(row):,.0f}, to know"
+        use = f"To know, audit more decisions, about {audits_to_know(row):,}"
     return Finding(
         WRONG,
         f"{seen(row)}, so a draw may differ with probability {row['error_per_draw']:.2g}: a "
@@ -159,6 +159,14 @@ def audits_needed(row: dict) -> float:
     """Audits without an error, from which on a bias is known not to show."""
     # Without errors, n audits bound the rate by -log(1 - CONFIDENCE) / n.
     return -np.log(1 - CONFIDENCE) * decisions_in_iat(row) / bias_limit(row)
+
+
+def audits_to_know(row: dict) -> int:
+    """The same where errors were seen: as many as show it if they stay as rare as they were."""
+    most, audits = bias_limit(row) / decisions_in_iat(row), row["audited"]
+    while clopper_pearson(round(audits * row["error"]), audits)[1] > most and audits < 10**12:
+        audits *= 2
+    return audits
 
 
 def moves(row: dict, kernel: dict) -> Iterator[Finding]:

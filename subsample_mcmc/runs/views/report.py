@@ -184,20 +184,23 @@ class Report:
         yield from self.html_verdict()
         yield from self.html_summary()
         if self.rows:
-            head, *rest = self.costs()
-            yield from folded("Decisions and their cost", tabled(head, rest))
-        if self.notes:
-            yield from folded(f"Notes ({len(self.notes)})", listing(self.notes))
+            yield from folded("Decisions and their cost", self.html_costs())
+        yield from self.html_notes()
 
-    def html_verdict(self) -> Iterator[str]:
-        """The verdict, and what to act on."""
+    def html_answers(self) -> Iterator[str]:
+        """The verdict."""
         yield "<dl>"
         for asked, answer in self.verdict.lines():
             yield f"<dt><b>{asked}</b></dt><dd>{safe(answer)}</dd>"
         yield "</dl>"
+
+    def html_verdict(self) -> Iterator[str]:
+        """The verdict, and what to act on."""
+        yield from self.html_answers()
         if self.warnings:
-            yield "<p><b>Warnings</b></p>"
+            yield '<div class="warnings"><p><b>Warnings</b></p>'
             yield from listing(self.warnings)
+            yield "</div>"
 
     def html_summary(self) -> Iterator[str]:
         """The summary, with what to know about it."""
@@ -205,6 +208,16 @@ class Report:
             head, *rest = self.summary.cells()
             yield from tabled(head, rest)
             yield from (f"<p>{safe(text)}</p>" for text in self.summary.captions)
+
+    def html_costs(self) -> Iterator[str]:
+        """The table of costs."""
+        head, *rest = self.costs()
+        yield from tabled(head, rest)
+
+    def html_notes(self) -> Iterator[str]:
+        """What is good to know, folded."""
+        if self.notes:
+            yield from folded(f"Notes ({len(self.notes)})", listing(self.notes))
 
 
 def _columns(table: list[list[str]]) -> list[str]:
