@@ -134,11 +134,10 @@ def significant(value: float) -> str:
         return "-"
     if size in (0.0, math.inf):
         return f"{value:g}"
-    if size >= 999.95:
-        return f"{value:,.0f}" if size < 1e15 else f"{value:.3e}"
-    if size < 1e-4:
+    size = float(f"{size:.3e}")  # as it is rounded: 9.9999 has one digit less than it seems
+    if not 1e-4 <= size < 1e15:
         return f"{value:.3e}"
-    return f"{value:.{max(0, 3 - math.floor(math.log10(size)))}f}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
 def safe(text: Any) -> str:
