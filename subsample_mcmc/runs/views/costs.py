@@ -18,6 +18,15 @@ from subsample_mcmc.runs.counts import KernelStats
 from subsample_mcmc.target.layout import TALLY
 
 CONFIDENCE = 0.95  # of each side of the interval of an error rate
+# How decisions end: the names of their shares in a row, and in words.
+ENDS = {
+    "alone": "only one arm was possible",
+    "predicted": "decided without data",
+    "exact": "summed exactly from the start",
+    "raced": "decided by some rows",
+    "exhausted": "raced until all rows were read",
+    "retreated": "raced, then all rows summed",
+}
 
 
 def clopper_pearson(wrong: int, audited: int) -> tuple[float, float]:
@@ -120,10 +129,7 @@ def measure(
         "pulls_per_draw": _ratio(total["pulls"], draws),
         "evaluations": evaluations_of(kernel, total),
         "early": _ratio(total["early"], decisions),
-        **{
-            end: _ratio(total[end], decisions)
-            for end in ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
-        },
+        **{end: _ratio(total[end], decisions) for end in ENDS},
         "bound": float(np.median(met)) if len(met) else np.nan,
         "bound_high": float(np.quantile(met, 0.95, method="higher")) if len(met) else np.nan,
         "capped": _ratio(total["capped"], total["steps"]),

@@ -13,7 +13,7 @@ import numpy as np
 
 from subsample_mcmc.runs.counts import KernelStats
 from subsample_mcmc.runs.store.netcdf import tilted
-from subsample_mcmc.runs.views.costs import measure, microseconds_of, with_later_facts
+from subsample_mcmc.runs.views.costs import ENDS, measure, microseconds_of, with_later_facts
 from subsample_mcmc.runs.views.findings import (
     FEW_DRAWS,
     NOT_THE_POSTERIOR,
@@ -42,12 +42,8 @@ _LINES = (
     ("rewards read per draw", "pulls_per_draw", "number"),
     ("evaluations per decision", "evaluations", "number"),
     ("microseconds per decision", "microseconds", "number"),
-    ("decided without data", "predicted", "share"),
-    ("decided by some rows", "raced", "if any"),
-    ("raced, then all rows summed", "retreated", "if any"),
-    ("raced until all rows were read", "exhausted", "if any"),
-    ("summed exactly from the start", "exact", "if any"),
-    ("only one arm was possible", "alone", "if any"),
+    (ENDS["predicted"], "predicted", "share"),
+    *((ENDS[end], end, "if any") for end in ("raced", "retreated", "exhausted", "exact", "alone")),
     ("audited", "audited", "count"),
     ("wrong", "wrong", "count"),
     ("error per decision <= (95%)", "error_upper", "number"),
