@@ -28,7 +28,7 @@ by room); the other modules are the package's own.
 
 import typing as _typing
 
-__version__ = "0.1.0"  # before all imports: modules take it from here
+__version__ = "0.2.0"  # before all imports: modules take it from here
 
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import extend as extend

@@ -53,7 +53,7 @@ details { margin: .5rem 0; border-bottom: 1px solid var(--line); padding-bottom:
 summary { cursor: pointer; font-size: 1.1rem; font-weight: 600; padding: .3rem 0; }
 pre { white-space: pre-wrap; font-size: .875rem; }
 @media (max-width: 30rem) { body { padding: .6rem; } dl { display: block; }
-  dd { margin-bottom: .6rem; } table { font-size: .72rem; } th, td { padding: .2rem .22rem; } }
+  dd { margin-bottom: .6rem; } table { font-size: .68rem; } th, td { padding: .2rem .22rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --line: #999; }
   body { font-size: 10pt; max-width: none; padding: 0; }
   figure svg, figure img { filter: none; }
