@@ -179,7 +179,7 @@ class Trace:
         store.finish(path)
 
     def report(self) -> Report:
-        """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
+        """A verdict, warnings, a summary, what the run cost and how audited decisions fared."""
         return Report(self)
 
     def model_probabilities(
@@ -273,7 +273,7 @@ class Trace:
         return plot_trace(self, axes, panels)
 
     def to_html(self, path: str | os.PathLike | None = None) -> str:
-        """One HTML page that needs no other file: report, summary, figures; written to `path`."""
+        """One HTML page that needs no other file: report and figures; written to `path`."""
         from subsample_mcmc.runs.views.html_page import page
 
         text = page(self)

@@ -138,9 +138,9 @@ def audits(rows: Sequence[dict]) -> str:
         f"{wrong:,} of {seen:,} audited were wrong, at most {share(worst['error_upper'])}{of} (95%)"
     )
     if any(more_than_delta(row) for row in audited):
-        return f"{told}, more than the {share(max(row['delta'] for row in audited))} asked for"
+        return f"{told}, more than the {share(max(row['delta'] or 0 for row in audited))} asked for"
     if all(is_confirmed(row) for row in rows):
-        return f"{told}, within the {share(min(row['delta'] for row in rows))} asked for"
+        return f"{told}, within the {share(min(row['delta'] or 0 for row in rows))} asked for"
     return told
 
 
@@ -165,9 +165,16 @@ def counted(rows: Sequence[dict]) -> str:
     )
 
 
+def no_promise(rows: Sequence[dict]) -> str:
+    """Of selectors that promise nothing, and of kernels of a user's own."""
+    if any(row["decisions"] for row in rows):
+        return f"{whose(rows)}: decided without a promise; {audits(rows)}"
+    return f"{whose(rows)}: not known, nothing here checks it"
+
+
 TOLD = {
     "tempered": lambda rows: f"{whose(rows)}: tempered, these draws are not the posterior's",
-    "none": lambda rows: f"{whose(rows)}: not known, nothing here checks it",
+    "none": no_promise,
     "unadjusted": lambda rows: f"{whose(rows)}: unadjusted, a bias that depends on the step",
     "asymptotic": asymptotic,
     "bounded": bounded,
@@ -213,6 +220,7 @@ def read_less(row: dict, kernel: dict) -> str:
         return ""
     if kernel["takes_control"] or kernel["proposes"]:
         by = "give it" if kernel["subsamples"] else "leave its selector out and give it"
+        by = by if kernel["proposes"] else "try"  # of values far apart a fit knows little
         return f"{way}: {by} control=sm.Taylor(sm.laplace(model)), to decide mostly without data."
     if "Exact" in kernel.get("parts", ()) and kernel.get("kind") == "Gibbs":
         return f"{way}: selector=sm.Racing() reads fewer, at a stated risk."

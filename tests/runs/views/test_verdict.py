@@ -105,7 +105,11 @@ def test_chains_may_converge_to_another_law(noise):
         ({}, {"guarantee": "bounded"},
          "g: at most 5% of decisions differ from exact ones (proved)."),
         ({}, {"guarantee": "unadjusted"}, "g: unadjusted, a bias that depends on the step."),
-        ({}, {"guarantee": "none"}, "g: not known, nothing here checks it."),
+        ({"decisions": 0}, {"guarantee": "none"}, "g: not known, nothing here checks it."),
+        (
+            {"audited": some(400), "wrong": some(2)}, {"guarantee": "none", "delta": None},
+            "g: decided without a promise; 2 of 400 audited were wrong, at most 1.6% (95%).",
+        ),
         (
             {"audited": some(400), "wrong": some(2)}, {"guarantee": "exact"},
             "nothing was meant to be, and 2 of 400 audited were wrong, at most 1.6% (95%).",
@@ -143,6 +147,9 @@ def test_one_suggestion_for_what_costs_most(noise):
     assert "leave its selector out and give it control=" in reported(
         {"a": noise}, RACED | dear, exact
     ).verdict.faster  # fmt: skip
+    assert ": try control=" in reported({"a": noise}, RACED | dear, walk | {
+        "kind": "Gibbs", "proposes": False,
+    }).verdict.faster  # fmt: skip
     # With a control variate, or few data, reading is not what can be spared.
     for facts in (walk | {"control": "Taylor(order=3)"}, walk | {"rows": 900}):
         assert "reads" not in reported({"a": noise}, RACED | dear, facts).verdict.faster
