@@ -495,3 +495,18 @@ def test_thinned_decisions_that_read_all_are_told():
     trace = sm.sample(model, kernel, draws=200, warmup=0, chains=1, seed=1, progress=False)
     told = [w for w in trace.report().warnings if "of its decisions read all data" in w]
     assert len(told) == 1 and "selector=sm.Racing() reads fewer" in told[0]
+
+
+def test_warnings_come_in_the_order_of_what_they_cost(report, rng):
+    """What makes draws wrong, then errors, then what may be stuck, poor estimates, lost time."""
+    still, slow = np.ones((4, DRAWS)), np.repeat(rng.normal(size=(4, 50)), 20, axis=1)
+    bad = rng.normal(size=(4, DRAWS))
+    bad[0, 0] = np.nan
+    blocks = {"slow": slow, "still": still, "bad": bad}
+    counts = counted(accepted=80, audited=400, wrong=60)
+    found = report(counts, {"proposes": True}, blocks, audit=0.0).warnings
+    starts = [
+        "bad: it has draws that are not finite", "g: 60 of 400 audited", "g: it is asymptotic",
+        "still: it never moved", "slow: its ESS is", "g: 1.00% of proposals",
+    ]  # fmt: skip
+    assert [w[: len(s)] for w, s in zip(found, starts, strict=True)] == starts
