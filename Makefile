@@ -31,7 +31,7 @@ help:
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
-	@echo 'make build   the wheel, in dist/'
+	@echo 'make build   the wheel and the source distribution, in dist/'
 	@echo 'make clean   remove the environment and everything built'
 
 demo: $(MADE)-plots
@@ -87,7 +87,7 @@ bench-chains: $(MADE)-plots
 	$(BIN)/python -m tests.benchmarks.chains $(ARGS)
 
 build: $(MADE)-dev
-	$(BIN)/python -m build --wheel
+	$(BIN)/python -m build
 
 clean:
 	rm -rf $(VENV) $(VENV)-pymc $(VENV)-clusters $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

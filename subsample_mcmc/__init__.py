@@ -22,13 +22,14 @@ In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, nor
 Parts of yours   sm.extend: rules, selectors, control variates, strategies, kernels
 
 help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
-sm.models, sm.bandits, sm.pymc and sm.extend (sm.kernels, sm.selectors and sm.rules have these names
-by room); the other modules are the package's own.
+sm.models, sm.bandits, sm.pymc and sm.extend. sm.kernels, sm.selectors, sm.rules and sm.bandits have
+these names by room, sm.rules.Normal or sm.bandits.Experiment, which read better on their own; the
+other modules are the package's own.
 """
 
 import typing as _typing
 
-__version__ = "0.1.0"  # before all imports: modules take it from here
+__version__ = "0.2.0"  # before all imports: modules take it from here
 
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import extend as extend

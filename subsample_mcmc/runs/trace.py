@@ -11,14 +11,11 @@ from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
 from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.mixing import Mixing, mixing_of
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
 from subsample_mcmc.target.layout import TALLY, Layout
-
-MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
-MOST_SITES = 200  # components of one block whose ESS is computed ...
-MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
 
 class ChainDraws(NamedTuple):
@@ -41,20 +38,6 @@ def together(parts: list[np.ndarray], length: int) -> np.ndarray:
         ):
             return base[:, :length]
     return np.stack([part[:length] for part in parts])
-
-
-class Mixing(NamedTuple):
-    """How well one block mixed."""
-
-    ess: float  # bulk, of the worst component that moved; nan if none did
-    sites: int
-    looked: int  # components whose ESS was computed
-    stuck: int  # of those, components that never moved
-    moved: bool  # any component, in any chain
-    finite: bool
-    rhat: float  # of the worst component: 1 where chains agree; nan of one chain
-    slowest: str  # the component of this ESS, by name
-    farthest: str  # the one of this R-hat
 
 
 class Trace:
@@ -196,7 +179,7 @@ class Trace:
         store.finish(path)
 
     def report(self) -> Report:
-        """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
+        """A verdict, warnings, a summary, what the run cost and how audited decisions fared."""
         return Report(self)
 
     def model_probabilities(
@@ -221,49 +204,7 @@ class Trace:
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
         chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
         """
-        import arviz
-
-        values = self.draws[name]
-        chains, draws = self.shape
-        tilts = netcdf.tilted(self.meta)
-        sites = int(np.prod(values.shape[2:], dtype=int))
-        flat = values.reshape(chains, draws, sites)
-        most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
-        chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
-        if (used := self.in_use(name)) is not None:  # those that all draws have
-            always = np.asarray(used.all(axis=(0, 1)))
-            chosen = [site for site in chosen if always[site]]
-        names = any(t.get("labels") and name in t["writes"] for t in self.meta["kernels"])
-        # Chain by chain: the block may fill most of the memory, and this makes copies.
-        moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
-        finite = all(bool(np.isfinite(chain).all()) for chain in flat)
-        found: list[tuple[float, str]] = []
-        apart: list[tuple[float, str]] = []
-        stuck = 0
-        sizes = cluster_sizes(flat, chosen) if names else None
-        for k, site in enumerate(chosen):
-            part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
-            label = self.axes.label(name, np.unravel_index(site, values.shape[2:]))
-            # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
-            still = draws > 1 and bool((part == part[:, :1]).all())
-            stuck += still
-            if still and not tilts and (part != part[:1]).any():  # each at a value of its own
-                apart.append((np.inf, label))
-            if not still and draws >= 4 and np.isfinite(part).all():
-                with np.errstate(all="ignore"):
-                    # Chains with tilts of their own do not have one law: each by itself.
-                    each = [row[None] for row in part] if tilts else [part]
-                    ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
-                    found.append((ess, label))
-                    if chains > 1 and not tilts:
-                        way = "rank" if part.size <= MOST_RANKED else "split"
-                        apart.append((float(arviz.rhat(part, method=way)), label))
-        slowest = min((x for x in found if x[0] == x[0]), default=(np.nan, ""))
-        farthest = max((x for x in apart if x[0] == x[0]), default=(np.nan, ""))
-        return Mixing(
-            slowest[0], sites, len(chosen), stuck, moved, finite, farthest[0], slowest[1],
-            farthest[1],
-        )  # fmt: skip
+        return mixing_of(self, name)
 
     def to_arviz(
         self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,
@@ -332,18 +273,10 @@ class Trace:
         return plot_trace(self, axes, panels)
 
     def to_html(self, path: str | os.PathLike | None = None) -> str:
-        """One HTML page that needs no other file: report, summary, figures; written to `path`."""
+        """One HTML page that needs no other file: report and figures; written to `path`."""
         from subsample_mcmc.runs.views.html_page import page
 
         text = page(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
-
-
-def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
-    """How many share the label of each of some sites: (chains, draws, sites)."""
-    found = np.empty((*labels.shape[:2], len(sites)))
-    for at in np.ndindex(labels.shape[:2]):
-        found[at] = np.bincount(labels[at])[labels[at][sites]]
-    return found

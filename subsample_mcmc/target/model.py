@@ -11,6 +11,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
+from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
 from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
@@ -145,6 +146,16 @@ class Model:
         name = getattr(self.log_likelihood, "__name__", "no log_likelihood")
         blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
         return f"Model({name}, N={self.size}, blocks: {blocks})"
+
+    def _repr_html_(self) -> str:
+        rows = [v.described(self.axes) for v in self.variables.values()]
+        named = zip(self.data._fields, self.data, strict=True)
+        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in named)
+        head = ["block", "shape", "values", "data of its own"]
+        if not any(row[-1] for row in rows):
+            head, rows = head[:-1], [row[:-1] for row in rows]
+        told = f"<p>{safe(self)}</p>", *tabled(head, rows), f"<p>data: {safe(columns)}</p>"
+        return "\n".join(told)
 
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
         return (
