@@ -98,10 +98,11 @@ def hurdle_below(value, eta, state):
 
 def censored(times, rng):
     """Half are looked at once in a while only; all others until some time that is their own."""
-    low, high, last = np.floor(times), np.floor(times) + 1.0, rng.exponential(4.0, len(times))
-    looked = rng.random(len(times)) < 0.5
-    y = np.where(looked, low, np.minimum(times, last))
-    return y, {"upper": np.where(looked, high, np.where(times <= last, times, np.inf))}
+    low, last = 2.0 ** np.floor(np.log2(times)), rng.exponential(4.0, len(times))
+    looked, first = rng.random(len(times)) < 0.5, times < 0.5
+    y = np.where(looked, np.where(first, 0.0, low), np.minimum(times, last))
+    seen = np.where(first, 0.5, 2.0 * low)
+    return y, {"upper": np.where(looked, seen, np.where(times <= last, times, np.inf))}
 
 
 def draw_inflated(hurdle):

@@ -47,11 +47,13 @@ def normal_level(state, data, n):
 
 
 def log_between(upper, lower):
-    """log(F(u) - F(l)), F the normal distribution function; where l is far above, of -l and -u."""
-    if lower > FLIPPED:
-        upper, lower = -lower, -upper
-    most = log_normal_cdf(upper)
-    return most + log(-expm1(log_normal_cdf(lower) - most))
+    """log(F(u) - F(l)), F the normal distribution function.
+
+    F(u) (1 - F(l)) - F(l) (1 - F(u)), as a product: of two ends that are far on one side, too.
+    """
+    below, above = log_normal_cdf(upper), log_normal_cdf(-lower)
+    odds = log_normal_cdf(lower) - above + log_normal_cdf(-upper) - below
+    return below + above + log(-expm1(odds))
 
 
 def draw_logistic_level(rng, state, data, n):

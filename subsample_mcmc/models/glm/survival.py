@@ -98,7 +98,9 @@ def weibull(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=N
 def log_normal(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Log-normal regression of times: log time is Normal(x'beta, sigma^2), censored or not.
 
-    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). All else as of `weibull`.
+    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). All else as of `weibull`; but of times in
+    ranges that are narrow, and far from what is expected, intervals tell no bounds: then decisions
+    by sm.Taylor are asymptotic.
 
     Example:
         >>> rng = np.random.default_rng(0)
