@@ -6,7 +6,7 @@
     kernel = sm.Metropolis("mu") >> sm.Gibbs("k")      how a chain moves them
     trace = sm.sample(model, kernel)                   draws; print(trace.report()): their cost
 
-Models           Model, Predictors, Population, from_pymc; positive, interval, simplex;
+Models           Model, Predictors, Population, from_pymc; positive, interval, simplex, ordered;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
@@ -98,7 +98,7 @@ from subsample_mcmc.runs.predict import predict
 from subsample_mcmc.runs.sample import load, resume, sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.constraints import interval, positive, simplex
+from subsample_mcmc.target.constraints import interval, ordered, positive, simplex
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
@@ -177,6 +177,7 @@ __all__ = [
     "logsumexp",
     "mixture",
     "normal_cdf",
+    "ordered",
     "pcn",
     "plan",
     "positive",

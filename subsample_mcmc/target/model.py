@@ -47,7 +47,7 @@ class Model:
         column, or at a computed negative index, is refused before anything is drawn or fitted.
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
-    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
+    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all

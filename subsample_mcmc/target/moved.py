@@ -18,6 +18,7 @@ from subsample_mcmc.target.blocks import Variable
 from subsample_mcmc.target.constraints import (
     COORDINATES,
     INTERVAL,
+    ORDERED,
     SIMPLEX,
     inside,
     to_block,
@@ -28,7 +29,7 @@ from subsample_mcmc.target.population import read_only
 
 block_at, free_at = (getattr(f, "py_func", f) for f in (to_block, to_free))
 HOW = {kind: f"{text} " for text, kind in COORDINATES.items()}
-HOW |= {INTERVAL: "logit ", SIMPLEX: "log ratios of "}
+HOW |= {INTERVAL: "logit ", SIMPLEX: "log ratios of ", ORDERED: "log differences of "}
 
 
 class BlockCoordinates(NamedTuple):

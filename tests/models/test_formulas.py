@@ -42,6 +42,8 @@ TERMS = ["Intercept", "age", "C(region)[T.b]", "C(region)[T.c]", "I(age ** 2)"]
     ("gaussian", "cost", lambda f: f.cost, {"sigma": None}),
     ("student_t", "cost", lambda f: f.cost, {}),
     ("logistic", "sick", lambda f: f.sick == "yes", {}),
+    ("probit", "sick", lambda f: f.sick == "yes", {}),
+    ("cloglog", "sick", lambda f: f.sick == "yes", {}),
     ("logistic", "I(claims > 1)", lambda f: f.claims > 1, {}),
     ("poisson", "claims", lambda f: f.claims, {}),
     ("binomial", "claims", lambda f: f.claims, {"trials": 30}),

@@ -26,16 +26,24 @@ class Designed(NamedTuple):
 class FormulaDesign:
     """How a formula's matrix is made of other data frames, too."""
 
-    def __init__(self, formula: str, right: Any, left: Any, others: dict[str, Any]):
-        self.formula, self.right, self.left = formula, right, left
+    def __init__(
+        self, formula: str, right: Any, left: Any, others: dict[str, Any], kept: np.ndarray
+    ):
+        self.formula, self.right, self.left, self.kept = formula, right, left, kept
         self.others = {k: v for k, v in others.items() if isinstance(v, str)}  # columns
         self.numbers = {k: v for k, v in others.items() if np.isscalar(v) and k not in self.others}
         rest = others.keys() - self.others.keys() - self.numbers.keys()
         self.arrays = sorted(k for k in rest if others[k] is not None)
 
+    def forget(self, name: str) -> None:
+        """Do not look for what was given by row under this name: predictions do without."""
+        self.others.pop(name, None)
+        self.arrays = [other for other in self.arrays if other != name]
+
     def __call__(self, frame: Any) -> dict[str, Any]:
         """What a model reads of another frame: x, columns named beside it, and y if it is there."""
-        found = {"x": np.asarray(made(self.formula, self.right, frame), dtype=float)}
+        matrix = np.asarray(made(self.formula, self.right, frame), dtype=float)
+        found = {"x": matrix if self.kept.all() else matrix[:, self.kept]}
         if self.arrays:
             raise ValueError(
                 f"{self.arrays[0]} was given as an array beside the formula {self.formula!r}: of "
@@ -53,7 +61,9 @@ class FormulaDesign:
         return found
 
 
-def by_formula(formula: str, frame: Any, others: dict[str, Any]) -> Designed:
+def by_formula(
+    formula: str, frame: Any, others: dict[str, Any], intercept: bool = True
+) -> Designed:
     """The design matrix and the response of a formula; others: arrays, or names of columns."""
     try:
         from formulaic import Formula
@@ -78,12 +88,16 @@ def by_formula(formula: str, frame: Any, others: dict[str, Any]) -> Designed:
     y, classes, known = response_of(formula, left, frame)
     x = made(formula, right, frame)
     terms = [str(name) for name in x.model_spec.column_names]
-    design = FormulaDesign(formula, x.model_spec, known, others)
+    kept = np.array([intercept or name != "Intercept" for name in terms])
+    design = FormulaDesign(formula, x.model_spec, known, others, kept)
     columns = {
         name: column_of(formula, frame, value) if isinstance(value, str) else value
         for name, value in others.items()
     }
-    return Designed(np.asarray(x, dtype=float), y, terms, classes, design, columns)
+    matrix = np.asarray(x, dtype=float)
+    if not kept.all():
+        matrix, terms = matrix[:, kept], [t for t in terms if t != "Intercept"]
+    return Designed(matrix, y, terms, classes, design, columns)
 
 
 def made(formula: str, part: Any, frame: Any) -> Any:
