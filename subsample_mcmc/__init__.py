@@ -15,7 +15,8 @@ Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, Bay
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
-                 predict: Predictions, data that a posterior says to come
+                 predict: Predictions, data that a posterior says to come;
+                 loo: LeaveOneOut, how well data are predicted that a model has not seen
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives
@@ -91,6 +92,8 @@ from subsample_mcmc.numerics.special import (
 )
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
+from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
+from subsample_mcmc.runs.criticism.loo import loo
 from subsample_mcmc.runs.default_kernel import DefaultKernel, default_kernel
 from subsample_mcmc.runs.plan import Plan, plan
 from subsample_mcmc.runs.predict import predict
@@ -124,6 +127,7 @@ __all__ = [
     "Identification",
     "Identifications",
     "Langevin",
+    "LeaveOneOut",
     "LilUCB",
     "LinGapE",
     "MergeSplit",
@@ -174,6 +178,7 @@ __all__ = [
     "log_normal_cdf",
     "log_sigmoid",
     "logsumexp",
+    "loo",
     "mixture",
     "normal_cdf",
     "pcn",

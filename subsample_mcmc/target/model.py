@@ -180,7 +180,8 @@ class Model:
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
 
-        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        Models of this package leave out what no draw depends on, one a datum, which is then the
+        same in all states; or what they add up beforehand, a number.
         """
         return 0.0
 

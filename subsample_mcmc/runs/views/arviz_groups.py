@@ -157,7 +157,9 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
                     bar = Bar(total=chains * draws, desc="log likelihoods", unit="draw")
                 if bar is not None:
                     bar.update(c * draws + done - bar.n)
-            add_left_out(found[c], drawn, model)
+            of_draws, of_data = left_out_of(model, *drawn)
+            if np.ndim(of_draws) or np.ndim(of_data):
+                found[c] += of_data + np.reshape(of_draws, (-1, 1))
             refuse_numbers(found[c], c, kept)
     finally:
         if bar is not None:
@@ -165,17 +167,21 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
     return found
 
 
-def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
+def check(
+    trace: Any, model: Any, argument: str = "log_likelihood", needs_likelihood: bool = False
+) -> None:
     """Refuse what is not the model that was sampled; argument: as what it was given."""
     if not isinstance(model, Model):
         raise TypeError(
             f"log_likelihood={model!r:.60}: give the sm.Model that was sampled, whose function "
             "is then evaluated at every draw and datum."
         )
-    if model.log_likelihood is None and argument == "log_likelihood":
+    needed = needs_likelihood or argument == "log_likelihood"
+    if model.log_likelihood is None and needed:
+        advice = " Leave log_likelihood out." if argument == "log_likelihood" else ""
         raise ValueError(
-            f"log_likelihood={model!r} has no log_likelihood of single data: its kernels bring a "
-            "target of their own. Leave log_likelihood out."
+            f"{argument}={model!r} has no log_likelihood of single data: its kernels bring a "
+            f"target of their own.{advice}"
         )
     gone = [name for name in model.names if name not in trace.draws]
     if trace.meta.get("keep") and gone:
@@ -210,15 +216,21 @@ def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
         )
 
 
-def add_left_out(values: np.ndarray, drawn: list[np.ndarray], model: Any) -> None:
-    """Add what a model's log likelihoods lack of log densities, draw by draw."""
-    if type(model).left_out is Model.left_out:
-        return
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    for d in range(len(values)):
-        ints[:], floats[:] = drawn[0][d, : len(ints)], drawn[1][d, : len(floats)]
-        values[d] += model.left_out(state)
+def left_out_of(model: Any, ints: np.ndarray, floats: np.ndarray) -> tuple[Any, Any]:
+    """What a model's log likelihoods lack of log densities: a number a draw, one a datum, or 0.0.
+
+    What is one a datum, no draw changes.
+    """
+    if type(model).left_out is Model.left_out or not len(ints):
+        return 0.0, 0.0
+    own = model.ints.copy(), model.floats.copy()
+    state, found = model.state(*own), []
+    for d in range(len(ints)):
+        own[0][:], own[1][:] = ints[d, : len(own[0])], floats[d, : len(own[1])]
+        found.append(model.left_out(state))
+        if np.ndim(found[0]):
+            return 0.0, np.asarray(found[0], dtype=float)
+    return np.array(found), 0.0
 
 
 def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
