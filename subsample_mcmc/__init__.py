@@ -16,7 +16,7 @@ Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
                  predict: Predictions, data that a posterior says to come;
-                 loo: LeaveOneOut, how well data are predicted that a model has not seen
+                 loo: LeaveOneOut; kfold: KFold, how well unseen data are predicted
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives
@@ -93,6 +93,7 @@ from subsample_mcmc.numerics.special import (
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
+from subsample_mcmc.runs.criticism.kfold import KFold, kfold
 from subsample_mcmc.runs.criticism.loo import loo
 from subsample_mcmc.runs.default_kernel import DefaultKernel, default_kernel
 from subsample_mcmc.runs.plan import Plan, plan
@@ -126,6 +127,7 @@ __all__ = [
     "GibbsPartition",
     "Identification",
     "Identifications",
+    "KFold",
     "Langevin",
     "LeaveOneOut",
     "LilUCB",
@@ -171,6 +173,7 @@ __all__ = [
     "interval",
     "interweave",
     "kernel",
+    "kfold",
     "laplace",
     "load",
     "log",

@@ -189,6 +189,16 @@ class Model:
         """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
         return 0.0
 
+    def without(self, rows) -> "Model":
+        """A model of the same functions, without some data: their numbers, or booleans.
+
+        Each datum that remains must say what it said, which is looked at in four states: functions
+        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        """
+        from subsample_mcmc.target.subset import without
+
+        return without(self, rows)
+
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))

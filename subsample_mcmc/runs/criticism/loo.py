@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
-from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
-from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.errors import RewardError, helpful, warn
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
@@ -24,14 +22,13 @@ from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.model import Model, must_be_model
+from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
 
 BLOCK_BYTES = 8_000_000  # of log likelihoods that a thread has in memory
 MOST_SITES = 1000  # components of a block whose effective sample size is computed
 SURROGATE_DRAWS = 10  # that stand for the posterior where it has no mean
-ROWS_AT_ONCE = 1 << 16  # of a pass over all data
 
 
 class States(NamedTuple):
@@ -77,11 +74,7 @@ def loo(
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
     arviz_groups.check(trace, model, "model", needs_likelihood=True)
-    if led := tilted(trace.meta) + tempered(trace.meta):
-        raise ValueError(
-            f"{', '.join(led)}: these draws are not from the posterior, and weights of data left "
-            "out would be wrong. Sample without tilts and temperatures for sm.loo."
-        )
+    refuse_other_laws(trace, "sm.loo")
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
     kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
     if (total := trace.shape[0] * len(kept)) < FEWEST:
@@ -101,6 +94,15 @@ def loo(
             "them, .worst(); sm.kfold samples without them."
         )
     return made
+
+
+def refuse_other_laws(trace: Trace, what: str) -> None:
+    """Refuse draws that are not from the posterior."""
+    if led := tilted(trace.meta) + tempered(trace.meta):
+        raise ValueError(
+            f"{', '.join(led)}: these draws are not from the posterior, and what they say of data "
+            f"left out would be wrong. Sample without tilts and temperatures for {what}."
+        )
 
 
 def rows_of(model: Model, size: Any, seed: Any) -> np.ndarray:
@@ -144,59 +146,24 @@ def newest_arviz() -> bool:
     return int(arviz.__version__.split(".")[0]) >= 1
 
 
-@memoised
-def filler(likelihood: Any, prepare: Any) -> Any:
-    """fill(...): the log likelihoods of some rows at all of some states, written into out."""
-    if prepare is None:
-
-        @jit(inner="always")
-        def each(state, data, rows, row):
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, rows[i] & MASK)
-
-    else:
-
-        @jit(inner="always")
-        def each(state, data, rows, row):
-            made = prepare(state, data)
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, rows[i] & MASK, made)
-
-    @jit
-    def fill(drawn_ints, drawn_floats, ints, floats, state, data, rows, out):
-        for d in range(len(out)):
-            for i in range(len(ints)):
-                ints[i] = drawn_ints[d, i]
-            for i in range(len(floats)):
-                floats[i] = drawn_floats[d, i]
-            each(state, data, rows, out[d])
-
-    return fill
-
-
 class Leaver:
     """Leaves data out of a model, block by block."""
 
     def __init__(self, model: Model, states: States, effective: float, cores: int):
         self.model, self.states, self.cores = model, states, cores
         self.tail = tail_of(len(states.ints), effective, newest_arviz())
-        self.fill = filler(*model.compiled[:2])
-        self.of_draws, self.of_data = arviz_groups.left_out_of(model, states.ints, states.floats)
+        self.of_draws, self.of_data = left_out_of(model, states.ints, states.floats)
         self.local = threading.local()
 
     def likelihoods(self, states: States, rows: np.ndarray) -> np.ndarray:
         """Log likelihoods (states, rows), as log_likelihood gives them; the array is used again."""
         own, shape = self.local, (len(states.ints), len(rows))
-        if not hasattr(own, "state"):
-            own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
-            own.state, own.room = self.model.state(own.ints, own.floats), np.empty(0)
+        if not hasattr(own, "pointwise"):
+            own.pointwise, own.room = Pointwise(self.model), np.empty(0)
         if own.room.size < shape[0] * shape[1]:
             own.room = np.empty(shape[0] * shape[1])
         out = own.room[: shape[0] * shape[1]].reshape(shape)
-        try:
-            self.fill(*states, own.ints, own.floats, own.state, self.model.data, rows, out)
-        except NUMBA_ERRORS as error:
-            raise CompileError(compile_message(error, self.model.log_likelihood)) from error
+        own.pointwise.into(out, *states, rows)
         return out
 
     def left_out(self, rows: np.ndarray) -> np.ndarray:
@@ -253,29 +220,31 @@ class Leaver:
         The log likelihood at the posterior mean, or from the mean likelihood at some draws: where
         blocks are discrete, or the mean is no place where data are possible.
         """
-        floats = self.states.floats.mean(axis=0, keepdims=True)
+        floats, rows = self.states.floats.mean(axis=0, keepdims=True), np.arange(self.model.size)
         if not self.states.ints.shape[1]:
-            values = self.means(States(self.states.ints[:1], floats))
+            values = self.means(States(self.states.ints[:1], floats), rows)
             if np.isfinite(values).all():
                 return values
         chosen = np.linspace(0, len(self.states.ints) - 1, SURROGATE_DRAWS).astype(int)
-        return self.means(States(*(part[chosen] for part in self.states)))
+        return self.means(States(*(part[chosen] for part in self.states)), rows)
 
-    def means(self, states: States) -> np.ndarray:
-        """Log of the mean likelihood of each of all data at some states."""
-        found = np.empty(self.model.size)
-        constants, of_data = arviz_groups.left_out_of(self.model, *states)
+    def means(self, states: States, rows: np.ndarray) -> np.ndarray:
+        """Log of the mean likelihood of each of some rows at some states."""
+        found = np.empty(len(rows))
+        constants, of_data = left_out_of(self.model, *states)
+        step = max(1, BLOCK_BYTES // (8 * len(states.ints)))
 
         def work(start: int) -> int:
-            rows = np.arange(start, min(start + ROWS_AT_ONCE, self.model.size))
-            values = self.likelihoods(states, rows)
+            part = rows[start : start + step]
+            values = self.likelihoods(states, part)
             if np.ndim(constants):
                 values += constants[:, None]
             most = values.max(axis=0)
             with np.errstate(invalid="ignore"):
-                found[rows] = most + np.log(np.mean(np.exp(values - most), axis=0))
-            return len(rows)
+                mean = np.mean(np.exp(values - most), axis=0)
+                mean[most == -np.inf] = 1.0  # impossible in all states
+                found[start : start + step] = most + np.log(mean)
+            return len(part)
 
-        starts = range(0, self.model.size, ROWS_AT_ONCE)
-        self.in_threads(work, starts, self.model.size, "surrogate")
-        return found + of_data
+        self.in_threads(work, range(0, len(rows), step), len(rows), "likelihoods")
+        return found + (of_data[rows] if np.ndim(of_data) else 0.0)

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc import __version__
-from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
-from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
-from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import attributes, tilted
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
-from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
@@ -138,19 +136,15 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
             "az.compare do not know of weights; sample without sm.WangLandau for them.",
         )
     found = np.empty((chains, draws, model.size))
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    fill = filler(*model.compiled[:2])
+    likelihoods, rows = Pointwise(model), np.arange(model.size)
     bar, began, step = None, time.monotonic(), 1
     try:
         for c in range(chains):
             drawn, done = [np.ascontiguousarray(part[c, kept]) for part in flat], 0
             while done < draws:
                 until, then = min(done + step, draws), time.monotonic()
-                try:
-                    fill(*drawn, ints, floats, state, model.data, found[c], done, until)
-                except NUMBA_ERRORS as error:
-                    raise CompileError(compile_message(error, model.log_likelihood)) from error
+                part = slice(done, until)
+                likelihoods.into(found[c, part], drawn[0][part], drawn[1][part], rows)
                 done, now = until, time.monotonic()
                 step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
                 if bar is None and progress is not False and now - began > SLOW * (not progress):
@@ -216,23 +210,6 @@ def check(
         )
 
 
-def left_out_of(model: Any, ints: np.ndarray, floats: np.ndarray) -> tuple[Any, Any]:
-    """What a model's log likelihoods lack of log densities: a number a draw, one a datum, or 0.0.
-
-    What is one a datum, no draw changes.
-    """
-    if type(model).left_out is Model.left_out or not len(ints):
-        return 0.0, 0.0
-    own = model.ints.copy(), model.floats.copy()
-    state, found = model.state(*own), []
-    for d in range(len(ints)):
-        own[0][:], own[1][:] = ints[d, : len(own[0])], floats[d, : len(own[1])]
-        found.append(model.left_out(state))
-        if np.ndim(found[0]):
-            return 0.0, np.asarray(found[0], dtype=float)
-    return np.array(found), 0.0
-
-
 def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
     """Refuse nan and +inf: mistakes that a race did not meet if it did not read that datum."""
     bad = ~(values < np.inf)
@@ -243,36 +220,6 @@ def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
             f"chain {chain}: it must be finite, or -inf where the state is impossible. The chain "
             "had not read this datum in this state; mend the function, and sample again."
         )
-
-
-@memoised
-def filler(likelihood: Any, prepare: Any) -> Any:
-    """fill(...): the log likelihoods of all data at draws lo .. hi - 1, written into out."""
-    if prepare is None:
-
-        @jit(inner="always")
-        def each(state, data, row):
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, np.int64(i) & MASK)
-
-    else:
-
-        @jit(inner="always")
-        def each(state, data, row):
-            made = prepare(state, data)
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, np.int64(i) & MASK, made)
-
-    @jit
-    def fill(drawn_ints, drawn_floats, ints, floats, state, data, out, lo, hi):
-        for d in range(lo, hi):
-            for i in range(len(ints)):
-                ints[i] = drawn_ints[d, i]
-            for i in range(len(floats)):
-                floats[i] = drawn_floats[d, i]
-            each(state, data, out[d])
-
-    return fill
 
 
 # ----------------------------------------------------------------------------------- names
