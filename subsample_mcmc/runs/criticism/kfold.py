@@ -100,8 +100,8 @@ def kfold(
         >>> y = x[:, 0] + rng.normal(size=600)
         >>> model = sm.models.glm.gaussian(x, y)
         >>> found = sm.kfold(
-        ...     model, sm.Metropolis("beta", selector=sm.Exact()), folds=group % 3, draws=200,
-        ...     warmup=200, chains=2, seed=1, progress=False,
+        ...     model, sm.Slice("beta"), folds=group % 3, draws=200, warmup=200, chains=2, seed=1,
+        ...     progress=False,
         ... )
         >>> bool(abs(found.elpd + 600 * 1.42) < 60.0), len(found.rhat)
         (True, 3)
