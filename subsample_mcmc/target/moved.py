@@ -121,10 +121,12 @@ class Moved:
             parts.append(part if writeable else read_only(part))
         return parts[0] if len(parts) == 1 else record(*self.names)(*parts)
 
-    def blocks_at(self, u: np.ndarray, x: np.ndarray) -> None:
-        """Write the blocks at free coordinates u into a candidate, in plain Python."""
-        for v, (a, b, c, d) in zip(self.variables, self.ends, strict=True):
+    def blocks_at(self, u: np.ndarray, x: np.ndarray) -> float:
+        """Write the blocks at free coordinates u into a candidate, in plain Python; log |dx/du|."""
+        return sum(
             block_at(v.constraint.kind, v.constraint.low, v.constraint.high, u[a:b], x[c:d])
+            for v, (a, b, c, d) in zip(self.variables, self.ends, strict=True)
+        )
 
     def free_at(self, x: np.ndarray) -> np.ndarray:
         """Free coordinates of a candidate, in plain Python."""

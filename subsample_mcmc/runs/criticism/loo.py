@@ -98,6 +98,8 @@ def loo(
 
 def refuse_other_laws(trace: Trace, what: str) -> None:
     """Refuse draws that are not from the posterior."""
+    if trace.meta.get("law"):
+        raise ValueError(f"these draws are from the {trace.meta['law']}: {what} is of a posterior.")
     if led := tilted(trace.meta) + tempered(trace.meta):
         raise ValueError(
             f"{', '.join(led)}: these draws are not from the posterior, and what they say of data "

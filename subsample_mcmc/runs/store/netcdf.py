@@ -172,6 +172,8 @@ def attributes(meta: dict[str, Any], seconds: np.ndarray) -> dict[str, str | flo
         "guarantee": str(meta.get("guarantee")),
         "sampling_time": wall(seconds, meta.get("cores")),
     }
+    if meta.get("law"):
+        found["law"] = meta["law"]  # not the posterior, as the name of the group has it
     if blocks := tilted(meta):
         found["tilted"] = ", ".join(blocks)
     if labels := tempered(meta):

@@ -44,7 +44,8 @@ def to_arviz(
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
     labels = trace.axes.coords
-    groups = {"posterior": dataset(trace, trace.drawn, kept)}
+    law = law_of(trace)
+    groups = {law: dataset(trace, trace.drawn, kept)}
     tallies: dict[str, np.ndarray] = {}
     rest: dict[str, np.ndarray] = {}
     for kernel, fields in trace.stats.items():
@@ -64,7 +65,7 @@ def to_arviz(
         groups["log_likelihood"] = xarray.Dataset(
             {named(name): (("chain", "draw", ROWS), values)},
             coords={
-                **{k: groups["posterior"].coords[k] for k in ("chain", "draw")},
+                **{k: groups[law].coords[k] for k in ("chain", "draw")},
                 ROWS: in_nanoseconds(labels.get(ROWS, np.arange(size))),
             },
             attrs=attrs,
@@ -81,6 +82,11 @@ def to_arviz(
             coords={ROWS: in_nanoseconds(labels[ROWS])} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
     return contained(groups, attrs)
+
+
+def law_of(trace: Any) -> str:
+    """What a trace's draws are from, as ArviZ names groups: posterior, or prior."""
+    return trace.meta.get("law", "posterior")
 
 
 def contained(groups: dict[str, Any], attrs: Mapping) -> Any:
