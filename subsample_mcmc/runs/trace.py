@@ -10,6 +10,7 @@ import numpy as np
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.report import Report
@@ -29,6 +30,7 @@ class ChainDraws(NamedTuple):
     counts: Counts
     checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
     seconds: float  # of sampling so far
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
 
 
 def together(parts: list[np.ndarray], length: int) -> np.ndarray:
@@ -62,9 +64,10 @@ class Trace:
 
     `draws["theta"]` has the shape of the block behind (chains, draws); `trace["theta"]` is the same
     as xarray's DataArray, with the names that the model gave to axes; `stats[kernel][field]` is
-    (chains, draws). `len(trace)` is the draws of a chain. `summary`, `to_arviz`, `to_frame`,
-    `report` and `plot` are views of the same numbers; `meta` says how they were made and `seconds`
-    how long each chain took.
+    (chains, draws). `len(trace)` is the draws of a chain. Blocks of which only every k-th draw was
+    kept, keep={"z": 100}, are in `thinned`, (chains, draws / 100, ...), and in trace["z"].
+    `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
+    says how they were made and `seconds` how long each chain took.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -104,6 +107,7 @@ class Trace:
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
+        self.thinned = thinned_draws(meta, chains, length)
         self.stats = stats_of(self.layout, self._counts, length)
 
     @property
@@ -115,6 +119,7 @@ class Trace:
     def __repr__(self) -> str:
         chains, draws = self.shape
         blocks = [f"{b.name} {b.shape if b.shape else 'scalar'}" for b in self.layout.blocks]
+        blocks += [f"{b.name} {b.shape} of every {b.every}th" for b in thinned_in(self.meta)]
         shown = ", ".join(blocks[:6]) + (", ..." if len(blocks) > 6 else "")
         read, whole = (
             sum(int(s.total(field)) for s in self.stats.values())
@@ -131,10 +136,12 @@ class Trace:
 
     def __getitem__(self, name: str) -> Any:
         self.must_have(name)
+        if name in self.thinned:
+            return arviz_groups.thinned_dataset(self, [name])[arviz_groups.named(name)]
         return self.posterior[arviz_groups.named(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.draws
+        return name in self.draws or name in self.thinned
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.draws)
@@ -147,10 +154,11 @@ class Trace:
 
     def must_have(self, name: Any) -> None:
         """Refuse what is no block of the draws."""
-        if name not in self.draws:
+        known = (*self.draws, *self.thinned)
+        if name not in known:
             raise KeyError(
-                f"{name!r} is no block of these draws, which are of {', '.join(self.draws)}."
-                f"{similar(str(name), self.draws)}"
+                f"{name!r} is no block of these draws, which are of {', '.join(known)}."
+                f"{similar(str(name), known)}"
             )
 
     @property
@@ -167,16 +175,24 @@ class Trace:
         if told is None or told["by"] not in self.draws:
             return None
         counts = np.asarray(told["lengths"])[self.draws[told["by"]]]
+        if name in self.thinned:
+            counts, length = counts[:, :: self.every(name)], self.thinned[name].shape[2]
+            return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
+
+    def every(self, name: str) -> int:
+        """Of how many draws one is kept, of a block."""
+        return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
 
     @property
     def drawn(self) -> dict[str, np.ndarray]:
         """The draws by block, nan where a draw does not have a component."""
-        found = dict(self.draws)
-        for name in self.draws:
-            if (used := self.in_use(name)) is not None:
-                found[name] = np.where(used, self.draws[name], np.nan)
-        return found
+        return {name: self.with_gaps(name, values) for name, values in self.draws.items()}
+
+    def with_gaps(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Draws of a block, nan where a draw does not have a component."""
+        used = self.in_use(name)
+        return values if used is None else np.where(used, values, np.nan)
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
@@ -192,7 +208,8 @@ class Trace:
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
                 words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
-                journal.append(i, *blocks, words, state, float(self.seconds[i]))
+                kept = [v[i].reshape(len(v[i]), -1) for v in self.thinned.values()]
+                journal.append(i, *blocks, words, state, float(self.seconds[i]), kept)
         store.finish(path)
 
     def report(self) -> Report:
@@ -223,8 +240,8 @@ class Trace:
         """
         import arviz
 
-        values = self.draws[name]
-        chains, draws = self.shape
+        values = self.thinned[name] if name in self.thinned else self.draws[name]
+        chains, draws = values.shape[:2]
         tilts = netcdf.tilted(self.meta)
         sites = int(np.prod(values.shape[2:], dtype=int))
         flat = values.reshape(chains, draws, sites)
@@ -272,7 +289,8 @@ class Trace:
         """ArviZ's container: InferenceData before ArviZ 1, xarray's DataTree from it on.
 
         Groups are posterior, sample_stats and decisions (what racing counted; "<kernel>_<field>",
-        as in sample_stats). A "/" in a name becomes "|", because netCDF reserves it.
+        as in sample_stats), and posterior_every_100 of blocks of which only such draws were kept. A
+        "/" in a name becomes "|", because netCDF reserves it.
 
         observed: a dict or named tuple of arrays, for a group observed_data.
         log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
@@ -339,6 +357,16 @@ class Trace:
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+
+def thinned_draws(meta: dict[str, Any], chains: Sequence[Any], length: int) -> dict:
+    """Draws (chains, kept draws, ...) of blocks of which not every one is kept, by name."""
+    found = {}
+    for i, block in enumerate(thinned_in(meta)):
+        parts = [np.asarray(chain.thinned[i])[: block.before(length)] for chain in chains]
+        found[block.name] = np.stack([part.reshape(-1, *block.shape) for part in parts])
+        found[block.name].flags.writeable = False
+    return found
 
 
 def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from subsample_mcmc import __version__
 from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import attributes, tilted
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.model import Model
@@ -46,6 +47,10 @@ def to_arviz(
     labels = trace.axes.coords
     law = law_of(trace)
     groups = {law: dataset(trace, trace.drawn, kept)}
+    thinned = thinned_in(trace.meta)
+    for place in dict.fromkeys(block.group for block in thinned):
+        names = [block.name for block in thinned if block.group == place]
+        groups[place] = thinned_dataset(trace, names, thin)
     tallies: dict[str, np.ndarray] = {}
     rest: dict[str, np.ndarray] = {}
     for kernel, fields in trace.stats.items():
@@ -113,6 +118,27 @@ def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: Any = slice(None
             for k, v in arrays.items()
         },
         coords=at | axes.used(arrays), attrs=attributes(trace.meta, trace.seconds),
+    )  # fmt: skip
+
+
+def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
+    """The kept draws of blocks of which every k-th is, one k for all, as xarray's Dataset.
+
+    thin: of what the draws' numbers must be multiples, too.
+    """
+    import xarray
+
+    every = trace.every(names[0])
+    step = np.lcm(every, thin) // every
+    found = {name: trace.with_gaps(name, trace.thinned[name])[:, ::step] for name in names}
+    draws = np.arange(next(iter(found.values())).shape[1]) * every * step
+    return xarray.Dataset(
+        {
+            named(k): (("chain", "draw", *trace.axes.of(k, v.ndim - 2)), v)
+            for k, v in found.items()
+        },
+        coords={"chain": np.arange(trace.shape[0]), "draw": draws} | trace.axes.used(found),
+        attrs=attributes(trace.meta, trace.seconds),
     )  # fmt: skip
 
 
@@ -186,8 +212,8 @@ def check(
     gone = [name for name in model.names if name not in trace.draws]
     if trace.meta.get("keep") and gone:
         raise ValueError(
-            f"{argument}={model!r}: draws of {', '.join(gone)} were not kept, and each datum may "
-            "depend on them: sample with all blocks kept."
+            f"{argument}={model!r}: draws of {', '.join(gone)} were not kept, not all of them at "
+            "least, and each datum may depend on them: sample with all blocks kept."
         )
     kept = tuple(b for b in trace.layout.blocks if b.name in model.names)
     if model.blocks != kept:
