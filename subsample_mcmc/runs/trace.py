@@ -13,6 +13,7 @@ from subsample_mcmc.runs.store import netcdf, store
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
+from subsample_mcmc.runs.views.relabelled import in_words, relabelled
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
 from subsample_mcmc.target.layout import TALLY, Layout
@@ -211,6 +212,50 @@ class Trace:
                 kept = [v[i].reshape(len(v[i]), -1) for v in self.thinned.values()]
                 journal.append(i, *blocks, words, state, float(self.seconds[i]), kept)
         store.finish(path)
+
+    def relabel(
+        self, labels: Any = None, *, by: Any, blocks: Any = None, model: Any = None
+    ) -> "Trace":
+        """A trace in which the components of each draw are in order: for label switching.
+
+        by: the block that they are sorted by, rising, an entry of its first axis each; of rows,
+            by=("mu", 0) sorts by column 0.
+        labels: discrete blocks whose values are numbers of components, "z"; they change with them.
+        blocks: others with an entry for each component. Where the model names axes
+            (sm.Model(dims={"mu": ["component"], "w": ["component"]})), those of the same axis.
+        model: the sm.Model that was sampled: then it is looked at, in 20 draws, whether it is the
+            same when components trade names. Of a model that is not, sorted draws are of no law.
+
+        What does not depend on names is as it was: predictions, log likelihoods, densities. One
+        number orders components: where those of two come near each other, their laws are cut off
+        there. The new trace cannot be resumed.
+
+        Example:
+            >>> def log_likelihood(state, data, n):
+            ...     return -0.5 * (data.y[n] - state.mu[state.z[data.own[n]]]) ** 2
+            >>> y, own = np.repeat([-3.0, 3.0], 20), np.arange(40)
+            >>> model = sm.Model(
+            ...     log_likelihood, {"y": y, "own": own}, support={"z": 2}, touches={"z": "own"},
+            ...     state={"mu": [3.0, -3.0], "z": np.zeros(40, int)},
+            ... )
+            >>> kernel = sm.Gibbs("z", sm.Exact()) >> sm.Metropolis("mu", 0.2)
+            >>> trace = sm.sample(model, kernel, 100, 100, seed=1, progress=False)
+            >>> ordered = trace.relabel("z", by="mu", model=model)
+            >>> bool((np.diff(ordered.draws["mu"]) >= 0.0).all()), ordered["z"].values[0, -1, 0]
+            (True, np.int64(0))
+        """
+        parts = relabelled(self, labels, by, blocks, model)
+        prints = (self.meta.get("fingerprints") or {}) | {
+            "relabelled": in_words(labels, by, blocks)
+        }
+        chains = [
+            ChainDraws(
+                parts.ints[i], parts.floats[i], self._counts[i], None, float(self.seconds[i]),
+                tuple(v[i].reshape(len(v[i]), -1) for v in parts.thinned.values()),
+            )
+            for i in range(self.shape[0])
+        ]  # fmt: skip
+        return Trace(self.meta | {"fingerprints": prints}, chains)
 
     def report(self) -> Report:
         """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
