@@ -277,8 +277,8 @@ def refuse_without_states(stored: files.Progress, path) -> None:
     ):
         raise ValueError(
             f"{path} holds draws, but not where each chain stood after them: it was saved from a "
-            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
-            "can always be resumed."
+            "trace whose chains had been cut to one length, or relabelled. sm.load reads it; runs "
+            "with store=... can always be resumed."
         )
 
 

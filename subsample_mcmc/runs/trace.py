@@ -245,9 +245,8 @@ class Trace:
             (True, np.int64(0))
         """
         parts = relabelled(self, labels, by, blocks, model)
-        prints = (self.meta.get("fingerprints") or {}) | {
-            "relabelled": in_words(labels, by, blocks)
-        }
+        prints = dict(self.meta.get("fingerprints") or {})
+        prints["relabelled"] = in_words(labels, by, blocks)
         chains = [
             ChainDraws(
                 parts.ints[i], parts.floats[i], self._counts[i], None, float(self.seconds[i]),

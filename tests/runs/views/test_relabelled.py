@@ -149,7 +149,7 @@ def test_sorted_runs_are_kept_and_not_gone_on_with(model, trace, tmp_path):
     done.save(tmp_path / "run.nc")
     back = sm.load(tmp_path / "run.nc")
     assert np.array_equal(back.draws["mu"], done.draws["mu"])
-    with pytest.raises(ValueError, match="was cut|relabelled|chain stood"):
+    with pytest.raises(ValueError, match="cut to one length, or relabelled"):
         sm.resume(tmp_path / "run.nc", model, anywhere, 60)
 
 
