@@ -66,11 +66,13 @@ class Drawn(NamedTuple):
     ints: Any
     floats: Any
     counts: Counts
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
 
     @property
     def nbytes(self) -> int:
         """In all."""
-        return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes
+        rest = sum(part.nbytes for part in self.thinned)
+        return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes + rest
 
 
 @dataclass
@@ -108,11 +110,12 @@ class Member:
         """All chunks as one; the member starts collecting anew."""
         chunks, self.chunks = self.chunks, []
         counts = Counts.joined([one.counts for one in chunks])
+        thinned = tuple(map(np.concatenate, zip(*(one.thinned for one in chunks), strict=True)))
         if self.room is not None:
             ints, floats = self.room
-            return Drawn(ints[: len(counts)], floats[: len(counts)], counts)
+            return Drawn(ints[: len(counts)], floats[: len(counts)], counts, thinned)
         ints, floats = (np.concatenate([one[i] for one in chunks]) for i in range(2))
-        return Drawn(ints, floats, counts)
+        return Drawn(ints, floats, counts, thinned)
 
 
 def pieces(
@@ -134,6 +137,7 @@ def pieces(
         direct = place if kept.everything else None
         chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, direct)
         ints, floats = chunk.ints, chunk.floats
+        thinned = kept.thinned_of(ints, floats, walker.drawn - len(ints))
         if not kept.everything:
             ints, floats = taken = kept.of(ints, floats)
             for own, part in zip(place or (), taken, strict=False):
@@ -141,7 +145,7 @@ def pieces(
         if walker.drawn >= chain_plan.draws:
             walker.look_again()
         spent = time.monotonic() - then
-        drawn = Drawn(ints, floats, Counts.of(chunk.words))
+        drawn = Drawn(ints, floats, Counts.of(chunk.words), thinned)
         yield drawn, counted(walker, drawn.counts), spent
         size = (
             count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)

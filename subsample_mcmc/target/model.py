@@ -191,13 +191,24 @@ class Model:
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
 
-        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        Models of this package leave out what no draw depends on, one a datum, which is then the
+        same in all states; or what they add up beforehand, a number.
         """
         return 0.0
 
     def constant(self) -> float:
         """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
         return 0.0
+
+    def without(self, rows) -> "Model":
+        """A model of the same functions, without some data: their numbers, or booleans.
+
+        Each datum that remains must say what it said, which is looked at in four states: functions
+        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        """
+        from subsample_mcmc.target.subset import without
+
+        return without(self, rows)
 
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.touches import change_all
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import call_rows, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.bounds import check_model
+from subsample_mcmc.target.moved import change_all
 from subsample_mcmc.target.rewards import new_memory, trial_of
 
 ENDS = 4  # values at either end of a support that are compared at all data ...
