@@ -1,4 +1,4 @@
-"""The documentation site: `make docs` builds it, warnings are errors, and notebooks are executed."""
+"""The documentation site: `make docs` builds it. Warnings are errors, notebooks are executed."""
 
 import os
 import sys

@@ -228,7 +228,7 @@ plt.show()
 # rows are read, here much less than one. A kernel that is given no selector decides so wherever
 # there are bounds.
 
-# %%
+# %% tags=["hide-input"]
 proved = sm.Metropolis("beta", selector=sm.Racing(sm.Betting(), delta=0.01), **walk)
 exact = sm.Metropolis("beta", **walk)
 print(exact.describe(model))

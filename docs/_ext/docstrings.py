@@ -5,6 +5,7 @@ what follows indented, and an `Example:` with a session of Python. Nothing else 
 else is escaped, and names such as sm.Taylor(fit) become code, which links to its page.
 """
 
+import contextlib
 import inspect
 import re
 
@@ -75,10 +76,8 @@ def blocks(text, names):
 def parameters(value):
     """Names that arguments may have: those of the signature, and fields of a dataclass."""
     names = set(getattr(value, "__annotations__", {}))
-    try:
+    with contextlib.suppress(TypeError, ValueError):
         names |= set(inspect.signature(value).parameters)
-    except (TypeError, ValueError):
-        pass
     return names
 
 

@@ -28,7 +28,8 @@ def groups():
     """Names of the package's vocabulary by the headings of its tour."""
     public = [name for name in sm.__all__ if name[0] != "_"]
     found, seen, heading = {}, set(), None
-    for line in (sm.__doc__ or "").partition("\n\nModels")[2].join(["Models", ""]).splitlines():
+    tour = "Models" + (sm.__doc__ or "").partition("\n\nModels")[2]
+    for line in tour.splitlines():
         if not line.strip():
             break
         if line[0] != " ":
@@ -161,10 +162,10 @@ def promises():
     """The page of promises: from the attribute `guarantee` of every rule, selector and kernel."""
     lines = titled("What each part promises")
     lines += [
-        "*exact*: the decision is that of all data. *bounded*: wrong with probability at most δ, "
-        "proved. *asymptotic*: at most δ under a normal approximation of batch means. *unadjusted*: "
-        "no test corrects it. *none*: a heuristic, whose errors only an audit can tell. This table is "
-        "made from the attribute ``guarantee`` of the classes.",
+        "*exact*: the decision is that of all data. *bounded*: wrong with probability δ at most, "
+        "proved. *asymptotic*: δ at most under a normal approximation of batch means. "
+        "*unadjusted*: no test corrects it. *none*: a heuristic, whose errors only an audit can "
+        "tell. This table is made from the attribute ``guarantee`` of the classes.",
         "",
     ]
     kinds = {
@@ -205,15 +206,18 @@ def make(app):
     written = set()
     lowered = [n.lower() for n in sm.__all__]
     clashing = {n for n in sm.__all__ if lowered.count(n.lower()) > 1 and n.islower()}
+    toc = ["```{toctree}", ":maxdepth: 1", ""]
     for heading, names in groups().items():
         slug = heading.lower().replace(" ", "_")
         rows = [(f"``sm.{n}``", summary(explained(getattr(sm, n)))) for n in names]
         lines = [*titled(heading), *table(rows, ("name", "what it is"), "25 75")]
         lines += [".. toctree::", "   :hidden:", "", *(f"   {page(n, clashing)}" for n in names)]
         written.add(write(folder, slug, lines))
+        toc.append(f"made/{slug}")
         for n in names:
             text = [*titled(f"sm.{n}"), *described(f"sm.{n}", getattr(sm, n))]
             written.add(write(folder, page(n, clashing), text))
+    (folder / "groups.txt").write_text("\n".join([*toc, "```", ""]), encoding="utf-8")
     modules = {f"models.{room}": getattr(sm.models, room) for room in ROOMS}
     for name, module in {
         **modules,
