@@ -142,7 +142,7 @@ def test_pages_are_in_a_table_of_contents(path):
     assert re.search(rf"^{stem}$", text_of(folder / "index.md"), re.MULTILINE), name(path)
 
 
-# -------------------------------------------------------------------------------- gallery, reference
+# ---------------------------------------------------------------------------- gallery, reference
 def cells(path):
     """The code cells of a page of the gallery that are seen; others are folded."""
     if path.suffix == ".md":

@@ -81,11 +81,11 @@ def parameters(value):
     return names
 
 
-def rendered(value, text=None):
+def rendered(value, text=None, names=()):
     """The lines of a docstring, ready to stand in a directive's body."""
     text = inspect.getdoc(value) or "" if text is None else inspect.cleandoc(text)
     done = []
-    for kind, lines in blocks(text, parameters(value)):
+    for kind, lines in blocks(text, parameters(value) | set(names)):
         if kind == "argument":
             name, _, rest = lines[0].partition(": ")
             done += [f"``{name}``", f"    {paragraph([rest, *lines[1:]])}", ""]

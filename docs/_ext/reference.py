@@ -5,6 +5,7 @@ tour in the package's docstring says (`help(subsample_mcmc)`); what it does not 
 a result. Pages are written to docs/reference/made/, which git ignores.
 """
 
+import ast
 import inspect
 import re
 from pathlib import Path
@@ -64,7 +65,7 @@ def signature(value):
 def members(value):
     """Public methods and properties that a class of the package defines, with their docstrings.
 
-    What kernels, selectors and the like must define for the package stands at their base, sm.extend.
+    What kernels, selectors and the like must define for the package stands at their bases.
     """
     bases = (e.Kernel, e.Selector, e.Rule, e.Control, e.Strategy, e.Decision)
     part = issubclass(value, bases) and value.__name__ not in e.__all__
@@ -235,6 +236,8 @@ def make(app):
             if n in sm.__all__ or not (inspect.isclass(value) or callable(value)):
                 continue
             lines += [*titled(f"{n}", "-"), *described(n, value)]
+        for n in sorted(set(dir(module)) - set(of_module(module))):
+            lines += [*titled(n, "-"), *unimported(module, n)]
         written.add(write(folder, f"sm.{name}", lines))
     lines = [
         *titled("sm.models"),
@@ -258,6 +261,17 @@ def of_module(module):
         except ImportError:
             continue
     return found
+
+
+def unimported(module, name):
+    """A class whose module needs what is not installed, PyMC: its docstring, from the source."""
+    for path in sorted(Path(module.__file__).parent.glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                body = rendered(None, ast.get_docstring(node) or "", {"vars"})
+                call = "(vars=None, **options)"
+                return [f".. py:class:: {name}{call}", "", *("    " + line for line in body), ""]
+    raise LookupError(f"no class {name} beside {module.__file__}")
 
 
 def setup(app):
