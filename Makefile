@@ -60,7 +60,7 @@ pymc:
 
 pymc-tests: $(MADE)-pymc,test
 	$(BIN)/python -m pytest -n auto tests/pymc tests/target/test_indices.py::test_models_of_pymc \
-	  "tests/test_architecture.py::test_readme_example_runs[pymc]" \
+	  tests/test_docs.py::test_code_with_other_tools_runs \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
 

@@ -10,6 +10,8 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 )
+# A widget that Jupyter lacks here; ArviZ's announcement of its own next version.
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found,ignore::FutureWarning"
 
 from subsample_mcmc import __version__  # noqa: E402
 

@@ -187,7 +187,10 @@ def promises():
                 row = promise(name, value)
                 rows += [row] if row else []
         lines += titled(kind, "-")
-        lines += table(rows, HEADER, "24 14 14 16 32")
+        full = [i for i in range(len(HEADER)) if i in (0, 1) or any(row[i] for row in rows)]
+        rows = [[row[i] for i in full] for row in rows]
+        widths = " ".join(("24", "14", "14", "16", "32")[i] for i in full)
+        lines += table(rows, [HEADER[i] for i in full], widths)
     return lines
 
 
@@ -207,7 +210,7 @@ def make(app):
     written = set()
     lowered = [n.lower() for n in sm.__all__]
     clashing = {n for n in sm.__all__ if lowered.count(n.lower()) > 1 and n.islower()}
-    toc = ["```{toctree}", ":maxdepth: 1", ""]
+    toc = ["```{toctree}", ":maxdepth: 2", ""]
     for heading, names in groups().items():
         slug = heading.lower().replace(" ", "_")
         rows = [(f"``sm.{n}``", summary(explained(getattr(sm, n)))) for n in names]
