@@ -6,7 +6,7 @@ is taken there. Checkpoints hold whole states, so a run that keeps little goes o
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -231,7 +231,7 @@ def check_same(kept: KeptDraws, name: str) -> None:
 
             which = f"keep[{name!r}]" + (f", number {i}," if len(compiled) > 1 else "")
             place = f" at {model.show(ints, floats)}"
-            refuse_apart(read, float(value), lambda told=(which, place): told)
+            refuse_apart(read, float(value), partial(tuple, (which, place)))
 
 
 def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:

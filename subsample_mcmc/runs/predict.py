@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -284,8 +285,8 @@ class Maker:
                             value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
                         return value_of(self.simulate, (rng, *given, n + i))
 
-                    where = self.where(n + i, f", draw {draw} of chain {chain}")
-                    refuse_apart(read, float(value), lambda told=(ROLE, where): told)
+                    told = ROLE, self.where(n + i, f", draw {draw} of chain {chain}")
+                    refuse_apart(read, float(value), partial(tuple, told))
 
     def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""
