@@ -19,11 +19,13 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
+from subsample_mcmc.runs.store.padded import as_drawn, as_seen, padded_in
 from subsample_mcmc.runs.store.thinned import ThinnedBlock, refuse_names, thinned_in
 from subsample_mcmc.target.axes import Axes
 from subsample_mcmc.target.layout import DECISIONS, Layout
 
 OURS = "subsample_mcmc"  # the group that says that we wrote the file
+HELD = "values_of_components_not_in_use"  # ... where draws have nan for them
 FORMAT = 1
 CHUNK = 2**18  # bytes of a variable that are stored together
 
@@ -146,9 +148,11 @@ def write(path: Path, run: StoredRun) -> None:
         kept = [
             _create_thinned(file, block, len(run.draws), run.draws[0], axes) for block in thinned
         ]
+        padded, held = padded_in(run.meta, run.layout), np.full(run.layout.floats, np.nan)
         for chain in range(len(run.draws)):
             at = 0
-            for rows in run.rows(chain):
+            for drawn in run.rows(chain):
+                rows = as_seen(padded, drawn, held)
                 end = at + len(rows["words"])
                 for variable, dataset in zip(listed, created, strict=True):
                     dataset[chain, at:end] = variable.take(rows)
@@ -161,6 +165,8 @@ def write(path: Path, run: StoredRun) -> None:
         group.attrs["meta"] = json.dumps(run.meta)
         group.attrs["draws"] = run.draws[0]
         ours = {"seconds": np.array(run.seconds, "<f8")}
+        if padded:
+            ours[HELD] = held
         for chain in range(len(run.draws)):
             ours[f"checkpoint_{chain}"] = np.frombuffer(run.checkpoint(chain), "u1")
         for name, values in ours.items():
@@ -326,6 +332,8 @@ class Finished:
             rows = empty(self.layout, stop - start)
             for variable, dataset in stored:
                 variable.put(rows, dataset[chain, start:stop])
+            if HELD in self._group:  # runs that were stored before have their values there
+                as_drawn(padded_in(self.meta, self.layout), rows, self._group[HELD][...])
             rows["thinned"] = tuple(
                 self._file[f"{block.group}/{block.name.replace('/', '|')}"][
                     chain, block.before(start) : block.before(stop)
