@@ -121,8 +121,11 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             continue
         kind = getattr(getattr(value, "dtype", None) or np.asarray(value).dtype, "kind", "O")
         if name in model.categories:  # codes stay codes, unless numbers are categories themselves
-            if kind not in "iu" or model.categories[name].dtype.kind in "iuf":
-                fields[name] = as_before(name, value, model.categories[name])
+            known = model.categories[name]
+            if kind not in "iu" or known.dtype.kind in "iuf":
+                fields[name] = as_before(name, value, known)
+            else:
+                refuse_unclear(name, np.asarray(value), known)
     if not fields:
         raise ValueError(
             f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
@@ -134,6 +137,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     for name, before in zip(model.data._fields, model.data, strict=True):
         if hasattr(made, name):
             filled[name] = getattr(made, name)
+            refuse_endless(name, filled[name], before)
             if np.ndim(filled[name]) != np.ndim(before):
                 raise ValueError(
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
@@ -170,6 +174,30 @@ def absent_column(before: np.ndarray, size: int) -> np.ndarray:
     """A column without rows, of the same kind: whoever reads it is told."""
     shape = (0, *before.shape[1:]) if before.ndim > 1 else 0
     return read_only(np.zeros(shape, dtype=before.dtype))
+
+
+def refuse_unclear(name: str, values: np.ndarray, known: np.ndarray) -> None:
+    """Refuse whole numbers that may be codes, or the text of categories such as "1"."""
+    both = np.isin(np.unique(values).astype(str), known.astype(str))
+    if both.any():
+        first = np.unique(values)[both][0]
+        raise ValueError(
+            f"data {name} has the number {first}: is it a code, the category "
+            f"{str(known[first]) if 0 <= first < len(known) else 'of none'!r}, or the category "
+            f"{str(first)!r}? Give text, or pandas.Categorical."
+        )
+
+
+def refuse_endless(name: str, values: Any, before: Any) -> None:
+    """Refuse infinite numbers where the model's data have none."""
+    if np.asarray(values).dtype.kind != "f" or not np.isinf(values).any():
+        return
+    if not np.isinf(before).any():
+        row = int(np.argwhere(np.isinf(np.asarray(values)))[0][0]) if np.ndim(values) else 0
+        raise ValueError(
+            f"data {name} has an infinite number in row {row}, and the model's have none: give "
+            "finite numbers."
+        )
 
 
 def statistics_of(given: Any) -> dict[str, Callable]:

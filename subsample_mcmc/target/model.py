@@ -28,6 +28,7 @@ from subsample_mcmc.target.user_functions import (
     warn_of_slow_math,
 )
 
+LABELS = "labels of data "  # in names of fingerprints
 HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
 
 
@@ -187,6 +188,8 @@ class Model:
     def extra(self, state) -> tuple:
         """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
         return () if self.prepare is None else (self.prepare(state, self.data),)
+
+    backwards = False  # do the data stand the other way round than their user knows them
 
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
@@ -386,6 +389,9 @@ class Model:
         found = self.hashes_of_functions()
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
+        for name, labels in {**self.categories, **self.columns}.items():  # what codes stand for
+            text = "|".join(map(repr, np.asarray(labels).tolist()))
+            found[f"{LABELS}{name}"] = hashlib.sha256(text.encode()).hexdigest()
         for name, v in self.variables.items():
             text = f"{v.block} {v.support} {v.constraint}"
             text += f" {v.place} {v.lengths.tolist()}" if v.place >= 0 else ""

@@ -134,8 +134,10 @@ class LeaveOneOut:
         """The same of the data whose k is largest, the largest first, with columns of the data."""
         chosen = np.argsort(-np.nan_to_num(self.k, nan=np.inf), kind="stable")[:count]
         table = self.to_frame().iloc[chosen]
+        at = self.rows[chosen]
+        at = self.size - 1 - at if self.model.backwards else at
         columns = [
-            (name, np.asarray(value)[self.rows[chosen]])
+            (name, np.asarray(value)[at])
             for name, value in zip(self.model.data._fields, self.model.data, strict=True)
             if np.shape(value) == (self.size,)
         ]

@@ -86,6 +86,9 @@ def loo(
     with quietly(progress):
         found = leaver.left_out(rows)
         surrogate = None if size is None else leaver.surrogate()
+    if model.backwards:  # what the model's first datum is comes last to its user
+        found, rows = found[::-1], model.size - 1 - rows[::-1]
+        surrogate = None if surrogate is None else surrogate[::-1]
     made = LeaveOneOut(model, trace, total, found, rows, surrogate)
     if bad := int(np.sum(~(made.k <= made.good_k))):
         warn(

@@ -18,7 +18,7 @@ from subsample_mcmc.runs.store.netcdf import attributes, tilted
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
 from subsample_mcmc.target.layout import DECISIONS
-from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.model import LABELS, Model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
 
@@ -65,6 +65,7 @@ def to_arviz(
     size = -1
     if log_likelihood is not None:
         values = pointwise(trace, flat, log_likelihood, kept, progress)
+        values = values[..., ::-1] if log_likelihood.backwards else values
         size = values.shape[2]
         name = next(iter(observed)) if len(observed) == 1 else "log_likelihood"
         groups["log_likelihood"] = xarray.Dataset(
@@ -230,7 +231,9 @@ def check(
         return
     today = model.fingerprints()
     parts = tuple(f"data {field}" for field in model.data._fields) + FUNCTIONS
-    known = {k: v for k, v in stored.items() if k in parts or k.startswith("block ")}
+    known = {k: v for k, v in stored.items() if k in parts or k.startswith(("block ", LABELS))}
+    if not any(k.startswith(LABELS) for k in stored):  # runs that were stored before had none
+        today = {k: v for k, v in today.items() if not k.startswith(LABELS)}
     if any(stored.get(f"version of {name}") != version for name, version in VERSIONS.items()):
         for name in FUNCTIONS:  # bytecode differs between versions of Python
             known.pop(name, None), today.pop(name, None)
