@@ -285,6 +285,16 @@ def test_forecast_is_the_mixture_of_all_draws(rng, weighted):
     assert table.loc[7, "probability"] == 0.0 and np.isnan(table.loc[7, "sigma2"])
 
 
+def test_tilts_are_undone_where_nobody_gives_weights(rng):
+    """sm.WangLandau makes draws of another law than the posterior's."""
+    trace, w = fake_trace(rng), rng.random((2, 50))
+    trace.meta = {"kernels": [{"block": "q"}]}
+    trace.model_probabilities = lambda name: SimpleNamespace(weights=w)
+    for made in (MODEL.forecast, MODEL.summary):
+        assert made(trace).equals(made(trace, weights=w))
+        assert not made(trace).equals(made(trace, weights=np.ones_like(w)))
+
+
 def test_forecast_of_a_single_draw():
     trace = SimpleNamespace(
         draws={"q": np.array([[1]]), "theta": np.array([[[5.0, 0.3] + [0.1] * 7]])}

@@ -175,6 +175,15 @@ def test_tables_tell_what_a_model_does_not_make(drawn):
     assert "<table" in made._repr_html_()
 
 
+def test_what_is_the_same_as_observed_is_not_less(drawn):
+    """Counts often are: the share of predicted data sets that are at least as large has them."""
+    model, trace = drawn
+    zeros = {"zeros": lambda y: float(np.sum(y == 0.0))}
+    made = sm.predict(model, trace, statistics=zeros, seed=6, progress=False)
+    assert made.summary().loc["zeros", "observed"] == made.summary().loc["zeros", "mean"] == 0.0
+    assert made.summary().loc["zeros", "P(>= observed)"] == 1.0
+
+
 def test_arviz_finds_them(drawn):
     model, trace = drawn
     found = sm.predict(model, trace, draws=10, seed=6, progress=False).to_arviz()
