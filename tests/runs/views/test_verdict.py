@@ -114,8 +114,8 @@ def test_chains_may_converge_to_another_law(noise):
         ),
         (
             {"audited": some(400), "wrong": some(2)}, {"guarantee": "exact"},
-            "nothing was meant to be, and 2 of 400 audited decisions were wrong, so at most 1.6% are "
-            "(95%).",
+            "nothing was meant to be, and 2 of 400 audited decisions were wrong, so at most 1.6% "
+            "are (95%).",
         ),
     ],
 )  # fmt: skip
