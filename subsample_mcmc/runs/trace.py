@@ -10,9 +10,11 @@ import numpy as np
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.mixing import Mixing, mixing_of
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
+from subsample_mcmc.runs.views.relabelled import in_words, relabelled
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
 from subsample_mcmc.target.layout import TALLY, Layout
@@ -26,6 +28,7 @@ class ChainDraws(NamedTuple):
     counts: Counts
     checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
     seconds: float  # of sampling so far
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
 
 
 def together(parts: list[np.ndarray], length: int) -> np.ndarray:
@@ -45,9 +48,10 @@ class Trace:
 
     `draws["theta"]` has the shape of the block behind (chains, draws); `trace["theta"]` is the same
     as xarray's DataArray, with the names that the model gave to axes; `stats[kernel][field]` is
-    (chains, draws). `len(trace)` is the draws of a chain. `summary`, `to_arviz`, `to_frame`,
-    `report` and `plot` are views of the same numbers; `meta` says how they were made and `seconds`
-    how long each chain took.
+    (chains, draws). `len(trace)` is the draws of a chain. Blocks of which only every k-th draw was
+    kept, keep={"z": 100}, are in `thinned`, (chains, draws / 100, ...), and in trace["z"].
+    `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
+    says how they were made and `seconds` how long each chain took.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -87,6 +91,7 @@ class Trace:
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
+        self.thinned = thinned_draws(meta, chains, length)
         self.stats = stats_of(self.layout, self._counts, length)
 
     @property
@@ -98,6 +103,7 @@ class Trace:
     def __repr__(self) -> str:
         chains, draws = self.shape
         blocks = [f"{b.name} {b.shape if b.shape else 'scalar'}" for b in self.layout.blocks]
+        blocks += [f"{b.name} {b.shape} of every {b.every}th" for b in thinned_in(self.meta)]
         shown = ", ".join(blocks[:6]) + (", ..." if len(blocks) > 6 else "")
         read, whole = (
             sum(int(s.total(field)) for s in self.stats.values())
@@ -114,10 +120,12 @@ class Trace:
 
     def __getitem__(self, name: str) -> Any:
         self.must_have(name)
+        if name in self.thinned:
+            return arviz_groups.thinned_dataset(self, [name])[arviz_groups.named(name)]
         return self.posterior[arviz_groups.named(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.draws
+        return name in self.draws or name in self.thinned
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.draws)
@@ -130,10 +138,11 @@ class Trace:
 
     def must_have(self, name: Any) -> None:
         """Refuse what is no block of the draws."""
-        if name not in self.draws:
+        known = (*self.draws, *self.thinned)
+        if name not in known:
             raise KeyError(
-                f"{name!r} is no block of these draws, which are of {', '.join(self.draws)}."
-                f"{similar(str(name), self.draws)}"
+                f"{name!r} is no block of these draws, which are of {', '.join(known)}."
+                f"{similar(str(name), known)}"
             )
 
     @property
@@ -150,16 +159,24 @@ class Trace:
         if told is None or told["by"] not in self.draws:
             return None
         counts = np.asarray(told["lengths"])[self.draws[told["by"]]]
+        if name in self.thinned:
+            counts, length = counts[:, :: self.every(name)], self.thinned[name].shape[2]
+            return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
+
+    def every(self, name: str) -> int:
+        """Of how many draws one is kept, of a block."""
+        return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
 
     @property
     def drawn(self) -> dict[str, np.ndarray]:
         """The draws by block, nan where a draw does not have a component."""
-        found = dict(self.draws)
-        for name in self.draws:
-            if (used := self.in_use(name)) is not None:
-                found[name] = np.where(used, self.draws[name], np.nan)
-        return found
+        return {name: self.with_gaps(name, values) for name, values in self.draws.items()}
+
+    def with_gaps(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Draws of a block, nan where a draw does not have a component."""
+        used = self.in_use(name)
+        return values if used is None else np.where(used, values, np.nan)
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
@@ -175,8 +192,52 @@ class Trace:
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
                 words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
-                journal.append(i, *blocks, words, state, float(self.seconds[i]))
+                kept = [v[i].reshape(len(v[i]), -1) for v in self.thinned.values()]
+                journal.append(i, *blocks, words, state, float(self.seconds[i]), kept)
         store.finish(path)
+
+    def relabel(
+        self, labels: Any = None, *, by: Any, blocks: Any = None, model: Any = None
+    ) -> "Trace":
+        """A trace in which the components of each draw are in order: for label switching.
+
+        by: the block that they are sorted by, rising, an entry of its first axis each; of rows,
+            by=("mu", 0) sorts by column 0.
+        labels: discrete blocks whose values are numbers of components, "z"; they change with them.
+        blocks: others with an entry for each component. Where the model names axes
+            (sm.Model(dims={"mu": ["component"], "w": ["component"]})), those of the same axis.
+        model: the sm.Model that was sampled: then it is looked at, in 20 draws, whether it is the
+            same when components trade names. Of a model that is not, sorted draws are of no law.
+
+        What does not depend on names is as it was: predictions, log likelihoods, densities. One
+        number orders components: where those of two come near each other, their laws are cut off
+        there. The new trace cannot be resumed.
+
+        Example:
+            >>> def log_likelihood(state, data, n):
+            ...     return -0.5 * (data.y[n] - state.mu[state.z[data.own[n]]]) ** 2
+            >>> y, own = np.repeat([-3.0, 3.0], 20), np.arange(40)
+            >>> model = sm.Model(
+            ...     log_likelihood, {"y": y, "own": own}, support={"z": 2}, touches={"z": "own"},
+            ...     state={"mu": [3.0, -3.0], "z": np.zeros(40, int)},
+            ... )
+            >>> kernel = sm.Gibbs("z", sm.Exact()) >> sm.Metropolis("mu", 0.2)
+            >>> trace = sm.sample(model, kernel, 100, 100, seed=1, progress=False)
+            >>> ordered = trace.relabel("z", by="mu", model=model)
+            >>> bool((np.diff(ordered.draws["mu"]) >= 0.0).all()), ordered["z"].values[0, -1, 0]
+            (True, np.int64(0))
+        """
+        parts = relabelled(self, labels, by, blocks, model)
+        prints = dict(self.meta.get("fingerprints") or {})
+        prints["relabelled"] = in_words(labels, by, blocks)
+        chains = [
+            ChainDraws(
+                parts.ints[i], parts.floats[i], self._counts[i], None, float(self.seconds[i]),
+                tuple(v[i].reshape(len(v[i]), -1) for v in parts.thinned.values()),
+            )
+            for i in range(self.shape[0])
+        ]  # fmt: skip
+        return Trace(self.meta | {"fingerprints": prints}, chains)
 
     def report(self) -> Report:
         """A verdict, warnings, a summary, what the run cost and how audited decisions fared."""
@@ -213,7 +274,8 @@ class Trace:
         """ArviZ's container: InferenceData before ArviZ 1, xarray's DataTree from it on.
 
         Groups are posterior, sample_stats and decisions (what racing counted; "<kernel>_<field>",
-        as in sample_stats). A "/" in a name becomes "|", because netCDF reserves it.
+        as in sample_stats), and posterior_every_100 of blocks of which only such draws were kept. A
+        "/" in a name becomes "|", because netCDF reserves it.
 
         observed: a dict or named tuple of arrays, for a group observed_data.
         log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
@@ -280,3 +342,13 @@ class Trace:
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+
+def thinned_draws(meta: dict[str, Any], chains: Sequence[Any], length: int) -> dict:
+    """Draws (chains, kept draws, ...) of blocks of which not every one is kept, by name."""
+    found = {}
+    for i, block in enumerate(thinned_in(meta)):
+        parts = [np.asarray(chain.thinned[i])[: block.before(length)] for chain in chains]
+        found[block.name] = np.stack([part.reshape(-1, *block.shape) for part in parts])
+        found[block.name].flags.writeable = False
+    return found

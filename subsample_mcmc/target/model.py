@@ -47,7 +47,7 @@ class Model:
         column, or at a computed negative index, is refused before anything is drawn or fitted.
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
-    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
+    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
@@ -191,13 +191,24 @@ class Model:
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
 
-        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        Models of this package leave out what no draw depends on, one a datum, which is then the
+        same in all states; or what they add up beforehand, a number.
         """
         return 0.0
 
     def constant(self) -> float:
         """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
         return 0.0
+
+    def without(self, rows) -> "Model":
+        """A model of the same functions, without some data: their numbers, or booleans.
+
+        Each datum that remains must say what it said, which is looked at in four states: functions
+        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        """
+        from subsample_mcmc.target.subset import without
+
+        return without(self, rows)
 
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""

@@ -424,7 +424,7 @@ def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
 
     def collecting(self, member, *given):
         collect(self, member, *given)
-        held = sum(part.nbytes for chunk in member.chunks for part in chunk)
+        held = sum(chunk.nbytes for chunk in member.chunks)
         most[0] = max(most[0], held)
 
     append = store.Journal.append

@@ -33,6 +33,21 @@ def logistic(rng, state, data, n):
     return 1.0 if rng.random() * (1.0 + exp(-abs(eta))) < (1.0 if eta > 0.0 else exp(eta)) else 0.0
 
 
+def probit(rng, state, data, n):
+    eta = linear(state, data, n)
+    return eta if eta != eta else 1.0 if rng.standard_normal() < eta else 0.0
+
+
+def cloglog(eta):
+    """Is there an event until a time that is exponential."""
+
+    def draw(rng, state, data, n):
+        e = eta(state, data, n)
+        return e if e != e else 1.0 if rng.standard_exponential() < exp(min(e, 700.0)) else 0.0
+
+    return draw
+
+
 def binomial(rng, state, data, n):
     eta = linear(state, data, n)
     if eta != eta:

@@ -43,8 +43,8 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     """See Trace.mixing."""
     import arviz
 
-    values = trace.draws[name]
-    chains, draws = trace.shape
+    values = trace.thinned[name] if name in trace.thinned else trace.draws[name]
+    chains, draws = values.shape[:2]
     tilts = tilted(trace.meta)
     sites = int(np.prod(values.shape[2:], dtype=int))
     flat = values.reshape(chains, draws, sites)
