@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
-from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
@@ -304,17 +304,26 @@ class Maker:
                     raise CompileError(compile_message(error, self.simulate)) from error
                 except Exception:
                     continue  # which is told of with its draw
-                for i, value in enumerate(out):
+                self.compare(state, n, seed, out, f", draw {draw} of chain {chain}")
 
-                    def read(kind, i=i, n=n, seed=seed):
-                        rng = np.random.default_rng(seed)
-                        given = [in_numbers(part, kind) for part in (state, self.data)]
-                        for k in range(n, n + i):  # what is drawn before
-                            value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
-                        return value_of(self.simulate, (rng, *given, n + i))
+    def compare(self, state, first: int, seed: tuple, compiled: np.ndarray, place: str) -> None:
+        """Refuse the data from a number on, of one seed, if Python draws others."""
+        for i, value in enumerate(compiled):
 
-                    told = ROLE, self.where(n + i, f", draw {draw} of chain {chain}")
-                    refuse_apart(read, float(value), partial(tuple, told))
+            def read(kind, i=i):
+                rng = np.random.default_rng(seed)
+                given = [in_numbers(part, kind) for part in (state, self.data)]
+                for k in range(first, first + i):  # what is drawn before
+                    value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
+                return value_of(self.simulate, (rng, *given, first + i))
+
+            where, (one, other) = self.where(first + i, place), (read(Numbers), read(Numbers))
+            if one == one and one != other:
+                raise ValueError(
+                    f"{ROLE} gives {one:.6g} and then {other:.6g} from one seed{where}: draw with "
+                    "its argument rng, as rng.normal(), not with np.random."
+                )
+            refuse_apart(read, float(value), partial(tuple, (ROLE, where)))
 
     def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""

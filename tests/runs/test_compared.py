@@ -285,3 +285,15 @@ def test_what_is_predicted_is_compared():
     with pytest.raises(ValueError, match=told):
         sm.predict(model, trace, drawn_halved, progress=False)
     sm.predict(model, trace, drawn_at_random, progress=False)  # the same numbers from one seed
+
+
+def drawn_by_numpy(rng, state, data, n):
+    return np.random.normal()  # noqa: NPY002
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_what_no_seed_repeats_is_told_of():
+    model = sm.Model(place_of, {"y": np.full(50, 0.3)}, {"k": 0}, support={"k": 5})
+    trace = sm.sample(model, sm.Gibbs("k"), draws=5, seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"from one seed at datum 0 .*draw with its argument rng"):
+        sm.predict(model, trace, drawn_by_numpy, progress=False)
