@@ -15,6 +15,10 @@ y: one value per row. Floats are not copied; whole numbers and booleans are kept
 prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
 start: the initial beta; default zeros.
+weights: one number per row, 0 or more, by which its log likelihood is multiplied, such as weights
+    of a survey; in a formula's frame, the name of a column. Standard deviations are those of as
+    many data as the weights add up to: scale them to what the data are worth. Predictions, of
+    single data, do not need them.
 
 Log factors are log densities without what no coefficient has a part in (log y! of counts, and what
 depends on y and a dispersion): differences between states, posteriors and derivatives need none of

@@ -161,7 +161,14 @@ def draw_hurdle(eta):
 # -------------------------------------------------------------------------------------- models
 @helpful
 def zero_inflated_poisson(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """Counts, some of which are zeros for another reason: else of mean exp(x'beta + offset).
 
@@ -177,14 +184,21 @@ def zero_inflated_poisson(
         >>> fit.state["beta"].round(1), round(float(fit.state["logit_zeros"]), 1)
         (array([1. , 0.5]), -0.9)
     """
-    data, eta, _, rows = numbers(x, y, offset, exposure, "zero_inflated_poisson")
+    data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_poisson")
     parts = inflated_poisson(eta), draw_inflated_poisson(eta)
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
 @helpful
 def zero_inflated_negative_binomial(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """The same of overdispersed counts: variance mu + mu^2 / exp(log_dispersion).
 
@@ -201,7 +215,7 @@ def zero_inflated_negative_binomial(
         >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_dispersion"])))
         (array([1. , 0.5]), 3)
     """
-    data, eta, _, rows = numbers(x, y, offset, exposure, "zero_inflated_negative_binomial")
+    data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_negative_binomial")
     parts = inflated_negative_binomial(eta), draw_inflated_negative_binomial(eta)
     extras = [Extra("log_dispersion", 0.0, normal_number(log_dispersion)), ZEROS]
     return with_blocks(*parts, data, rows, extras, log_prior, prior_sd, start)
@@ -209,7 +223,14 @@ def zero_inflated_negative_binomial(
 
 @helpful
 def hurdle_poisson(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """Counts in two steps: zero or not, and how many, as a Poisson number that is not 0.
 
@@ -225,7 +246,7 @@ def hurdle_poisson(
         >>> fit.state["beta"].round(1), round(float(fit.state["logit_zeros"]), 1)
         (array([1. , 0.5]), -0.6)
     """
-    data, eta, etas, rows = numbers(x, y, offset, exposure, "hurdle_poisson")
+    data, eta, etas, rows = numbers(x, y, offset, exposure, weights, "hurdle_poisson")
     predictors = Predictors(
         with_zeros(eta), hurdle, hurdle_derivatives, hurdle_remainder, growth=1.0,
         etas=etas_with_zeros(etas),
@@ -237,8 +258,8 @@ def hurdle_poisson(
 ZEROS = Extra("logit_zeros", 0.0, normal_number(logit_zeros))
 
 
-def numbers(x, y, offset, exposure, family: str):
+def numbers(x, y, offset, exposure, weights, family: str):
     """(data, eta, etas, rows) of a model of counts, with log y!."""
-    data, eta, etas, rows = counted(x, y, offset, exposure, family)
+    data, eta, etas, rows = counted(x, y, offset, exposure, weights, family)
     data["log_factorial"] = scipy.special.gammaln(np.asarray(data["y"], dtype=float) + 1.0)
     return data, eta, etas, rows
