@@ -69,7 +69,7 @@ def test_a_row_of_weight_three_is_three_rows(name):
     np.testing.assert_allclose(fits[0].mean, fits[1].mean, atol=2e-5)
     size = np.diag(fits[1].covariance).max()  # searches end a little apart
     np.testing.assert_allclose(fits[0].covariance, fits[1].covariance, rtol=1e-3, atol=1e-3 * size)
-    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=1e-3)
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, abs=5e-3)
     again = pickle.loads(pickled(model))
     assert again.fingerprints() == model.fingerprints()
     assert model.fingerprints() != make(X, y, **more).fingerprints()
