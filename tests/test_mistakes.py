@@ -595,7 +595,7 @@ def from_a_table(state, data, n):
 
 
 def test_13_the_advice_about_a_table_can_be_followed():
-    """And of what np.broadcast_to repeats, a terabyte if written out, hashes read the table once."""
+    """And of what np.broadcast_to repeats, a terabyte if written out, hashes read one."""
     size = 1_000_000
     data = {"y": np.zeros(size), "cell": np.arange(size) % 7}
     given = model(from_a_table, data=data, tables={"big": TABLE[None]})

@@ -294,7 +294,7 @@ def tables_of(tables: Any, data: tuple, missing: str) -> dict[str, np.ndarray]:
     return found
 
 
-def joined(data: tuple, tables: dict[str, np.ndarray]) -> Any:
+def joined(data: Any, tables: dict[str, np.ndarray]) -> Any:
     """Data and tables as one record."""
     return record(*data._fields, *tables)(*data, *tables.values()) if tables else data
 

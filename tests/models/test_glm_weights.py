@@ -37,6 +37,7 @@ FAMILIES = {
     "binomial": (glm.binomial, COUNT, {"trials": COUNT + 2}),
     "poisson": (glm.poisson, COUNT, {"exposure": np.exp(OFFSET)}),
     "negative_binomial": (lambda x, y, **m: glm.negative_binomial(x, y, 2.0, **m), COUNT, {}),
+    "negative_binomial, unknown": (glm.negative_binomial, COUNT, {}),
     "softmax": (glm.softmax, np.arange(SIZE) % 4, {}),
     "gamma": (lambda x, y, **m: glm.gamma_regression(x, y, 2.0, **m), np.exp(REAL), {}),
     "gamma, shape unknown": (glm.gamma_regression, np.exp(REAL), {}),

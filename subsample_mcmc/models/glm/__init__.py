@@ -30,9 +30,9 @@ weights: one number per row, 0 or more, by which its log likelihood is multiplie
     single data, do not need them.
 
 Log factors of binomial, poisson and negative_binomial are log densities without what no coefficient
-has a part in (log y! of counts, and what depends on y and a dispersion): differences between states,
-posteriors and derivatives need none of it. A fit's log evidence does, and to_arviz: they add it.
-Those of softmax and all others are log densities.
+has a part in (log y! of counts, and what depends on y and a given dispersion): differences between
+states, posteriors and derivatives need none of it. A fit's log evidence does, and to_arviz: they
+add it. Those of softmax and all others are log densities.
 Numbers such as sigma are fields of the data, so models that differ in them share machine code;
 another prior_sd compiles the prior anew, which is short.
 Whether a logistic model's classes can be separated by a plane, in which case the likelihood has
@@ -48,7 +48,6 @@ from subsample_mcmc.models.glm.model import (
     cloglog,
     gaussian,
     logistic,
-    negative_binomial,
     poisson,
     probit,
     softmax,
@@ -59,6 +58,7 @@ from subsample_mcmc.models.glm.positive import beta_regression, gamma_regression
 from subsample_mcmc.models.glm.survival import log_normal, weibull
 from subsample_mcmc.models.glm.zeros import (
     hurdle_poisson,
+    negative_binomial,
     zero_inflated_negative_binomial,
     zero_inflated_poisson,
 )

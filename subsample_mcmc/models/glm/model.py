@@ -206,34 +206,6 @@ def poisson(
 
 
 @helpful
-def negative_binomial(
-    x,
-    y,
-    dispersion,
-    offset=None,
-    prior_sd=10.0,
-    log_prior=None,
-    start=None,
-    exposure=None,
-    weights=None,
-) -> Model:
-    """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
-
-    Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
-    counts; the terms lgamma(y + dispersion) - lgamma(dispersion) - log y! are left out.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
-    """
-    data, eta, etas, rows = counted(x, y, offset, exposure, weights, "negative_binomial")
-    dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
-    data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
-    predictors = Predictors(
-        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
-        etas=etas,
-    )  # fmt: skip
-    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, rows)
-
-
-@helpful
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
