@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.target.constraints import TOGETHER, Constraint, ordered, real
+from subsample_mcmc.target.constraints import ORDERED, Constraint, real
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.population import read_only, whole
 
@@ -109,15 +109,11 @@ def variables(state, support, constraints, touches, data, size) -> dict[str, Var
                 f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, "
                 "high), sm.simplex or sm.ordered."
             )
-        if constraint == ordered and len(shape) != 1:
-            raise ValueError(
-                f"constraints[{name!r}]: sm.ordered is of a vector, and the block has shape "
-                f"{shape}."
-            )
+        constraint = constraint.of_shape(name, shape)
         csr = None
         if name in touches:
-            if not discrete and constraint in TOGETHER:
-                which = "a simplex" if constraint != ordered else "an ordered vector"
+            if not discrete and constraint.together:
+                which = "a simplex" if constraint.kind != ORDERED else "an ordered vector"
                 raise ValueError(
                     f"touches[{name!r}]: the values of {which} move together, not one by one."
                 )
@@ -208,7 +204,7 @@ def add_lengths(found: dict[str, Variable], lengths) -> None:
         if name not in found or by not in found:
             raise ValueError(f"lengths={lengths}: {name!r} and {by!r} must be blocks of the state.")
         v, ruler, counts = found[name], found[by], np.asarray(given)
-        if v.block.discrete or len(v.block.shape) != 1 or v.constraint in TOGETHER:
+        if v.block.discrete or len(v.block.shape) != 1 or v.constraint.together:
             raise ValueError(
                 f"lengths[{name!r}]: the block must be a vector of floats, no simplex, not ordered."
             )

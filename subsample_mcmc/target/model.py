@@ -16,7 +16,15 @@ from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
 from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
-from subsample_mcmc.target.population import BIG, common_length, first_length, prepared, read_only
+from subsample_mcmc.target.population import (
+    BIG,
+    common_length,
+    first_length,
+    joined,
+    prepared,
+    read_only,
+    tables_of,
+)
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import (
     called_with,
@@ -49,6 +57,7 @@ class Model:
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
+        sm.simplex of a block of two axes is of each row.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
@@ -69,6 +78,8 @@ class Model:
     coords: {"term": ["age", "sex"]}: labels along an axis, so that they say beta[age], not beta[0];
         of "obs": of the data. Blocks with touches have those of categorical columns of pandas.
     simulate: f(rng, state, data, n) -> float: a datum drawn from the model, for sm.predict.
+    tables: {"price": array}: arrays of any length, read as data.price[data.shop[n]]. What stands in
+        no row: it is checked, hashed and kept with the data, and look-ups beyond it are refused.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -85,7 +96,7 @@ class Model:
     def __init__(
         self, log_likelihood, data, state, log_prior=None, support=None, constraints=None,
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
-        coords=None, dims=None, simulate=None,
+        coords=None, dims=None, simulate=None, tables=None,
     ):  # fmt: skip
         if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
             refuse_elsewhere(data, "data")
@@ -95,9 +106,11 @@ class Model:
             )
         data, self.categories = coded(data, touches)
         self.columns = columns_of(data)  # of matrices that were data frames
-        self.data = prepared(data, missing)
+        by_row = prepared(data, missing)
         count = first_length if log_likelihood is None else common_length
-        self.size = count(self.data)
+        self.size = count(by_row)
+        kept = tables_of(tables, by_row, missing)
+        self.data, self.tables = joined(by_row, kept), tuple(kept)
         self.predictors = log_likelihood if isinstance(log_likelihood, Predictors) else None
         given = log_likelihood
         if self.predictors is not None:
@@ -128,8 +141,8 @@ class Model:
         self.blocks = tuple(v.block for v in self.variables.values())
         self.axes = axes_of(coords, dims, self.blocks, self.size, touches or {}, self.categories)
         self.given = (
-            given, self.data, first, log_prior, support, constraints, touches, prepare, lengths,
-            missing, site_prior, self.axes.coords, self.axes.dims, simulate,
+            given, by_row, first, log_prior, support, constraints, touches, prepare, lengths,
+            missing, site_prior, self.axes.coords, self.axes.dims, simulate, kept,
         )  # fmt: skip
         self.ints = np.zeros(sum(b.length for b in self.blocks if b.discrete), dtype=np.int64)
         self.floats = np.zeros(sum(b.length for b in self.blocks if not b.discrete))
@@ -325,7 +338,7 @@ class Model:
         return tuple(
             (field, array.ndim == 2)
             for field, array in enumerate(self.data)
-            if np.ndim(array) in (1, 2) and array.nbytes > BIG
+            if np.ndim(array) in (1, 2) and len(array) == self.size and array.nbytes > BIG
         )
 
     def notice_changes(self) -> None:

@@ -20,6 +20,7 @@ from subsample_mcmc.target.constraints import (
     INTERVAL,
     ORDERED,
     SIMPLEX,
+    SIMPLEXES,
     inside,
     to_block,
     to_free,
@@ -30,6 +31,7 @@ from subsample_mcmc.target.population import read_only
 block_at, free_at = (getattr(f, "py_func", f) for f in (to_block, to_free))
 HOW = {kind: f"{text} " for text, kind in COORDINATES.items()}
 HOW |= {INTERVAL: "logit ", SIMPLEX: "log ratios of ", ORDERED: "log differences of "}
+HOW[SIMPLEXES] = HOW[SIMPLEX]
 
 
 class BlockCoordinates(NamedTuple):

@@ -172,10 +172,9 @@ def must_not_capture(
                 read = f"{field}[{index}]" if index else field
                 put = put.replace("{}", found)
                 raise ValueError(f"{given} Pass it as data, {put}, and read {read}.")
-            put = put.replace("{}", f"np.broadcast_to({found}, (N, *{found}.shape))")
             warn(
-                f"{given} Pass it as data, one view of it for every datum, not copied: {put}, and "
-                f"read {field}[{n + ', i' if n else '0'}].",
+                f"{given} Pass it as a table, which may have any length: "
+                f"tables={{{found!r}: {found}}}, and read {field}[i].",
             )
 
 

@@ -116,9 +116,12 @@ def draw_inflated(hurdle):
     return draw
 
 
-def draw_dispersed(eta, rng):
-    y = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
-    return np.where(rng.random(len(eta)) < 0.3, 0, y), {}
+def draw_dispersed(zeros):
+    def draw(eta, rng):
+        y = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
+        return np.where(rng.random(len(eta)) < zeros, 0, y), {}
+
+    return draw
 
 
 def draw_beta(eta, rng):
@@ -169,8 +172,13 @@ FAMILIES = {
         lambda x, y, more: glm.zero_inflated_poisson(x, y), draw_inflated(False), inflated,
         inflated_below, {"logit_zeros": special.logit(0.3)},
     ),
+    "negative_binomial": Family(
+        lambda x, y, more: glm.negative_binomial(x, y), draw_dispersed(0.0),
+        lambda y, eta, state, more: counts(eta, state).logpmf(y),
+        lambda v, eta, state: counts(eta, state).cdf(v), {"log_dispersion": np.log(2.0)},
+    ),
     "zero_inflated_negative_binomial": Family(
-        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y), draw_dispersed, inflated,
+        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y), draw_dispersed(0.3), inflated,
         inflated_below, {"log_dispersion": np.log(2.0), "logit_zeros": special.logit(0.3)},
     ),
     "hurdle_poisson": Family(

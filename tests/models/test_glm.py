@@ -727,7 +727,7 @@ REFUSED = [
     (lambda: glm.student_t(X, REAL, sigma=-1.0), "sigma=-1.0: give the scale"),
     (lambda: glm.student_t(X, REAL, nu=np.nan), "nu=nan: give the degrees of freedom"),
     (lambda: glm.negative_binomial(X, COUNT, 0), "dispersion=0: give r in the variance"),
-    (lambda: glm.negative_binomial(X, COUNT, None), "dispersion=None"),
+    (lambda: glm.negative_binomial(X, COUNT, "a"), "dispersion='a'"),
     (lambda: glm.logistic(X, BINARY, prior_sd=0.0), "prior_sd=0.0: give the coefficients'"),
     (lambda: glm.logistic(X, BINARY, prior_sd=X), "prior_sd=array"),
     (lambda: glm.logistic(X, BINARY, start=[0.0]), "start has shape (1,): beta has shape (3,)"),

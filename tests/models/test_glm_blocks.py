@@ -263,7 +263,7 @@ def test_predictions_have_the_law(name):
         eta = float(x[n] @ BETA)
         values = np.concatenate([said[:, n], said[:, n + 2]])
         whole = np.all(values == np.floor(values))
-        assert whole == (name.startswith(("ordered", "zero", "hurdle")))
+        assert whole == (name.startswith(("ordered", "zero", "hurdle", "negative")))
         looked = range(3) if name.startswith("ordered") else range(6)
         for v in looked if whole else np.quantile(values, [0.01, 0.2, 0.5, 0.9, 0.999]):
             below = float(family.below(v, eta, state))

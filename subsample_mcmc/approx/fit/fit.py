@@ -12,7 +12,7 @@ from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at
 from subsample_mcmc.approx.fit.importance import moments
 from subsample_mcmc.errors import warn
 from subsample_mcmc.style import folded, pyplot, safe, significant, tabled
-from subsample_mcmc.target.constraints import COORDINATES, ORDERED, ROOTS, SIMPLEX, inside
+from subsample_mcmc.target.constraints import COORDINATES, ROOTS, inside
 from subsample_mcmc.target.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
@@ -237,11 +237,12 @@ class Fit:
             *shape, figsize=(3 * shape[1], 2.2 * shape[0]), squeeze=False, layout="constrained"
         )
         for panel, (block, j) in zip(axes.flat, rows, strict=False):
-            kind, _, _, a, _, c, _ = co.parts[block.name]
+            a, _, c, _ = co.parts[block.name][3:]
             if trace is not None:
                 draws = np.asarray(trace.draws[block.name]).reshape(-1, block.length)[:, j]
                 panel.hist(draws, bins=50, density=True, alpha=0.4, label="draws")
-            if kind in (SIMPLEX, ORDERED):  # the density of one component has no formula: drawn
+            if self.model.variables[block.name].constraint.together:
+                # The density of one component has no formula: drawn.
                 made = [np.ravel(self.draw(rng)[block.name])[j] for _ in range(2000)]
                 panel.hist(made, bins=30, density=True, histtype="step", label="fit")
             else:
