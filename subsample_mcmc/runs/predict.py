@@ -24,7 +24,7 @@ from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.data import datum_of, is_frame
+from subsample_mcmc.target.data import by_name, datum_of, is_frame
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
@@ -99,6 +99,8 @@ def predict(
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
     """Other data for a model's functions, and their number: what has a name is put by its name."""
     known = model.data._fields
+    if not is_frame(data):  # which may have columns that are not asked for, of any name
+        data = by_name(data)
     if is_frame(data) and model.design is not None:
         fields = model.design(data)
     elif is_frame(data):  # which may have other columns, too

@@ -224,8 +224,8 @@ class Trace:
             >>> kernel = sm.Gibbs("z", sm.Exact()) >> sm.Metropolis("mu", 0.2)
             >>> trace = sm.sample(model, kernel, 100, 100, seed=1, progress=False)
             >>> ordered = trace.relabel("z", by="mu", model=model)
-            >>> bool((np.diff(ordered.draws["mu"]) >= 0.0).all()), ordered["z"].values[0, -1, 0]
-            (True, np.int64(0))
+            >>> bool((np.diff(ordered.draws["mu"]) >= 0.0).all()), int(ordered.draws["z"][0, 0, 0])
+            (True, 0)
         """
         parts = relabelled(self, labels, by, blocks, model)
         prints = dict(self.meta.get("fingerprints") or {})

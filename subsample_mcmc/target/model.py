@@ -14,7 +14,7 @@ from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
-from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
+from subsample_mcmc.target.data import by_name, coded, columns_of
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import (
     BIG,
@@ -49,7 +49,8 @@ class Model:
         kernels that bring their target (sm.GibbsPartition); data may then have any lengths, N is
         that of the first.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
-        or a data frame. Read by field, data.y[n]. Not copied. Give a matrix as one array per
+        or a data frame (pandas, polars), a Table (pyarrow), a Dataset (xarray), a structured array.
+        Read by field, data.y[n]. Not copied. Give a matrix as one array per
         column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
@@ -71,8 +72,9 @@ class Model:
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
         where the discrete block k, a number, has value i, only the first lengths[i] components of
         theta exist. The others keep their initial values: no function may depend on them.
-    missing: "refuse" NaN, nulls and masked values in data, by column and row, in one pass over
-        its floats; "allow" NaN, and make no pass, where log_likelihood tells them apart itself
+    missing: "refuse" NaN, nulls, masked and infinite values in data, by column and row, in one pass
+        over its floats; "infinite": only infinite ones may be, such as bounds that are none;
+        "allow" them and NaN, and make no pass, where log_likelihood tells NaN apart itself
         (math.isnan): nulls of pandas are then NaN.
     dims: {"beta": ["term"]}: names of a block's axes, in every table, figure and file of draws.
     coords: {"term": ["age", "sex"]}: labels along an axis, so that they say beta[age], not beta[0];
@@ -98,8 +100,8 @@ class Model:
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
         coords=None, dims=None, simulate=None, tables=None,
     ):  # fmt: skip
-        if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
-            refuse_elsewhere(data, "data")
+        data = by_name(data)
+        if not isinstance(data, dict) and not hasattr(data, "_fields"):
             raise TypeError(
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
