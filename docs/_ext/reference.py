@@ -17,7 +17,7 @@ from subsample_mcmc import extend as e
 
 HEADER = ("name", "by default", "with sm.Exact()", "with sm.Betting(...)", "what decides it")
 OF_PARTS = ("guarantee", "describe", "plot")  # what a user asks a kernel or a selector
-ROOMS = ("glm", "arch", "coreference", "returns")  # of sm.models
+ROOMS = tuple(dir(sm.models))
 
 
 def held(module):
