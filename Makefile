@@ -34,7 +34,7 @@ help:
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
 	@echo 'make docs    the documentation site, in docs/_build/html; it executes the notebooks'
 	@echo 'make docs-serve   the same, on http://127.0.0.1:8000'
-	@echo 'make build   the wheel, in dist/'
+	@echo 'make build   the wheel and the source distribution, in dist/'
 	@echo 'make clean   remove the environment and everything built'
 
 demo: $(MADE)-plots
@@ -99,7 +99,7 @@ docs-serve: docs
 	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory $(SITE)
 
 build: $(MADE)-dev
-	$(BIN)/python -m build --wheel
+	$(BIN)/python -m build
 
 clean:
 	rm -rf $(VENV) $(VENV)-pymc $(VENV)-clusters $(OUT) docs/_build docs/gallery/made docs/reference/made build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -191,7 +191,7 @@ plt.show()
 #
 # ## What a race reads
 #
-# First without a control variate: nearly every decision ends with all rows streamed.
+# First without a control variate: nearly every decision ends with all rows summed.
 
 # %%
 start = [fit.state] * 2

@@ -1,6 +1,7 @@
 """What is refused, silenced or shown as the documentation says: data with holes, bars, listings."""
 
 import importlib
+import inspect
 import math
 import pickle
 import pydoc
@@ -230,6 +231,14 @@ def test_listings_are_what_is_public():
         assert dir(module) == sorted(module.__all__)
         for name in dir(module):
             assert name.startswith("Racing") or getattr(module, name) is not None  # needs PyMC
+    rooms = (sm.kernels, sm.selectors, sm.rules, sm.bandits)
+    by_room = {name: getattr(room, name) for room in rooms for name in dir(room)}
+    assert {"Normal", "Confidence", "Experiment", "mixture", "Racing"} <= {*by_room}
+    for name in {*by_room} & {*sm.__all__}:  # the same under both names
+        assert by_room[name] is getattr(sm, name)
+    for name, value in by_room.items() | {(n, getattr(sm, n)) for n in sm.__all__}:
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
+            assert "<" not in str(inspect.signature(value)), f"{name}: a default is not shown"
     inside = importlib.import_module("subsample_mcmc.kernels.metropolis")
     assert inside.Metropolis is sm.Metropolis and sm.kernels.metropolis is inside
 

@@ -15,6 +15,7 @@ from subsample_mcmc.numerics.jit import CONTRACT, jit
 
 ROOT_HALF = 0.7071067811865476
 HALF_LOG_2PI = 0.9189385332046727
+DENSITY = 0.3989422804014327  # of a standard normal variable at 0
 # B_2 to B_14: from FAR on the asymptotic series of digamma and its derivatives is right to 1e-16.
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 FAR = 18.0
@@ -176,7 +177,55 @@ def log_normal_cdf(x):
     return fastmath.log1p(-0.5 * erfc(ROOT_HALF * x))
 
 
-softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf = map(
+@jit(inner="public")
+def log_normal_cdf_slopes(x):
+    """The first four derivatives of `log_normal_cdf`.
+
+    In the lower tail they are cumulants (see `mills`), where a recursion would cancel.
+    """
+    if x < TAIL:
+        r1, r2, r3, r4 = mills(-x)
+        square = r1 * r1
+        two = r1 * (r2 - r1)  # cumulants of moments r1, r1 r2, r1 r2 r3, ...
+        three = r1 * (r2 * r3 - 3.0 * r1 * r2 + 2.0 * square)
+        four = r1 * (
+            r2 * r3 * r4 - 4.0 * r1 * r2 * r3 - 3.0 * r1 * r2 * r2 + 12.0 * square * r2
+            - 6.0 * square * r1
+        )  # fmt: skip
+        return r1 - x, two - 1.0, three, four
+    x = min(x, 40.0) if x == x else x  # from there on all is 0
+    f1 = DENSITY * fastmath.exp(-0.5 * x * x) / normal_cdf(x)
+    s = x + f1
+    f2 = -f1 * s
+    f3 = -(f2 * s + f1 * (1.0 + f2))
+    f4 = -(f3 * s + 2.0 * f2 * (1.0 + f2) + f1 * f3)
+    return f1, f2, f3, f4
+
+
+@jit(flags=CONTRACT, inner="public")
+def log_event(x):
+    """log(1 - exp(-exp(x))): of at least one event of a Poisson number with log mean x.
+
+    log(1 - e^-u) is x - u/2 + log(sinh(u/2) / (u/2)), of which nothing is lost where u is small.
+    """
+    x = np.float64(x)
+    u = fastmath.exp(x)
+    if u > 0.5:
+        return fastmath.log1p(-fastmath.exp(-u))
+    v = 0.25 * u * u  # sinh(w)/w - 1 at w = u/2, v = w^2 up to 1/16
+    odd = v / 6.0 * (
+        1.0 + v / 20.0 * (1.0 + v / 42.0 * (1.0 + v / 72.0 * (1.0 + v / 110.0)))
+    )  # fmt: skip
+    return x - 0.5 * u + fastmath.log1p(odd)
+
+
+(
+    softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf,
+    log_event,
+) = map(
     for_python,
-    (softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf),
-)
+    (
+        softplus, log_sigmoid, sigmoid, logsumexp, digamma, log_gamma, normal_cdf, log_normal_cdf,
+        log_event,
+    ),
+)  # fmt: skip

@@ -22,16 +22,17 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
-from subsample_mcmc.runs.views.report import microseconds_of
+from subsample_mcmc.runs.views.costs import microseconds_of
+from subsample_mcmc.style import listing, shown, tabled
 from subsample_mcmc.target.model import Model, must_be_model
 
 LEVEL = 1.1  # times as fast: below it the pilot cannot tell
 BRIEF, MORE = 0.05, 50  # seconds too short to time; how many times longer the second try is
 PATHS = 64  # simulated races for every audited decision
 BATCHES, DELTAS = (32, 64, 128, 256, 512), (0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 1e-4)
-_COLUMNS = (
-    ("kernel", "s"), ("variant", "s"), ("G, nats", ".3g"), ("N v, nats^2", ".3g"),
-    ("expected", ".2%"), ("read", ".2%"), ("predicted", ".1%"), ("us a decision", ".3g"),
+_COLUMNS = (  # and formats; empty: a number, as reports write it
+    ("kernel", "s"), ("variant", "s"), ("G, nats", ""), ("N v, nats^2", ""),
+    ("expected", ".2%"), ("read", ".2%"), ("predicted", ".1%"), ("us a decision", ""),
 )  # fmt: skip
 
 
@@ -62,13 +63,19 @@ class Plan:
 
         return pandas.DataFrame(self.rows)
 
-    def __str__(self) -> str:
-        cells = [[name for name, _ in _COLUMNS]]
+    def cells(self) -> list[list[str]]:
+        """The table as text, line by line."""
+        lines = [[name for name, _ in _COLUMNS]]
         for row in self.rows:
-            cells.append([
-                "-" if row[name] != row[name] else format(row[name], form)
+            lines.append([
+                "-" if row[name] != row[name]
+                else format(row[name], form) if form else shown(row[name])
                 for name, form in _COLUMNS
             ])  # fmt: skip
+        return lines
+
+    def __str__(self) -> str:
+        cells = self.cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = []
         for line in cells:
@@ -76,6 +83,10 @@ class Plan:
             numbers = [cell.rjust(w) for cell, w in zip(line[2:], widths[2:], strict=True)]
             lines.append("  ".join(names + numbers))
         return "\n".join([*lines, "", *self.advice])
+
+    def _repr_html_(self) -> str:
+        head, *rest = self.cells()
+        return "\n".join([*listing(self.advice), *tabled(head, rest)])
 
     __repr__ = __str__
 

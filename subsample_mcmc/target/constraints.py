@@ -9,12 +9,14 @@ from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import jit
 
-REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX = range(7)
+REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED = range(8)
 COORDINATES = {
     "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
 }  # fmt: skip
+COARSE = 1e-4  # a step between neighbouring numbers of an interval that is told of
 ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
 
@@ -22,9 +24,11 @@ ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 class Constraint:
     """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex.
 
+    Or sm.ordered: of a vector, each value of which is above the one before it.
+
     Example:
-        >>> sm.positive, sm.positive("softplus"), sm.simplex
-        (sm.positive, sm.positive("softplus"), sm.simplex)
+        >>> sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered
+        (sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered)
     """
 
     kind: int
@@ -56,6 +60,11 @@ class Constraint:
                     f"state {name}={values}: sm.simplex needs at least two positive numbers that "
                     "add up to 1."
                 )
+        elif self.kind == ORDERED:
+            if not np.all(values[1:] > values[:-1]):
+                raise ValueError(
+                    f"state {name}={values}: sm.ordered needs every value above the one before it."
+                )
         elif not np.all((values > self.low) & (values < self.high)):
             raise ValueError(
                 f"state {name}={values}: sm.{self.text} needs every value strictly between "
@@ -66,6 +75,8 @@ class Constraint:
 real = Constraint(REAL, "real")
 positive = Constraint(LOG, "positive", 0.0)
 simplex = Constraint(SIMPLEX, "simplex", 0.0, 1.0)
+ordered = Constraint(ORDERED, "ordered")
+TOGETHER = (simplex, ordered)  # values of a vector that are nothing one by one
 
 
 def interval(low: float, high: float) -> Constraint:
@@ -85,6 +96,12 @@ def interval(low: float, high: float) -> Constraint:
         raise ValueError(
             f"interval({low}, {high}): give finite numbers with low < high, at most 1e308 apart."
         )
+    if low < 0.0 < high and (step := np.spacing(max(-low, high))) > COARSE:
+        warn(
+            f"interval({low:g}, {high:g}) is so wide that moves in its free coordinates tell "
+            f"numbers near its middle apart by {step:.2g} only. Leave the constraint out, if the "
+            "ends mean nothing, or give nearer ones."
+        )
     return Constraint(
         INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)
     )
@@ -99,6 +116,8 @@ def inside(kind, low, high, x):
     total, most = 0.0, np.inf if kind == SIMPLEX else high
     for j in range(len(x)):
         if not low < x[j] < most:
+            return False
+        if kind == ORDERED and j > 0 and not x[j - 1] < x[j]:
             return False
         total += x[j]
     return kind != SIMPLEX or abs(total - 1.0) < 1e-8
@@ -119,6 +138,8 @@ def to_free(kind, low, high, x, u):
             u[j] = sqrt(x[j])
         elif kind == CUBEROOT:
             u[j] = x[j] ** (1.0 / 3.0)
+        elif kind == ORDERED:
+            u[j] = log(x[j] - x[j - 1]) if j > 0 else x[j]
         else:
             a, b = (x[j] - low, high - x[j]) if kind == INTERVAL else (x[j], x[last])
             ratio = a / b  # too large or too small a number, maybe
@@ -164,6 +185,11 @@ def to_block(kind, low, high, u, x):
         elif kind == CUBEROOT:
             x[j] = v * v * v
             jacobian += log(3.0 * v * v) if v > 0.0 else -np.inf
+        elif kind == ORDERED:
+            x[j] = v
+            if j > 0:
+                x[j] = x[j - 1] + (exp(v) if v < 709.0 else np.inf)
+                jacobian += v if x[j - 1] < x[j] else -np.inf
         else:
             # From the nearer end: x - low and high - x both keep their digits.
             part = (high - low) * (exp(-abs(v)) / (1.0 + exp(-abs(v))))

@@ -11,6 +11,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
+from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
 from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
@@ -27,6 +28,7 @@ from subsample_mcmc.target.user_functions import (
     warn_of_slow_math,
 )
 
+LABELS = "labels of data "  # in names of fingerprints
 HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
 
 
@@ -46,7 +48,7 @@ class Model:
         column, or at a computed negative index, is refused before anything is drawn or fitted.
     log_prior(state) -> float; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
-    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1)}.
+    constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
@@ -146,6 +148,16 @@ class Model:
         blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
+    def _repr_html_(self) -> str:
+        rows = [v.described(self.axes) for v in self.variables.values()]
+        named = zip(self.data._fields, self.data, strict=True)
+        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in named)
+        head = ["block", "shape", "values", "data of its own"]
+        if not any(row[-1] for row in rows):
+            head, rows = head[:-1], [row[:-1] for row in rows]
+        told = f"<p>{safe(self)}</p>", *tabled(head, rows), f"<p>data: {safe(columns)}</p>"
+        return "\n".join(told)
+
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
         return (
             type(self),
@@ -177,16 +189,29 @@ class Model:
         """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
         return () if self.prepare is None else (self.prepare(state, self.data),)
 
+    backwards = False  # do the data stand the other way round than their user knows them
+
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
 
-        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        Models of this package leave out what no draw depends on, one a datum, which is then the
+        same in all states; or what they add up beforehand, a number.
         """
         return 0.0
 
     def constant(self) -> float:
         """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
         return 0.0
+
+    def without(self, rows) -> "Model":
+        """A model of the same functions, without some data: their numbers, or booleans.
+
+        Each datum that remains must say what it said, which is looked at in four states: functions
+        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        """
+        from subsample_mcmc.target.subset import without
+
+        return without(self, rows)
 
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
@@ -364,6 +389,9 @@ class Model:
         found = self.hashes_of_functions()
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
+        for name, labels in {**self.categories, **self.columns}.items():  # what codes stand for
+            text = "|".join(map(repr, np.asarray(labels).tolist()))
+            found[f"{LABELS}{name}"] = hashlib.sha256(text.encode()).hexdigest()
         for name, v in self.variables.items():
             text = f"{v.block} {v.support} {v.constraint}"
             text += f" {v.place} {v.lengths.tolist()}" if v.place >= 0 else ""

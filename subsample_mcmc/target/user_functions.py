@@ -198,7 +198,7 @@ def number(value, shown: str) -> float:
             f"{shown} returned an array of shape {value.shape}; it must return one float{advice}"
         )
     if isinstance(value, complex) or not isinstance(
-        value, bool | int | float | np.number | np.ndarray
+        value, bool | int | float | np.bool_ | np.number | np.ndarray
     ):
         raise TypeError(
             f"{shown} returned {value!r} ({type(value).__name__}); it must return one float"

@@ -64,7 +64,7 @@ def test_every_public_class_has_papers_or_needs_none(public):
 def test_the_table_names_what_exists():
     bases = (Kernel, Selector, Rule, Strategy, Control)
     known = {one for base in bases for one in everything(base)}
-    known |= {sm.Bilinear, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
+    known |= {sm.Bilinear, sm.LeaveOneOut, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
     known |= {Gaussian, Learned, RandomWalk, Shift, Stretch, UserProposal, sm.models.arch.ARCH}
     known |= {sm.models.coreference.PairScore, *(vars(sm.models)[n] for n in sm.models.__all__)}
     assert set(cite.PAPERS) | set(cite.NEED_NONE) <= known

@@ -13,7 +13,7 @@ from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When, changed
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, simulated, variants
-from subsample_mcmc.runs.views.report import microseconds_of
+from subsample_mcmc.runs.views.costs import microseconds_of
 from tests.helpers.claims import interval
 from tests.helpers.laws import ALARM
 

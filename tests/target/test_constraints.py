@@ -22,6 +22,7 @@ SETS = {
     "interval": sm.interval(-2.0, 5.0),
     "unit": sm.interval(0.0, 1.0),
     "simplex": sm.simplex,
+    "ordered": sm.ordered,
 }
 pytestmark = pytest.mark.plain
 
@@ -55,7 +56,7 @@ def free(name, x):
 def points(name):
     """Three free coordinates from where the map is far from its edges."""
     root = (0.05, 12.0)
-    ends = {"squareroot": root, "cuberoot": root, "simplex": (-3.0, 3.0)}
+    ends = {"squareroot": root, "cuberoot": root, "simplex": (-3.0, 3.0), "ordered": (-3.0, 3.0)}
     least, most = ends.get(name, (-12.0, 12.0))
     return st.lists(st.floats(least, most), min_size=3, max_size=3).map(np.array)
 
@@ -189,13 +190,15 @@ def test_what_rounds_to_the_edge_is_outside(name, v):
 
 @pytest.mark.parametrize("name", SETS)
 def test_one_coordinate_outside_is_outside(name):
-    edge = {"real": np.nan, "squareroot": -1.0, "cuberoot": -1.0}.get(name, -800.0)
+    edge = {"real": np.nan, "ordered": -50.0, "squareroot": -1.0, "cuberoot": -1.0}.get(
+        name, -800.0
+    )
     _, jacobian = block(name, [1.0, edge, 1.0])
     assert jacobian == (0.0 if name == "real" else -np.inf)
 
 
 @pytest.mark.parametrize(
-    "name", ["log", "softplus", "squareroot", "cuberoot", "interval", "unit", "simplex"]
+    "name", ["log", "softplus", "squareroot", "cuberoot", "interval", "unit", "simplex", "ordered"]
 )
 def test_a_nan_is_outside(name):
     assert not block(name, [np.nan])[1] > -np.inf
@@ -204,9 +207,64 @@ def test_a_nan_is_outside(name):
 def test_the_sets_are_told_apart():
     assert sm.positive("log").kind == sm.positive.kind
     assert sm.positive("softplus")("cuberoot").kind == sm.positive("cuberoot").kind
-    assert len({c.kind for c in SETS.values()}) == 7
+    assert len({c.kind for c in SETS.values()}) == 8
     assert sm.simplex.free_length(4) == 3
     assert sm.interval(0.0, 1.0).free_length(4) == 4
+
+
+def three_normals(state):
+    return -0.5 * (state.w[0] ** 2 + state.w[1] ** 2 + state.w[2] ** 2)
+
+
+ORDERED_KERNELS = {
+    "Metropolis": lambda fit: sm.Metropolis("w", selector=sm.Exact()),
+    "pcn": lambda fit: sm.Metropolis("w", proposal=sm.pcn(fit), selector=sm.Exact()),
+    "Langevin": lambda fit: sm.Langevin("w", batch=2, selector=sm.Exact()),
+    "Slice": lambda fit: sm.Slice("w", selector=sm.Exact()),
+    "own": lambda fit: sm.Metropolis("w", proposal=drawn_in_order, selector=sm.Exact()),
+}
+
+
+def drawn_in_order(rng, current, out):
+    """A walk of the values themselves, which may leave their order."""
+    for j in range(3):
+        out[j] = current[j] + 0.5 * rng.standard_normal()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ORDERED_KERNELS)
+def test_order_statistics(name):
+    """Three normal variables in order: means and squares within 5 errors, an alarm in 10^5."""
+    model = sm.Model(
+        of_nothing, {"y": np.zeros(2)}, {"w": np.array([-1.0, 0.1, 2.0])}, three_normals,
+        constraints={"w": sm.ordered},
+    )  # fmt: skip
+    kernel = ORDERED_KERNELS[name](sm.laplace(model, progress=False))
+    trace = sm.sample(model, kernel, 20_000, warmup=1_000, chains=2, seed=3, progress=False)
+    draws = np.asarray(trace.draws["w"])
+    assert np.all(np.diff(draws, axis=2) > 0.0)
+    mean, square = 1.5 / math.sqrt(math.pi), 1.0 + math.sqrt(3.0) / (2.0 * math.pi)
+    for k, (first, second) in enumerate(
+        [(-mean, square), (0.0, 3.0 - 2.0 * square), (mean, square)]
+    ):
+        for values, truth in ((draws[..., k], first), (draws[..., k] ** 2, second)):
+            batches = values.reshape(80, 500).mean(axis=1)
+            error = batches.std(ddof=1) / math.sqrt(80)
+            assert abs(batches.mean() - truth) < 5.0 * error < 0.25, (k, batches.mean(), truth)
+
+
+def test_a_block_that_cannot_be_ordered_is_refused():
+    data, wanted = {"y": np.zeros(2), "g": np.array([0, 1])}, {"w": sm.ordered}
+    for state in ({"w": np.array([[0.0, 1.0]])}, {"w": 0.0}):
+        with pytest.raises(ValueError, match=r"sm.ordered is of a vector, and the block has shape"):
+            sm.Model(of_nothing, data, state, constraints=wanted)
+    with pytest.raises(ValueError, match="the values of an ordered vector move together"):
+        sm.Model(of_nothing, data, {"w": np.arange(2.0)}, constraints=wanted, touches={"w": "g"})
+    with pytest.raises(ValueError, match="no simplex, not ordered"):
+        sm.Model(
+            of_nothing, data, {"w": np.arange(2.0), "k": 0}, constraints=wanted, support={"k": 2},
+            lengths={"w": ("k", (1, 2))},
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -227,12 +285,22 @@ def test_wrong_sets_are_refused(make, words):
         make()
 
 
+def test_an_interval_that_is_too_wide_for_its_numbers_is_told_of():
+    with pytest.warns(UserWarning, match="tell numbers near its middle apart by 2 only"):
+        wide = sm.interval(-1e16, 1e16)
+    u, x = np.array([3e-16]), np.empty(1)
+    block_of(wide.kind, wide.low, wide.high, u, x)
+    assert x[0] % 2.0 == 0.0  # of u = 3e-16 it would be 1.5
+    sm.interval(-1e9, 1e9), sm.interval(0.0, 1e18)  # near whose low end all are told apart
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
         ("log", [1.0, 0.0]), ("softplus", [-1.0]), ("cuberoot", [0.0]), ("interval", [5.0]),
         ("interval", [-2.0]), ("unit", [0.5, 1.5]), ("simplex", [1.0]), ("simplex", [0.5, 0.6]),
-        ("simplex", [1.0, 0.0]), ("simplex", [1.5, -0.5]),
+        ("simplex", [1.0, 0.0]), ("simplex", [1.5, -0.5]), ("ordered", [1.0, 1.0]),
+        ("ordered", [0.0, 2.0, 1.0]),
     ],
 )  # fmt: skip
 def test_wrong_starts_are_refused(name, values):

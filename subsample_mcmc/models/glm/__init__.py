@@ -2,7 +2,7 @@
 
 Each function makes an `sm.Model` of `sm.Predictors`: log factors that vectorise, derivatives in
 closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
-the Poisson model: next to each point), which make raced decisions provable.
+the Poisson model, and cloglog: next to each point), which make raced decisions provable.
 
 x: the design matrix (N, d), float32 or float64 in any memory layout, memory-mapped too: it is
     read once to be checked and never copied. No intercept is added: give a column of ones, as in
@@ -30,22 +30,43 @@ datum each, and columns.py checks what is given. Kernels and chains do not enter
 
 from subsample_mcmc.models.glm.model import (
     binomial,
+    cloglog,
     gaussian,
     logistic,
     negative_binomial,
     poisson,
+    probit,
     softmax,
     student_t,
 )
+from subsample_mcmc.models.glm.ordered import ordered_logistic, ordered_probit
+from subsample_mcmc.models.glm.positive import beta_regression, gamma_regression
+from subsample_mcmc.models.glm.survival import log_normal, weibull
+from subsample_mcmc.models.glm.zeros import (
+    hurdle_poisson,
+    zero_inflated_negative_binomial,
+    zero_inflated_poisson,
+)
 
 __all__ = [
+    "beta_regression",
     "binomial",
+    "cloglog",
+    "gamma_regression",
     "gaussian",
+    "hurdle_poisson",
+    "log_normal",
     "logistic",
     "negative_binomial",
+    "ordered_logistic",
+    "ordered_probit",
     "poisson",
+    "probit",
     "softmax",
     "student_t",
+    "weibull",
+    "zero_inflated_negative_binomial",
+    "zero_inflated_poisson",
 ]
 
 

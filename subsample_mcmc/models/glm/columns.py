@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.models.glm.formulas import by_formula
 from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
-from subsample_mcmc.target.population import numeric
+from subsample_mcmc.target.population import numeric, whole
 
 PIECE = 1 << 20  # numbers that are looked at together
 
@@ -87,14 +87,15 @@ def per_row(values, name: str, size: int) -> np.ndarray:
     return values
 
 
-def rows_of(x, y, most: int = 1, **others) -> Regression:
+def rows_of(x, y, most: int = 1, intercept: bool = True, **others) -> Regression:
     """The design matrix and y, or what a formula makes of a frame, given as y.
 
-    most: classes that a categorical response of a formula may have; 1: none does. others: what is
-    given by row, too, and checked by itself.
+    most: classes that a categorical response of a formula may have; 1: none does. intercept: may
+    there be one; else that of a formula is left out. others: what is given by row, too, and checked
+    by itself.
     """
     if isinstance(x, str):
-        made = by_formula(x, y, others)
+        made = by_formula(x, y, others, intercept)
         if made.classes is not None and len(made.classes) > most:
             usual = "numbers" if most < 2 else f"at most {most} classes, or numbers"
             raise ValueError(
@@ -122,6 +123,40 @@ def zero_one(piece: np.ndarray) -> np.ndarray:
 
 def count(piece: np.ndarray) -> np.ndarray:
     return (piece >= 0.0) & (piece == np.floor(piece))
+
+
+def labelled(rows: Regression, classes, family: str, most: int, why: str) -> tuple[Any, int]:
+    """Labels 0 .. K - 1, and K; why: what is wrong with one that does not occur."""
+    y, given = restricted(rows.y, count, f"{family} needs labels, whole numbers from 0"), classes
+    if rows.classes is not None:
+        classes = given = len(rows.classes) if classes is None else classes
+        if classes != len(rows.classes):
+            raise ValueError(f"classes={classes}: the response has {', '.join(rows.classes)}.")
+    if classes is None:
+        classes = int(y.max()) + 1
+        if classes < 2:
+            raise ValueError("y has no label but 0: pass classes=K, the number of classes.")
+    classes = whole(classes, "classes", f"the number of classes, from 2 to {most}")
+    if not 2 <= classes <= most:
+        raise ValueError(
+            f"classes={classes}: {family} takes 2 to {most} classes; labels are 0 .. classes - 1."
+        )
+    if given is None:
+        seen = np.zeros(classes, dtype=bool)
+        for _, piece in pieces(y):
+            seen[piece.astype(int)] = True
+        if not seen.all():
+            absent = int(np.argmin(seen))
+            raise ValueError(
+                f"y has no label {absent}, and labels up to {classes - 1}: {why}. Code them "
+                "0 .. K - 1 without gaps, by np.unique(y, return_inverse=True)[1], or pass "
+                f"classes={classes} if it may occur."
+            )
+    restricted(
+        y, lambda piece: piece < classes,
+        f"labels must be 0 .. {classes - 1}, because classes={classes}",
+    )  # fmt: skip
+    return y, classes
 
 
 def positive(value: Any, name: str, meaning: str) -> float:

@@ -8,18 +8,29 @@ Bounds of the third and fourth derivative along any unit direction are the least
  * a sigmoid p has p' = p(1-p), p'' = p(1-p)(1-2p), p''' = p(1-p)(1-6p(1-p)), so |p''| is at most
    1 / (6 sqrt 3), where p = 1/2 +- sqrt(3)/6, and |p'''| at most 1/8, where p = 1/2;
  * log(1 + t^2) has the k-th derivative 2 (-1)^(k-1) (k-1)! sin(a)^k cos(k a), t = cot a, extreme
-   where cos((k+1) a) = 0: at most 3/2 + sqrt 2 for k = 3 (a = 3 pi/8), and 12 for k = 4 (t = 0).
+   where cos((k+1) a) = 0: at most 3/2 + sqrt 2 for k = 3 (a = 3 pi/8), and 12 for k = 4 (t = 0);
+ * the third derivative of the logarithm of the normal distribution function rises from 0 to
+   .29571..., where the fourth is 0, and falls to 0; the fourth has a maximum, .11483..., and a
+   minimum, -.18895...: the numbers by which intervals bound it (numerics/jets/intervals.py);
+ * log(1 - exp(-u)), u = exp(e), has with B = u / (exp(u) - 1), r = u + B, s = 1 - r, c = 1 - B
+   the derivatives B, B s, B (s^2 - r c) and B (s^3 - 3 s r c - r c^2 + B r s), as those of B, r, s
+   and c are B s, r c, -r c and -B s. The last two are at most u / 2 in size, and .42605... and
+   .69819...: by intervals over all u, in tests/models. u goes with growth 1, and so does the
+   smaller of two bounds that do, or are constant.
 """
 
-from math import sqrt
+from math import expm1, sqrt
 
 import numpy as np
 
 from subsample_mcmc.numerics.fastmath import exp, log1p
+from subsample_mcmc.numerics.special import log_event, log_normal_cdf, log_normal_cdf_slopes
 
 HALF_LOG_2PI = 0.9189385332046727
 SIGMOID_THIRD, SIGMOID_FOURTH = 1.0 / (6.0 * sqrt(3.0)), 0.125
 STUDENT_THIRD, STUDENT_FOURTH = 1.5 + sqrt(2.0), 12.0
+PROBIT_THIRD, PROBIT_FOURTH = 0.29572, 0.18896
+EVENT_THIRD, EVENT_FOURTH = 0.42606, 0.69820
 
 
 # --------------------------------------------------------------------------------- predictors
@@ -220,6 +231,57 @@ def logistic_derivatives(eta, data, n):
 
 def logistic_remainder(eta, data, n):
     return SIGMOID_THIRD, SIGMOID_FOURTH
+
+
+# ---------------------------------------------------------- probit, and complementary log-log
+def probit(eta, data, n):
+    """Probability of y = 1 (or 0), that a normal variable is below eta (or above)."""
+    return log_normal_cdf(eta if data.y[n] == 1.0 else -eta)
+
+
+def probit_derivatives(eta, data, n):
+    sign = 1.0 if data.y[n] == 1.0 else -1.0
+    first, second, third, _ = log_normal_cdf_slopes(sign * eta)
+    return sign * first, second, sign * third
+
+
+def probit_remainder(eta, data, n):
+    return PROBIT_THIRD, PROBIT_FOURTH
+
+
+def cloglog(eta, data, n):
+    """Probability of at least one event (y = 1), or none (y = 0), with log mean eta."""
+    return log_event(eta) if data.y[n] == 1.0 else -exp(eta)
+
+
+def cloglog_derivatives(eta, data, n):
+    mean = exp(eta)
+    if data.y[n] != 1.0:
+        return -mean, -mean, -mean
+    u = min(mean, 800.0)  # beyond it all is 0
+    b, c = mean_short(u)
+    s = c - u
+    return b, b * s, b * (s * s - (u + b) * c)
+
+
+def cloglog_remainder(eta, data, n):
+    """At eta itself, with growth 1, as for `poisson`."""
+    mean = exp(eta)
+    if data.y[n] != 1.0:
+        return mean, mean
+    return min(0.5 * mean, EVENT_THIRD), min(0.5 * mean, EVENT_FOURTH)
+
+
+def mean_short(u):
+    """b = u / (exp(u) - 1), by how much u is below the mean of a Poisson number above 0, and 1 - b.
+
+    Where 1 - b would cancel it is a series, of Bernoulli's numbers.
+    """
+    v = u * u
+    tail = 1.0 - v / 42.0 * (1.0 - v / 40.0 * (1.0 - v / 39.6))
+    series = u * (0.5 - u * (1.0 - v / 60.0 * tail) / 12.0)
+    b = 1.0 - series if u < 0.3 else u * exp(-u) / -expm1(-u)
+    return b, series if u < 0.3 else 1.0 - b
 
 
 # ------------------------------------------------------------------------------------ binomial

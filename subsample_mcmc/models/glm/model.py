@@ -15,6 +15,7 @@ from subsample_mcmc.models.glm.columns import (
     Regression,
     count,
     initial,
+    labelled,
     per_row,
     positive,
     restricted,
@@ -24,7 +25,6 @@ from subsample_mcmc.models.glm.columns import (
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.target.model import Model, flat
-from subsample_mcmc.target.population import whole
 from subsample_mcmc.target.predictors import Predictors
 
 FAR = 10.0  # prior standard deviations: y so far from 0 is in other units than the prior
@@ -109,6 +109,53 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
 
 @helpful
+def probit(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
+    """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
+
+    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
+    See the module's docstring for the rest.
+
+    Example:
+        >>> x = np.column_stack([np.ones(2_000), np.linspace(-2.0, 2.0, 2_000)])
+        >>> y = x @ [0.5, 1.0] + np.random.default_rng(0).standard_normal(2_000) > 0.0
+        >>> fit = sm.laplace(sm.models.glm.probit(x, y), progress=False)
+        >>> fit.state["beta"].round(1)
+        array([0.5, 1. ])
+    """
+    rows = rows_of(x, y, most=2)
+    x, y = rows.x, restricted(rows.y, zero_one, "probit needs 0 and 1 (or booleans)")
+    predictors = Predictors(
+        f.linear, f.probit, f.probit_derivatives, f.probit_remainder, etas=f.linears(product(x))
+    )
+    return made(predictors, draw.probit, {"x": x, "y": y}, log_prior, prior_sd, start, rows)
+
+
+@helpful
+def cloglog(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None) -> Model:
+    """Complementary log-log regression: y is 1 with probability 1 - exp(-exp(x'beta + offset)).
+
+    So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure:
+    as of `poisson`. Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the
+    second is 1. See the module's docstring for the rest.
+
+    Example:
+        >>> rng, time = np.random.default_rng(0), np.linspace(0.1, 2.0, 3_000)
+        >>> x = np.column_stack([np.ones(3_000), rng.standard_normal(3_000)])
+        >>> y = rng.poisson(time * np.exp(x @ [-1.0, 0.5])) > 0
+        >>> model = sm.models.glm.cloglog(x, y, exposure=time)
+        >>> sm.laplace(model, progress=False).state["beta"].round(1)
+        array([-1. ,  0.5])
+    """
+    rows = rows_of(x, y, most=2, offset=offset, exposure=exposure)
+    needs = "cloglog needs 0 and 1 (or booleans)"
+    data, eta, etas = with_offset(rows, restricted(rows.y, zero_one, needs))
+    predictors = Predictors(
+        eta, f.cloglog, f.cloglog_derivatives, f.cloglog_remainder, growth=1.0, etas=etas
+    )
+    return made(predictors, draw.cloglog(eta), data, log_prior, prior_sd, start, rows)
+
+
+@helpful
 def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
@@ -180,37 +227,10 @@ def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Mo
     to 6 classes. See the module's docstring for the rest.
     """
     rows = rows_of(x, y, most=CLASSES)
-    x, y = rows.x, rows.y
-    if rows.classes is not None:
-        classes = len(rows.classes) if classes is None else classes
-        if classes != len(rows.classes):
-            raise ValueError(f"classes={classes}: the response has {', '.join(rows.classes)}.")
-    y = restricted(y, count, "softmax needs labels, whole numbers from 0")
-    given = classes
-    if given is None:
-        classes = int(y.max()) + 1
-        if classes < 2:
-            raise ValueError("y has no label but 0: pass classes=K, the number of classes.")
-    classes = whole(classes, "classes", f"the number of classes, from 2 to {CLASSES}")
-    if not 2 <= classes <= CLASSES:
-        raise ValueError(
-            f"classes={classes}: softmax takes 2 to {CLASSES} classes; labels are 0 .. classes - 1."
-        )
-    if given is None:
-        seen = np.zeros(classes, dtype=bool)
-        for i in range(0, len(y), PIECE):
-            seen[np.asarray(y[i : i + PIECE], dtype=int)] = True
-        if not seen.all():
-            absent = int(np.argmin(seen))
-            raise ValueError(
-                f"y has no label {absent}, and labels up to {classes - 1}: class 0 is the "
-                "reference of all coefficients. Code them 0 .. K - 1 without gaps, by "
-                f"np.unique(y, return_inverse=True)[1], or pass classes={classes} if it may occur."
-            )
-    restricted(
-        y, lambda piece: piece < classes,
-        f"labels must be 0 .. {classes - 1}, because classes={classes}",
-    )  # fmt: skip
+    x = rows.x
+    y, classes = labelled(
+        rows, classes, "softmax", CLASSES, "class 0 is the reference of all coefficients"
+    )
     data, shape = {"x": x, "y": y}, (classes - 1, x.shape[1])
     predictors = replace(predictors_of(classes), etas=f.many_scores(product(x)))
     return made(predictors, draw.softmax, data, log_prior, prior_sd, start, rows, shape)
@@ -239,12 +259,17 @@ class CountsModel(Model):
 def counted(x, y, offset, exposure, family: str):
     """(data, eta, etas, rows) of a model of counts."""
     rows = rows_of(x, y, offset=offset, exposure=exposure)
-    x, y, offset = rows.x, rows.y, offset_of(**rows.others)
-    y = restricted(y, count, f"{family} needs counts, whole numbers from 0")
+    y = restricted(rows.y, count, f"{family} needs counts, whole numbers from 0")
+    return *with_offset(rows, y), rows
+
+
+def with_offset(rows: Regression, y: np.ndarray):
+    """(data, eta, etas), with an offset where one, or an exposure, was given."""
+    x, offset = rows.x, offset_of(**rows.others)
     if offset is None:
-        return {"x": x, "y": y}, f.linear, f.linears(product(x)), rows
+        return {"x": x, "y": y}, f.linear, f.linears(product(x))
     data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
-    return data, f.linear_offset, f.linears_offset(product(x)), rows
+    return data, f.linear_offset, f.linears_offset(product(x))
 
 
 def product(x):

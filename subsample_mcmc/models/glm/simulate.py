@@ -1,6 +1,6 @@
 """One datum drawn from each family, as sm.predict calls it: f(rng, state, data, n) -> float."""
 
-from math import exp, nan
+from math import exp, floor, nan
 
 from subsample_mcmc.models.glm.families import linear, linear_scale
 from subsample_mcmc.models.glm.scores import score
@@ -33,13 +33,28 @@ def logistic(rng, state, data, n):
     return 1.0 if rng.random() * (1.0 + exp(-abs(eta))) < (1.0 if eta > 0.0 else exp(eta)) else 0.0
 
 
-def binomial(rng, state, data, n):
+def probit(rng, state, data, n):
     eta = linear(state, data, n)
-    if eta != eta:
-        return eta
+    return eta if eta != eta else 1.0 if rng.standard_normal() < eta else 0.0
+
+
+def cloglog(eta):
+    """Is there an event until a time that is exponential."""
+
+    def draw(rng, state, data, n):
+        e = eta(state, data, n)
+        return e if e != e else 1.0 if rng.standard_exponential() < exp(min(e, 700.0)) else 0.0
+
+    return draw
+
+
+def binomial(rng, state, data, n):
+    eta, trials = linear(state, data, n), data.trials[n]
+    if eta != eta or not trials >= 0.0 or trials != floor(trials):
+        return nan  # which is told of, by datum
     small = exp(-abs(eta)) / (1.0 + exp(-abs(eta)))
-    drawn = float(rng.binomial(int(data.trials[n]), small))
-    return data.trials[n] - drawn if eta > 0.0 else drawn
+    drawn = float(rng.binomial(int(trials), small))
+    return trials - drawn if eta > 0.0 else drawn
 
 
 def poisson(eta):

@@ -18,7 +18,7 @@ from subsample_mcmc.numerics import fastmath, special
 from subsample_mcmc.numerics.jit import jit
 
 ROOT_PI = sqrt(pi)
-DENSITY = 1.0 / sqrt(2.0 * pi)  # of the normal law at 0
+DENSITY = special.DENSITY
 SMALL, LARGE = 1e-60, 1e60  # between them x^p and its derivatives are made of one power
 
 
@@ -326,25 +326,8 @@ def normal_cdf(x):
 
 @jit(inner="always")
 def log_normal_cdf(x):
-    """In the lower tail log Mills(-x) - x^2/2, whose derivatives are cumulants (special.mills)."""
-    value = special.log_normal_cdf(x)
-    if x < special.TAIL:
-        r1, r2, r3, r4 = special.mills(-x)
-        square = r1 * r1
-        two = r1 * (r2 - r1)  # cumulants of moments r1, r1 r2, r1 r2 r3, ...
-        three = r1 * (r2 * r3 - 3.0 * r1 * r2 + 2.0 * square)
-        four = r1 * (
-            r2 * r3 * r4 - 4.0 * r1 * r2 * r3 - 3.0 * r1 * r2 * r2 + 12.0 * square * r2
-            - 6.0 * square * r1
-        )  # fmt: skip
-        return value, r1 - x, (two - 1.0) / 2.0, three / 6.0, four / 24.0
-    x = min(x, 40.0) if x == x else x  # from there on all is 0
-    f1 = DENSITY * fastmath.exp(-0.5 * x * x) / special.normal_cdf(x)
-    s = x + f1
-    f2 = -f1 * s
-    f3 = -(f2 * s + f1 * (1.0 + f2))
-    f4 = -(f3 * s + 2.0 * f2 * (1.0 + f2) + f1 * f3)
-    return value, f1, f2 / 2.0, f3 / 6.0, f4 / 24.0
+    f = special.log_normal_cdf_slopes(x)
+    return special.log_normal_cdf(x), f[0], f[1] / 2.0, f[2] / 6.0, f[3] / 24.0
 
 
 # By the names that `math` has for them; numpy has others for some, or none ("").

@@ -1,0 +1,75 @@
+"""Models of plain log likelihoods with blocks beside beta: cutpoints, a shape, a share of zeros.
+
+What such a likelihood is of the parameters has no bound that holds everywhere: as cutpoints meet,
+say, its derivatives are infinite. So it is a plain function, of which sm.Taylor finds predictors,
+derivatives and, around the fit, bounds by intervals (10,000 data or more): then decisions are
+proved there, and read what they need farther off. kernel.describe(model) says which.
+"""
+
+from collections.abc import Callable
+from math import log, pi, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.models.glm.columns import Regression, initial
+from subsample_mcmc.models.glm.model import LOG_SIGMA_SD, as_given, named, normal
+from subsample_mcmc.target.model import Model
+
+
+class Extra(NamedTuple):
+    """A block beside beta."""
+
+    name: str
+    start: Any
+    prior: Callable  # prior(rest, prior_sd) -> a log prior of beta and of this block
+    constraint: Any = None
+    labels: Any = None  # (axis, labels) of its components
+
+
+def with_blocks(
+    likelihood: Callable, simulate: Callable, data: dict, rows: Regression, extras: list[Extra],
+    log_prior, prior_sd, start,
+) -> Model:  # fmt: skip
+    """The model of beta and other blocks."""
+    beta = initial(start, data["x"].shape[1:])
+    if log_prior is None:
+        log_prior = normal(prior_sd)
+        for extra in extras:
+            log_prior = extra.prior(log_prior, prior_sd)
+    names: dict[str, Any] = {"dims": {}, "coords": {}} | named(beta, rows)
+    for extra in extras:
+        if extra.labels is not None:
+            axis, labels = extra.labels
+            names["dims"][extra.name], names["coords"][axis] = (axis,), labels
+    model = Model(
+        likelihood, data, {"beta": beta} | {extra.name: extra.start for extra in extras}, log_prior,
+        constraints={extra.name: extra.constraint for extra in extras if extra.constraint},
+        simulate=simulate, **names,
+    )  # fmt: skip
+    return as_given(model, rows)
+
+
+def normal_number(read: Callable) -> Callable:
+    """The prior of a block of one number, Normal(0, 2^2); read(state): the number."""
+    constant = -log(LOG_SIGMA_SD * sqrt(2.0 * pi))
+
+    def add(rest, prior_sd):
+        def log_prior(state):
+            z = read(state) / LOG_SIGMA_SD
+            return rest(state) + constant - 0.5 * z * z
+
+        return log_prior
+
+    return add
+
+
+def refuse_constant(x: np.ndarray, family: str) -> None:
+    """Refuse a column that is an intercept where cutpoints are."""
+    for j in range(x.shape[1]):
+        column = x[:, j]
+        if len(column) > 1 and column[0] == column[-1] and np.all(column == column[0]):
+            raise ValueError(
+                f"x[:, {j}] is {column[0]} in every row: {family} has cutpoints in the place of an "
+                "intercept, and both together are not determined. Leave it out."
+            )
