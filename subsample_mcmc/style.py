@@ -123,7 +123,9 @@ def thinned(length: int, most: int = MOST_POINTS) -> np.ndarray:
 
 # ------------------------------------------------------------------------------ numbers and tables
 # What notebooks show has no colours of its own: it reads on light pages and on dark ones.
-TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap"
+TABLE = (
+    "border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap;text-align:right"
+)
 FIRST_COLUMN = "text-align:left"
 
 
@@ -150,7 +152,7 @@ def tabled(head: Sequence[str], rest: Iterable[Sequence[str]]) -> Iterator[str]:
 
     Cells that end with a "!" are bold.
     """
-    yield f'<div style="overflow-x:auto"><table style="{TABLE}">'
+    yield f'<div style="overflow-x:auto"><table cellpadding="4" style="{TABLE}">'
     yield f"<thead><tr>{''.join(f'<th>{safe(cell)}</th>' for cell in head)}</tr></thead><tbody>"
     for first, *cells in rest:
         if not any(cells):

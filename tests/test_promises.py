@@ -234,6 +234,7 @@ def test_listings_are_what_is_public():
     rooms = (sm.kernels, sm.selectors, sm.rules, sm.bandits)
     by_room = {name: getattr(room, name) for room in rooms for name in dir(room)}
     assert {"Normal", "Confidence", "Experiment", "mixture", "Racing"} <= {*by_room}
+    assert {"LilUCB", "SequentialHalving"} <= {*dir(sm.bandits)}  # as error messages call them
     for name in {*by_room} & {*sm.__all__}:  # the same under both names
         assert by_room[name] is getattr(sm, name)
     for name, value in by_room.items() | {(n, getattr(sm, n)) for n in sm.__all__}:

@@ -9,6 +9,10 @@ and what a chain moves do not enter: a strategy knows arms by their numbers and 
 from subsample_mcmc.bandits.experiment import Experiment
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.bandits.identify import identify
+from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
+from subsample_mcmc.bandits.selectors.halving import SequentialHalving
+from subsample_mcmc.bandits.selectors.lilucb import LilUCB
+from subsample_mcmc.bandits.selectors.lingape import LinGapE
 from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE, hardness_of_means
 from subsample_mcmc.bandits.strategies.designs import XYAllocation
 from subsample_mcmc.bandits.strategies.elimination import SuccessiveElimination, Uniform
@@ -32,6 +36,7 @@ __all__: list[str] = [
     "LUCB",
     "UCB1",
     "UCBE",
+    "BayesGap",
     "BayesUCB",
     "ExpectedImprovement",
     "Experiment",
@@ -41,8 +46,11 @@ __all__: list[str] = [
     "Identification",
     "Identifications",
     "LILStopping",
+    "LilUCB",
+    "LinGapE",
     "MedianElimination",
     "ProbabilityOfImprovement",
+    "SequentialHalving",
     "Strategy",
     "SuccessiveElimination",
     "SuccessiveRejects",

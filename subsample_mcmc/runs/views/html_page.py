@@ -17,9 +17,7 @@ from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import components
 from subsample_mcmc.style import FILLS, SMALL, folded, line_style, plain, safe, thinned
 
-# A notebook shows a trace without being asked to, so its summary is only made of so many draws ...
-QUICK = 200_000
-WIDE = 400  # ... of blocks of so many components in all: a second
+QUICK = 3_000_000  # draws of all components that a notebook sums up without being asked: a second
 MOST_PICTURES = 12  # components whose draws are shown ...
 MOST_SITES = 4  # ... of one block
 MOST_CHAINS = 4  # lines in one picture
@@ -139,8 +137,7 @@ def how_made(trace: Any) -> Iterator[str]:
 def short(trace: Any) -> str:
     """What a notebook shows of a trace: what it is, verdict and summary, if these are quick."""
     parts = [f"<p>{safe(trace)}</p>"]
-    wide = sum(int(np.prod(values.shape[2:])) for values in trace.draws.values())
-    if trace.draws and trace.shape[0] * trace.shape[1] <= QUICK and wide <= WIDE:
+    if 0 < sum(values.size for values in trace.draws.values()) <= QUICK:
         report = Report(trace)
         count = len(report.warnings)
         parts += [*report.html_answers(), *report.html_summary()]

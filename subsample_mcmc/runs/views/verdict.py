@@ -133,10 +133,9 @@ def audits(rows: Sequence[dict]) -> str:
         return "no decision was audited"
     wrong, seen = (sum(row[key] for row in audited) for key in ("wrong", "audited"))
     worst = max(audited, key=lambda row: row["error_upper"])
-    of = "" if len(audited) == 1 else f" of {worst['kernel']}"
-    told = (
-        f"{wrong:,} of {seen:,} audited were wrong, at most {share(worst['error_upper'])}{of} (95%)"
-    )
+    of = "" if len(audited) == 1 else f" of {worst['kernel']}'s"
+    told = f"{wrong:,} of {seen:,} audited decisions were wrong, so at most "
+    told += f"{share(worst['error_upper'])}{of} are (95%)"
     if any(more_than_delta(row) for row in audited):
         return f"{told}, more than the {share(max(row['delta'] or 0 for row in audited))} asked for"
     if all(is_confirmed(row) for row in rows):
@@ -198,7 +197,7 @@ def faster(rows: Sequence[dict], kernels: Sequence[dict], apart: bool) -> str:
                 return said
     known = [pair for pair in both if pair[0]["ess"] == pair[0]["ess"]]
     if apart or not known:
-        return "not to be asked before chains agree." if apart else "nothing to go by."
+        return "first let the chains agree." if apart else "nothing to go by."
     row, kernel = min(known, key=lambda pair: pair[0]["ess"])
     name, iat = row["kernel"], row["iat"]
     count = f"{iat:,.0f}" if iat >= 9.5 else f"{iat:.2g}"

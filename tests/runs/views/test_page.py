@@ -231,6 +231,13 @@ def test_without_matplotlib_it_has_no_pictures_and_says_so(trace, monkeypatch):
     assert not found.pictures and found.table("costs") == trace.report().costs()
 
 
+def test_a_notebook_sums_up_what_is_quick(trace, monkeypatch):
+    told = trace._repr_html_()
+    assert "Converged" in told and "R-hat" in told and "trace.report() shows what to do" not in told
+    monkeypatch.setattr(html_page, "QUICK", 4 * 200 * 3 - 1)  # one less than theta, k[0] and k[1]
+    assert trace._repr_html_() == f"<p>{html.escape(repr(trace))}</p>"
+
+
 @pytest.mark.slow
 def test_it_is_written_and_the_same_every_time(trace, text, tmp_path):
     path = tmp_path / "run.html"

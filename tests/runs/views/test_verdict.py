@@ -86,17 +86,18 @@ def test_chains_may_converge_to_another_law(noise):
         ({}, {}, "g: decided by estimates (asymptotic); no decision was audited."),
         (
             {"audited": some(400)}, {},
-            "g: decided by estimates (asymptotic); 0 of 400 audited were wrong, at most 0.75% "
-            "(95%), within the 5% asked for.",
+            "g: decided by estimates (asymptotic); 0 of 400 audited decisions were wrong, so at "
+            "most 0.75% are (95%), within the 5% asked for.",
         ),
         (
             {"audited": some(40)}, {},
-            "g: decided by estimates (asymptotic); 0 of 40 audited were wrong, at most 7.2% (95%).",
+            "g: decided by estimates (asymptotic); 0 of 40 audited decisions were wrong, so at "
+            "most 7.2% are (95%).",
         ),
         (
             {"audited": some(400), "wrong": some(60)}, {},
-            "g: decided by estimates (asymptotic); 60 of 400 audited were wrong, at most 18% "
-            "(95%), more than the 5% asked for.",
+            "g: decided by estimates (asymptotic); 60 of 400 audited decisions were wrong, so at "
+            "most 18% are (95%), more than the 5% asked for.",
         ),
         (
             {"audited": 1}, {},
@@ -108,11 +109,13 @@ def test_chains_may_converge_to_another_law(noise):
         ({"decisions": 0}, {"guarantee": "none"}, "g: not known, nothing here checks it."),
         (
             {"audited": some(400), "wrong": some(2)}, {"guarantee": "none", "delta": None},
-            "g: decided without a promise; 2 of 400 audited were wrong, at most 1.6% (95%).",
+            "g: decided without a promise; 2 of 400 audited decisions were wrong, so at most 1.6% "
+            "are (95%).",
         ),
         (
             {"audited": some(400), "wrong": some(2)}, {"guarantee": "exact"},
-            "nothing was meant to be, and 2 of 400 audited were wrong, at most 1.6% (95%).",
+            "nothing was meant to be, and 2 of 400 audited decisions were wrong, so at most 1.6% "
+            "are (95%).",
         ),
     ],
 )  # fmt: skip
@@ -129,7 +132,8 @@ def test_the_weakest_promise_comes_first_and_names_its_kernels(noise):
     told = made({"x": noise}, stats, kernels).report().verdict.given_up
     assert told == (
         "d: unadjusted, a bias that depends on the step; b, c: decided by estimates (asymptotic); "
-        "0 of 500 audited were wrong, at most 3% of c (95%), within the 5% asked for."
+        "0 of 500 audited decisions were wrong, so at most 3% of c's are (95%), within "
+        "the 5% asked for."
     )
 
 
@@ -164,7 +168,7 @@ def test_one_suggestion_for_what_costs_most(noise):
     )
     apart = noise.copy()
     apart[0] += 9.0
-    assert reported({"a": apart}, RACED, walk).verdict.faster.startswith("not to be asked before")
+    assert reported({"a": apart}, RACED, walk).verdict.faster.startswith("first let the chains")
 
 
 # ---------------------------------------------------------------------------------------- summary
