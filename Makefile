@@ -91,7 +91,8 @@ bench-chains: $(MADE)-plots
 
 # Warnings are errors; notebooks are executed, two at a time.
 docs: $(MADE)-docs
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q docs $(SITE) $(ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q \
+	  docs $(SITE) $(ARGS)
 	@echo 'written: $(SITE)/index.html'
 
 docs-serve: docs

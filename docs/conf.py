@@ -10,6 +10,11 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH", "")])
 )
+# Kernels have no profile of the user's, and say errors only.
+profile = HERE / "_build" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+os.environ["IPYTHONDIR"] = str(profile.parent)
 # A widget that Jupyter lacks here; ArviZ's announcement of its own next version.
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found,ignore::FutureWarning"
 

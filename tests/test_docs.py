@@ -213,3 +213,5 @@ def test_docstrings_become_markup(reference):
     assert plain == [
         "A \\*b\\* and c\\_ \\|d\\|.", "", "::", "", "    x = 1", "", "Next: \\ ``y_``\\ .", "",
     ]  # fmt: skip
+    goes_on = docstrings.rendered(None, "x: of what\nthere is.\nNo more.\n", {"x"})
+    assert goes_on == ["``x``", "    of what there is.", "", "No more.", ""]

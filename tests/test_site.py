@@ -49,7 +49,7 @@ def address():
 
 @pytest.fixture(scope="module")
 def browser(address):
-    pytest.importorskip("tornado", reason="tornado speaks to the browser: pip install tornado")
+    pytest.importorskip("tornado", reason="tornado speaks to the browser: `make docs` brings it")
     if chromium() is None:
         pytest.skip("there is no chromium: apt install chromium")
     place = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)

@@ -58,10 +58,9 @@ def blocks(text, names):
             if kind == "argument":
                 yield kind, held
                 held = []
-        elif kind == "argument":
-            new = "text"
-        else:
-            new = "text"
+        else:  # a sentence that goes on, or the next one
+            goes_on = kind == "argument" and held and held[-1][-1] not in ".:)"
+            new = "argument" if goes_on else "text"
         if not line.strip() or (new != kind and held):
             if held:
                 yield kind, held

@@ -17,7 +17,7 @@ from subsample_mcmc import extend as e
 
 HEADER = ("name", "by default", "with sm.Exact()", "with sm.Betting(...)", "what decides it")
 OF_PARTS = ("guarantee", "describe", "plot")  # what a user asks a kernel or a selector
-ROOMS = ("glm", "arch", "coreference", "returns")  # of sm.models
+ROOMS = tuple(dir(sm.models))
 
 
 def held(module):
@@ -210,7 +210,8 @@ def make(app):
     written = set()
     lowered = [n.lower() for n in sm.__all__]
     clashing = {n for n in sm.__all__ if lowered.count(n.lower()) > 1 and n.islower()}
-    toc = ["```{toctree}", ":maxdepth: 2", ""]
+    toc = ["```{toctree}", ":hidden:", ""]
+    listed = ["| for | names |", "|---|---|"]
     for heading, names in groups().items():
         slug = heading.lower().replace(" ", "_")
         rows = [(f"``sm.{n}``", summary(explained(getattr(sm, n)))) for n in names]
@@ -218,10 +219,12 @@ def make(app):
         lines += [".. toctree::", "   :hidden:", "", *(f"   {page(n, clashing)}" for n in names)]
         written.add(write(folder, slug, lines))
         toc.append(f"made/{slug}")
+        listed.append(f"| [{heading}](made/{slug}.rst) | {', '.join(f'`sm.{n}`' for n in names)} |")
         for n in names:
             text = [*titled(f"sm.{n}"), *described(f"sm.{n}", getattr(sm, n))]
             written.add(write(folder, page(n, clashing), text))
-    (folder / "groups.txt").write_text("\n".join([*toc, "```", ""]), encoding="utf-8")
+    text = "\n".join([*listed, "", *toc, "```", ""])
+    (folder / "groups.txt").write_text(text, encoding="utf-8")
     modules = {f"models.{room}": getattr(sm.models, room) for room in ROOMS}
     for name, module in {
         **modules,
