@@ -28,12 +28,14 @@ from subsample_mcmc.target.population import (
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import (
     called_with,
+    flat,
     judged,
     must_not_capture,
     must_read_datum,
     plain,
     try_once,
     warn_of_slow_math,
+    with_sites,
 )
 
 LABELS = "labels of data "  # in names of fingerprints
@@ -433,24 +435,6 @@ def must_be_model(given: Any, call: str) -> None:
     else:
         advice = ", sm.Model(log_likelihood, data, state)"
     raise TypeError(f"model={given!r:.60}: give an sm.Model{advice}.")
-
-
-def flat(state):
-    """The prior of a model that was given none."""
-    return 0.0
-
-
-def with_sites(log_prior, of_site, sites: int):
-    """A log prior and those of a block's sites, as one plain function that can be compiled."""
-    rest = log_prior or flat
-
-    def log_prior_of_all(state):
-        total = 1.0 * rest(state)
-        for site in range(sites):
-            total += of_site(state, site)
-        return total
-
-    return log_prior_of_all
 
 
 WEYL, FIRST, SECOND = (
