@@ -74,7 +74,7 @@ def analysis(frame, draws=2_000):
 
 if __name__ == "__main__":
     trace, said = analysis(visits())
-    print(trace.summary().loc[["lift_mean", "lift_sd"]].round(4))
+    print(trace.summary(["lift_mean", "lift_sd"]).round(4).to_string())
     print(trace.posterior["lift"].mean(("chain", "draw")).to_series().nlargest(5))
-    print(said.summary().round(3))
+    print(said.summary().round(3).to_string())
     said.plot()[0].figure.savefig("ab_test.png")

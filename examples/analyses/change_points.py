@@ -51,7 +51,7 @@ def analysis(frame, draws=1_000):
 if __name__ == "__main__":
     frame = counts()
     trace, said = analysis(frame)
-    print(trace.summary().round(3))
+    print(trace.summary().round(3).to_string())
     when = frame.hour.iloc[trace.draws["change"].ravel()]
     print("it changed between", when.quantile(0.05), "and", when.quantile(0.95), "(90%)")
     said.plot()[0].figure.savefig("change_points.png")

@@ -69,7 +69,7 @@ def analysis(frame, draws=1_000):
 
 if __name__ == "__main__":
     trace, said = analysis(polls())
-    print(trace.summary().loc[["mean", "between", "bias"]].round(4))
+    print(trace.summary(["mean", "between", "bias"]).round(4).to_string())
     won = (trace.posterior["support"] > 0.0).mean(("chain", "draw")).to_series()
     print("states won in at least 99 of 100 draws:", int((won > 0.99).sum()), "of", len(won))
     said.plot()[0].figure.savefig("election.png")

@@ -31,7 +31,8 @@ def analysis(frame, draws=2_000):
 
 if __name__ == "__main__":
     model, trace, said = analysis(policies())
-    print(trace.summary().round(4), said.summary().round(4), sep="\n\n")
+    for table in (trace.summary(), said.summary()):
+        print(table.round(4).to_string(), end="\n\n")
     new = pd.DataFrame({"age": [20.0, 60.0], "region": ["town", "coast"], "years": [1.0, 1.0]})
     claims = sm.predict(model, trace, data=new, seed=3).dataset["y"]
     print("claims a year of two new policies:", claims.mean(("chain", "draw")).values.round(3))

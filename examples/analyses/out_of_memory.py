@@ -65,6 +65,6 @@ if __name__ == "__main__":
     rows = int(sys.argv[1]) if sys.argv[1:] else 2_000_000
     with tempfile.TemporaryDirectory() as folder:
         trace, said = analysis(written(Path(folder), rows))
-        print(trace.summary().round(4))
-        print(said.summary().round(5))
+        print(trace.summary().round(4).to_string())
+        print(said.summary().round(5).to_string())
         said.plot()[0].figure.savefig("out_of_memory.png")

@@ -47,7 +47,7 @@ def analysis(frame, draws=500):
 if __name__ == "__main__":
     frame = records()
     trace = analysis(frame)
-    print(trace.summary().loc[["people"]].round(2), "in truth", frame.who.nunique())
+    print(trace.summary("people").round(2).to_string(), "in truth", frame.who.nunique())
     last = trace.draws["person"][0, -1]
     print("agreement of the last draw:", sm.models.coreference.b_cubed(last, frame.who))
     trace.posterior["people"].plot.hist()[2][0].figure.savefig("records.png")

@@ -44,6 +44,6 @@ def analysis(frame, census, draws=1_000):
 
 if __name__ == "__main__":
     trace, said = analysis(*asked())
-    print(trace.summary().tail(4).round(3))
-    print(said.summary().round(4))
+    print(trace.summary().tail(4).round(3).to_string())
+    print(said.summary().round(4).to_string())
     said.plot()[0].figure.savefig("survey.png")

@@ -34,5 +34,5 @@ def analysis(frame, draws=1_000):
 if __name__ == "__main__":
     trace, said = analysis(messages())
     print(trace.posterior["beta"].mean(("chain", "draw")).to_pandas().round(2))
-    print(said.summary().round(3))
+    print(said.summary().round(3).to_string())
     said.plot()[0].figure.savefig("text_labels.png")

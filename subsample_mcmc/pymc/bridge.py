@@ -38,7 +38,7 @@ class Translated(Model):
         self.options = (data, state, support, constraints, touches, coords, dims)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
-            touches, made.get("prepare"), missing="allow" if "isnan(" in source else "refuse",
+            touches, made.get("prepare"), missing="allow" if "isnan(" in source else "infinite",
             coords=coords, dims=dims,
         )  # fmt: skip
 

@@ -40,11 +40,25 @@ class Translator(Graph):
         """One of several values, by an index that may be an expression."""
         if not isinstance(index, Node):
             return values[index]
+        low, high, count = *self.span(index), len(values)
+        if not (-count <= low and high < count):  # there is no array to look beyond
+            raise self.refusal(
+                f"an index goes from {low:g} to {high:g}, into {count} values that are put "
+                "together (stack, concatenate): PyMC would raise IndexError"
+            )
         found = values[-1]
         for k in range(len(values) - 2, -1, -1):
             here = self.make("le", index, self.make.const(k))
             found = self.make("select", here, values[k], found)
         return found
+
+    def span(self, index: Node) -> tuple[float, float]:
+        """Bounds of an index as it was before negative ones were counted from the front."""
+        if index.op == "select" and index.args[0].op == "lt" and index.args[2].low < 0:
+            before = index.args[2]
+            if index.args[0].args[0] is before and index.args[1].op == "add":
+                return before.low, before.high
+        return (index.low, index.high) if index.low >= 0 else (-np.inf, index.high)
 
     def do_Join(self, node) -> Tensor:
         own = "axis" in node.op.__props__  # of pytensor 3; before, it is an input

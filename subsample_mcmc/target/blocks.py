@@ -1,11 +1,12 @@
 """The blocks of a model: where each stands, what values it may take, how long it is."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.target.constraints import TOGETHER, Constraint, ordered, real
+from subsample_mcmc.target.constraints import ORDERED, Constraint, real
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.population import read_only, whole
 
@@ -33,6 +34,16 @@ class Variable:
         """Entries of a continuous block's first axis, numbers of a discrete one."""
         shape = self.block.shape
         return self.block.length if self.support or not shape else shape[0]
+
+    def described(self, axes: Any) -> list[str]:
+        """Name, shape, values and whether sites see data of their own, as a table shows them."""
+        block = self.block
+        sizes = zip(axes.of(block.name, len(block.shape)), block.shape, strict=True)
+        named = [f"{n} {axis}" if axis in axes.coords else f"{n}" for axis, n in sizes]
+        values = "real" if self.constraint == real else str(self.constraint)
+        values = f"0 ... {self.support - 1:,}" if self.support else values
+        own = "" if self.touches is None else f"each of {self.sites:,} sites"
+        return [block.name, " x ".join(named) or "scalar", values, own]
 
     def length(self, ints: np.ndarray) -> int:
         """Components in use in a state; the others stand still at the model's initial values."""
@@ -98,15 +109,11 @@ def variables(state, support, constraints, touches, data, size) -> dict[str, Var
                 f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, "
                 "high), sm.simplex or sm.ordered."
             )
-        if constraint == ordered and len(shape) != 1:
-            raise ValueError(
-                f"constraints[{name!r}]: sm.ordered is of a vector, and the block has shape "
-                f"{shape}."
-            )
+        constraint = constraint.of_shape(name, shape)
         csr = None
         if name in touches:
-            if not discrete and constraint in TOGETHER:
-                which = "a simplex" if constraint != ordered else "an ordered vector"
+            if not discrete and constraint.together:
+                which = "a simplex" if constraint.kind != ORDERED else "an ordered vector"
                 raise ValueError(
                     f"touches[{name!r}]: the values of {which} move together, not one by one."
                 )
@@ -197,7 +204,7 @@ def add_lengths(found: dict[str, Variable], lengths) -> None:
         if name not in found or by not in found:
             raise ValueError(f"lengths={lengths}: {name!r} and {by!r} must be blocks of the state.")
         v, ruler, counts = found[name], found[by], np.asarray(given)
-        if v.block.discrete or len(v.block.shape) != 1 or v.constraint in TOGETHER:
+        if v.block.discrete or len(v.block.shape) != 1 or v.constraint.together:
             raise ValueError(
                 f"lengths[{name!r}]: the block must be a vector of floats, no simplex, not ordered."
             )

@@ -9,12 +9,14 @@ from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import jit
 
-REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED = range(8)
+REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED, SIMPLEXES = range(9)
 COORDINATES = {
     "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
 }  # fmt: skip
+COARSE = 1e-4  # a step between neighbouring numbers of an interval that is told of
 ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
 
@@ -22,7 +24,8 @@ ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 class Constraint:
     """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex.
 
-    Or sm.ordered: of a vector, each value of which is above the one before it.
+    Or sm.ordered: of a vector, each value of which is above the one before it. Of a block of two
+    axes sm.simplex is of each row.
 
     Example:
         >>> sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered
@@ -46,13 +49,44 @@ class Constraint:
             )
         return Constraint(COORDINATES[coordinates], f'positive("{coordinates}")', 0.0)
 
+    @property
+    def together(self) -> bool:
+        """Are its values nothing one by one."""
+        return self.kind in (SIMPLEX, SIMPLEXES, ORDERED)
+
     def free_length(self, length: int) -> int:
         """Free coordinates of a block of this length."""
+        if self.kind == SIMPLEXES:
+            return length - length // int(self.high)
         return length - 1 if self.kind == SIMPLEX else length
+
+    def of_shape(self, name: str, shape: tuple[int, ...]) -> "Constraint":
+        """The same of a block of some shape: of two axes, simplexes by rows."""
+        if self.kind == ORDERED and len(shape) != 1:
+            raise ValueError(
+                f"constraints[{name!r}]: sm.ordered is of a vector, and the block has shape "
+                f"{shape}."
+            )
+        if self.kind != SIMPLEX or len(shape) < 2:
+            return self
+        if len(shape) > 2 or shape[1] < 2:
+            raise ValueError(
+                f"constraints[{name!r}]: sm.simplex is of a vector, or of each row of a matrix of "
+                f"two columns or more, and the block has shape {shape}."
+            )
+        # What a row is as long as, where no value ends; as text the same.
+        return Constraint(SIMPLEXES, self.text, 0.0, float(shape[1]))
+
+    def value_of(self, j: int) -> int:
+        """The place in a block of the value that its j-th free coordinate is named after."""
+        return j + j // (int(self.high) - 1) if self.kind == SIMPLEXES else j
 
     def check(self, name: str, values: np.ndarray) -> None:
         """Refuse values outside the set, or on its edge, where no coordinates lead."""
-        if self.kind == SIMPLEX:
+        if self.kind == SIMPLEXES:
+            for row in values.reshape(-1, int(self.high)):
+                simplex.check(name, row)
+        elif self.kind == SIMPLEX:
             if values.size < 2 or np.any(values <= 0.0) or abs(values.sum() - 1.0) > 1e-8:
                 raise ValueError(
                     f"state {name}={values}: sm.simplex needs at least two positive numbers that "
@@ -74,7 +108,6 @@ real = Constraint(REAL, "real")
 positive = Constraint(LOG, "positive", 0.0)
 simplex = Constraint(SIMPLEX, "simplex", 0.0, 1.0)
 ordered = Constraint(ORDERED, "ordered")
-TOGETHER = (simplex, ordered)  # values of a vector that are nothing one by one
 
 
 def interval(low: float, high: float) -> Constraint:
@@ -94,6 +127,12 @@ def interval(low: float, high: float) -> Constraint:
         raise ValueError(
             f"interval({low}, {high}): give finite numbers with low < high, at most 1e308 apart."
         )
+    if low < 0.0 < high and (step := np.spacing(max(-low, high))) > COARSE:
+        warn(
+            f"interval({low:g}, {high:g}) is so wide that moves in its free coordinates tell "
+            f"numbers near its middle apart by {step:.2g} only. Leave the constraint out, if the "
+            "ends mean nothing, or give nearer ones."
+        )
     return Constraint(
         INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)
     )
@@ -105,6 +144,17 @@ def inside(kind, low, high, x):
 
     The largest of a simplex may round to 1 where all others are small: as `to_block` has it.
     """
+    if kind == SIMPLEXES:
+        size = int(high)
+        for first in range(0, len(x), size):
+            total = 0.0
+            for j in range(first, first + size):
+                if not x[j] > 0.0:
+                    return False
+                total += x[j]
+            if not abs(total - 1.0) < 1e-8:
+                return False
+        return True
     total, most = 0.0, np.inf if kind == SIMPLEX else high
     for j in range(len(x)):
         if not low < x[j] < most:
@@ -119,6 +169,14 @@ def inside(kind, low, high, x):
 def to_free(kind, low, high, x, u):
     """Write the free coordinates of a block into u; of a padded block, the first len(u)."""
     last = len(x) - 1
+    if kind == SIMPLEXES:
+        size = int(high)
+        for j in range(len(u)):
+            row = j // (size - 1)
+            a, b = x[j + row], x[(row + 1) * size - 1]
+            ratio = a / b
+            u[j] = log(ratio) if 0.0 < ratio < np.inf else log(a) - log(b)
+        return
     for j in range(len(u)):
         if kind == REAL:
             u[j] = x[j]
@@ -146,19 +204,21 @@ def to_block(kind, low, high, u, x):
     Of a padded block only the first len(u) values are written.
     """
     jacobian = 0.0
-    if kind == SIMPLEX:
-        last = len(x) - 1
-        top, total = 0.0, 0.0
-        for j in range(last):
-            top = max(top, u[j])
-        for j in range(last):
-            x[j] = exp(u[j] - top)
-            total += x[j]
-        x[last] = exp(-top)
-        total += x[last]
-        for j in range(last + 1):
-            x[j] /= total
-            jacobian += log(x[j]) if x[j] > 0.0 else -np.inf
+    if kind in (SIMPLEX, SIMPLEXES):
+        last = len(x) - 1 if kind == SIMPLEX else int(high) - 1
+        for row in range(len(u) // last):
+            start, first = row * last, row * (last + 1)
+            top, total = 0.0, 0.0
+            for j in range(start, start + last):
+                top = max(top, u[j])
+            for j in range(last):
+                x[first + j] = exp(u[start + j] - top)
+                total += x[first + j]
+            x[first + last] = exp(-top)
+            total += x[first + last]
+            for j in range(first, first + last + 1):
+                x[j] /= total
+                jacobian += log(x[j]) if x[j] > 0.0 else -np.inf
         return jacobian
     for j in range(len(u)):
         v = u[j]

@@ -6,7 +6,7 @@ import numpy as np
 
 from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.records import as_record
+from subsample_mcmc.numerics.records import as_record, record
 from subsample_mcmc.target.data import (
     MISSING,
     absent_objects,
@@ -55,8 +55,8 @@ class Population:
         are refused, as data were at the first decision.
     arms: how many. size: rows; default the length of the first array.
     log_prior: what does not depend on data, one number per arm; default zeros.
-    missing: "refuse" NaN, nulls and masked values in data; "allow" them, unseen, where log_factor
-        tells them apart itself.
+    missing: "refuse" NaN, nulls, masked and infinite values in data; "allow" them, unseen, where
+        log_factor tells them apart itself; "infinite": only infinite ones may be.
 
     Example:
         >>> def log_factor(data, arm, n):
@@ -210,7 +210,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
     if missing not in MISSING:
         raise ValueError(
             f"missing={missing!r}: give 'refuse', or 'allow' where your function tells missing "
-            "values apart itself."
+            "values apart itself; or 'infinite', where infinite ones may be."
         )
     data = by_name(data)
     if isinstance(data, np.ndarray) or hasattr(data, "to_numpy"):
@@ -230,7 +230,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
             continue
         array = numeric(as_array(value, name, missing), f"data {name}")
         if missing != "allow":
-            refuse_nan(array, name, value)
+            refuse_nan(array, name, value, missing == "infinite")
         if told := coarse(array):
             warn(f"data {name} {told}")
         values.append(read_only(array))
@@ -272,6 +272,33 @@ def first_length(data) -> int:
     return len(first)
 
 
+def tables_of(tables: Any, data: tuple, missing: str) -> dict[str, np.ndarray]:
+    """Arrays of any length that stand beside the data, checked as these are."""
+    if tables is None:
+        return {}
+    if not isinstance(tables, dict):
+        raise TypeError(
+            f"tables={tables!r:.60}: give a dict of arrays, such as {{'price': price}}, which "
+            "log_likelihood reads as data.price[i]."
+        )
+    for name, value in tables.items():
+        if name in getattr(data, "_fields", ()):
+            raise ValueError(f"tables: {name!r} is among the data, too: give it another name.")
+        if np.ndim(value) == 0:
+            raise TypeError(f"tables: {name} is {value!r:.60}: numbers are data, data.{name}.")
+    kept = prepared(tables, missing) if tables else ()
+    found = dict(zip(tables, kept, strict=True))
+    for name, array in found.items():
+        if array.size == 0:
+            raise ValueError(f"tables: {name} has shape {array.shape}: it has no element.")
+    return found
+
+
+def joined(data: Any, tables: dict[str, np.ndarray]) -> Any:
+    """Data and tables as one record."""
+    return record(*data._fields, *tables)(*data, *tables.values()) if tables else data
+
+
 def common_length(data) -> int:
     """N, the length that all data arrays share."""
     lengths = {n: len(v) for n, v in zip(data._fields, data, strict=True) if np.ndim(v)}
@@ -280,8 +307,8 @@ def common_length(data) -> int:
     if len(set(lengths.values())) > 1:
         raise ValueError(
             f"data arrays have lengths {lengths}: they must share their first axis, one entry per "
-            "datum (a table of another length is a block of the state, or a global of "
-            "log_likelihood)."
+            "datum. An array of another length, in which data are looked up, is a table: "
+            "sm.Model(..., tables={'price': price}), read as data.price[data.shop[n]]."
         )
     size = next(iter(lengths.values()))
     if size > LARGEST:

@@ -172,10 +172,9 @@ def must_not_capture(
                 read = f"{field}[{index}]" if index else field
                 put = put.replace("{}", found)
                 raise ValueError(f"{given} Pass it as data, {put}, and read {read}.")
-            put = put.replace("{}", f"np.broadcast_to({found}, (N, *{found}.shape))")
             warn(
-                f"{given} Pass it as data, one view of it for every datum, not copied: {put}, and "
-                f"read {field}[{n + ', i' if n else '0'}].",
+                f"{given} Pass it as a table, which may have any length: "
+                f"tables={{{found!r}: {found}}}, and read {field}[i].",
             )
 
 
@@ -259,3 +258,21 @@ def uncompiled(model) -> str:
         suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
     reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
     return next((reason for reason in reasons if reason), "")
+
+
+def flat(state):
+    """The prior of a model that was given none."""
+    return 0.0
+
+
+def with_sites(log_prior, of_site, sites: int):
+    """A log prior and those of a block's sites, as one plain function that can be compiled."""
+    rest = log_prior or flat
+
+    def log_prior_of_all(state):
+        total = 1.0 * rest(state)
+        for site in range(sites):
+            total += of_site(state, site)
+        return total
+
+    return log_prior_of_all

@@ -98,10 +98,11 @@ def hurdle_below(value, eta, state):
 
 def censored(times, rng):
     """Half are looked at once in a while only; all others until some time that is their own."""
-    low, high, last = np.floor(times), np.floor(times) + 1.0, rng.exponential(4.0, len(times))
-    looked = rng.random(len(times)) < 0.5
-    y = np.where(looked, low, np.minimum(times, last))
-    return y, {"upper": np.where(looked, high, np.where(times <= last, times, np.inf))}
+    low, last = 2.0 ** np.floor(np.log2(times)), rng.exponential(4.0, len(times))
+    looked, first = rng.random(len(times)) < 0.5, times < 0.5
+    y = np.where(looked, np.where(first, 0.0, low), np.minimum(times, last))
+    seen = np.where(first, 0.5, 2.0 * low)
+    return y, {"upper": np.where(looked, seen, np.where(times <= last, times, np.inf))}
 
 
 def draw_inflated(hurdle):
@@ -115,9 +116,12 @@ def draw_inflated(hurdle):
     return draw
 
 
-def draw_dispersed(eta, rng):
-    y = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
-    return np.where(rng.random(len(eta)) < 0.3, 0, y), {}
+def draw_dispersed(zeros):
+    def draw(eta, rng):
+        y = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
+        return np.where(rng.random(len(eta)) < zeros, 0, y), {}
+
+    return draw
 
 
 def draw_beta(eta, rng):
@@ -168,8 +172,13 @@ FAMILIES = {
         lambda x, y, more: glm.zero_inflated_poisson(x, y), draw_inflated(False), inflated,
         inflated_below, {"logit_zeros": special.logit(0.3)},
     ),
+    "negative_binomial": Family(
+        lambda x, y, more: glm.negative_binomial(x, y), draw_dispersed(0.0),
+        lambda y, eta, state, more: counts(eta, state).logpmf(y),
+        lambda v, eta, state: counts(eta, state).cdf(v), {"log_dispersion": np.log(2.0)},
+    ),
     "zero_inflated_negative_binomial": Family(
-        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y), draw_dispersed, inflated,
+        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y), draw_dispersed(0.3), inflated,
         inflated_below, {"log_dispersion": np.log(2.0), "logit_zeros": special.logit(0.3)},
     ),
     "hurdle_poisson": Family(

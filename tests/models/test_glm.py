@@ -19,7 +19,7 @@ from subsample_mcmc.numerics.jets import intervals
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 SIZE, D = 40, 3
-NU, SIGMA, DISPERSION = 3.0, 1.3, 2.5
+NU, SIGMA, DISPERSION, SHAPE = 3.0, 1.3, 2.5, 1.7
 log, exp, mpf = mpmath.log, mpmath.exp, mpmath.mpf
 
 
@@ -32,6 +32,7 @@ def draw(kind):
         "real": rng.standard_normal(SIZE) * 2.0,
         "binary": np.arange(SIZE) % 2,
         "count": rng.poisson(3.0, SIZE),
+        "positive": np.random.default_rng(8).gamma(2.0, 1.0, SIZE),
     }
     offset = rng.standard_normal(SIZE)
     return x, y[kind] if kind in y else np.arange(SIZE) % int(kind), offset
@@ -39,7 +40,7 @@ def draw(kind):
 
 X, REAL, OFFSET = draw("real")
 BINARY, COUNT = draw("binary")[1], draw("count")[1]
-OF_EIGHT = np.arange(SIZE) % 9
+OF_EIGHT, POSITIVE = np.arange(SIZE) % 9, draw("positive")[1]
 
 
 def gaussian_truth(eta, y, sigma=SIGMA):
@@ -58,6 +59,19 @@ def student_truth(eta, y, sigma=SIGMA):
 def negative_binomial_truth(eta, y):
     mean, r = exp(eta), mpf(DISPERSION)
     return y * log(mean / (mean + r)) + r * log(r / (mean + r))
+
+
+def gamma_truth(eta, y):
+    shape = mpf(SHAPE)
+    rate = shape * exp(-eta)
+    return shape * log(rate) + (shape - 1) * log(y) - rate * y - mpmath.loggamma(shape)
+
+
+def hurdle_truth(eta, zeros, y):
+    if y == 0:
+        return -log(1 + exp(-zeros))
+    above = y * eta - log(mpmath.expm1(exp(eta))) - mpmath.loggamma(y + 1)
+    return above - log(1 + exp(zeros))
 
 
 def softmax_truth(*given):
@@ -107,6 +121,8 @@ FAMILIES = {
     "negative_binomial": Family(
         lambda x: glm.negative_binomial(x, COUNT, DISPERSION), negative_binomial_truth
     ),
+    "gamma": Family(lambda x: glm.gamma_regression(x, POSITIVE, SHAPE), gamma_truth),
+    "hurdle": Family(lambda x: glm.hurdle_poisson(x, COUNT), hurdle_truth, 2),
     "softmax, 2": Family(lambda x: glm.softmax(x, BINARY), softmax_truth),
     "softmax, 3": Family(lambda x: glm.softmax(x, draw("3")[1]), softmax_truth, 2),
     "softmax, 4": Family(lambda x: glm.softmax(x, draw("4")[1]), softmax_truth, 3),
@@ -161,6 +177,12 @@ def by_scipy(name, eta):
     if name == "binomial":
         ways = special.gammaln(9.0) - special.gammaln(OF_EIGHT + 1) - special.gammaln(9 - OF_EIGHT)
         return stats.binom.logpmf(OF_EIGHT, 8, special.expit(e)) - ways
+    if name == "gamma":
+        return stats.gamma.logpdf(POSITIVE, SHAPE, scale=np.exp(e) / SHAPE)
+    if name == "hurdle":
+        law = stats.poisson(np.exp(e))
+        above = special.log_expit(-eta[:, 1]) + law.logpmf(COUNT) - np.log(-np.expm1(-np.exp(e)))
+        return np.where(COUNT == 0, special.log_expit(eta[:, 1]), above)
     if name == "poisson":
         return stats.poisson.logpmf(COUNT, np.exp(e)) + special.gammaln(COUNT + 1.0)
     of_y = special.gammaln(COUNT + r) - special.gammaln(r) - special.gammaln(COUNT + 1.0)
@@ -199,8 +221,10 @@ def test_log_factors_far_out(name, rng):
             exact = truth(name, point, n)
             # Sums of terms of both signs have the rounding error of the terms.
             terms = 0.0
-            if name == "poisson":
+            if name in ("poisson", "hurdle"):
                 terms = abs(float(MODELS[name].data.y[n]) * point[0])
+            elif name == "gamma":
+                terms = 5.0 + SHAPE * abs(point[0])
             elif name.startswith(("gaussian", "student")):
                 terms = 1.0 + abs(point[-1])
             if exact < -1e308:  # the exponential of 740 is no number
@@ -526,6 +550,8 @@ def by_hand(model, state):
         e = tuple(eta) if len(eta) > 1 else eta[0]
         if "log_sigma" in model.names:
             e = (eta[0], state.log_sigma[0])
+        if "logit_zeros" in model.names:
+            e = (eta[0], state.logit_zeros[0])
         value = given.log_factor(e, model.data, n)
         bound = (given.remainder or none)(e, model.data, n)
         rows.append([value, value, *given.derivatives(e, model.data, n), *bound])
@@ -701,7 +727,7 @@ REFUSED = [
     (lambda: glm.student_t(X, REAL, sigma=-1.0), "sigma=-1.0: give the scale"),
     (lambda: glm.student_t(X, REAL, nu=np.nan), "nu=nan: give the degrees of freedom"),
     (lambda: glm.negative_binomial(X, COUNT, 0), "dispersion=0: give r in the variance"),
-    (lambda: glm.negative_binomial(X, COUNT, None), "dispersion=None"),
+    (lambda: glm.negative_binomial(X, COUNT, "a"), "dispersion='a'"),
     (lambda: glm.logistic(X, BINARY, prior_sd=0.0), "prior_sd=0.0: give the coefficients'"),
     (lambda: glm.logistic(X, BINARY, prior_sd=X), "prior_sd=array"),
     (lambda: glm.logistic(X, BINARY, start=[0.0]), "start has shape (1,): beta has shape (3,)"),

@@ -16,7 +16,7 @@ from subsample_mcmc.models.glm import zeros
 from subsample_mcmc.runs.backends import pickled
 from tests.helpers.claims import at_most, equal
 from tests.helpers.family_laws import BETA, FAMILIES, glm, made
-from tests.helpers.tall import Bench, exact
+from tests.helpers.tall import EXACT, Bench
 from tests.models.test_glm import of_an_event
 
 every = pytest.mark.parametrize("name", FAMILIES)
@@ -129,7 +129,7 @@ def test_times_far_out(z, shape):
     for end, truth in rest.items():
         model = glm.log_normal(ONE, np.ones(2), upper=np.array([end, 1.0]))
         own = at(model, beta=[eta], log_sigma=math.log(sigma))
-        wide = 1e-8 if end == upper else 1e-12  # a millionth of a sigma between
+        wide = 1e-8 if end == upper else 1e-12  # a millionth of a time between
         assert own == pytest.approx(float(truth), rel=wide, abs=1e-12), (end, own)
 
 
@@ -263,7 +263,7 @@ def test_predictions_have_the_law(name):
         eta = float(x[n] @ BETA)
         values = np.concatenate([said[:, n], said[:, n + 2]])
         whole = np.all(values == np.floor(values))
-        assert whole == (name.startswith(("ordered", "zero", "hurdle")))
+        assert whole == (name.startswith(("ordered", "zero", "hurdle", "negative")))
         looked = range(3) if name.startswith("ordered") else range(6)
         for v in looked if whole else np.quantile(values, [0.01, 0.2, 0.5, 0.9, 0.999]):
             below = float(family.below(v, eta, state))
@@ -299,13 +299,14 @@ def test_thinned_chains_have_the_posterior_of_exact_ones(name, monkeypatch):
     fit = sm.laplace(model, progress=False)
     control = sm.Taylor(fit)
     assert prepared_for(model, control).proved
+    proposal = sm.independence(fit)
     kernels = (
-        kernel_of(model, control, sm.Thinned()),
-        sm.Metropolis(names(model), proposal=sm.pcn(fit), selector=sm.Exact()),
+        sm.Metropolis(names(model), proposal=proposal, control=control, selector=sm.Thinned()),
+        sm.Metropolis(names(model), proposal=proposal, selector=sm.Exact()),
     )
     assert "guarantee: exact" in kernels[0].describe(model)
     found = []
-    for kernel, draws in zip(kernels, (8_000, 1_000), strict=True):
+    for kernel, draws in zip(kernels, (5_000, 1_000), strict=True):
         trace = sm.sample(model, kernel, draws, 100, chains=2, seed=5, progress=False)
         table = trace.summary()
         found.append((table["mean"], table["sd"], table["sd"] / np.sqrt(table["ess_bulk"])))
@@ -315,9 +316,9 @@ def test_thinned_chains_have_the_posterior_of_exact_ones(name, monkeypatch):
 
 
 @pytest.mark.slow
-@every
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "hurdle_poisson"])
 def test_no_row_exceeds_its_bound(name, rng, monkeypatch):
-    """At random points of the ball, and at its rim; bounds a thousand times less are caught."""
+    """At random points of the ball, and at its rim (of a hurdle: test_glm.py)."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
     model, *_ = made(name, 10_000, seed=4)
     fit = sm.laplace(model, progress=False)
@@ -326,27 +327,22 @@ def test_no_row_exceeds_its_bound(name, rng, monkeypatch):
     assert prepared.proved
     point = prepared.sums.points[0]
     inverse = np.linalg.inv(prepared.sums.metric[0])
-    if name == "hurdle_poisson":  # bounds of its own, everywhere
-        reach, rows = 3.0, None
-    else:
-        known = prepared.source.bounds.of(model.ints, point)
-        reach, rows = known.reach * (1.0 - 1e-9), known.rows
+    known = prepared.source.bounds.of(model.ints, point)
+    reach, rows = known.reach * (1.0 - 1e-9), known.rows
     ways = rng.standard_normal((24, len(point)))
     sizes = np.concatenate([np.full(12, reach), reach * rng.random(12)])
     steps = ways / np.linalg.norm(ways, axis=1)[:, None] * sizes[:, None]
     bench = Bench(model, control, np.concatenate([point[None], point + steps @ inverse.T]))
-    exact(bench)
+    for arm in range(1, bench.arms):  # of the reference itself all sums are 0
+        assert bench.error(arm) < EXACT
     at_home, share = bench.residuals(0), 0.0
     rounding = 1e-12 * (1.0 + np.abs(bench.values(0)).max())
     for k, size in enumerate(sizes):
         left = np.abs(bench.residuals(1 + k) - at_home)
-        if rows is None:
-            assert left.sum() <= prepared.sums.raced.limits[0, 1] * size**4 * 20.0 + 1e-6
-            continue
         most = rows * size**4 / 24.0
         assert np.all(left <= most + rounding), k
         share = max(share, float(np.max(left / (most + rounding))))
-    assert rows is None or share > 1e-3
+    assert share > 1e-3  # bounds a thousand times less would not hold
 
 
 def inside(low, high):
@@ -372,29 +368,6 @@ def test_bounds_of_a_hurdle_hold_everywhere(monkeypatch):
         with monkeypatch.context() as m:
             m.setattr(zeros, name, 0.99 * getattr(zeros, name))
             assert not inside(0.05, 60.0)
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize("y", [0, 1, 7])
-def test_derivatives_of_a_hurdle(y, rng):
-    """By mpmath's differences; and along any direction none beyond its bound."""
-    model = glm.hurdle_poisson(ONE, np.array([y, 1]))
-
-    def law(a, b):
-        if y == 0:
-            return -mpmath.log(1 + mpmath.exp(-b))
-        rest = y * a - mpmath.log(mpmath.expm1(mpmath.exp(a)))
-        return rest - mpmath.log(1 + mpmath.exp(b))
-
-    parts = [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2), (3, 0), (2, 1), (1, 2), (0, 3)]
-    for a, b in [(-20.0, 3.0), (-0.4, 0.2), (1.0, -2.0), (2.2, 8.0), (5.0, 0.0)]:
-        own = model.predictors.derivatives((np.float64(a), np.float64(b)), model.data, 0)
-        bound = model.predictors.remainder((np.float64(a), np.float64(b)), model.data, 0)
-        with mpmath.workdps(60):
-            truth = [float(mpmath.diff(law, (a, b), part)) for part in parts]
-            fourth = [float(mpmath.diff(law, (a, b), part)) for part in ((4, 0), (0, 4))]
-        np.testing.assert_allclose(np.array(own, dtype=float), truth, rtol=1e-10, atol=1e-13)
-        assert max(abs(v) for v in truth[5:]) <= bound[0] and max(map(abs, fourth)) <= bound[1]
 
 
 # ---------------------------------------------------------------------- formulas, names, travel

@@ -253,6 +253,81 @@ def test_order_statistics(name):
             assert abs(batches.mean() - truth) < 5.0 * error < 0.25, (k, batches.mean(), truth)
 
 
+# ------------------------------------------------------------------------------ simplexes by rows
+ROWS = sm.simplex.of_shape("w", (2, 3))
+
+
+def test_rows_are_simplexes_side_by_side(rng):
+    u = 3.0 * rng.standard_normal(4)
+    x, own = np.full(6, np.nan), np.full(4, np.nan)
+    jacobian = block_of(ROWS.kind, ROWS.low, ROWS.high, u, x)
+    parts = [block("simplex", part) for part in (u[:2], u[2:])]
+    assert np.array_equal(x, np.concatenate([values for values, _ in parts]))
+    assert jacobian == pytest.approx(parts[0][1] + parts[1][1], rel=1e-14)
+    free_of(ROWS.kind, ROWS.low, ROWS.high, x, own)
+    np.testing.assert_allclose(own, u, rtol=1e-12)
+    assert ROWS.free_length(6) == 4 and [ROWS.value_of(j) for j in range(4)] == [0, 1, 3, 4]
+    ROWS.check("w", x)
+    with np.errstate(all="ignore"):
+        assert inside_of(ROWS.kind, ROWS.low, ROWS.high, x)
+        for wrong in (0.5 * x, np.roll(x, 1), np.where(np.arange(6) == 4, -x, x), x * np.nan):
+            assert not inside_of(ROWS.kind, ROWS.low, ROWS.high, wrong)
+        assert not block_of(ROWS.kind, ROWS.low, ROWS.high, np.array([0.0, 1.0, 800.0, 0.0]), x) > (
+            -np.inf
+        )
+
+
+def labelled(state, data, n):
+    return sm.log(state.w[data.row[n], data.kind[n]])
+
+
+def two_dirichlets(state):
+    total = 0.0
+    for i in range(2):
+        for k in range(3):
+            total += 0.5 * math.log(state.w[i, k])  # Dirichlet(1.5, 1.5, 1.5)
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Metropolis", "independence", "Langevin", "Slice"])
+def test_rows_have_their_dirichlet_laws(name):
+    """Means and variances of all six within 5 errors: an alarm in 10^5."""
+    counts = np.array([[8, 3, 1], [2, 2, 10]])
+    cells = np.repeat(np.arange(6), counts.ravel())
+    model = sm.Model(
+        labelled, {"row": cells // 3, "kind": cells % 3}, {"w": np.full((2, 3), 1.0 / 3.0)},
+        two_dirichlets, constraints={"w": sm.simplex},
+    )  # fmt: skip
+    fit = sm.laplace(model, progress=False)
+    assert fit.coordinates.labels == ["w[0,0]", "w[0,1]", "w[1,0]", "w[1,1]"]
+    kernel = {
+        "Metropolis": sm.Metropolis("w", selector=sm.Exact()),
+        "independence": sm.Metropolis("w", proposal=sm.independence(fit), selector=sm.Exact()),
+        "Langevin": sm.Langevin("w", batch=26, selector=sm.Exact()),
+        "Slice": sm.Slice("w", selector=sm.Exact()),
+    }[name]
+    trace = sm.sample(model, kernel, 20_000, warmup=1_000, chains=2, seed=3, progress=False)
+    draws = np.asarray(trace.draws["w"])
+    np.testing.assert_allclose(draws.sum(axis=-1), 1.0, rtol=1e-12)
+    alpha = counts + 1.5
+    mean = alpha / alpha.sum(axis=1, keepdims=True)
+    square = mean**2 + mean * (1.0 - mean) / (alpha.sum(axis=1, keepdims=True) + 1.0)
+    for values, truth in ((draws, mean), (draws**2, square)):
+        batches = values.reshape(80, 500, 2, 3).mean(axis=1)
+        error = batches.std(axis=0, ddof=1) / math.sqrt(80)
+        assert np.all(np.abs(batches.mean(axis=0) - truth) < 5.0 * error) and error.max() < 0.02
+
+
+def test_matrices_that_are_no_simplexes_are_refused():
+    data, sets = {"y": np.zeros(2)}, {"w": sm.simplex}
+    with pytest.raises(ValueError, match="needs at least two positive numbers that add up to 1"):
+        sm.Model(of_nothing, data, {"w": np.array([[0.5, 0.5], [0.5, 0.4]])}, constraints=sets)
+    for shape in ((2, 1), (2, 2, 2)):
+        with pytest.raises(ValueError, match="of each row of a matrix of two columns or more"):
+            sm.Model(of_nothing, data, {"w": np.full(shape, 0.5)}, constraints=sets)
+
+
 def test_a_block_that_cannot_be_ordered_is_refused():
     data, wanted = {"y": np.zeros(2), "g": np.array([0, 1])}, {"w": sm.ordered}
     for state in ({"w": np.array([[0.0, 1.0]])}, {"w": 0.0}):
@@ -283,6 +358,15 @@ def test_a_block_that_cannot_be_ordered_is_refused():
 def test_wrong_sets_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_an_interval_that_is_too_wide_for_its_numbers_is_told_of():
+    with pytest.warns(UserWarning, match="tell numbers near its middle apart by 2 only"):
+        wide = sm.interval(-1e16, 1e16)
+    u, x = np.array([3e-16]), np.empty(1)
+    block_of(wide.kind, wide.low, wide.high, u, x)
+    assert x[0] % 2.0 == 0.0  # of u = 3e-16 it would be 1.5
+    sm.interval(-1e9, 1e9), sm.interval(0.0, 1e18)  # near whose low end all are told apart
 
 
 @pytest.mark.parametrize(

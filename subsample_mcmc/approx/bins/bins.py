@@ -123,6 +123,11 @@ class Bins(Control):
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse data that cannot be cut, and likelihoods that look beyond their datum."""
+        if model.tables:
+            raise ValueError(
+                f"Bins does not serve models with tables, {', '.join(model.tables)}: look up "
+                "before what each datum reads, as a column of the data, or use sm.Taylor."
+            )
         if self.fit is None:
             fields_of(model, self.columns)
             check_alone(model)

@@ -12,7 +12,7 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.taylor import Keep
-from subsample_mcmc.target.constraints import ORDERED, SIMPLEX
+from subsample_mcmc.target.constraints import ORDERED, SIMPLEX, SIMPLEXES
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 
@@ -136,6 +136,9 @@ def states_near(model, rng):
             x += shift * room * rng.uniform(-1.0, 1.0, block.length)
             if kind.kind == SIMPLEX:
                 x /= x.sum()
+            if kind.kind == SIMPLEXES:
+                rows = x.reshape(-1, int(kind.high))
+                rows /= rows.sum(axis=1, keepdims=True)
             if kind.kind == ORDERED:
                 x.sort()
         yield model.state(ints, floats)

@@ -57,7 +57,8 @@ class Coordinates:
         for v in self.variables:
             to, a, c = v.constraint, len(self.labels), v.block.start
             length = v.length(self.ints)  # of a padded block, what it has in this state
-            self.labels += [model.axes.at(v.block, j) for j in range(to.free_length(length))]
+            free = range(to.free_length(length))
+            self.labels += [model.axes.at(v.block, to.value_of(j)) for j in free]
             ends = a, len(self.labels), c, c + length
             self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
         self.size, self.blocks = len(self.labels), tuple(self.parts)

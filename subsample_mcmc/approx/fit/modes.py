@@ -21,6 +21,7 @@ from subsample_mcmc.approx.fit.laplace import (
 from subsample_mcmc.approx.fit.newton import begin, climb, deviations, several
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.constraints import ORDERED
 
 SEARCHES = 8  # the first from the fit itself
 RUNS, RUN = 16, 320  # of many data that are read: how many, and how long
@@ -118,15 +119,19 @@ def modes_of(fit: Fit) -> Modes | None:
 def renamed(likelihood, u: np.ndarray, height: float) -> list[tuple[float, np.ndarray]]:
     """Ends of searches from where the components have each other's values, if these do as well.
 
-    Such as those of a mixture, whose labels are only names: blocks of one length are reversed.
+    Such as those of a mixture, whose labels are only names: blocks of one length are reversed, but
+    for ordered ones, of which there is one order.
     """
     co, found = likelihood.coordinates, []
     floats = co.lift(u)[0][0]
-    lengths = {v.sites for v in co.variables if v.sites > 1 and v.length(co.ints) == v.block.length}
-    for length in sorted(lengths):
+    free = [
+        v for v in co.variables
+        if v.length(co.ints) == v.block.length and v.constraint.kind != ORDERED
+    ]  # fmt: skip
+    for length in sorted({v.sites for v in free if v.sites > 1}):
         other = floats.copy()
-        for v in co.variables:
-            if v.sites == length and v.length(co.ints) == v.block.length:
+        for v in free:
+            if v.sites == length:
                 part = slice(v.block.start, v.block.start + v.block.length)
                 other[part] = floats[part].reshape(length, -1)[::-1].ravel()
         try:

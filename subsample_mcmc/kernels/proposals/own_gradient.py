@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.kernels.gradient import STEP
-from subsample_mcmc.target.constraints import TOGETHER
 from subsample_mcmc.target.moved import moved
 from subsample_mcmc.target.user_functions import plain, try_once
 
@@ -80,7 +79,7 @@ def check_gradient(model, moving: tuple[str, ...], gradient) -> None:
             k = int(np.searchsorted(blocks.ends[:, 1], j, side="right"))
             first, start = blocks.ends[k, 0], blocks.ends[k, 2]
             where, scale = f"{moving[k]}[{j - first}]", slopes[start + j - first]
-            if blocks.variables[k].constraint in TOGETHER or scale == 0.0:
+            if blocks.variables[k].constraint.together or scale == 0.0:
                 where, scale = f"free coordinate {j - first} of {moving[k]}", 1.0
             raise ValueError(
                 f"gradient says that the log likelihood of datum {n} has derivative "

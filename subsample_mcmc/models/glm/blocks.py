@@ -14,7 +14,9 @@ import numpy as np
 
 from subsample_mcmc.models.glm.columns import Regression, initial
 from subsample_mcmc.models.glm.model import LOG_SIGMA_SD, as_given, named, normal
+from subsample_mcmc.models.glm.weights import weighed
 from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.predictors import Predictors
 
 
 class Extra(NamedTuple):
@@ -28,11 +30,12 @@ class Extra(NamedTuple):
 
 
 def with_blocks(
-    likelihood: Callable, simulate: Callable, data: dict, rows: Regression, extras: list[Extra],
-    log_prior, prior_sd, start,
+    likelihood: Callable | Predictors, simulate: Callable, data: dict, rows: Regression,
+    extras: list[Extra], log_prior, prior_sd, start,
 ) -> Model:  # fmt: skip
     """The model of beta and other blocks."""
     beta = initial(start, data["x"].shape[1:])
+    likelihood = weighed(likelihood, data, rows, 2)
     if log_prior is None:
         log_prior = normal(prior_sd)
         for extra in extras:

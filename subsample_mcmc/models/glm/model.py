@@ -24,8 +24,10 @@ from subsample_mcmc.models.glm.columns import (
 )
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
-from subsample_mcmc.target.model import Model, flat
+from subsample_mcmc.models.glm.weights import weighed
+from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.user_functions import flat
 
 FAR = 10.0  # prior standard deviations: y so far from 0 is in other units than the prior
 LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
@@ -33,7 +35,7 @@ LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 # ------------------------------------------------------------------------------------ families
 @helpful
-def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
 
     sigma: the standard deviation; None: unknown, a second block log_sigma, a priori
@@ -41,7 +43,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
         Its derivatives have no bound, so that no range is known.
     See the module's docstring for the rest.
     """
-    rows = rows_of(x, y)
+    rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
     if sigma is None:
         predictors = Predictors(
@@ -60,13 +62,15 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Mode
 
 
 @helpful
-def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def student_t(
+    x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None
+) -> Model:
     """Robust regression: (y - x'beta) / sigma is Student-t with nu degrees of freedom.
 
     Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
     See the module's docstring for the rest.
     """
-    rows = rows_of(x, y)
+    rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
     nu = positive(nu, "nu", "the degrees of freedom")
     constant = -float(scipy.special.betaln(0.5 * nu, 0.5)) - 0.5 * log(nu)
@@ -88,13 +92,13 @@ def student_t(x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None
 
 
 @helpful
-def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
     Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
     See the module's docstring for the rest.
     """
-    rows = rows_of(x, y, most=2)
+    rows = rows_of(x, y, most=2, weights=weights)
     x, y = rows.x, rows.y
     y = restricted(
         y, zero_one,
@@ -109,7 +113,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
 
 @helpful
-def probit(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
 
     Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
@@ -122,7 +126,7 @@ def probit(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         >>> fit.state["beta"].round(1)
         array([0.5, 1. ])
     """
-    rows = rows_of(x, y, most=2)
+    rows = rows_of(x, y, most=2, weights=weights)
     x, y = rows.x, restricted(rows.y, zero_one, "probit needs 0 and 1 (or booleans)")
     predictors = Predictors(
         f.linear, f.probit, f.probit_derivatives, f.probit_remainder, etas=f.linears(product(x))
@@ -131,7 +135,9 @@ def probit(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
 
 @helpful
-def cloglog(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None) -> Model:
+def cloglog(
+    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
+) -> Model:
     """Complementary log-log regression: y is 1 with probability 1 - exp(-exp(x'beta + offset)).
 
     So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure:
@@ -146,7 +152,7 @@ def cloglog(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposu
         >>> sm.laplace(model, progress=False).state["beta"].round(1)
         array([-1. ,  0.5])
     """
-    rows = rows_of(x, y, most=2, offset=offset, exposure=exposure)
+    rows = rows_of(x, y, most=2, offset=offset, exposure=exposure, weights=weights)
     needs = "cloglog needs 0 and 1 (or booleans)"
     data, eta, etas = with_offset(rows, restricted(rows.y, zero_one, needs))
     predictors = Predictors(
@@ -156,13 +162,13 @@ def cloglog(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposu
 
 
 @helpful
-def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
     Blocks: beta (d,). y: whole numbers from 0 to trials. trials: one per row, or one for all. The
     number of ways, of trials the y that were, is left out. See the module's docstring for the rest.
     """
-    rows = rows_of(x, y, trials=trials)
+    rows = rows_of(x, y, trials=trials, weights=weights)
     x, y, trials = rows.x, rows.y, rows.others["trials"]
     if np.ndim(trials) == 0:
         trials = np.full(len(y), trials)
@@ -184,14 +190,16 @@ def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None) -> Model:
 
 
 @helpful
-def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None) -> Model:
+def poisson(
+    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
+) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
     Blocks: beta (d,). y: counts. offset: one number per row. exposure: positive numbers whose
     logarithms are offsets, such as the time in which events were counted.
     See the module's docstring for the rest.
     """
-    data, eta, etas, rows = counted(x, y, offset, exposure, "poisson")
+    data, eta, etas, rows = counted(x, y, offset, exposure, weights, "poisson")
     predictors = Predictors(
         eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
     )
@@ -199,34 +207,14 @@ def poisson(x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposu
 
 
 @helpful
-def negative_binomial(
-    x, y, dispersion, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
-) -> Model:
-    """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
-
-    Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
-    counts; the terms lgamma(y + dispersion) - lgamma(dispersion) - log y! are left out.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
-    """
-    data, eta, etas, rows = counted(x, y, offset, exposure, "negative_binomial")
-    dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r")
-    data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
-    predictors = Predictors(
-        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
-        etas=etas,
-    )  # fmt: skip
-    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, rows)
-
-
-@helpful
-def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
     Blocks: beta (K - 1, d): class 0 is the reference, with score 0; y = 0 .. K - 1.
     classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
     to 6 classes. See the module's docstring for the rest.
     """
-    rows = rows_of(x, y, most=CLASSES)
+    rows = rows_of(x, y, most=CLASSES, weights=weights)
     x = rows.x
     y, classes = labelled(
         rows, classes, "softmax", CLASSES, "class 0 is the reference of all coefficients"
@@ -243,29 +231,30 @@ class CountsModel(Model):
     def left_out(self, state) -> np.ndarray:
         """The terms that the families' docstrings name."""
         y, r = np.asarray(self.data.y, dtype=float), getattr(self.data, "dispersion", None)
+        gamma, weights = scipy.special.gammaln, getattr(self.data, "weights", 1.0)
         if hasattr(self.data, "trials"):
-            m, gamma = np.asarray(self.data.trials, dtype=float), scipy.special.gammaln
-            return gamma(m + 1.0) - gamma(y + 1.0) - gamma(m - y + 1.0)
-        gammas = -scipy.special.gammaln(y + 1.0)
+            m = np.asarray(self.data.trials, dtype=float)
+            return weights * (gamma(m + 1.0) - gamma(y + 1.0) - gamma(m - y + 1.0))
+        gammas = -gamma(y + 1.0)
         if r is not None:
-            gammas += scipy.special.gammaln(y + r) - scipy.special.gammaln(r)
-        return gammas
+            gammas += gamma(y + r) - gamma(r)
+        return weights * gammas
 
     def constant(self) -> float:
         """The same of all data."""
         return float(np.sum(self.left_out(None)))
 
 
-def counted(x, y, offset, exposure, family: str):
+def counted(x, y, offset, exposure, weights, family: str):
     """(data, eta, etas, rows) of a model of counts."""
-    rows = rows_of(x, y, offset=offset, exposure=exposure)
+    rows = rows_of(x, y, offset=offset, exposure=exposure, weights=weights)
     y = restricted(rows.y, count, f"{family} needs counts, whole numbers from 0")
     return *with_offset(rows, y), rows
 
 
 def with_offset(rows: Regression, y: np.ndarray):
     """(data, eta, etas), with an offset where one, or an exposure, was given."""
-    x, offset = rows.x, offset_of(**rows.others)
+    x, offset = rows.x, offset_of(rows.others["offset"], rows.others["exposure"])
     if offset is None:
         return {"x": x, "y": y}, f.linear, f.linears(product(x))
     data = {"x": x, "y": y, "offset": per_row(offset, "offset", len(x))}
@@ -286,6 +275,7 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
         log_prior = normal(prior_sd)
     counts = predictors.log_factor in (f.binomial, f.poisson, f.negative_binomial)
     kind = CountsModel if counts else Model
+    predictors = weighed(predictors, data, rows, len(beta) if beta.ndim > 1 else 1)
     model = kind(
         predictors, data, {"beta": beta}, log_prior, simulate=simulate, **named(beta, rows)
     )
@@ -301,6 +291,7 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Mode
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
     state = {"beta": beta, "log_sigma": log_sigma}
+    predictors = weighed(predictors, data, rows, 2)
     model = Model(predictors, data, state, log_prior, simulate=simulate, **named(beta, rows))
     return as_given(model, rows)
 

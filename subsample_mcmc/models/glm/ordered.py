@@ -47,11 +47,13 @@ def normal_level(state, data, n):
 
 
 def log_between(upper, lower):
-    """log(F(u) - F(l)), F the normal distribution function; where l is far above, of -l and -u."""
-    if lower > FLIPPED:
-        upper, lower = -lower, -upper
-    most = log_normal_cdf(upper)
-    return most + log(-expm1(log_normal_cdf(lower) - most))
+    """log(F(u) - F(l)), F the normal distribution function.
+
+    F(u) (1 - F(l)) - F(l) (1 - F(u)), as a product: of two ends that are far on one side, too.
+    """
+    below, above = log_normal_cdf(upper), log_normal_cdf(-lower)
+    odds = log_normal_cdf(lower) - above + log_normal_cdf(-upper) - below
+    return below + above + log(-expm1(odds))
 
 
 def draw_logistic_level(rng, state, data, n):
@@ -75,7 +77,9 @@ def level(value, state):
 
 # ------------------------------------------------------------------------------------- models
 @helpful
-def ordered_logistic(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def ordered_logistic(
+    x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
+) -> Model:
     """Ordered logistic regression (proportional odds): y <= k has log odds cutpoints[k] - x'beta.
 
     Blocks: beta (d,), cutpoints (K - 1,), in order (sm.ordered), a priori Normal(0, prior_sd^2)
@@ -96,11 +100,13 @@ def ordered_logistic(x, y, classes=None, prior_sd=10.0, log_prior=None, start=No
         (array([-1. ,  0.5,  2. ]), array([ 1. , -0.5]))
     """
     parts = logistic_level, draw_logistic_level, scipy.special.logit
-    return levels(*parts, "ordered_logistic", x, y, classes, prior_sd, log_prior, start)
+    return levels(*parts, "ordered_logistic", x, y, classes, prior_sd, log_prior, start, weights)
 
 
 @helpful
-def ordered_probit(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def ordered_probit(
+    x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
+) -> Model:
     """Ordered probit regression: y = k where x'beta + Normal(0, 1) lies between two cutpoints.
 
     All else as of `ordered_logistic`.
@@ -114,12 +120,14 @@ def ordered_probit(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None
         (array([-1. ,  0.5,  2. ]), array([ 1. , -0.5]))
     """
     parts = normal_level, draw_normal_level, scipy.special.ndtri
-    return levels(*parts, "ordered_probit", x, y, classes, prior_sd, log_prior, start)
+    return levels(*parts, "ordered_probit", x, y, classes, prior_sd, log_prior, start, weights)
 
 
-def levels(likelihood, simulate, quantile, family, x, y, classes, prior_sd, log_prior, start):
+def levels(
+    likelihood, simulate, quantile, family, x, y, classes, prior_sd, log_prior, start, weights
+):
     """The model of either."""
-    rows = rows_of(x, y, most=CLASSES, intercept=False)
+    rows = rows_of(x, y, most=CLASSES, intercept=False, weights=weights)
     refuse_constant(rows.x, family)
     y, classes = labelled(rows, classes, family, CLASSES, "no data say where its cutpoints are")
     shares = np.bincount(np.asarray(y, dtype=int), minlength=classes) + 0.5

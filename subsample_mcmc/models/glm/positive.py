@@ -89,7 +89,15 @@ def log_precision(state):
 # -------------------------------------------------------------------------------------- models
 @helpful
 def gamma_regression(
-    x, y, shape=None, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    shape=None,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """Gamma regression: y > 0 has mean mu = exp(x'beta + offset) and variance mu^2 / shape.
 
@@ -106,7 +114,7 @@ def gamma_regression(
         >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_shape"])))
         (array([1. , 0.5]), 4)
     """
-    rows = rows_of(x, y, offset=offset, exposure=exposure)
+    rows = rows_of(x, y, offset=offset, exposure=exposure, weights=weights)
     needs = "gamma_regression needs positive numbers"
     data, eta, etas = with_offset(rows, restricted(rows.y, above_zero, needs))
     if shape is None:
@@ -121,7 +129,7 @@ def gamma_regression(
 
 
 @helpful
-def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Beta regression of shares: y in (0, 1) has a mean m of log odds x'beta.
 
     Its variance is m (1 - m) / (1 + precision). Blocks: beta (d,), log_precision, a priori
@@ -137,7 +145,7 @@ def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None) -> Model:
         >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_precision"])))
         (array([ 0.5, -1. ]), 20)
     """
-    rows = rows_of(x, y)
+    rows = rows_of(x, y, weights=weights)
     needs = (
         "beta_regression needs shares above 0 and below 1, where it has a density; shares of so "
         "many trials are for binomial"

@@ -68,7 +68,9 @@ def log_sigma(state):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
-def weibull(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def weibull(
+    x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
+) -> Model:
     """Weibull regression of times: P(time > t) = exp(-(t / exp(x'beta))^shape), censored or not.
 
     Blocks: beta (d,): accelerated failure times, each coefficient stretches time by its
@@ -88,17 +90,21 @@ def weibull(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=N
         >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_shape"])))
         (array([1. , 0.5]), 2)
     """
-    data, rows = times_of(x, y, event, upper, "weibull")
+    data, rows = times_of(x, y, event, upper, weights, "weibull")
     extra = Extra("log_shape", 0.0, normal_number(log_shape))
     parts = weibull_time, draw_weibull
     return with_blocks(*parts, data, rows, [extra], log_prior, prior_sd, start)
 
 
 @helpful
-def log_normal(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None) -> Model:
+def log_normal(
+    x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
+) -> Model:
     """Log-normal regression of times: log time is Normal(x'beta, sigma^2), censored or not.
 
-    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). All else as of `weibull`.
+    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). All else as of `weibull`; but of times in
+    ranges that are narrow, and far from what is expected, intervals tell no bounds: then decisions
+    by sm.Taylor are asymptotic.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -109,7 +115,7 @@ def log_normal(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, star
         >>> fit.state["beta"].round(1)
         array([1. , 0.5])
     """
-    data, rows = times_of(x, y, event, upper, "log_normal")
+    data, rows = times_of(x, y, event, upper, weights, "log_normal")
     spread = float(np.std(np.log(data["y"][:PIECE][data["y"][:PIECE] > 0.0]), dtype=float))
     extra = Extra(
         "log_sigma", float(np.log(spread)) if spread > 0.0 else 0.0, normal_number(log_sigma)
@@ -118,13 +124,13 @@ def log_normal(x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, star
     return with_blocks(*parts, data, rows, [extra], log_prior, prior_sd, start)
 
 
-def times_of(x, y, event, upper, family: str):
+def times_of(x, y, event, upper, weights, family: str):
     """(data, rows): the ends of what is known of each time, checked."""
     if event is not None and upper is not None:
         raise ValueError(
             f"{family} was given event and upper: event=1 is upper=y, event=0 is upper=np.inf."
         )
-    rows = rows_of(x, y, event=event, upper=upper)
+    rows = rows_of(x, y, event=event, upper=upper, weights=weights)
     y, size = np.asarray(rows.y, dtype=float), len(rows.x)
     ends = y
     for name in ("event", "upper"):
@@ -142,17 +148,17 @@ def times_of(x, y, event, upper, family: str):
                 "at y, 0 where it had not happened until then."
             )
         ends = np.where(ends == 1.0, y, np.inf)
-    wrong = np.flatnonzero(~(ends >= y))
-    if wrong.size:
-        n = wrong[0]
+    early = np.flatnonzero(~(ends >= y))
+    if early.size:
+        n = early[0]
         raise ValueError(
             f"upper[{n}] is {ends[n]:g}, and y[{n}] is {y[n]:g}: upper is the same, or later."
         )
     restricted(y, lambda piece: piece >= 0.0, f"{family} needs positive times")
-    wrong = np.flatnonzero((y == 0.0) & ((ends == 0.0) | (ends == np.inf)))
-    if wrong.size:
+    empty = np.flatnonzero((y == 0.0) & ((ends == 0.0) | (ends == np.inf)))
+    if empty.size:
         raise ValueError(
-            f"y[{wrong[0]}] is 0: {family} needs positive times; a row that is censored on the "
+            f"y[{empty[0]}] is 0: {family} needs positive times; a row that is censored on the "
             "right at 0 says nothing, and can be dropped. What happened before a time t is y=0, "
             "upper=t."
         )

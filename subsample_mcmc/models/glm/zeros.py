@@ -1,4 +1,4 @@
-"""Counts with more zeros than their law has: zero-inflated ones, and a hurdle.
+"""Counts that spread more than Poisson numbers, or have more zeros: inflated ones, and a hurdle.
 
 A hurdle's counts above 0 are Poisson numbers that are not 0: with u = exp(eta), r = u + B their
 mean, and B, c = 1 - B and s = 1 - r as in families.py, the derivatives of log(exp(u) - 1) by eta
@@ -6,20 +6,23 @@ are r, r c, r (c^2 - B s) and r (c^3 - 3 c B s - B s^2 + B r c). The last two ar
 families.py plus u, and at most 1.1119 u and 1.3064 u: by intervals over all u, in tests/models.
 """
 
-from math import nan
+from math import log, nan
 
 import numpy as np
 import scipy
 
 from subsample_mcmc.errors import helpful
+from subsample_mcmc.models.glm import families as f
+from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
+from subsample_mcmc.models.glm.columns import positive
 from subsample_mcmc.models.glm.families import (
     SIGMOID_FOURTH,
     SIGMOID_THIRD,
     mean_short,
     shares,
 )
-from subsample_mcmc.models.glm.model import counted
+from subsample_mcmc.models.glm.model import counted, made
 from subsample_mcmc.models.glm.simulate import MOST
 from subsample_mcmc.numerics.fastmath import exp
 from subsample_mcmc.numerics.special import (
@@ -36,7 +39,31 @@ from subsample_mcmc.target.predictors import Predictors
 HURDLE_THIRD, HURDLE_FOURTH = 1.1119, 1.3064
 
 
-# -------------------------------------------------------------------------------- zero-inflated
+# ----------------------------------------------------------------- overdispersed, zero-inflated
+def dispersed(eta):
+    """Negative binomial: as of `families.negative_binomial`, with all its terms."""
+
+    def log_mass(state, data, n):
+        return log_dispersed(eta(state, data, n), state.log_dispersion[0], data, n)
+
+    return log_mass
+
+
+def log_dispersed(eta, log_r, data, n):
+    z, r, y = eta - log_r, exp(log_r), data.y[n]
+    ways = log_gamma(y + r) - log_gamma(r) - data.log_factorial[n]
+    return ways - y * softplus(-z) - r * softplus(z)
+
+
+def draw_dispersed(eta):
+    def draw(rng, state, data, n):
+        r = exp(state.log_dispersion[0])
+        mean = exp(eta(state, data, n)) * rng.standard_gamma(r) / r
+        return float(rng.poisson(mean)) if mean < MOST else nan
+
+    return draw
+
+
 def inflated_poisson(eta):
     """A zero, or a Poisson number with log mean eta."""
 
@@ -50,15 +77,14 @@ def inflated_poisson(eta):
 
 
 def inflated_negative_binomial(eta):
-    """A zero, or a negative binomial number: as of `families.negative_binomial`, all its terms."""
+    """A zero, or a negative binomial number."""
 
     def log_mass(state, data, n):
-        log_r, zeros, y = state.log_dispersion[0], state.logit_zeros[0], data.y[n]
-        z, r = eta(state, data, n) - log_r, exp(log_r)
-        if y == 0.0:
-            return logsumexp(log_sigmoid(zeros), log_sigmoid(-zeros) - r * softplus(z))
-        ways = log_gamma(y + r) - log_gamma(r) - data.log_factorial[n]
-        return log_sigmoid(-zeros) + ways - y * softplus(-z) - r * softplus(z)
+        e, log_r, zeros = eta(state, data, n), state.log_dispersion[0], state.logit_zeros[0]
+        if data.y[n] == 0.0:
+            r = exp(log_r)
+            return logsumexp(log_sigmoid(zeros), log_sigmoid(-zeros) - r * softplus(e - log_r))
+        return log_sigmoid(-zeros) + log_dispersed(e, log_r, data, n)
 
     return log_mass
 
@@ -74,12 +100,10 @@ def draw_inflated_poisson(eta):
 
 
 def draw_inflated_negative_binomial(eta):
+    other = draw_dispersed(eta)
+
     def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
-        r = exp(state.log_dispersion[0])
-        mean = exp(eta(state, data, n)) * rng.standard_gamma(r) / r
-        return float(rng.poisson(mean)) if mean < MOST else nan
+        return 0.0 if rng.random() < sigmoid(state.logit_zeros[0]) else other(rng, state, data, n)
 
     return draw
 
@@ -160,8 +184,49 @@ def draw_hurdle(eta):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+def negative_binomial(
+    x, y, dispersion=None, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None,
+    weights=None,
+) -> Model:  # fmt: skip
+    """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
+
+    Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
+    counts: then derivatives have bounds, and the terms lgamma(y + dispersion) - lgamma(dispersion)
+    - log y! are left out; None: unknown, a second block log_dispersion, a priori Normal(0, 2^2).
+    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.column_stack([np.ones(9_000), rng.standard_normal(9_000)])
+        >>> y = rng.poisson(np.exp(x @ [1.0, 0.5]) * rng.gamma(3.0, 1.0 / 3.0, 9_000))
+        >>> fit = sm.laplace(sm.models.glm.negative_binomial(x, y), progress=False)
+        >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_dispersion"])))
+        (array([1. , 0.5]), 3)
+    """
+    if dispersion is None:
+        data, eta, _, rows = numbers(x, y, offset, exposure, weights, "negative_binomial")
+        extras, parts = [DISPERSION], (dispersed(eta), draw_dispersed(eta))
+        return with_blocks(*parts, data, rows, extras, log_prior, prior_sd, start)
+    data, eta, etas, rows = counted(x, y, offset, exposure, weights, "negative_binomial")
+    dispersion = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r, or None")
+    data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
+    predictors = Predictors(
+        eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
+        etas=etas,
+    )  # fmt: skip
+    return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, rows)
+
+
+@helpful
 def zero_inflated_poisson(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """Counts, some of which are zeros for another reason: else of mean exp(x'beta + offset).
 
@@ -177,14 +242,21 @@ def zero_inflated_poisson(
         >>> fit.state["beta"].round(1), round(float(fit.state["logit_zeros"]), 1)
         (array([1. , 0.5]), -0.9)
     """
-    data, eta, _, rows = numbers(x, y, offset, exposure, "zero_inflated_poisson")
+    data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_poisson")
     parts = inflated_poisson(eta), draw_inflated_poisson(eta)
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
 @helpful
 def zero_inflated_negative_binomial(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """The same of overdispersed counts: variance mu + mu^2 / exp(log_dispersion).
 
@@ -201,15 +273,21 @@ def zero_inflated_negative_binomial(
         >>> fit.state["beta"].round(1), round(float(np.exp(fit.state["log_dispersion"])))
         (array([1. , 0.5]), 3)
     """
-    data, eta, _, rows = numbers(x, y, offset, exposure, "zero_inflated_negative_binomial")
+    data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_negative_binomial")
     parts = inflated_negative_binomial(eta), draw_inflated_negative_binomial(eta)
-    extras = [Extra("log_dispersion", 0.0, normal_number(log_dispersion)), ZEROS]
-    return with_blocks(*parts, data, rows, extras, log_prior, prior_sd, start)
+    return with_blocks(*parts, data, rows, [DISPERSION, ZEROS], log_prior, prior_sd, start)
 
 
 @helpful
 def hurdle_poisson(
-    x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None
+    x,
+    y,
+    offset=None,
+    prior_sd=10.0,
+    log_prior=None,
+    start=None,
+    exposure=None,
+    weights=None,
 ) -> Model:
     """Counts in two steps: zero or not, and how many, as a Poisson number that is not 0.
 
@@ -225,7 +303,7 @@ def hurdle_poisson(
         >>> fit.state["beta"].round(1), round(float(fit.state["logit_zeros"]), 1)
         (array([1. , 0.5]), -0.6)
     """
-    data, eta, etas, rows = numbers(x, y, offset, exposure, "hurdle_poisson")
+    data, eta, etas, rows = numbers(x, y, offset, exposure, weights, "hurdle_poisson")
     predictors = Predictors(
         with_zeros(eta), hurdle, hurdle_derivatives, hurdle_remainder, growth=1.0,
         etas=etas_with_zeros(etas),
@@ -234,11 +312,12 @@ def hurdle_poisson(
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
+DISPERSION = Extra("log_dispersion", 0.0, normal_number(log_dispersion))
 ZEROS = Extra("logit_zeros", 0.0, normal_number(logit_zeros))
 
 
-def numbers(x, y, offset, exposure, family: str):
+def numbers(x, y, offset, exposure, weights, family: str):
     """(data, eta, etas, rows) of a model of counts, with log y!."""
-    data, eta, etas, rows = counted(x, y, offset, exposure, family)
+    data, eta, etas, rows = counted(x, y, offset, exposure, weights, family)
     data["log_factorial"] = scipy.special.gammaln(np.asarray(data["y"], dtype=float) + 1.0)
     return data, eta, etas, rows
