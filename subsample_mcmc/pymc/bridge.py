@@ -34,7 +34,7 @@ class Translated(Model):
         self, source, tables, parts, data, state, support, constraints, touches, coords, dims
     ):
         made = functions(source, tables)
-        self.source, self.tables, self.parts = source, tables, parts
+        self.source, self.arrays, self.parts = source, tables, parts
         self.options = (data, state, support, constraints, touches, coords, dims)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
@@ -43,7 +43,7 @@ class Translated(Model):
         )  # fmt: skip
 
     def __reduce__(self):
-        return Translated, (self.source, self.tables, self.parts, *self.options)
+        return Translated, (self.source, self.arrays, self.parts, *self.options)
 
 
 def from_pymc(pm_model, rows=None) -> Model:
@@ -208,11 +208,11 @@ def placeholders(natural, parts) -> tuple[dict, dict]:
 def same(one: Translated, other: Translated) -> bool:
     """Are two translations of one model: what they say, and their data."""
     parts = zip(
-        (*one.data, *one.tables.values()), (*other.data, *other.tables.values()), strict=False
+        (*one.data, *one.arrays.values()), (*other.data, *other.arrays.values()), strict=False
     )
     return (
         one.source == other.source and one.parts == other.parts
-        and one.data._fields == other.data._fields and list(one.tables) == list(other.tables)
+        and one.data._fields == other.data._fields and list(one.arrays) == list(other.arrays)
         and all(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f") for a, b in parts)
     )  # fmt: skip
 
