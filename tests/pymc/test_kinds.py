@@ -1,8 +1,10 @@
 """PyMC models of many kinds: those accepted have PyMC's density and draw; others say why not."""
 
+import re
 import types
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +61,16 @@ def density(model, point):
         made = model.extra(state)
         rows = [model.log_likelihood(state, model.data, n, *made) for n in range(model.size)]
         return float(np.sum(rows)) + model.log_prior(state)
+
+
+def test_the_table_of_the_docs_has_all_kinds():
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "pymc_kinds.md").read_text("utf-8")
+    told = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[2] in ("accepted", "refused"):
+            told |= dict.fromkeys(re.findall(r"`(\w+)`", cells[1]), cells[2])
+    assert told == {name: "refused" if name in REFUSED else "accepted" for name in KINDS}
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
