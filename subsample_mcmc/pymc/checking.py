@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.pymc.graph import RefusedError
-from subsample_mcmc.pymc.rows import Rows, summed, whole
+from subsample_mcmc.pymc.rows import TermRows, summed, whole
 from subsample_mcmc.target.constraints import INTERVAL, SIMPLEX
 
 ROWS = 40
@@ -13,7 +13,7 @@ CLOSE = 1e-6  # PyMC's constants may be logarithms of small integers, which have
 FAR = 3.0  # in free coordinates, of variables between two ends: so they come near these
 
 
-def check(model: Any, natural: Any, rows: Rows) -> None:
+def check(model: Any, natural: Any, rows: TermRows) -> None:
     """Refuse a model whose functions differ from PyMC's, at the start and near it."""
     from pytensor.compile.mode import Mode
 
