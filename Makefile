@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 OUT ?= results
+SITE ?= docs/_build/html
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # One stamp per interpreter version: another version makes the environment anew.
 MADE := $(VENV)/.made-$(VERSION)
 
-.PHONY: help demo synthetic compile test slow pymc pymc-tests clusters clusters-tests lint format types bench bench-chains build clean python
+.PHONY: help demo synthetic compile test slow pymc pymc-tests clusters clusters-tests lint format types bench bench-chains docs docs-serve build clean python
 .DELETE_ON_ERROR:
 
 help:
@@ -31,7 +32,9 @@ help:
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
-	@echo 'make build   the wheel, in dist/'
+	@echo 'make docs    the documentation site, in docs/_build/html; it executes the notebooks'
+	@echo 'make docs-serve   the same, on http://127.0.0.1:8000'
+	@echo 'make build   the wheel and the source distribution, in dist/'
 	@echo 'make clean   remove the environment and everything built'
 
 demo: $(MADE)-plots
@@ -57,7 +60,7 @@ pymc:
 
 pymc-tests: $(MADE)-pymc,test
 	$(BIN)/python -m pytest -n auto tests/pymc tests/target/test_indices.py::test_models_of_pymc \
-	  "tests/test_architecture.py::test_readme_example_runs[pymc]" \
+	  tests/test_docs.py::test_code_with_other_tools_runs \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
 
@@ -86,11 +89,20 @@ bench: $(MADE)-plots
 bench-chains: $(MADE)-plots
 	$(BIN)/python -m tests.benchmarks.chains $(ARGS)
 
+# Warnings are errors; notebooks are executed, two at a time.
+docs: $(MADE)-docs
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q \
+	  docs $(SITE) $(ARGS)
+	@echo 'written: $(SITE)/index.html'
+
+docs-serve: docs
+	$(BIN)/python -m http.server 8000 --bind 127.0.0.1 --directory $(SITE)
+
 build: $(MADE)-dev
-	$(BIN)/python -m build --wheel
+	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) $(VENV)-pymc $(VENV)-clusters $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-pymc $(VENV)-clusters $(OUT) docs/_build docs/gallery/made docs/reference/made build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find subsample_mcmc tests examples notebooks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -------------------------------------------------------------------------------- environment

@@ -106,9 +106,10 @@ trace
 # %% [markdown]
 # ## The report
 #
-# What each kernel read, how its decisions ended, and how many audited ones were wrong. It ends with
-# warnings. The lag never moves once warm-up is over: all four chains came to the same one from
-# different starts, so here that is the answer, and not a chain that is stuck.
+# First a verdict: has it converged, what was given up, what would make it faster; then what to act
+# on, and the posterior's moments. Folded below: what each kernel read, how its decisions ended, and
+# how many audited ones were wrong. The lag never moves once warm-up is over: all four chains came
+# to the same one from different starts, so here that is the answer, and not a chain that is stuck.
 
 # %%
 trace.report()

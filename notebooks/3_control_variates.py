@@ -43,7 +43,7 @@ fit
 #
 # ## Two states, a posterior standard deviation apart
 #
-# Metropolis compares log u with the sum over n of d[n] = l[n](there) − l[n](here), the change of
+# Metropolis compares log u with the sum over n of `d[n] = l[n](there) − l[n](here)`, the change of
 # each datum's log likelihood. Near the mode the score has variance I, the Fisher information of a
 # datum, and the posterior has covariance (N I)⁻¹, as far as the model is right. So with v the
 # variance of d over the data,
@@ -79,7 +79,7 @@ print(
 #
 # Let t = xᵀ(β − mode). The Taylor polynomial of a datum's log likelihood at the mode is
 #
-# h[n](β) = l′[n] t + l″[n] t²/2 + l‴[n] t³/6,
+# `h[n](β)` = l′[n] t + l″[n] t²/2 + l‴[n] t³/6,
 #
 # the last term if the order is 3. Its sum over n is a polynomial in β: one pass over the data
 # gives its coefficients, once. Write sum l = sum h + sum (l − h). The first sum is known; only the
@@ -191,7 +191,7 @@ plt.show()
 #
 # ## What a race reads
 #
-# First without a control variate: nearly every decision ends with all rows streamed.
+# First without a control variate: nearly every decision ends with all rows summed.
 
 # %%
 start = [fit.state] * 2
@@ -228,7 +228,7 @@ plt.show()
 # rows are read, here much less than one. A kernel that is given no selector decides so wherever
 # there are bounds.
 
-# %%
+# %% tags=["hide-input"]
 proved = sm.Metropolis("beta", selector=sm.Racing(sm.Betting(), delta=0.01), **walk)
 exact = sm.Metropolis("beta", **walk)
 print(exact.describe(model))

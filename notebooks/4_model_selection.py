@@ -135,9 +135,8 @@ plt.show()
 
 # %% [markdown]
 # Orders that have e^−145 of the posterior have error bars as good as the best one's: without a
-# tilt they would never have been seen. Below, on the right, how decisions ended: `predicted` read
-# no data, `raced` some rows, `retreated` all rows of the arms that were left, as a race would have
-# cost more.
+# tilt they would never have been seen. Below, on the right, how decisions ended: most without data,
+# others by some rows; or all rows were summed, as a race would have cost more.
 #
 # ## Is it right?
 #
@@ -148,8 +147,8 @@ plt.show()
 trace.report()
 
 # %% [markdown]
-# `N v of their difference` is what the control variate left of the nats² above. The report worries
-# about skewness: residuals of third order are heavy-tailed, and a normal approximation is then a
+# `N v of their difference` is what the control variate left of the nats² above. The report's notes
+# name skewness: residuals of third order are heavy-tailed, and a normal approximation is then a
 # hope, which the audits turn into a number: an upper bound of the error rate. That is also what is
 # *not* exact here. Races by `sm.Normal` and decisions without data are asymptotic: they rest on
 # estimated residuals. Exact are the sums of the control variate, the pseudo-priors' densities and

@@ -135,7 +135,7 @@ for rule in (sm.Normal(), sm.Betting(bounds=bounds)):
 # read thousands of rows to be sure. Drawn by their bounds (`sm.Thinned`, which decides unless told
 # otherwise), the ten are the rows that are read, and nothing is wrong.
 
-# %%
+# %% tags=["hide-input"]
 rare = np.zeros((100_000, 2))
 rare[:, 0] = 1.0
 rare[rng.choice(100_000, 10, replace=False), 1] = 1.0
@@ -197,7 +197,7 @@ plt.show()
 # chains have the same posterior of the two means.
 
 
-# %%
+# %% tags=["hide-input"]
 def labelled(state, data, n):
     miss = data.y[n] - state.mu[state.z[n]]
     return -0.5 * miss * miss

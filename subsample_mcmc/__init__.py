@@ -15,20 +15,23 @@ Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, Bay
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
-                 predict: Predictions, data that a posterior says to come
+                 predict: Predictions, data that a posterior says to come;
+                 loo: LeaveOneOut; kfold: KFold, how well unseen data are predicted;
+                 prior: a Trace of draws from the prior, to predict from
 Single decisions choose, draw; identify, Experiment and sm.bandits for any bandit
 In functions     log, log1p, exp, softplus, log_sigmoid, logsumexp, digamma, normal_cdf,
                  log_normal_cdf: right in the tails, and with known derivatives
 Parts of yours   sm.extend: rules, selectors, control variates, strategies, kernels
 
 help(sm.sample), help(sm.Metropolis), ...: each has an example. What is public stands here and in
-sm.models, sm.bandits, sm.pymc and sm.extend (sm.kernels, sm.selectors and sm.rules have these names
-by room); the other modules are the package's own.
+sm.models, sm.bandits, sm.pymc and sm.extend. sm.kernels, sm.selectors, sm.rules and sm.bandits have
+these names by room, sm.rules.Normal or sm.bandits.Experiment, which read better on their own; the
+other modules are the package's own.
 """
 
 import typing as _typing
 
-__version__ = "0.1.0"  # before all imports: modules take it from here
+__version__ = "0.2.0"  # before all imports: modules take it from here
 
 from subsample_mcmc import bandits as bandits
 from subsample_mcmc import extend as extend
@@ -91,6 +94,10 @@ from subsample_mcmc.numerics.special import (
 )
 from subsample_mcmc.pymc import from_pymc
 from subsample_mcmc.runs.audit import audit
+from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
+from subsample_mcmc.runs.criticism.kfold import KFold, kfold
+from subsample_mcmc.runs.criticism.loo import loo
+from subsample_mcmc.runs.criticism.prior import prior
 from subsample_mcmc.runs.default_kernel import DefaultKernel, default_kernel
 from subsample_mcmc.runs.plan import Plan, plan
 from subsample_mcmc.runs.predict import predict
@@ -123,7 +130,9 @@ __all__ = [
     "GibbsPartition",
     "Identification",
     "Identifications",
+    "KFold",
     "Langevin",
+    "LeaveOneOut",
     "LilUCB",
     "LinGapE",
     "MergeSplit",
@@ -167,6 +176,7 @@ __all__ = [
     "interval",
     "interweave",
     "kernel",
+    "kfold",
     "laplace",
     "load",
     "log",
@@ -174,6 +184,7 @@ __all__ = [
     "log_normal_cdf",
     "log_sigmoid",
     "logsumexp",
+    "loo",
     "mixture",
     "normal_cdf",
     "ordered",
@@ -181,6 +192,7 @@ __all__ = [
     "plan",
     "positive",
     "predict",
+    "prior",
     "repeat",
     "resume",
     "sample",

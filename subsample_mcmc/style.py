@@ -1,11 +1,13 @@
-"""How figures look: styles that differ without colour, and axes to draw on.
+"""How figures look, and numbers and tables: styles that differ without colour, axes to draw on.
 
 Colours are those of Okabe & Ito (2008), which every kind of colour blindness tells apart. No style
 is told by colour alone: lines differ in dashes and markers, bars in hatches, so that a figure reads
 in black and white too. Text has 8 points or more, and nobody's rcParams are changed.
 """
 
-from collections.abc import Sequence
+import html
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,3 +119,61 @@ def names_down(axes: Any, names: Sequence[str], places: Any = None) -> None:
 def thinned(length: int, most: int = MOST_POINTS) -> np.ndarray:
     """Which of so many points are drawn: all, or some evenly spaced, with the last."""
     return np.unique(np.linspace(0, length - 1, min(length, most)).astype(int))
+
+
+# ------------------------------------------------------------------------------ numbers and tables
+# What notebooks show has no colours of its own: it reads on light pages and on dark ones.
+TABLE = (
+    "border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap;text-align:right"
+)
+FIRST_COLUMN = "text-align:left"
+
+
+def significant(value: float) -> str:
+    """A number with four significant digits, all of them written; a dash for nan."""
+    size = abs(value)
+    if value != value:
+        return "-"
+    if size in (0.0, math.inf):
+        return f"{value:g}"
+    size = float(f"{size:.3e}")  # as it is rounded: 9.9999 has one digit less than it seems
+    if not 1e-4 <= size < 1e15:
+        return f"{value:.3e}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
+
+
+def safe(text: Any) -> str:
+    """Text that HTML shows as it is."""
+    return html.escape(str(text))
+
+
+def tabled(head: Sequence[str], rest: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table in HTML whose first column names the rows; a row of a name alone spans all columns.
+
+    Cells that end with a "!" are bold.
+    """
+    yield f'<div style="overflow-x:auto"><table cellpadding="4" style="{TABLE}">'
+    yield f"<thead><tr>{''.join(f'<th>{safe(cell)}</th>' for cell in head)}</tr></thead><tbody>"
+    for first, *cells in rest:
+        if not any(cells):
+            style = f"{FIRST_COLUMN};font-weight:normal"
+            yield f'<tr><th style="{style}" colspan="{len(head)}">{safe(first)}</th></tr>'
+            continue
+        told = [f"<b>{safe(c)}</b>" if c.endswith("!") else safe(c) for c in cells]
+        row = "".join(f"<td>{cell}</td>" for cell in told)
+        yield f'<tr><th style="{FIRST_COLUMN}">{safe(first)}</th>{row}</tr>'
+    yield "</tbody></table></div>"
+
+
+def folded(title: str, parts: Iterable[str]) -> Iterator[str]:
+    """What is hidden in HTML until a reader asks for it."""
+    yield f"<details><summary>{safe(title)}</summary>"
+    yield from parts
+    yield "</details>"
+
+
+def listing(items: Iterable[str]) -> Iterator[str]:
+    """A list in HTML."""
+    yield "<ul>"
+    yield from (f"<li>{safe(item)}</li>" for item in items)
+    yield "</ul>"

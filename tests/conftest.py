@@ -31,7 +31,7 @@ BOUNDS = (
 # kept on disk, processes, reports, what is promised to users.
 VERSIONED = (
     "numerics", "target", "runs", "cli", "pymc", "test_examples",
-    "test_promises", "test_readme_example_runs",
+    "test_promises", "test_code_of_pages_runs",
 )  # fmt: skip
 
 

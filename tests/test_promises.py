@@ -1,6 +1,7 @@
 """What is refused, silenced or shown as the documentation says: data with holes, bars, listings."""
 
 import importlib
+import inspect
 import math
 import pickle
 import pydoc
@@ -66,13 +67,30 @@ def test_what_only_looks_like_a_hole_is_taken():
     signs = np.tile([-1, 1, 1], 100)
     for x in (
         masked([]), signs.astype(np.int8), pd.Series(signs.astype(np.int8)), SERIES.to_numpy(),
-        np.tile([-1, 0, 2], 100), np.where(np.arange(300) == 5, -np.inf, Y),
-        pd.Series([True, False] * 150), np.broadcast_to(1.0, 300), pd.array(Y, dtype="Float64"),
+        np.tile([-1, 0, 2], 100), pd.Series([True, False] * 150), np.broadcast_to(1.0, 300),
+        pd.array(Y, dtype="Float64"),
     ):  # fmt: skip
         assert model(both, data={"y": Y, "x": x}).size == 300
     codes = pd.Series(["a", "b", None] * 100).astype("category").cat.codes
     # Where such a code is an index, the look-up is refused: tests/target/test_indices.py.
     assert model(both, data={"y": Y, "x": codes}).data.x.min() == -1
+
+
+def test_infinite_values_are_refused_unless_they_are_declared():
+    far = np.where(np.arange(300) == 5, -np.inf, Y)
+    refused(lambda: model(both, data={"y": Y, "x": far}), "data x has 1 infinite value, in row 5",
+            "say missing='infinite'")  # fmt: skip
+    refused(lambda: model(both, data={"y": Y, "x": np.where(np.arange(300) > 8, np.inf, Y)}),
+            "291 infinite values, the first in row 9")  # fmt: skip
+    x = np.zeros((300, 2))
+    x[70, 1] = np.inf
+    refused(lambda: model(of_matrix, data={"x": x}), "in row 70, column 1")
+    for missing in ("infinite", "allow"):
+        assert model(both, data={"y": Y, "x": far}, missing=missing).size == 300
+    holed = np.where(np.arange(300) == 9, np.nan, far)
+    refused(lambda: model(both, data={"y": Y, "x": holed}), "1 missing value (NaN), in row 9")
+    refused(lambda: model(both, data={"y": Y, "x": holed}, missing="infinite"), "(NaN), in row 9")
+    assert model(both, data={"y": Y, "x": holed}, missing="allow").size == 300
 
 
 def test_a_matrix_names_row_and_column():
@@ -230,6 +248,15 @@ def test_listings_are_what_is_public():
         assert dir(module) == sorted(module.__all__)
         for name in dir(module):
             assert name.startswith("Racing") or getattr(module, name) is not None  # needs PyMC
+    rooms = (sm.kernels, sm.selectors, sm.rules, sm.bandits)
+    by_room = {name: getattr(room, name) for room in rooms for name in dir(room)}
+    assert {"Normal", "Confidence", "Experiment", "mixture", "Racing"} <= {*by_room}
+    assert {"LilUCB", "SequentialHalving"} <= {*dir(sm.bandits)}  # as error messages call them
+    for name in {*by_room} & {*sm.__all__}:  # the same under both names
+        assert by_room[name] is getattr(sm, name)
+    for name, value in by_room.items() | {(n, getattr(sm, n)) for n in sm.__all__}:
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
+            assert "<" not in str(inspect.signature(value)), f"{name}: a default is not shown"
     inside = importlib.import_module("subsample_mcmc.kernels.metropolis")
     assert inside.Metropolis is sm.Metropolis and sm.kernels.metropolis is inside
 

@@ -6,6 +6,13 @@ has one file for each family of papers, selectors/ those that also make decision
 and what a chain moves do not enter: a strategy knows arms by their numbers and rewards alone.
 """
 
+from subsample_mcmc.bandits.experiment import Experiment
+from subsample_mcmc.bandits.identification import Identification, Identifications
+from subsample_mcmc.bandits.identify import identify
+from subsample_mcmc.bandits.selectors.bayesgap import BayesGap
+from subsample_mcmc.bandits.selectors.halving import SequentialHalving
+from subsample_mcmc.bandits.selectors.lilucb import LilUCB
+from subsample_mcmc.bandits.selectors.lingape import LinGapE
 from subsample_mcmc.bandits.strategies.budget import UCBE, GapE, GapEV, UGapE, hardness_of_means
 from subsample_mcmc.bandits.strategies.designs import XYAllocation
 from subsample_mcmc.bandits.strategies.elimination import SuccessiveElimination, Uniform
@@ -24,19 +31,26 @@ from subsample_mcmc.bandits.strategies.tracking import TrackAndStop
 from subsample_mcmc.bandits.strategies.ucb import LUCB, UCB1
 from subsample_mcmc.bandits.strategy import Strategy
 
-__all__ = [
+__all__: list[str] = [
     "GPUCB",
     "LUCB",
     "UCB1",
     "UCBE",
+    "BayesGap",
     "BayesUCB",
     "ExpectedImprovement",
+    "Experiment",
     "ExponentialGap",
     "GapE",
     "GapEV",
+    "Identification",
+    "Identifications",
     "LILStopping",
+    "LilUCB",
+    "LinGapE",
     "MedianElimination",
     "ProbabilityOfImprovement",
+    "SequentialHalving",
     "Strategy",
     "SuccessiveElimination",
     "SuccessiveRejects",
@@ -48,6 +62,7 @@ __all__ = [
     "VarianceRejects",
     "XYAllocation",
     "hardness_of_means",
+    "identify",
 ]
 
 

@@ -29,6 +29,7 @@ from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
 from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
+from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.model import Model
@@ -85,6 +86,12 @@ def gaussian(proposal) -> tuple[str, ...]:
     return () if proposal.beta == 1.0 else ("cotter2013",)
 
 
+def left_out(found) -> tuple[str, ...]:
+    """Of all data, or of a sample of them."""
+    sampled = ("magnusson2020",) if found.surrogate is not None else ()
+    return ("vehtari2017", "vehtari2024", *sampled)
+
+
 # By class: keys of papers, or a function of the object that gives them. A class alone (not an
 # object), and a trace, stand for all that the function could give: see EITHER.
 Thing = type | ModuleType
@@ -116,6 +123,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.WangLandau: ("wang2001", METHOD),
     kernels.Langevin: langevin,
     kernels.Slice: slices,
+    LeaveOneOut: left_out,
     # strategies of sm.identify
     bandits.UCB1: ("auer2002",),
     bandits.UCBE: ("audibert2010",),
@@ -151,6 +159,7 @@ EITHER: dict[Thing, tuple[str, ...]] = {
     bandits.TrackAndStop: ("garivier2016", "kaufmann2021"),
     kernels.Slice: ("neal2003", "dubois2014"),
     Gaussian: ("cotter2013",),
+    LeaveOneOut: ("vehtari2017", "vehtari2024", "magnusson2020"),
 }
 # What is in every textbook, or only holds other things, or is a base of users' own classes.
 NEED_NONE: tuple[Thing, ...] = (
@@ -189,9 +198,9 @@ def cite(*things: Any) -> str:
 
     things: kernels, with the selector, rule, control variate and proposal of each part; selectors,
         rules, control variates, strategies of sm.bandits; classes of these; steps of sm.pymc;
-        models and modules of sm.models; a Trace, which knows its kernels, selectors and rules only:
-        cite the kernel, too, where control variates and proposals matter. Nothing: the method of
-        the package.
+        models and modules of sm.models; what sm.loo returns; a Trace, which knows its kernels,
+        selectors and rules only: cite the kernel, too, where control variates and proposals
+        matter. Nothing: the method of the package.
     Lines above an entry say what it is for; BibTeX skips them.
 
     Example:

@@ -10,6 +10,7 @@ code in chain.now, which Python turns into an exception.
 
 from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from subsample_mcmc.numerics.pointers import (
     is_ours,
 )
 from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.layout import TALLY, Column, Run
 from subsample_mcmc.target.model import Model, must_be_model
 
@@ -174,6 +176,18 @@ class Kernel:
         (A control variate reads the data, once for both.)
         """
         return description(self if model is None else checked_and_bound(self, model), model)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for label, leaf in labelled(self):
+            told, given = leaf.facts(), getattr(leaf, "selector", None)
+            by, promise = (brief(given) if given else "no decision"), told["guarantee"]
+            if given and given.by_default:  # exact where the model allows it
+                by, promise = "the default", "describe(model) says"
+            moving = told.get("moves") or ", ".join(told["writes"]) or "nothing"
+            rows.append([label, told["kind"], moving, by, told["control"] or "-", promise])
+        head = ["", "kernel", "moves", "decides by", "control variate", "guarantee"]
+        return "\n".join([f"<p><code>{safe(self.text())}</code></p>", *tabled(head, rows)])
 
 
 class Leaf(Kernel):
@@ -395,6 +409,15 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
 
 
 # -------------------------------------------------------------------------- what is said of kernels
+def brief(part: Any) -> str:
+    """A selector or a rule as one writes it: with what differs from its defaults."""
+    if not is_dataclass(part):
+        return repr(part)
+    told = [f for f in fields(part) if f.repr and getattr(part, f.name) != f.default]
+    inside = ", ".join(f"{f.name}={brief(getattr(part, f.name))}" for f in told)
+    return f"{type(part).__name__}({inside})"
+
+
 def moves(model: Any, names: Iterable[str]) -> str:
     """A plain kernel for each of some blocks, as users write them."""
     return " >> ".join(

@@ -116,19 +116,79 @@ def reads_argument(function, position: int) -> bool:
     return False
 
 
-def fields_read(function, position: int) -> set[str] | None:
-    """Names of the attributes read of an argument; None if it is used in another way as well."""
+# What puts one value, or two, on the stack for a call, and nothing else.
+LOADS = re.compile("LOAD_(FAST|CONST|SMALL_INT)(_BORROW)?(_LOAD_FAST(_BORROW)?)?")
+
+
+def fields_read(function, position: int, helpers: bool = True, seen: tuple = ()) -> set[str] | None:
+    """Names of the attributes read of an argument; None if it is used in another way as well.
+
+    helpers: what functions from outside read of it is followed, where it is handed on whole, as in
+    `log_odds(state, data, n)`.
+    """
     code = function.__code__
     name, steps, found = code.co_varnames[position], instructions(code), set()
     if name in code.co_cellvars:
         return None
-    for i, after in zip(steps, [*steps[1:], None], strict=True):
+    for at, (i, after) in enumerate(zip(steps, [*steps[1:], None], strict=True)):
         names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
         if "_FAST" not in i.opname or name not in names:
             continue
-        if after is None or after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        if "LOAD" not in i.opname:
             return None
-        if names[-1] != name or "LOAD" not in i.opname:
-            return None
-        found.add(after.argval)
+        if after is not None and after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            if names[-1] == name and names.count(name) == 1:
+                found.add(after.argval)
+                continue
+        for taken, place in handed_on(function, steps, at, name) if helpers else ((None, 0),):
+            if taken is None:
+                return None
+            if (taken, place) not in (*seen, (function, position)):
+                more = fields_read(taken, place, True, (*seen, (function, position)))
+                if more is None:
+                    return None
+                found |= more
     return found
+
+
+def handed_on(function, steps, at: int, name: str) -> list[tuple[Any, int]]:
+    """(function, position) for each argument `name` that step `at` loads; [(None, 0)]: unknown.
+
+    Known is a call of a plain function from outside, by positions, whose arguments are all names of
+    the caller's own, or constants.
+    """
+
+    def loaded(i) -> int:
+        """How many values it loads for a call; 0: it does something else."""
+        if not LOADS.fullmatch(i.opname):
+            return 0
+        return len(i.argval) if i.opname.count("LOAD") == 2 else 1
+
+    unknown, first, end = [(None, 0)], at, at
+    while first > 0 and loaded(steps[first - 1]):
+        first -= 1
+    while end < len(steps) and loaded(steps[end]):
+        end += 1
+    own_null = first > 0 and steps[first - 1].opname == "PUSH_NULL"  # from Python 3.13 on
+    place = first - 2 if own_null else first - 1
+    if place < 0 or steps[place].opname not in ("LOAD_GLOBAL", "LOAD_DEREF"):
+        return unknown
+    called, count = steps[place], sum(loaded(i) for i in steps[first:end])
+    before = place > 0 and steps[place - 1].opname == "PUSH_NULL"
+    if not (own_null or before or "NULL" in called.argrepr):
+        return unknown  # itself an argument
+    end += end < len(steps) and steps[end].opname == "PRECALL"  # of Python 3.11
+    if end == len(steps) or steps[end].opname != "CALL" or steps[end].arg != count:
+        return unknown
+    if any(i.is_jump_target for i in steps[place + 1 : end + 1]):
+        return unknown  # one of several functions
+    value = dict(outside(function)).get(called.argval)
+    value = getattr(value, "py_func", value)
+    if not isinstance(value, types.FunctionType) or count > value.__code__.co_argcount:
+        return unknown
+    names: list[Any] = []
+    for i in steps[first:end]:
+        names += i.argval if loaded(i) == 2 else [i.argval if "FAST" in i.opname else None]
+    own = steps[at].argval if isinstance(steps[at].argval, tuple) else (steps[at].argval,)
+    start = sum(loaded(i) for i in steps[first:at])
+    return [(value, start + k) for k, n in enumerate(own) if n == name]

@@ -1,14 +1,15 @@
 """PyMC models: sm.from_pymc(model), and step methods for pm.sample. PyMC is imported when used.
 
-Start with bridge.py, which makes an sm.Model of a PyMC model: graph.py, shapes.py and
-expressions.py read its graph, source.py writes the likelihood of one row as plain Python,
-checking.py compares it with PyMC's. steps.py has the step methods. How a decision is made or a
-chain moves does not enter: a translated model is an sm.Model like any other.
+Start with bridge.py, which makes an sm.Model of a PyMC model: rows.py says which rows it has,
+graph.py, shapes.py, algebra.py and expressions.py read its graph, source.py writes the likelihood
+of one row as plain Python, checking.py compares it with PyMC's. results.py gives draws as PyMC's
+variables, steps.py has the step methods. How a decision is made or a chain moves does not enter: a
+translated model is an sm.Model like any other.
 """
 
 from typing import Any
 
-__all__ = ["FullDataWarning", "RacingGibbs", "RacingMetropolis", "from_pymc"]
+__all__ = ["FullDataWarning", "RacingGibbs", "RacingMetropolis", "from_pymc", "posterior"]
 
 
 class FullDataWarning(UserWarning):
@@ -25,10 +26,15 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     Values of functions are compared with PyMC's at four points, and refused if they differ.
 
     Rows are the entries of the observed variables, which must be independent given the free
-    variables; a pm.Potential may have an entry per row too. A discrete variable with a value per
-    row is a block of sites that touch one row each. What is no sum over rows (a multivariate
-    normal, a Gaussian process, a scan) and distributions without bounds of a discrete variable
-    are refused, with what to do.
+    variables; a pm.Potential may have an entry per row too, or be a sum over rows. Variables of
+    other lengths have rows behind those of the first. pm.Minibatch is taken for all data, which a
+    warning says. Missing observed values are blocks (y_unobserved), as in PyMC.
+    A variable with a value per row is a block of sites that touch one row each. Where blocks have
+    no constraint for a variable (pm.LKJCholeskyCov, pm.ZeroSumNormal, a Dirichlet per group,
+    bounds that move or differ), the block is PyMC's vector of free coordinates: "chol_free";
+    sm.pymc.posterior(pm_model, trace) gives the draws as PyMC's variables.
+    What is no sum over rows (a time series, a Gaussian process of the rows) and distributions
+    without bounds of a discrete variable are refused, with what to do.
 
     rows: names of the data with one entry per row. Default: found by how the likelihood reads
         them. Given, from_pymc refuses where it finds others.
@@ -44,6 +50,27 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     """
     found = needed("bridge")
     return found.from_pymc(pm_model, rows)
+
+
+def posterior(pm_model: Any, trace: Any, var_names: Any = None) -> Any:
+    """Draws of sm.from_pymc(pm_model) as PyMC's variables: xarray's Dataset, by PyMC's names.
+
+    Variables are on their own scale, whatever the blocks are (a matrix of pm.LKJCholeskyCov is
+    packed, as PyMC has it); pm.Deterministic are computed for every draw.
+
+    var_names: default, all but pm.Deterministic with an entry per row, which may not fit memory.
+
+    Example:
+        >>> import pymc as pm
+        >>> with pm.Model() as pm_model:
+        ...     mu = pm.Normal("mu", 0.0, 10.0)
+        ...     twice = pm.Deterministic("twice", 2.0 * mu)
+        ...     y = pm.Normal("y", mu, 1.0, observed=np.linspace(0.0, 2.0, 5_000))
+        >>> trace = sm.sample(sm.from_pymc(pm_model), sm.Metropolis("mu"), draws=500, seed=1)
+        >>> round(float(sm.pymc.posterior(pm_model, trace)["twice"].mean()), 1)
+        2.0
+    """
+    return needed("results").posterior(pm_model, trace, var_names)
 
 
 def needed(module: str) -> Any:

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from subsample_mcmc.target.constraints import SIMPLEX, Constraint, interval, positive, real, simplex
+from subsample_mcmc.target.constraints import (
+    ORDERED,
+    SIMPLEX,
+    Constraint,
+    interval,
+    ordered,
+    positive,
+    real,
+    simplex,
+)
 
 MOST_VALUES = 10_000  # values of a discrete variable
 
 
 @dataclass(frozen=True)
 class Part:
-    """One free variable, on its natural scale."""
+    """One free variable, on its natural scale, or in the free coordinates that PyMC has for it."""
 
     name: str  # PyMC's
     block: str  # of the state
@@ -24,6 +33,12 @@ class Part:
     support: int = 0  # of a discrete variable, which has the values shift .. shift + support - 1
     shift: int = 0
     constraint: Constraint = real
+    free: bool = False  # it is PyMC's value variable, any real numbers
+
+    @property
+    def key(self) -> str:
+        """Its name in points of the PyMC model that is translated."""
+        return self.value_name if self.free else self.name
 
     @property
     def discrete(self) -> bool:
@@ -47,6 +62,8 @@ class Part:
             value = np.append(value, -np.sum(value))
             value = np.exp(value - value.max())
             return value / value.sum()
+        if kind == ORDERED:
+            return np.cumsum(np.append(value[:1], np.exp(value[1:])))
         return np.exp(value) if self.constraint == positive else low + (high - low) * expit(value)
 
     def value(self, natural: np.ndarray) -> np.ndarray:
@@ -58,6 +75,8 @@ class Part:
         if self.constraint.kind == SIMPLEX:
             logs = np.log(natural)
             return logs[:-1] - logs.mean()
+        if self.constraint.kind == ORDERED:
+            return np.append(natural[:1], np.log(np.diff(natural)))
         low, high = self.constraint.low, self.constraint.high
         return (
             np.log(natural)
@@ -71,18 +90,24 @@ def parts_of(model) -> list[Part]:
     from pymc.initial_point import make_initial_point_fn
 
     starts = make_initial_point_fn(model=model, return_transformed=False)(0)
+    values = make_initial_point_fn(model=model, return_transformed=True)(0)
     taken: set[str] = set()
     parts = []
     for rv in model.free_RVs:
         start = np.asarray(starts[rv.name])
-        block = identifier(rv.name, taken)
         value_name = model.rvs_to_values[rv].name
         if rv.dtype.startswith(("int", "uint", "bool")):
             support, shift = support_of(model, rv)
+            block = identifier(rv.name, taken)
             parts.append(Part(rv.name, block, value_name, start, support, shift))
-        else:
-            constraint = constraint_of(model, rv, start)
+        elif (constraint := constraint_of(model, rv, start)) is not None:
+            block = identifier(rv.name, taken)
             parts.append(Part(rv.name, block, value_name, start, constraint=constraint))
+        else:
+            block = identifier(f"{rv.name}_free", taken)
+            parts.append(
+                Part(rv.name, block, value_name, np.asarray(values[value_name]), free=True)
+            )
     return parts
 
 
@@ -131,20 +156,25 @@ def support_of(model, rv) -> tuple[int, int]:
 
 def constant(model, rv, name: str, variable) -> np.ndarray:
     """A parameter of a distribution that must not depend on other variables."""
-    from pytensor.graph.traversal import ancestors
-
-    above = set(ancestors([variable]))
-    free = [v.name for v in model.basic_RVs if v in above]
-    if free:
+    if above := depends_on(model, variable):
         raise ValueError(
-            f"from_pymc: {name} of {rv.name} depends on {free[0]}: its set of values must be "
-            "constant. Rescale it, such as a pm.Uniform(0, 1) times a bound, or write sm.Model."
+            f"from_pymc: {name} of {rv.name} depends on {above[0]}: the set of values of a "
+            "discrete variable must be constant. Take the largest, with probabilities that may "
+            "be 0, or write sm.Model."
         )
     return np.asarray(variable.eval())
 
 
-def constraint_of(model, rv, start) -> Constraint:
-    """The constraint that a transform of PyMC stands for."""
+def depends_on(model, variable) -> list[str]:
+    """Names of the random variables that something is made of."""
+    from pytensor.graph.traversal import ancestors
+
+    above = set(ancestors([variable]))
+    return [v.name for v in model.basic_RVs if v in above]
+
+
+def constraint_of(model, rv, start) -> Constraint | None:
+    """The constraint that a transform of PyMC stands for; None where blocks have none like it."""
     transform = model.rvs_to_transforms.get(rv)
     if transform is None:
         return real
@@ -153,41 +183,24 @@ def constraint_of(model, rv, start) -> Constraint:
         return positive
     if name == "logodds":
         return interval(0.0, 1.0)
-    if name == "simplex":
-        if start.ndim != 1:
-            raise ValueError(
-                f"from_pymc: {rv.name} has shape {start.shape}: one simplex is a block, several "
-                "are not. Make one variable of each."
-            )
-        return simplex
-    if name == "interval":
-        low, high = transform.args_fn(*rv.owner.inputs)
-        ends = []
-        for end, word, default in ((low, "lower", -np.inf), (high, "upper", np.inf)):
-            found: Any = default
-            if isinstance(end, int | float | np.ndarray | np.number):
-                found = end
-            elif end is not None:
-                found = constant(model, rv, word, end)
-            if np.unique(found).size != 1:
-                raise ValueError(
-                    f"from_pymc: {rv.name} has a bound ({word}) for each of its components: one "
-                    "block has one. Make one variable of each."
-                )
-            ends.append(float(np.unique(found)[0]))
-        if ends == [0.0, np.inf]:
-            return positive
-        if np.all(np.isfinite(ends)):
-            return interval(*ends)
-        if ends == [-np.inf, np.inf]:
-            return real
-        raise ValueError(
-            f"from_pymc: {rv.name} lies in {tuple(ends)}: blocks are positive, between two "
-            f"finite numbers, or without bounds. Shift it, so that it begins at 0."
-        )
-    raise ValueError(
-        f"from_pymc: {rv.name} has the transform {name!r}, for which there are no coordinates: "
-        "log, logodds, interval and simplex can be used. Write the model with other variables "
-        f"({'positive differences, say' if name == 'ordered' else 'independent ones'}), or as "
-        "sm.Model(...)."
-    )
+    if name in ("simplex", "ordered"):  # of matrices: of every row
+        return {"simplex": simplex, "ordered": ordered}[name] if start.ndim == 1 else None
+    if name != "interval":
+        return None
+    ends = []
+    for end, default in zip(transform.args_fn(*rv.owner.inputs), (-np.inf, np.inf), strict=True):
+        found: Any = default
+        if isinstance(end, int | float | np.ndarray | np.number):
+            found = end
+        elif end is not None:
+            if depends_on(model, end):
+                return None
+            found = end.eval()
+        if np.unique(found).size != 1:
+            return None
+        ends.append(float(np.unique(found)[0]))
+    if ends == [0.0, np.inf]:
+        return positive
+    if ends == [-np.inf, np.inf]:
+        return real
+    return interval(*ends) if np.all(np.isfinite(ends)) else None

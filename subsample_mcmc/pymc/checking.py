@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.pymc.graph import RefusedError
+from subsample_mcmc.pymc.rows import Rows, summed, whole
 from subsample_mcmc.target.constraints import INTERVAL, SIMPLEX
 
 ROWS = 40
@@ -12,28 +13,33 @@ CLOSE = 1e-6  # PyMC's constants may be logarithms of small integers, which have
 FAR = 3.0  # in free coordinates, of variables between two ends: so they come near these
 
 
-def check(model: Any, natural: Any, terms: list, prior: list) -> None:
+def check(model: Any, natural: Any, rows: Rows) -> None:
     """Refuse a model whose functions differ from PyMC's, at the start and near it."""
     from pytensor.compile.mode import Mode
 
     mode = Mode(linker="py", optimizer="fast_run")  # stabilised, as PyMC samples
-    likelihood = natural.compile_logp(vars=terms, sum=False, jacobian=False, mode=mode)
-    before = natural.compile_logp(vars=prior, jacobian=False, mode=mode) if prior else None
+    terms = [logp if logp.type.ndim or t.name not in rows.summed else summed(logp)
+             for t, logp in zip(rows.terms, natural.logp(vars=rows.terms, sum=False,
+                                                         jacobian=False), strict=True)]  # fmt: skip
+    likelihood = natural.compile_fn(
+        whole(terms), inputs=natural.value_vars, mode=mode, on_unused_input="ignore"
+    )
+    before = natural.compile_logp(vars=rows.prior, mode=mode) if rows.prior else None
     rng = np.random.default_rng(0)  # the same points every time
     picked = np.unique([*rng.integers(model.size, size=ROWS), 0, model.size - 1, *rare(model)])
     compared = 0
     for size in (0.0, 0.1, 0.5, FAR):
         point = {part.block: moved(part, size, rng) for part in model.parts}
-        given = {p.name: np.asarray(point[p.block] + p.shift if p.discrete else point[p.block])
+        given = {p.key: np.asarray(point[p.block] + p.shift if p.discrete else point[p.block])
                  for p in model.parts}  # fmt: skip
         found, density = ours(model, point, picked)
-        wanted = of(likelihood, given, model.size)
-        if wanted is None:  # PyMC refuses these parameters: they are impossible
+        parts = of(likelihood, given)
+        if parts is None:  # PyMC refuses these parameters: they are impossible
             continue
-        compare("the log likelihood of row", found, wanted[picked], picked)
+        compare("the log likelihood of row", found, rows.added(parts)[picked], picked)
         compared += 1
-        if before is not None and (total := of(before, given, 0)) is not None:
-            compare("the log prior", np.array([density]), total, [""])
+        if before is not None and (total := of(before, given)) is not None:
+            compare("the log prior", np.array([density]), np.atleast_1d(total), [""])
     if not compared:
         raise RefusedError(
             "from_pymc: the initial values are impossible in PyMC, and so are values near them: "
@@ -66,18 +72,15 @@ def moved(part: Any, size: float, rng) -> np.ndarray:
     return np.asarray(part.natural(part.value(start) + size * rng.standard_normal(start.shape)))
 
 
-def of(function, point: dict, rows: int) -> np.ndarray | None:
-    """PyMC's log density, by row or in all; None where it raises."""
+def of(function, point: dict) -> Any:
+    """PyMC's log densities; None where it raises."""
     from pymc.logprob.utils import ParameterValueError
 
     try:
         with np.errstate(all="ignore"):
-            found = function(point)
+            return function(point)
     except ParameterValueError:
         return None
-    if rows:
-        return sum(np.asarray(part, dtype=float).reshape(rows, -1).sum(axis=1) for part in found)
-    return np.atleast_1d(np.asarray(found, dtype=float))
 
 
 def ours(model: Any, point: dict, rows) -> tuple[np.ndarray, float]:

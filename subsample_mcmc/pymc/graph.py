@@ -25,6 +25,11 @@ OPS = {
     "Cosh": "cosh", "LT": "lt", "GT": "gt", "LE": "le", "GE": "ge", "EQ": "eq", "NEQ": "ne",
     "IsNan": "isnan", "IsInf": "isinf", "Floor": "floor", "Ceil": "ceil",
 }  # fmt: skip
+FACTOR = "give the factor itself, chol="
+HINTS = {
+    "Det": "of pm.LKJCorr? Take pm.LKJCholeskyCov", "SLogDet": FACTOR, "MatrixInverse": FACTOR,
+    "Scan": "a recursion over rows is no sum over them",
+}  # fmt: skip
 SAME = ("Identity", "SpecifyShape", "TensorFromScalar", "ScalarFromTensor", "DeepCopyOp",
         "ViewOp")  # fmt: skip
 
@@ -43,9 +48,15 @@ class Tensor(NamedTuple):
 class Graph:
     """Translates the variables of one graph; `leaves` gives those of parameters."""
 
-    def __init__(self, rows: int, leaves: dict[Any, Tensor], constant: Callable):
-        self.make, self.rows = Expressions(), rows
-        self.leaves, self.constant = leaves, constant
+    def __init__(self, make: Expressions, rows: int, first: int, size: int, leaves, constant):
+        self.make, self.rows, self.first = make, rows, first
+        self.row = make.row  # which of its rows a row of the model is: those from `first` on are
+        if rows < size:
+            own = make("add", make.const(-first), make("signed", make.row))
+            own = make("max", own, make.const(0))  # others read some row, and nothing comes of it
+            self.row = make("min", own, make.const(rows - 1))
+        self.leaves: dict[Any, Tensor] = leaves
+        self.constant: Callable = constant
         self.done: dict[Any, Tensor] = {}
         self.of: Any = None  # the variable of the model that is being translated
 
@@ -73,19 +84,26 @@ class Graph:
             raise self.refusal(f"it reads {variable.name or variable}, which has no value")
         for kind in type(node.op).__mro__:
             if (rule := getattr(self, f"do_{kind.__name__}", None)) is not None:
+                if kind.__name__ == "Split":
+                    return rule(node, node.outputs.index(variable))
                 return rule(node)
         name = type(node.op).__name__
         if name in SAME:
             return self.tensor(node.inputs[0])
         if name in REDUCE:
             return self.reduced(node, REDUCE[name])
-        raise self.refusal(f"the operation {node.op} has no translation")
+        raise self.unknown(node.op)
 
     def refusal(self, reason: str) -> RefusedError:
         return RefusedError(
             f"from_pymc, {self.of}: {reason}. Only likelihoods that are a sum over rows, and the "
             "usual functions of numbers, are translated: write this one as sm.Model(...)."
         )
+
+    def unknown(self, op) -> RefusedError:
+        """Of an operation."""
+        hint = HINTS.get(type(op).__name__)
+        return self.refusal(f"the operation {op} has no translation{f' ({hint})' if hint else ''}")
 
     def number(self, variable) -> int:
         """A whole number that is known: a length, a bound of a slice."""
@@ -173,9 +191,21 @@ class Graph:
                 values = [known[i] if i in known else make.const(i.data) for i in one.inputs]
                 known[one.outputs[0]] = self.scalar(one.op, values)
             return known[op.fgraph.outputs[0]]
+        if name in ("GammaInc", "GammaIncC") and args[0].constant and args[0].value in range(1, 9):
+            found = self.poisson_tail(int(args[0].value), args[1])
+            return found if name == "GammaIncC" else make("sub", make.const(1.0), found)
         if name not in OPS:
             raise self.refusal(f"the function {op} of numbers has no translation")
         return make(OPS[name], *args)
+
+    def poisson_tail(self, terms: int, rate: Node) -> Node:
+        """The regularised upper incomplete gamma function of a small whole number."""
+        make, found = self.make, self.make.const(1.0)
+        for k in range(terms - 1, 0, -1):
+            found = make(
+                "add", make.const(1.0), make("mul", make("div", rate, make.const(k)), found)
+            )
+        return make("mul", make("exp", make("neg", rate)), found)
 
     def do_CheckParameterValue(self, node) -> Tensor:
         """-inf where a parameter is out of its range; a check of all rows becomes the row's."""
@@ -207,11 +237,11 @@ class Graph:
                 a in (1, b) for a, b in zip(tensor.shape, shape, strict=True)
             ):
                 return self.truth(tensor.at(fitting(tensor, index)))
-            at_row = self.make.row in index
+            at_row = self.row in index
             fixed = [at_row and length == self.rows for length in tensor.shape]
             rest = tuple(1 if f else s for f, s in zip(fixed, tensor.shape, strict=True))
             return self.folded("and", rest, lambda free: self.truth(tensor.at(tuple(
-                self.make.row if f else i for f, i in zip(fixed, free, strict=True)
+                self.row if f else i for f, i in zip(fixed, free, strict=True)
             ))))  # fmt: skip
         return self.truth(self.tensor(variable).at(()))
 

@@ -1,6 +1,7 @@
 """Operations that only move the elements of tensors: indexing, joining, reshaping."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from subsample_mcmc.pymc.graph import UNROLLED, Graph, Tensor, fitting
 
 
 class Translator(Graph):
-    """All operations that from_pymc knows."""
+    """Operations that move elements."""
 
     def do_DimShuffle(self, node) -> Tensor:
         tensor, order = self.tensor(node.inputs[0]), node.op.new_order
@@ -39,11 +40,25 @@ class Translator(Graph):
         """One of several values, by an index that may be an expression."""
         if not isinstance(index, Node):
             return values[index]
+        low, high, count = *self.span(index), len(values)
+        if not (-count <= low and high < count):  # there is no array to look beyond
+            raise self.refusal(
+                f"an index goes from {low:g} to {high:g}, into {count} values that are put "
+                "together (stack, concatenate): PyMC would raise IndexError"
+            )
         found = values[-1]
         for k in range(len(values) - 2, -1, -1):
             here = self.make("le", index, self.make.const(k))
             found = self.make("select", here, values[k], found)
         return found
+
+    def span(self, index: Node) -> tuple[float, float]:
+        """Bounds of an index as it was before negative ones were counted from the front."""
+        if index.op == "select" and index.args[0].op == "lt" and index.args[2].low < 0:
+            before = index.args[2]
+            if index.args[0].args[0] is before and index.args[1].op == "add":
+                return before.low, before.high
+        return (index.low, index.high) if index.low >= 0 else (-np.inf, index.high)
 
     def do_Join(self, node) -> Tensor:
         own = "axis" in node.op.__props__  # of pytensor 3; before, it is an input
@@ -122,6 +137,27 @@ class Translator(Graph):
                  if a not in graph.outputs}  # fmt: skip
         return self.tensor(graph_replace(graph.outputs, given, strict=False)[0])
 
+    def do_Split(self, node, output: int) -> Tensor:
+        """One of the parts of a tensor that is cut along an axis."""
+        tensor = self.tensor(node.inputs[0])
+        own = "axis" in node.op.__props__  # of pytensor 3; before, it is an input
+        axis = node.op.axis if own else self.number(node.inputs[1])
+        axis %= len(tensor.shape)
+        sizes = self.tensor(node.inputs[-1])
+        lengths = [sizes.at((k,)) for k in range(sizes.shape[0])]
+        if not all(length.constant for length in lengths):
+            raise self.refusal("a shape depends on parameters")
+        first = sum(int(length.value) for length in lengths[:output])
+        here = range(first, first + int(lengths[output].value))
+        shape = (*tensor.shape[:axis], len(here), *tensor.shape[axis + 1 :])
+        return Tensor(shape, lambda index: tensor.at(
+            (*index[:axis], self.along(here, index[axis]), *index[axis + 1 :])))  # fmt: skip
+
+    def do_AllocEmpty(self, node) -> Tensor:
+        """Elements that others take the place of."""
+        shape = tuple(self.number(s) for s in node.inputs)
+        return Tensor(shape, lambda index: self.make.const(np.nan))
+
     def do_ARange(self, node) -> Tensor:
         made = range(*(self.number(i) for i in node.inputs))
         return Tensor((len(made),), lambda index: self.node(self.along(made, index[0])))
@@ -171,12 +207,91 @@ class Translator(Graph):
     def do_AdvancedSubtensor1(self, node) -> Tensor:
         return self.indexed(node, node.inputs[1:])
 
+    def do_IncSubtensor(self, node) -> Tensor:
+        return self.written(node)
+
+    def do_AdvancedIncSubtensor(self, node) -> Tensor:
+        return self.written(node)
+
+    def do_AdvancedIncSubtensor1(self, node) -> Tensor:
+        return self.written(node)
+
+    def written(self, node) -> Tensor:
+        """A tensor with some elements set (or added to), at places that are known."""
+        from pytensor.tensor.subtensor import indices_from_subtensor
+
+        given = node.inputs[2:]
+        if getattr(node.op, "idx_list", None):
+            given = indices_from_subtensor(given, node.op.idx_list)
+        base, new = (self.tensor(i) for i in node.inputs[:2])
+        place = np.full(base.shape, -1)
+        where = np.arange(place.size).reshape(place.shape)[tuple(map(self.known, given))]
+        place.ravel()[where.ravel()] = np.arange(where.size)
+        if not node.op.set_instead_of_inc and np.unique(where).size < where.size:
+            raise self.refusal("something is added twice to one place of an array")
+        empty = type(getattr(node.inputs[0].owner, "op", None)).__name__ == "AllocEmpty"
+        every = empty or (place >= 0).all()
+        skip = len(where.shape) - len(new.shape)
+
+        def within(k) -> Node:
+            """The new element number k."""
+            if not isinstance(k, Node):
+                inner = tuple(int(i) for i in np.unravel_index(k, where.shape))
+            else:
+                inner, left = (), where.size
+                for length in where.shape:
+                    left //= length
+                    part = k if left == 1 else self.make("floordiv", k, self.make.const(left))
+                    if inner:
+                        part = self.make("mod", part, self.make.const(length))
+                    inner = (*inner, part)
+            return new.at(fitting(new, inner[skip:]))
+
+        def at(index):
+            if not any(isinstance(i, Node) for i in index):
+                if (k := int(place[tuple(index)])) < 0:
+                    return base.at(index)
+                found = within(k)
+            else:
+                found = within(self.place_of(np.maximum(place, 0)).at(index))
+            if not node.op.set_instead_of_inc:
+                found = self.make("add", base.at(index), found)
+            if every or not any(isinstance(i, Node) for i in index):
+                return found
+            here = self.place_of(place >= 0).at(index)
+            return self.make("select", self.truth(here), found, base.at(index))
+
+        return Tensor(base.shape, at)
+
+    def place_of(self, array: np.ndarray) -> Tensor:
+        """A tensor of known numbers."""
+        return self.constant(self, SimpleNamespace(data=array, name="place"))
+
+    def known(self, entry) -> Any:
+        """An entry of an index, which must be known, as numpy takes it."""
+        if entry is None or isinstance(entry, int | np.integer | np.ndarray):
+            return entry
+        if isinstance(entry, slice):
+            return slice(*(self.known(e) for e in (entry.start, entry.stop, entry.step)))
+        if is_none(entry):
+            return None
+        if hasattr(entry, "data"):
+            return entry.data
+        tensor = self.tensor(entry)
+        found = [tensor.at(i) for i in np.ndindex(*tensor.shape)]
+        if not all(e.constant for e in found):
+            raise self.refusal("an array is written to at places that depend on parameters")
+        return np.array([e.value for e in found]).reshape(tensor.shape)
+
     def indexed(self, node, given) -> Tensor:
         """x[given], as numpy indexes: slices, numbers and arrays of whole numbers."""
         tensor = self.tensor(node.inputs[0])
         entries: list[Any] = []
         for entry in given:
-            entries.append(self.entry(entry, tensor.shape[len(entries)]))
+            if getattr(entry, "dtype", "") == "bool" and hasattr(entry, "data"):
+                entries += [self.place_of(places) for places in np.nonzero(entry.data)]
+            else:
+                entries.append(self.entry(entry, tensor.shape[len(entries)]))
         entries += [range(s) for s in tensor.shape[len(entries) :]]
         arrays = [d for d, e in enumerate(entries) if isinstance(e, Tensor)]
         common = np.broadcast_shapes(*(entries[d].shape for d in arrays))
@@ -214,8 +329,7 @@ class Translator(Graph):
             return range(length)[given.data] if hasattr(given, "data") else range(length)
         if given.dtype == "bool":
             raise self.refusal(
-                "an array is indexed by truth values that are not constant. (So it is where some "
-                "observed values are missing: drop these rows before.)"
+                "an array is indexed by truth values that depend on parameters: multiply by them"
             )
         return self.tensor(given)
 

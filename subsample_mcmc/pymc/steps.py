@@ -15,7 +15,8 @@ from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.pymc import FullDataWarning
-from subsample_mcmc.pymc.bridge import Translated, from_pymc, same, shared_in
+from subsample_mcmc.pymc.bridge import Translated, from_pymc, same
+from subsample_mcmc.pymc.rows import shared_in
 from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.target.model import array_hash
 

@@ -44,7 +44,8 @@ def audit(
     judged = with_selector(kernel, selector) if kernel is not None else usual(model, selector)
     start = None
     if trace is not None:
-        start = [{name: values[0, -1] for name, values in trace.draws.items()}]
+        kept = [name for name in model.names if name in trace.draws]
+        start = [{name: trace.draws[name][0, -1] for name in kept}]
     made = sample(
         model, judged, draws=steps, warmup=warmup, chains=1, seed=seed, audit=1.0, start=start,
         progress=progress,

@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.touches import change_all
 from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
@@ -16,6 +15,7 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.moved import change_all
 from subsample_mcmc.target.rewards import new_memory, prior_of, rewards_of, trial_of
 from subsample_mcmc.target.user_functions import plain
 

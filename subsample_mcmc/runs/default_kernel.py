@@ -35,6 +35,7 @@ from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.style import safe
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import moved
@@ -116,6 +117,9 @@ class DefaultKernel(Single):
         return "\n".join([*(f"# {line}" for line in self.found), self.code])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return f"{Kernel._repr_html_(self)}\n<pre>{safe(self)}</pre>"
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
         """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start).

@@ -6,31 +6,38 @@ is taken there. Checkpoints hold whole states, so a run that keeps little goes o
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.runs.store.thinned import ThinnedBlock
 from subsample_mcmc.target.axes import RESERVED
+from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_function, guarded_state
 from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.moved import change_all
 from subsample_mcmc.target.user_functions import called_with
+
+PLACES, MOST_COMPARED = 4, 8  # states in which functions are called in Python, too; their numbers
 
 
 @dataclass(frozen=True, eq=False)
 class KeptDraws:
-    """Blocks that are kept, and functions of the state by name; of a model."""
+    """Blocks that are kept, also of some draws only, and functions of the state; of a model."""
 
     model: Model
     names: tuple[str, ...]
     functions: dict[str, Callable] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of what these return
+    every: dict[str, int] = field(default_factory=dict)  # by block: of so many draws, one
 
     @property
     def everything(self) -> bool:
@@ -49,6 +56,21 @@ class KeptDraws:
             made.append(Block(name, False, shape, at[False]))
             at[False] += made[-1].length
         return tuple(made)
+
+    @cached_property
+    def thinned(self) -> list[ThinnedBlock]:
+        """Blocks of which not every draw is kept."""
+        known = {name: self.model.variables[name].block for name in self.every}
+        return [ThinnedBlock(n, b.discrete, b.shape, self.every[n]) for n, b in known.items()]
+
+    def thinned_of(self, ints: np.ndarray, floats: np.ndarray, first: int) -> tuple:
+        """What is kept of these blocks of some draws; first: the number of the first of them."""
+        found = []
+        for some in self.thinned:
+            block = self.model.variables[some.name].block
+            part = (ints if block.discrete else floats)[some.rows(first)]
+            found.append(part[:, block.start : block.start + block.length].copy())
+        return tuple(found)
 
     def of(self, ints: np.ndarray, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What is kept of some draws: of all integers and all floats, arrays (draws, ...)."""
@@ -161,20 +183,55 @@ def kept_of(given: Any, model: Model) -> KeptDraws:
                 f"keep names {name!r}, which is no block of {model.names}."
                 f"{similar(str(name), model.names)}"
             )
-        elif not isinstance(value, bool):
-            raise TypeError(f"keep[{name!r}]={value!r}: give True, or a function under a new name.")
-    names = tuple(name for name in model.names if asked.get(name) is True)
-    if not names and not functions:
+        elif not isinstance(value, bool) and (not isinstance(value, int) or value < 1):
+            raise TypeError(
+                f"keep[{name!r}]={value!r}: give True, or k, a whole number, to keep every k-th "
+                "draw, or a function under a new name."
+            )
+    names = tuple(n for n in model.names if n in asked and asked[n] == 1)  # True, or every one
+    every = {n: int(asked[n]) for n in model.names if n in asked and asked[n] > 1}
+    if not names and not functions and not every:
         raise ValueError("keep is empty: name the blocks whose draws you want.")
-    for name in names:
+    for name in (*names, *every):
         place = model.variables[name].place
         rulers = (n for n, v in model.variables.items() if v.support and v.block.start == place)
         if place >= 0 and (ruler := next(rulers)) not in names:
-            raise ValueError(f"keep: {ruler} says how long {name} is: keep it, too.")
+            raise ValueError(f"keep: {ruler} says how long {name} is: keep it, too, of each draw.")
     if taken := sorted(functions.keys() & {a for axes in model.axes.dims.values() for a in axes}):
         raise ValueError(f"keep[{taken[0]!r}]: an axis of a block has this name. Give another.")
     shapes = {name: shape_of(name, function, model) for name, function in functions.items()}
-    return KeptDraws(model, names, functions, shapes)
+    kept = KeptDraws(model, names, functions, shapes, every)
+    for name in functions:
+        check_same(kept, name)
+    return kept
+
+
+def check_same(kept: KeptDraws, name: str) -> None:
+    """Refuse a function that says something else where it is compiled, in one of some states."""
+    model, rng = kept.model, np.random.default_rng(6)
+    if DISABLED or not kept.loops[name][1]:
+        return
+    for number in range(PLACES):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        if number:
+            with np.errstate(all="ignore"):
+                change_all(model, ints, floats, rng)
+                draw_discrete(model, ints, rng)
+        try:
+            compiled = kept.values(name, ints[None], floats[None])[0]
+        except Exception:
+            if not number:
+                raise
+            continue  # where no chain may come
+        for i, value in enumerate(compiled[:MOST_COMPARED]):
+
+            def read(kind, i=i, state=model.state(ints, floats)):
+                return value_of(lambda s: np.ravel(kept.functions[name](s))[i],
+                                (in_numbers(state, kind),), (state,))  # fmt: skip
+
+            which = f"keep[{name!r}]" + (f", number {i}," if len(compiled) > 1 else "")
+            place = f" at {model.show(ints, floats)}"
+            refuse_apart(read, float(value), partial(tuple, (which, place)))
 
 
 def shape_of(name: str, function: Callable, model: Model) -> tuple[int, ...]:
@@ -203,4 +260,5 @@ def fingerprints(kept: KeptDraws) -> dict[str, str]:
     if kept.everything:
         return {}
     functions = [f"{name}={content(function)}" for name, function in kept.functions.items()]
-    return {"what is kept": " ".join([*kept.names, *functions])}
+    every = [f"{name} of every {k}" for name, k in kept.every.items()]
+    return {"what is kept": " ".join([*kept.names, *functions, *every])}

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.touches import at, called, change_all
+from subsample_mcmc.kernels.sites.touches import at, called
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.lookups.bounds import spread
+from subsample_mcmc.target.moved import change_all
 from subsample_mcmc.target.user_functions import plain
 
 ROWS, LENGTHS = 256, 32  # data, and values that say the length

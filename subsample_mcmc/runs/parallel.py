@@ -22,6 +22,7 @@ from subsample_mcmc.runs.backends import as_sent, joblib_with, parcel
 from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.fingerprint import spelled
+from subsample_mcmc.runs.kept import fingerprints
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -65,11 +66,13 @@ class Drawn(NamedTuple):
     ints: Any
     floats: Any
     counts: Counts
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
 
     @property
     def nbytes(self) -> int:
         """In all."""
-        return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes
+        rest = sum(part.nbytes for part in self.thinned)
+        return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes + rest
 
 
 @dataclass
@@ -107,11 +110,12 @@ class Member:
         """All chunks as one; the member starts collecting anew."""
         chunks, self.chunks = self.chunks, []
         counts = Counts.joined([one.counts for one in chunks])
+        thinned = tuple(map(np.concatenate, zip(*(one.thinned for one in chunks), strict=True)))
         if self.room is not None:
             ints, floats = self.room
-            return Drawn(ints[: len(counts)], floats[: len(counts)], counts)
+            return Drawn(ints[: len(counts)], floats[: len(counts)], counts, thinned)
         ints, floats = (np.concatenate([one[i] for one in chunks]) for i in range(2))
-        return Drawn(ints, floats, counts)
+        return Drawn(ints, floats, counts, thinned)
 
 
 def pieces(
@@ -133,6 +137,7 @@ def pieces(
         direct = place if kept.everything else None
         chunk = walker.advance(count, 1 if warm else chain_plan.thin, warm, direct)
         ints, floats = chunk.ints, chunk.floats
+        thinned = kept.thinned_of(ints, floats, walker.drawn - len(ints))
         if not kept.everything:
             ints, floats = taken = kept.of(ints, floats)
             for own, part in zip(place or (), taken, strict=False):
@@ -140,7 +145,7 @@ def pieces(
         if walker.drawn >= chain_plan.draws:
             walker.look_again()
         spent = time.monotonic() - then
-        drawn = Drawn(ints, floats, Counts.of(chunk.words))
+        drawn = Drawn(ints, floats, Counts.of(chunk.words), thinned)
         yield drawn, counted(walker, drawn.counts), spent
         size = (
             count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)
@@ -335,7 +340,8 @@ def marks(program: Program) -> dict[str, Any]:
             found[f"data {name}"] = seen
     for label, leaf in labelled(program.kernel):
         found[f"kernel {label}"] = spelled(leaf)
-    return found
+    found["how kernels are composed"] = spelled(program.kernel, inside=False)  # predicates, too
+    return found | fingerprints(program.kept)
 
 
 def task(run: bytes, parcelled, chain_plan: ChainPlan, number: int, saved, most: float) -> tuple:

@@ -22,16 +22,21 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
-from subsample_mcmc.runs.views.report import microseconds_of
+from subsample_mcmc.runs.views.costs import microseconds_of
+from subsample_mcmc.style import listing, shown, tabled
 from subsample_mcmc.target.model import Model, must_be_model
 
 LEVEL = 1.1  # times as fast: below it the pilot cannot tell
 BRIEF, MORE = 0.05, 50  # seconds too short to time; how many times longer the second try is
+FEWEST, MOST = 20, 20_000  # draws of a pilot that has its time
+MIXED = 10.0  # effective draws, below which a pilot tells nothing of them
+GIVEN, EXACT = "as given", "exact"  # names of variants
 PATHS = 64  # simulated races for every audited decision
 BATCHES, DELTAS = (32, 64, 128, 256, 512), (0.1, 0.05, 0.02, 0.01, 0.005, 0.001, 1e-4)
-_COLUMNS = (
-    ("kernel", "s"), ("variant", "s"), ("G, nats", ".3g"), ("N v, nats^2", ".3g"),
-    ("expected", ".2%"), ("read", ".2%"), ("predicted", ".1%"), ("us a decision", ".3g"),
+_COLUMNS = (  # and formats; empty: a number, as reports write it
+    ("kernel", "s"), ("variant", "s"), ("G, nats", ""), ("N v, nats^2", ""),
+    ("expected", ".2%"), ("read", ".2%"), ("predicted", ".1%"), ("us a decision", ""),
+    ("ESS a second", ""),
 )  # fmt: skip
 
 
@@ -40,7 +45,9 @@ class Plan:
 
     G and N v are medians over decisions made exactly; `expected` is what Prop. 7 says of them, as
     a share of all rewards; `read` and the time are what the variant did. The time of a decision is
-    a mean over all kernels, which a variant changes together.
+    a mean over all kernels, which a variant changes together; so is the number of effective draws a
+    second, of the slowest quantity, which short pilots tell roughly. `kernels` has each variant by
+    its name, and `best` is the one that the advice names: sm.sample(model, found.best).
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -48,13 +55,22 @@ class Plan:
         >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
         >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
         >>> found = sm.plan(model, sm.Gibbs("k"), steps=50, warmup=0, seed=1)
-        >>> found.to_frame()["variant"].tolist()
-        ['as given', 'exact']
+        >>> found.to_frame()["variant"].tolist(), found.best in found.kernels.values()
+        (['as given', 'exact'], True)
     """
 
-    def __init__(self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=()):
+    def __init__(
+        self, rows: list[dict[str, Any]], decisions: dict, size: int, refused=(),
+        kernels: Mapping[str, Kernel] | None = None, by_rate: bool = False,
+    ):  # fmt: skip
         self.rows, self.decisions, self.size = rows, decisions, size
-        self.advice = [*advices(rows), *refused]
+        self.kernels, self.by_rate = dict(kernels or {}), by_rate
+        self.advice = [*(advice_by_rate(rows) if by_rate else advices(rows)), *refused]
+
+    @property
+    def best(self) -> Kernel:
+        """The variant with most effective draws a second, of several kernels; or the fastest."""
+        return self.kernels[fastest(self.rows, self.by_rate)["variant"]]
 
     def to_frame(self) -> Any:
         """A pandas table."""
@@ -62,13 +78,19 @@ class Plan:
 
         return pandas.DataFrame(self.rows)
 
-    def __str__(self) -> str:
-        cells = [[name for name, _ in _COLUMNS]]
+    def cells(self) -> list[list[str]]:
+        """The table as text, line by line."""
+        lines = [[name for name, _ in _COLUMNS]]
         for row in self.rows:
-            cells.append([
-                "-" if row[name] != row[name] else format(row[name], form)
+            lines.append([
+                "-" if row[name] != row[name]
+                else format(row[name], form) if form else shown(row[name])
                 for name, form in _COLUMNS
             ])  # fmt: skip
+        return lines
+
+    def __str__(self) -> str:
+        cells = self.cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = []
         for line in cells:
@@ -76,6 +98,10 @@ class Plan:
             numbers = [cell.rjust(w) for cell, w in zip(line[2:], widths[2:], strict=True)]
             lines.append("  ".join(names + numbers))
         return "\n".join([*lines, "", *self.advice])
+
+    def _repr_html_(self) -> str:
+        head, *rest = self.cells()
+        return "\n".join([*listing(self.advice), *tabled(head, rest)])
 
     __repr__ = __str__
 
@@ -140,15 +166,19 @@ def simulated(gaps, spreads, size: int, batch: int, delta: float) -> tuple[float
 
 @helpful
 def plan(
-    model: Model, kernel: Kernel, controls: Mapping[str, Control] | None = None, steps: int = 200,
-    warmup: int = 200, seed=None, progress: bool = True,
+    model: Model, kernel: Kernel | Mapping[str, Kernel],
+    controls: Mapping[str, Control] | None = None, steps: int = 200, warmup: int = 200, seed=None,
+    progress: bool = True, seconds: float | None = None,
 ) -> Plan:  # fmt: skip
     """Run short pilots of a kernel as it is, without control variates, with others, and exactly.
 
-    controls: control variates by name, such as {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()};
-    each is given to every kernel that decides. Pilots start at the fit of a control variate, if
-    there is one, else in the model's initial state. A pilot takes `steps` draws, once to time it
-    and once to audit it, and seconds to compile. Ctrl-C gives what there is so far.
+    kernel: one, or several by name, {"walk": sm.Metropolis("b"), "pCN": ...}, each in all variants:
+    they are compared by effective draws a second. controls: control variates by name, such as
+    {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()}; each is given to every kernel that decides.
+    Pilots start at the fit of a control variate, if there is one, else in the model's initial
+    state. A pilot takes `steps` draws, once to time it and once to audit it; or, with `seconds`, as
+    many as fit into this time of all pilots, beside compiling and warm-up. Ctrl-C gives what there
+    is so far.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -160,19 +190,28 @@ def plan(
         ['as given', 'bins', 'exact']
     """
     must_be_model(model, "sm.plan(model, kernel)")
-    check(kernel, model)
-    if not any(getattr(leaf, "selector", None) for leaf in kernel.leaves()):
-        raise ValueError(f"{kernel.text()} makes no decisions: there is nothing to plan.")
+    several = isinstance(kernel, Mapping)
+    named = dict(kernel) if isinstance(kernel, Mapping) else {"": kernel}
+    for one in named.values():
+        check(one, model)
+        if not any(getattr(leaf, "selector", None) for leaf in one.leaves()):
+            raise ValueError(f"{one.text()} makes no decisions: there is nothing to plan.")
     if not isinstance(controls or {}, Mapping):
         raise TypeError(
             f"controls={controls!r:.60}: give them by name, such as {{'taylor': sm.Taylor(fit)}}."
         )
-    if taken := sorted({"as given", "no control", "exact"} & set(controls or {})):
+    if taken := sorted({GIVEN, "no control", EXACT} & set(controls or {})):
         raise ValueError(f"controls names {taken[0]!r}, which a pilot of its own has: rename it.")
+    if seconds is not None and not 0.0 < seconds < np.inf:
+        raise ValueError(f"seconds={seconds!r}: give a positive number, of all pilots together.")
+    given = {
+        ", ".join(filter(None, (name, how if not (several and how == GIVEN) else ""))): variant
+        for name, one in named.items() for how, variant in variants(one, controls or {}).items()
+    }  # fmt: skip
     rows: list[dict[str, Any]] = []
     decisions: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    given = variants(kernel, controls or {})
     refused: list[str] = []
+    tried: dict[str, Kernel] = {}
     start = reference_state(given)
     bar = Bar(given.items(), "pilots", progress=progress)
     for name, variant in bar:
@@ -187,12 +226,14 @@ def plan(
                     if isinstance(getattr(leaf, "control", None), Control):
                         prepared_for(model, leaf.control)
         except ValueError as error:
-            if name == "as given":
+            if name == GIVEN:
                 raise
             refused.append(f"{name}: not for this model. {error}")
             continue
+        own = None if seconds is None else seconds / len(given)
         try:
-            found = pilots(model, variant, options, audited=name != "exact")
+            audited = name.split(", ")[-1] != EXACT
+            found = pilots(model, variant, options, audited, own)
         except KeyboardInterrupt:
             bar.close()
             if not rows:
@@ -200,10 +241,11 @@ def plan(
             left = ", ".join(list(given)[list(given).index(name) :])
             refused.append(f"Stopped by Ctrl-C: without pilots of {left}.")
             break
+        tried[name] = variant
         for label, leaf in labelled(variant):
             if getattr(leaf, "selector", None) is not None:
                 rows.append(measured(name, label, leaf, found, model, decisions))
-    return Plan(rows, decisions, model.size, refused)
+    return Plan(rows, decisions, model.size, refused, tried, several)
 
 
 class Pilots(NamedTuple):
@@ -212,14 +254,42 @@ class Pilots(NamedTuple):
     stats: dict[str, Any]  # of the kernels, by label
     checked: dict[str, Any]  # the same of an audited run; none where all is decided exactly
     microseconds: float  # of a decision, of all kernels
+    rate: float  # effective draws a second of the slowest quantity; nan: too few to tell
 
 
-def pilots(model: Model, variant: Kernel, options: dict[str, Any], audited: bool) -> Pilots:
-    """Run a variant, to time it and to audit it."""
-    whole = timed(model, variant, options)
-    checked = pilot(model, variant, options | {"audit": 1.0}).stats if audited else {}
+def pilots(
+    model: Model, variant: Kernel, options: dict[str, Any], audited: bool, seconds: float | None
+) -> Pilots:
+    """Run a variant, to time it and to audit it; seconds: about, for both."""
+    if seconds is None:
+        whole = timed(model, variant, options)
+    else:
+        part = seconds / (2.0 if audited else 1.0)
+        whole = as_long(model, variant, options, part)
+    checked = {}
+    if audited and seconds is None:
+        checked = pilot(model, variant, options | {"audit": 1.0}).stats
+    elif audited:
+        checked = as_long(model, variant, options | {"audit": 1.0}, part).stats
     decided = sum(v["decisions"].sum() for v in whole.stats.values() if "decisions" in v)
-    return Pilots(whole.stats, checked, microseconds_of(whole, int(decided)))
+    return Pilots(whole.stats, checked, microseconds_of(whole, int(decided)), rate_of(whole, model))
+
+
+def as_long(model: Model, kernel: Kernel, options: dict[str, Any], seconds: float) -> Any:
+    """A pilot that takes about so long."""
+    brief = pilot(model, kernel, options | {"draws": FEWEST, "warmup": 0})  # compiles
+    cost = float(brief.seconds.sum()) / FEWEST
+    draws = int(np.clip(seconds / max(cost, 1e-9), FEWEST, MOST))
+    return pilot(model, kernel, options | {"draws": draws})
+
+
+def rate_of(trace: Any, model: Model) -> float:
+    """Effective draws a second, of draws alone, of the slowest quantity."""
+    found = [trace.mixing(name) for name in model.names]
+    ess = min((m.ess for m in found if m.moved and m.ess == m.ess), default=np.nan)
+    stuck = any(not m.moved for m in found)
+    drawn = trace.shape[1] / (trace.shape[1] + (trace.meta.get("warmup") or 0))
+    return ess / (drawn * float(np.sum(trace.seconds))) if ess >= MIXED and not stuck else np.nan
 
 
 def timed(model: Model, kernel: Kernel, options: dict[str, Any]) -> Any:
@@ -262,10 +332,10 @@ def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kerne
         return controlled(leaf, None)
 
     own = any(getattr(leaf, "control", None) is not None for leaf in kernel.leaves())
-    found = {"as given": kernel} | ({"no control": changed(kernel, without)} if own else {})
+    found = {GIVEN: kernel} | ({"no control": changed(kernel, without)} if own else {})
     for name, control in controls.items():
         found[name] = changed(kernel, lambda leaf, c=control: controlled(leaf, c))
-    return found | {"exact": with_selector(found.get("no control", kernel), Exact())}
+    return found | {EXACT: with_selector(found.get("no control", kernel), Exact())}
 
 
 def controlled(leaf: Any, control: Control | None) -> Any:
@@ -308,7 +378,7 @@ def measured(name, label, leaf, found: Pilots, model, decisions) -> dict[str, An
         "kernel": label, "variant": name, "G, nats": gap, "N v, nats^2": spread,
         "expected": expected, "read": total["pulls"] / max(total["everything"], 1),
         "predicted": total["predicted"] / max(total["decisions"], 1),
-        "us a decision": found.microseconds,
+        "us a decision": found.microseconds, "ESS a second": found.rate,
         "arms": arms, "delta": delta, "all data": facts["rows"] == model.size,
     }  # fmt: skip
 
@@ -319,6 +389,26 @@ def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     for row in rows:
         found.setdefault(row["kernel"], []).append(row)
     return found
+
+
+def fastest(rows: list[dict[str, Any]], by_rate: bool) -> dict[str, Any]:
+    """The row with most effective draws a second, or whose decisions take least."""
+    if by_rate and not all(np.isnan(row["ESS a second"]) for row in rows):
+        return max(rows, key=lambda row: np.nan_to_num(row["ESS a second"], nan=-1.0))
+    return min(rows, key=lambda row: row["us a decision"])
+
+
+def advice_by_rate(rows: list[dict[str, Any]]) -> list[str]:
+    """Which of several kernels has most effective draws a second, and by how much."""
+    best = fastest(rows, True)
+    if np.isnan(best["ESS a second"]):
+        return ["No pilot mixed: take more steps, or start them elsewhere."]
+    rates = {row["variant"]: row["ESS a second"] for row in rows}
+    others = [r for v, r in rates.items() if v != best["variant"] and r == r]
+    told = f"{best['variant']}: {shown(best['ESS a second'])} effective draws a second"
+    if others:
+        told += f", {best['ESS a second'] / max(others):.3g} times the next"
+    return [f"{told}. It is `.best`."]
 
 
 def advices(rows: list[dict[str, Any]]) -> list[str]:

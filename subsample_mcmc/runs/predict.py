@@ -8,11 +8,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
+from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
@@ -22,7 +24,7 @@ from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.data import datum_of, is_frame
+from subsample_mcmc.target.data import by_name, datum_of, is_frame
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
@@ -32,6 +34,7 @@ from subsample_mcmc.target.user_functions import called_with, number
 
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
 PARTS = 20  # of the work of one thread
+COMPARED = 6  # data in a row at which simulate is called in Python, too
 ROLE = "simulate"
 ARGUMENTS = ("rng", "state", "data", "n")
 
@@ -96,6 +99,8 @@ def predict(
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
     """Other data for a model's functions, and their number: what has a name is put by its name."""
     known = model.data._fields
+    if not is_frame(data):  # which may have columns that are not asked for, of any name
+        data = by_name(data)
     if is_frame(data) and model.design is not None:
         fields = model.design(data)
     elif is_frame(data):  # which may have other columns, too
@@ -118,8 +123,11 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             continue
         kind = getattr(getattr(value, "dtype", None) or np.asarray(value).dtype, "kind", "O")
         if name in model.categories:  # codes stay codes, unless numbers are categories themselves
-            if kind not in "iu" or model.categories[name].dtype.kind in "iuf":
-                fields[name] = as_before(name, value, model.categories[name])
+            known = model.categories[name]
+            if kind not in "iu" or known.dtype.kind in "iuf":
+                fields[name] = as_before(name, value, known)
+            else:
+                refuse_unclear(name, np.asarray(value), known)
     if not fields:
         raise ValueError(
             f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
@@ -131,6 +139,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     for name, before in zip(model.data._fields, model.data, strict=True):
         if hasattr(made, name):
             filled[name] = getattr(made, name)
+            refuse_endless(name, filled[name], before)
             if np.ndim(filled[name]) != np.ndim(before):
                 raise ValueError(
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
@@ -169,6 +178,30 @@ def absent_column(before: np.ndarray, size: int) -> np.ndarray:
     return read_only(np.zeros(shape, dtype=before.dtype))
 
 
+def refuse_unclear(name: str, values: np.ndarray, known: np.ndarray) -> None:
+    """Refuse whole numbers that may be codes, or the text of categories such as "1"."""
+    both = np.isin(np.unique(values).astype(str), known.astype(str))
+    if both.any():
+        first = np.unique(values)[both][0]
+        raise ValueError(
+            f"data {name} has the number {first}: is it a code, the category "
+            f"{str(known[first]) if 0 <= first < len(known) else 'of none'!r}, or the category "
+            f"{str(first)!r}? Give text, or pandas.Categorical."
+        )
+
+
+def refuse_endless(name: str, values: Any, before: Any) -> None:
+    """Refuse infinite numbers where the model's data have none."""
+    if np.asarray(values).dtype.kind != "f" or not np.isinf(values).any():
+        return
+    if not np.isinf(before).any():
+        row = int(np.argwhere(np.isinf(np.asarray(values)))[0][0]) if np.ndim(values) else 0
+        raise ValueError(
+            f"data {name} has an infinite number in row {row}, and the model's have none: give "
+            "finite numbers."
+        )
+
+
 def statistics_of(given: Any) -> dict[str, Callable]:
     """Functions of a data set, by name."""
     if given is None:
@@ -185,13 +218,14 @@ def statistics_of(given: Any) -> dict[str, Callable]:
 
 @memoised
 def maker_of(simulate: Any) -> Any:
-    """fill(...): all data of one draw, every look-up checked."""
+    """fill(...): data of one draw, from a number on, every look-up checked."""
 
     @jit(user=True, checked=True)
-    def fill(rng, state, data, at, out):
-        for n in range(len(out)):
+    def fill(rng, state, data, at, first, out):
+        for i in range(len(out)):
+            n = first + i
             at[0] = n
-            out[n] = simulate(rng, state, data, np.int64(n) & MASK)
+            out[i] = simulate(rng, state, data, np.int64(n) & MASK)
 
     return fill
 
@@ -234,7 +268,7 @@ class Maker:
         entropy, key = self.root
         rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(*key, chain, draw)))
         try:
-            self.fill(rng, own.state, self.data, own.at, own.out)
+            self.fill(rng, own.state, self.data, own.at, 0, own.out)
         except NUMBA_ERRORS as error:
             raise CompileError(compile_message(error, self.simulate)) from error
         except IndexError:
@@ -251,12 +285,55 @@ class Maker:
             )
         return own.out
 
+    def check_same(self, drawn, places: list[tuple[int, int]]) -> None:
+        """Refuse a function that draws something else where it is compiled, from one seed.
+
+        At some data, in the states of these draws: a compiled Generator gives the same numbers.
+        """
+        if DISABLED:
+            return
+        ints, floats = self.model.ints.copy(), self.model.floats.copy()
+        state, at = self.model.state(ints, floats), np.zeros(1, dtype=np.int64)
+        for chain, draw in places:
+            for part, values in zip((ints, floats), drawn, strict=True):
+                part[:] = values[chain, draw, : len(part)]
+            for n in sorted({0, self.size // 2, self.size - 1}):
+                out = np.zeros(min(COMPARED, self.size - n))
+                seed = (chain, draw, n)
+                try:
+                    self.fill(np.random.default_rng(seed), state, self.data, at, n, out)
+                except NUMBA_ERRORS as error:
+                    raise CompileError(compile_message(error, self.simulate)) from error
+                except Exception:
+                    continue  # which is told of with its draw
+                self.compare(state, n, seed, out, f", draw {draw} of chain {chain}")
+
+    def compare(self, state, first: int, seed: tuple, compiled: np.ndarray, place: str) -> None:
+        """Refuse the data from a number on, of one seed, if Python draws others."""
+        for i, value in enumerate(compiled):
+
+            def read(kind, i=i):
+                rng = np.random.default_rng(seed)
+                given = [in_numbers(part, kind) for part in (state, self.data)]
+                for k in range(first, first + i):  # what is drawn before
+                    value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
+                return value_of(self.simulate, (rng, *given, first + i))
+
+            where, (one, other) = self.where(first + i, place), (read(Numbers), read(Numbers))
+            if one == one and one != other:
+                raise ValueError(
+                    f"{ROLE} gives {one:.6g} and then {other:.6g} from one seed{where}: draw with "
+                    "its argument rng, as rng.normal(), not with np.random."
+                )
+            refuse_apart(read, float(value), partial(tuple, (ROLE, where)))
+
     def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""
         chains, drawn = trace.shape[0], trace.flat
         if not asked:
             self.refuse_too_many(chains, len(kept), trace.shape[1])
         found: dict[str, np.ndarray] = {}
+        self.check_same(drawn, [(0, int(kept[0])), (chains - 1, int(kept[-1]))])
         if not asked:
             found[""] = np.empty((chains, len(kept), self.size))
         lock, stopped = threading.Lock(), threading.Event()

@@ -21,6 +21,7 @@ from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.trace import ChainDraws, Trace
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
@@ -54,9 +55,9 @@ def sample(
         that of ray.init(). Model and data go to each worker once a run; data in a file,
         np.load(path, mmap_mode="r"), are opened there by "loky", and sent by the others.
     promise: of a default kernel: the weakest guarantee that may do, such as "exact".
-    keep: names of blocks whose draws are kept, ("b", "sigma"); default all. Or a dict, with
-        functions of the state among them, {"b": True, "range": f}: f(state) -> a number or an array
-        is kept under this name. What is not kept takes no memory and is not stored.
+    keep: names of blocks whose draws are kept, ("b", "sigma"); default all. Or a dict, {"b": True,
+        "z": 100, "range": f}: of z every 100th draw, trace.thinned["z"]; and f(state) -> a number
+        or an array, under this name. What is not kept takes no memory and is not stored.
     Ctrl-C ends the run with what there is.
 
     Example:
@@ -152,7 +153,8 @@ def resume(
                 f"{path} keeps {', '.join(known['functions'])}, functions of the state, which a "
                 "file cannot hold: give keep= as sm.sample was given it."
             )
-        keep = known["names"]
+        keep = dict.fromkeys(known["names"], True)
+        keep |= {block.name: block.every for block in thinned_in(meta)}
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel, keep=keep)
     begun = all(saved is not None for saved in stored.checkpoints)
@@ -216,7 +218,7 @@ def carried_out(
             chunk = member.taken()
             journal.append(
                 member.number, chunk.ints, chunk.floats, chunk.counts.words(), member.checkpoint,
-                member.seconds,
+                member.seconds, chunk.thinned,
             )  # fmt: skip
 
         storing = keep if journal is not None else None
@@ -275,8 +277,8 @@ def refuse_without_states(stored: files.Progress, path) -> None:
     ):
         raise ValueError(
             f"{path} holds draws, but not where each chain stood after them: it was saved from a "
-            "trace whose chains had been cut to one length. sm.load reads it; runs with store=... "
-            "can always be resumed."
+            "trace whose chains had been cut to one length, or relabelled. sm.load reads it; runs "
+            "with store=... can always be resumed."
         )
 
 
@@ -315,8 +317,10 @@ def data_of(program: Program, member: Member) -> ChainDraws:
         layout = program.layout
         empty = np.zeros((0, layout.ints), dtype=np.int64), np.zeros((0, layout.floats))
         words = np.zeros((0, layout.words), dtype=np.int64)
-        return ChainDraws(*empty, Counts.of(words), member.checkpoint, member.seconds)
-    return ChainDraws(*member.taken(), member.checkpoint, member.seconds)
+        thinned = tuple(block.empty() for block in program.kept.thinned)
+        return ChainDraws(*empty, Counts.of(words), member.checkpoint, member.seconds, thinned)
+    ints, floats, counts, thinned = member.taken()
+    return ChainDraws(ints, floats, counts, member.checkpoint, member.seconds, thinned)
 
 
 def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict] | None:
@@ -374,5 +378,6 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "describe": description(kernel, model), "compiled": program.compiled,
         "keep": None if program.kept.everything else {
             "names": list(program.kept.names), "functions": list(program.kept.functions),
+            "every": [[*block] for block in program.kept.thinned],
         },
     }  # fmt: skip

@@ -10,15 +10,14 @@ import numpy as np
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.mixing import Mixing, mixing_of
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
+from subsample_mcmc.runs.views.relabelled import in_words, relabelled
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
 from subsample_mcmc.target.layout import TALLY, Layout
-
-MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
-MOST_SITES = 200  # components of one block whose ESS is computed ...
-MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
 
 class ChainDraws(NamedTuple):
@@ -29,6 +28,7 @@ class ChainDraws(NamedTuple):
     counts: Counts
     checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
     seconds: float  # of sampling so far
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
 
 
 def together(parts: list[np.ndarray], length: int) -> np.ndarray:
@@ -43,28 +43,15 @@ def together(parts: list[np.ndarray], length: int) -> np.ndarray:
     return np.stack([part[:length] for part in parts])
 
 
-class Mixing(NamedTuple):
-    """How well one block mixed."""
-
-    ess: float  # bulk, of the worst component that moved; nan if none did
-    sites: int
-    looked: int  # components whose ESS was computed
-    stuck: int  # of those, components that never moved
-    moved: bool  # any component, in any chain
-    finite: bool
-    rhat: float  # of the worst component: 1 where chains agree; nan of one chain
-    slowest: str  # the component of this ESS, by name
-    farthest: str  # the one of this R-hat
-
-
 class Trace:
     """Draws of every block, (chains, draws, ...), and what every kernel counted per draw.
 
     `draws["theta"]` has the shape of the block behind (chains, draws); `trace["theta"]` is the same
     as xarray's DataArray, with the names that the model gave to axes; `stats[kernel][field]` is
-    (chains, draws). `len(trace)` is the draws of a chain. `summary`, `to_arviz`, `to_frame`,
-    `report` and `plot` are views of the same numbers; `meta` says how they were made and `seconds`
-    how long each chain took.
+    (chains, draws). `len(trace)` is the draws of a chain. Blocks of which only every k-th draw was
+    kept, keep={"z": 100}, are in `thinned`, (chains, draws / 100, ...), and in trace["z"].
+    `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
+    says how they were made and `seconds` how long each chain took.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -104,6 +91,7 @@ class Trace:
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
+        self.thinned = thinned_draws(meta, chains, length)
         self.stats = stats_of(self.layout, self._counts, length)
 
     @property
@@ -115,6 +103,7 @@ class Trace:
     def __repr__(self) -> str:
         chains, draws = self.shape
         blocks = [f"{b.name} {b.shape if b.shape else 'scalar'}" for b in self.layout.blocks]
+        blocks += [f"{b.name} {b.shape} of every {b.every}th" for b in thinned_in(self.meta)]
         shown = ", ".join(blocks[:6]) + (", ..." if len(blocks) > 6 else "")
         read, whole = (
             sum(int(s.total(field)) for s in self.stats.values())
@@ -131,10 +120,12 @@ class Trace:
 
     def __getitem__(self, name: str) -> Any:
         self.must_have(name)
+        if name in self.thinned:
+            return arviz_groups.thinned_dataset(self, [name])[arviz_groups.named(name)]
         return self.posterior[arviz_groups.named(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.draws
+        return name in self.draws or name in self.thinned
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.draws)
@@ -147,10 +138,11 @@ class Trace:
 
     def must_have(self, name: Any) -> None:
         """Refuse what is no block of the draws."""
-        if name not in self.draws:
+        known = (*self.draws, *self.thinned)
+        if name not in known:
             raise KeyError(
-                f"{name!r} is no block of these draws, which are of {', '.join(self.draws)}."
-                f"{similar(str(name), self.draws)}"
+                f"{name!r} is no block of these draws, which are of {', '.join(known)}."
+                f"{similar(str(name), known)}"
             )
 
     @property
@@ -167,16 +159,24 @@ class Trace:
         if told is None or told["by"] not in self.draws:
             return None
         counts = np.asarray(told["lengths"])[self.draws[told["by"]]]
+        if name in self.thinned:
+            counts, length = counts[:, :: self.every(name)], self.thinned[name].shape[2]
+            return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
+
+    def every(self, name: str) -> int:
+        """Of how many draws one is kept, of a block."""
+        return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
 
     @property
     def drawn(self) -> dict[str, np.ndarray]:
         """The draws by block, nan where a draw does not have a component."""
-        found = dict(self.draws)
-        for name in self.draws:
-            if (used := self.in_use(name)) is not None:
-                found[name] = np.where(used, self.draws[name], np.nan)
-        return found
+        return {name: self.with_gaps(name, values) for name, values in self.draws.items()}
+
+    def with_gaps(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Draws of a block, nan where a draw does not have a component."""
+        used = self.in_use(name)
+        return values if used is None else np.where(used, values, np.nan)
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
@@ -192,11 +192,55 @@ class Trace:
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
                 words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
-                journal.append(i, *blocks, words, state, float(self.seconds[i]))
+                kept = [v[i].reshape(len(v[i]), -1) for v in self.thinned.values()]
+                journal.append(i, *blocks, words, state, float(self.seconds[i]), kept)
         store.finish(path)
 
+    def relabel(
+        self, labels: Any = None, *, by: Any, blocks: Any = None, model: Any = None
+    ) -> "Trace":
+        """A trace in which the components of each draw are in order: for label switching.
+
+        by: the block that they are sorted by, rising, an entry of its first axis each; of rows,
+            by=("mu", 0) sorts by column 0.
+        labels: discrete blocks whose values are numbers of components, "z"; they change with them.
+        blocks: others with an entry for each component. Where the model names axes
+            (sm.Model(dims={"mu": ["component"], "w": ["component"]})), those of the same axis.
+        model: the sm.Model that was sampled: then it is looked at, in 20 draws, whether it is the
+            same when components trade names. Of a model that is not, sorted draws are of no law.
+
+        What does not depend on names is as it was: predictions, log likelihoods, densities. One
+        number orders components: where those of two come near each other, their laws are cut off
+        there. The new trace cannot be resumed.
+
+        Example:
+            >>> def log_likelihood(state, data, n):
+            ...     return -0.5 * (data.y[n] - state.mu[state.z[data.own[n]]]) ** 2
+            >>> y, own = np.repeat([-3.0, 3.0], 20), np.arange(40)
+            >>> model = sm.Model(
+            ...     log_likelihood, {"y": y, "own": own}, support={"z": 2}, touches={"z": "own"},
+            ...     state={"mu": [3.0, -3.0], "z": np.zeros(40, int)},
+            ... )
+            >>> kernel = sm.Gibbs("z", sm.Exact()) >> sm.Metropolis("mu", 0.2)
+            >>> trace = sm.sample(model, kernel, 100, 100, seed=1, progress=False)
+            >>> ordered = trace.relabel("z", by="mu", model=model)
+            >>> bool((np.diff(ordered.draws["mu"]) >= 0.0).all()), int(ordered.draws["z"][0, 0, 0])
+            (True, 0)
+        """
+        parts = relabelled(self, labels, by, blocks, model)
+        prints = dict(self.meta.get("fingerprints") or {})
+        prints["relabelled"] = in_words(labels, by, blocks)
+        chains = [
+            ChainDraws(
+                parts.ints[i], parts.floats[i], self._counts[i], None, float(self.seconds[i]),
+                tuple(v[i].reshape(len(v[i]), -1) for v in parts.thinned.values()),
+            )
+            for i in range(self.shape[0])
+        ]  # fmt: skip
+        return Trace(self.meta | {"fingerprints": prints}, chains)
+
     def report(self) -> Report:
-        """What the run cost, what it guarantees, how audited decisions fared, and warnings."""
+        """A verdict, warnings, a summary, what the run cost and how audited decisions fared."""
         return Report(self)
 
     def model_probabilities(
@@ -221,49 +265,7 @@ class Trace:
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
         chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
         """
-        import arviz
-
-        values = self.draws[name]
-        chains, draws = self.shape
-        tilts = netcdf.tilted(self.meta)
-        sites = int(np.prod(values.shape[2:], dtype=int))
-        flat = values.reshape(chains, draws, sites)
-        most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
-        chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
-        if (used := self.in_use(name)) is not None:  # those that all draws have
-            always = np.asarray(used.all(axis=(0, 1)))
-            chosen = [site for site in chosen if always[site]]
-        names = any(t.get("labels") and name in t["writes"] for t in self.meta["kernels"])
-        # Chain by chain: the block may fill most of the memory, and this makes copies.
-        moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
-        finite = all(bool(np.isfinite(chain).all()) for chain in flat)
-        found: list[tuple[float, str]] = []
-        apart: list[tuple[float, str]] = []
-        stuck = 0
-        sizes = cluster_sizes(flat, chosen) if names else None
-        for k, site in enumerate(chosen):
-            part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
-            label = self.axes.label(name, np.unravel_index(site, values.shape[2:]))
-            # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
-            still = draws > 1 and bool((part == part[:, :1]).all())
-            stuck += still
-            if still and not tilts and (part != part[:1]).any():  # each at a value of its own
-                apart.append((np.inf, label))
-            if not still and draws >= 4 and np.isfinite(part).all():
-                with np.errstate(all="ignore"):
-                    # Chains with tilts of their own do not have one law: each by itself.
-                    each = [row[None] for row in part] if tilts else [part]
-                    ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
-                    found.append((ess, label))
-                    if chains > 1 and not tilts:
-                        way = "rank" if part.size <= MOST_RANKED else "split"
-                        apart.append((float(arviz.rhat(part, method=way)), label))
-        slowest = min((x for x in found if x[0] == x[0]), default=(np.nan, ""))
-        farthest = max((x for x in apart if x[0] == x[0]), default=(np.nan, ""))
-        return Mixing(
-            slowest[0], sites, len(chosen), stuck, moved, finite, farthest[0], slowest[1],
-            farthest[1],
-        )  # fmt: skip
+        return mixing_of(self, name)
 
     def to_arviz(
         self, observed: Any = None, log_likelihood: Any = None, thin: int = 1,
@@ -272,7 +274,8 @@ class Trace:
         """ArviZ's container: InferenceData before ArviZ 1, xarray's DataTree from it on.
 
         Groups are posterior, sample_stats and decisions (what racing counted; "<kernel>_<field>",
-        as in sample_stats). A "/" in a name becomes "|", because netCDF reserves it.
+        as in sample_stats), and posterior_every_100 of blocks of which only such draws were kept. A
+        "/" in a name becomes "|", because netCDF reserves it.
 
         observed: a dict or named tuple of arrays, for a group observed_data.
         log_likelihood: the sm.Model that was sampled, for a group log_likelihood of dimensions
@@ -332,7 +335,7 @@ class Trace:
         return plot_trace(self, axes, panels)
 
     def to_html(self, path: str | os.PathLike | None = None) -> str:
-        """One HTML page that needs no other file: report, summary, figures; written to `path`."""
+        """One HTML page that needs no other file: report and figures; written to `path`."""
         from subsample_mcmc.runs.views.html_page import page
 
         text = page(self)
@@ -341,9 +344,11 @@ class Trace:
         return text
 
 
-def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
-    """How many share the label of each of some sites: (chains, draws, sites)."""
-    found = np.empty((*labels.shape[:2], len(sites)))
-    for at in np.ndindex(labels.shape[:2]):
-        found[at] = np.bincount(labels[at])[labels[at][sites]]
+def thinned_draws(meta: dict[str, Any], chains: Sequence[Any], length: int) -> dict:
+    """Draws (chains, kept draws, ...) of blocks of which not every one is kept, by name."""
+    found = {}
+    for i, block in enumerate(thinned_in(meta)):
+        parts = [np.asarray(chain.thinned[i])[: block.before(length)] for chain in chains]
+        found[block.name] = np.stack([part.reshape(-1, *block.shape) for part in parts])
+        found[block.name].flags.writeable = False
     return found

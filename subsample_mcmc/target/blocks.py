@@ -1,6 +1,7 @@
 """The blocks of a model: where each stands, what values it may take, how long it is."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,16 @@ class Variable:
         """Entries of a continuous block's first axis, numbers of a discrete one."""
         shape = self.block.shape
         return self.block.length if self.support or not shape else shape[0]
+
+    def described(self, axes: Any) -> list[str]:
+        """Name, shape, values and whether sites see data of their own, as a table shows them."""
+        block = self.block
+        sizes = zip(axes.of(block.name, len(block.shape)), block.shape, strict=True)
+        named = [f"{n} {axis}" if axis in axes.coords else f"{n}" for axis, n in sizes]
+        values = "real" if self.constraint == real else str(self.constraint)
+        values = f"0 ... {self.support - 1:,}" if self.support else values
+        own = "" if self.touches is None else f"each of {self.sites:,} sites"
+        return [block.name, " x ".join(named) or "scalar", values, own]
 
     def length(self, ints: np.ndarray) -> int:
         """Components in use in a state; the others stand still at the model's initial values."""

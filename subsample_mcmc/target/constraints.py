@@ -9,12 +9,14 @@ from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import jit
 
 REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED, SIMPLEXES = range(9)
 COORDINATES = {
     "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
 }  # fmt: skip
+COARSE = 1e-4  # a step between neighbouring numbers of an interval that is told of
 ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
 
@@ -124,6 +126,12 @@ def interval(low: float, high: float) -> Constraint:
     if not (-inf < low < high < inf and high - low < inf):
         raise ValueError(
             f"interval({low}, {high}): give finite numbers with low < high, at most 1e308 apart."
+        )
+    if low < 0.0 < high and (step := np.spacing(max(-low, high))) > COARSE:
+        warn(
+            f"interval({low:g}, {high:g}) is so wide that moves in its free coordinates tell "
+            f"numbers near its middle apart by {step:.2g} only. Leave the constraint out, if the "
+            "ends mean nothing, or give nearer ones."
         )
     return Constraint(
         INTERVAL, f"interval({float(low)!r}, {float(high)!r})", float(low), float(high)

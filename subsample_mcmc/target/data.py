@@ -1,10 +1,11 @@
 """Data frames and their columns as arrays, without importing the library they come from.
 
-Whatever has `.columns` and `.to_numpy` counts as a data frame, whatever has `.isna` as a column of
-pandas; numpy itself reads columns of other libraries. Rows are taken by position: an index is only
-asked whether it is that of the others. A column that is a contiguous array of numbers is not
-copied. Missing values (NaN, None, NaT, nulls, masks) are refused where data come in: a compiled
-function would add them up.
+Whatever has `.columns` and `.to_numpy` counts as a data frame, of pandas or polars; Tables of
+pyarrow, Datasets of xarray and structured arrays are dicts of their columns. Whatever has `.isna`
+is a column of pandas; numpy itself reads columns of other libraries. Rows are taken by position: an
+index is only asked whether it is that of the others. A column that is a contiguous array of numbers
+is not copied. Missing values (NaN, None, NaT, nulls, masks) are refused where data come in, and so
+are infinite ones: a compiled function would add them up.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ DIGITS = 2**53  # up to here a float holds every whole number
 COLUMNS = 64  # of a matrix that are looked at
 SHOWN = 4  # columns of a datum in a message
 PIECE = 1 << 18  # numbers that are looked at together: they stay in the cache
-MISSING = ("refuse", "allow")  # what to do with missing values
+MISSING = ("refuse", "infinite", "allow")  # what to do with missing values, and infinite ones
 
 
 def refuse_other_order(given: dict[str, Any]) -> None:
@@ -97,29 +98,61 @@ def size_of(value: Any) -> str:
 
 
 def by_name(data: Any) -> Any:
-    """A data frame as a dict of its columns; anything else as it is."""
+    """A data frame, or another table, as a dict of its columns; anything else as it is."""
     refuse_elsewhere(data, "data")
+    if isinstance(data, np.ndarray) and data.dtype.names:  # of records
+        if data.ndim != 1:
+            raise ValueError(f"data has shape {data.shape}: give one record a datum, data.ravel().")
+        refuse_names(list(data.dtype.names), "structured array")
+        return {name: side_by_side(data[name]) for name in data.dtype.names}
+    if hasattr(data, "data_vars") and hasattr(data, "sizes"):
+        return by_rows(data)
+    if hasattr(data, "column_names") and callable(getattr(data, "column", None)):  # of pyarrow
+        refuse_names(list(data.column_names), "Table")
+        return {name: data.column(name) for name in data.column_names}
     if not is_frame(data):
         return data
-    names = list(data.columns)
+    refuse_names(list(data.columns), "data frame")
+    return {name: data[name] for name in data.columns}
+
+
+def side_by_side(column: np.ndarray) -> Any:
+    """A field of records as an array of its own: compiled code reads that many times as fast."""
+    return column if isinstance(column, np.ma.MaskedArray) else np.ascontiguousarray(column)
+
+
+def by_rows(data: Any) -> dict[str, Any]:
+    """The variables of a Dataset of xarray, which share their first axis, or are numbers."""
+    columns = {name: data[name] for name in data.data_vars}
+    refuse_names(list(columns), "Dataset")
+    first = {name: column.dims[0] for name, column in columns.items() if column.dims}
+    if len(set(first.values())) > 1:
+        told = ", ".join(f"{name} ({axis})" for name, axis in first.items())
+        raise ValueError(
+            f"the Dataset's variables have different first axes, {told}: give those of one, the "
+            'data\'s, ds[["y", "x"]], with this axis first, ds.transpose("obs", ...).'
+        )
+    return {name: column if column.dims else column.item() for name, column in columns.items()}
+
+
+def refuse_names(names: list[Any], what: str) -> None:
+    """Refuse columns that cannot be read as data.name."""
     for name in names:
         if isinstance(name, tuple):
             raise ValueError(
-                f"the data frame has columns of several levels, such as {name!r}, which cannot be "
+                f"the {what} has columns of several levels, such as {name!r}, which cannot be "
                 "read as data.name: give each one name, df.columns = ['y', 'x', ...]."
             )
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(
-                f"the data frame has a column {name!r}, which cannot be read as data.name: rename "
+                f"the {what} has a column {name!r}, which cannot be read as data.name: rename "
                 f"it, df.rename(columns={{{name!r}: 'x1'}}), or give the columns that are needed, "
                 "df[['y', 'x']]."
             )
         if names.count(name) > 1:
             raise ValueError(
-                f"the data frame has {names.count(name)} columns {name!r}: rename or drop all but "
-                "one."
+                f"the {what} has {names.count(name)} columns {name!r}: rename or drop all but one."
             )
-    return {name: data[name] for name in names}
 
 
 def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
@@ -132,11 +165,26 @@ def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
     categories = {}
     for given in (touches or {}).values():
         for name in given if isinstance(given, list | tuple) else (given,):
-            value: Any = fields.get(name) if isinstance(name, str) else None
-            if not hasattr(getattr(value, "dtype", None), "categories") or name in categories:
+            if not isinstance(name, str) or name in categories:
+                continue
+            value: Any = fields.get(name)
+            if (others := labels_of(value)) is not None:
+                kinds, labels = others
+                categories[name] = np.array(kinds)
+                codes = {label: code for code, label in enumerate(kinds)}
+                gone = np.array([label not in codes for label in labels])
+                if told := absent(gone):
+                    raise ValueError(
+                        f"data {name}, which says the site of each datum, has {told}: drop these "
+                        "rows before."
+                    )
+                found = np.array([codes[label] for label in labels], dtype=np.int64)
+                fields = fields | {name: found}
+                continue
+            if not hasattr(getattr(value, "dtype", None), "categories"):
                 continue
             if not hasattr(value, "codes") and not hasattr(value, "cat"):
-                continue  # of another library
+                continue
             if told := absent(value.isna()):
                 raise ValueError(
                     f"data {name}, which says the site of each datum, has {told}: drop these rows "
@@ -158,6 +206,22 @@ def coded(data: Any, touches: Any) -> tuple[Any, dict[str, np.ndarray]]:
     if not categories:
         return data, categories
     return (type(data)(**fields) if hasattr(data, "_asdict") else fields), categories
+
+
+def labels_of(column: Any) -> tuple[list[Any], list[Any]] | None:
+    """(categories, label of each row) of a categorical column of polars or pyarrow; else None.
+
+    Categories that have no order of their own are sorted.
+    """
+    if hasattr(getattr(column, "type", None), "index_type"):  # pyarrow's dictionaries
+        labels = column.to_pylist()
+    elif hasattr(column, "to_physical") and str(column.dtype).startswith(("Categorical", "Enum")):
+        labels = column.to_list()
+        if hasattr(column.dtype, "categories") and str(column.dtype).startswith("Enum"):
+            return list(column.dtype.categories), labels
+    else:
+        return None
+    return sorted({label for label in labels if label is not None}), labels
 
 
 def columns_of(data: Any) -> dict[str, list[str]]:
@@ -184,7 +248,8 @@ def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:
             )
         return np.asarray(value)
     if isinstance(value, np.ndarray) or not hasattr(value, "isna"):  # pandas alone has it
-        return np.asanyarray(value)
+        found = np.asanyarray(value)
+        return found if found.flags.aligned else found.copy()  # a field of packed records
     told = refused(value, kind, name)
     if told:
         raise told
@@ -219,30 +284,50 @@ def absent_objects(array: np.ndarray) -> str:
     return absent(pandas.isna(array)) if array.dtype.kind in "OmM" else ""
 
 
-def refuse_nan(array: np.ndarray, name: str, given: Any) -> None:
-    """Refuse NaN in an array of floats: one pass, in pieces, without a copy. given: by the user."""
+def refuse_nan(array: np.ndarray, name: str, given: Any, infinite: bool = False) -> None:
+    """Refuse NaN in an array of floats: one pass, in pieces, without a copy. given: by the user.
+
+    Refuses infinite values, too, unless they may be: infinite.
+    """
     if array.dtype.kind != "f" or not array.size:
         return
     once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)  # broadcast_to
     seen = np.atleast_1d(np.asarray(array)[(..., *once)])
-    step, count, first = max(PIECE // max(seen[:1].size, 1), 1), 0, None
+    step = max(PIECE // max(seen[:1].size, 1), 1)
+    found = {np.isnan: 0, np.isinf: 0}
+    first: dict[Any, tuple[int, ...]] = {}
     with np.errstate(invalid="ignore"):
         for start in range(0, len(seen), step):
             piece = seen[start : start + step]
-            if piece.min() == piece.min():  # NaN, if there is one
+            least = piece.min()  # NaN, if there is one
+            if least == least and (infinite or (least > -np.inf and piece.max() < np.inf)):
                 continue
-            gone = np.isnan(piece)
-            count += int(gone.sum())
-            if first is None:
-                row, *column = np.unravel_index(int(np.argmax(gone)), gone.shape)
-                first = start + int(row), *(int(j) for j in column)
-    if first is None:
+            for kind in found:
+                gone = kind(piece)
+                found[kind] += int(gone.sum())
+                if gone.any() and kind not in first:
+                    row, *column = np.unravel_index(int(np.argmax(gone)), gone.shape)
+                    first[kind] = start + int(row), *(int(j) for j in column)
+    kinds = [np.isnan] if infinite else list(found)
+    wrong = next((kind for kind in kinds if kind in first), None)
+    if wrong is None:
         return
+    count, at = found[wrong], first[wrong]
     labels = list(given.columns) if is_frame(given) else None
-    place = f"row {first[0]}"
-    for j in first[1:]:
+    place = f"row {at[0]}"
+    for j in at[1:]:
         place += f", column {labels[j]!r}" if labels else f", column {j}"
-    if hasattr(given, "isna"):
+    if wrong is np.isinf:
+        values = f"{count:,} infinite values, the first" if count > 1 else "1 infinite value,"
+        raise ValueError(
+            f"data {name} has {values} in {place}: correct these rows, or drop them, for every "
+            "array. If your function is right about infinity (a bound that is none, say), say "
+            "missing='infinite'."
+        )
+    if nulls_in(given):
+        gives = f"df.drop_nulls({name!r})" if hasattr(given, "drop_nulls") else "table.drop_null()"
+        remedy = gives
+    elif hasattr(given, "isna"):
         remedy = f"df.dropna(subset=[{name!r}])" if labels is None else f"{name}.dropna()"
     else:
         each = ".any(axis=1)" if array.ndim > 1 else ""
@@ -252,6 +337,12 @@ def refuse_nan(array: np.ndarray, name: str, given: Any) -> None:
         f"data {name} has {values} in {place}: drop these rows before, {remedy}, or fill them in. "
         "If your function tells NaN apart itself (math.isnan), say missing='allow'."
     )
+
+
+def nulls_in(column: Any) -> int:
+    """How many nulls a column of polars or pyarrow has, which numpy reads as NaN."""
+    count = getattr(column, "null_count", 0)
+    return int(count() if callable(count) else count)
 
 
 def refused(value: Any, kind: Any, name: str) -> TypeError | None:

@@ -11,9 +11,10 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
+from subsample_mcmc.style import safe, tabled
 from subsample_mcmc.target.axes import axes_of
 from subsample_mcmc.target.blocks import add_lengths, variables
-from subsample_mcmc.target.data import coded, columns_of, is_frame, refuse_elsewhere
+from subsample_mcmc.target.data import by_name, coded, columns_of
 from subsample_mcmc.target.exact_sums import by_chunks, has_etas
 from subsample_mcmc.target.population import (
     BIG,
@@ -27,14 +28,17 @@ from subsample_mcmc.target.population import (
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import (
     called_with,
+    flat,
     judged,
     must_not_capture,
     must_read_datum,
     plain,
     try_once,
     warn_of_slow_math,
+    with_sites,
 )
 
+LABELS = "labels of data "  # in names of fingerprints
 HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
 
 
@@ -47,7 +51,8 @@ class Model:
         kernels that bring their target (sm.GibbsPartition); data may then have any lengths, N is
         that of the first.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
-        or a data frame. Read by field, data.y[n]. Not copied. Give a matrix as one array per
+        or a data frame (pandas, polars), a Table (pyarrow), a Dataset (xarray), a structured array.
+        Read by field, data.y[n]. Not copied. Give a matrix as one array per
         column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
@@ -69,8 +74,9 @@ class Model:
     lengths: {"theta": ("k", (2, 5, 9))}: for models of unequal size that share one padded block:
         where the discrete block k, a number, has value i, only the first lengths[i] components of
         theta exist. The others keep their initial values: no function may depend on them.
-    missing: "refuse" NaN, nulls and masked values in data, by column and row, in one pass over
-        its floats; "allow" NaN, and make no pass, where log_likelihood tells them apart itself
+    missing: "refuse" NaN, nulls, masked and infinite values in data, by column and row, in one pass
+        over its floats; "infinite": only infinite ones may be, such as bounds that are none;
+        "allow" them and NaN, and make no pass, where log_likelihood tells NaN apart itself
         (math.isnan): nulls of pandas are then NaN.
     dims: {"beta": ["term"]}: names of a block's axes, in every table, figure and file of draws.
     coords: {"term": ["age", "sex"]}: labels along an axis, so that they say beta[age], not beta[0];
@@ -96,8 +102,8 @@ class Model:
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
         coords=None, dims=None, simulate=None, tables=None,
     ):  # fmt: skip
-        if not isinstance(data, dict) and not hasattr(data, "_fields") and not is_frame(data):
-            refuse_elsewhere(data, "data")
+        data = by_name(data)
+        if not isinstance(data, dict) and not hasattr(data, "_fields"):
             raise TypeError(
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
                 '{"y": y}, or a data frame, so that log_likelihood can read data.y[n].'
@@ -159,6 +165,16 @@ class Model:
         blocks = ", ".join(f"{b.name}{list(b.shape) if b.shape else ''}" for b in self.blocks)
         return f"Model({name}, N={self.size}, blocks: {blocks})"
 
+    def _repr_html_(self) -> str:
+        rows = [v.described(self.axes) for v in self.variables.values()]
+        named = zip(self.data._fields, self.data, strict=True)
+        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in named)
+        head = ["block", "shape", "values", "data of its own"]
+        if not any(row[-1] for row in rows):
+            head, rows = head[:-1], [row[:-1] for row in rows]
+        told = f"<p>{safe(self)}</p>", *tabled(head, rows), f"<p>data: {safe(columns)}</p>"
+        return "\n".join(told)
+
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
         return (
             type(self),
@@ -190,16 +206,29 @@ class Model:
         """What prepare makes of a state, as the last argument of log_likelihood; or nothing."""
         return () if self.prepare is None else (self.prepare(state, self.data),)
 
+    backwards = False  # do the data stand the other way round than their user knows them
+
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.
 
-        Models of this package leave out what no draw depends on, or what they add up beforehand.
+        Models of this package leave out what no draw depends on, one a datum, which is then the
+        same in all states; or what they add up beforehand, a number.
         """
         return 0.0
 
     def constant(self) -> float:
         """What log_likelihood and log_prior lack of all data's log density; evidences need it."""
         return 0.0
+
+    def without(self, rows) -> "Model":
+        """A model of the same functions, without some data: their numbers, or booleans.
+
+        Each datum that remains must say what it said, which is looked at in four states: functions
+        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        """
+        from subsample_mcmc.target.subset import without
+
+        return without(self, rows)
 
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
@@ -377,6 +406,9 @@ class Model:
         found = self.hashes_of_functions()
         for name, value in zip(self.data._fields, self.data, strict=True):
             found[f"data {name}"] = array_hash(np.asarray(value))
+        for name, labels in {**self.categories, **self.columns}.items():  # what codes stand for
+            text = "|".join(map(repr, np.asarray(labels).tolist()))
+            found[f"{LABELS}{name}"] = hashlib.sha256(text.encode()).hexdigest()
         for name, v in self.variables.items():
             text = f"{v.block} {v.support} {v.constraint}"
             text += f" {v.place} {v.lengths.tolist()}" if v.place >= 0 else ""
@@ -403,24 +435,6 @@ def must_be_model(given: Any, call: str) -> None:
     else:
         advice = ", sm.Model(log_likelihood, data, state)"
     raise TypeError(f"model={given!r:.60}: give an sm.Model{advice}.")
-
-
-def flat(state):
-    """The prior of a model that was given none."""
-    return 0.0
-
-
-def with_sites(log_prior, of_site, sites: int):
-    """A log prior and those of a block's sites, as one plain function that can be compiled."""
-    rest = log_prior or flat
-
-    def log_prior_of_all(state):
-        total = 1.0 * rest(state)
-        for site in range(sites):
-            total += of_site(state, site)
-        return total
-
-    return log_prior_of_all
 
 
 WEYL, FIRST, SECOND = (

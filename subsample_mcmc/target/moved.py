@@ -124,10 +124,12 @@ class Moved:
             parts.append(part if writeable else read_only(part))
         return parts[0] if len(parts) == 1 else record(*self.names)(*parts)
 
-    def blocks_at(self, u: np.ndarray, x: np.ndarray) -> None:
-        """Write the blocks at free coordinates u into a candidate, in plain Python."""
-        for v, (a, b, c, d) in zip(self.variables, self.ends, strict=True):
+    def blocks_at(self, u: np.ndarray, x: np.ndarray) -> float:
+        """Write the blocks at free coordinates u into a candidate, in plain Python; log |dx/du|."""
+        return sum(
             block_at(v.constraint.kind, v.constraint.low, v.constraint.high, u[a:b], x[c:d])
+            for v, (a, b, c, d) in zip(self.variables, self.ends, strict=True)
+        )
 
     def free_at(self, x: np.ndarray) -> np.ndarray:
         """Free coordinates of a candidate, in plain Python."""
@@ -203,3 +205,30 @@ def all_inside(to, x):
         if not inside(to.kinds[k], to.limits[k, 0], to.limits[k, 1], block):
             return False
     return True
+
+
+# ------------------------------------------------------------------------------ other states
+def changed(variable, values: np.ndarray, rng, size: float = 0.0) -> np.ndarray:
+    """Other values of a block, every one of them allowed, and none as it was if there are two.
+
+    size: of the steps of free coordinates, up and down, or in tenths of their size where they are
+    large; 0: small ones, all upwards.
+    """
+    if variable.block.discrete:
+        steps = rng.integers(1, max(variable.support, 2), size=len(values))
+        return (values + steps) % variable.support
+    blocks, other = Moved((variable,)), np.zeros(len(values))
+    u = blocks.free_at(values)
+    steps = rng.uniform(0.2, 1.0, len(u))
+    if size > 0.0:
+        steps *= rng.choice([-size, size], len(u)) * np.maximum(1.0, 0.1 * np.abs(u))
+    blocks.blocks_at(u + steps, other)
+    return other
+
+
+def change_all(model, ints: np.ndarray, floats: np.ndarray, rng, size: float = 0.0) -> None:
+    """Another state, with nothing at zero that might hide a dependence; size: see `changed`."""
+    for v in model.variables.values():
+        if v.place < 0:
+            flat = (ints if v.block.discrete else floats)[v.block.start :]
+            flat[: v.block.length] = changed(v, flat[: v.block.length], rng, size)

@@ -55,8 +55,8 @@ class Population:
         are refused, as data were at the first decision.
     arms: how many. size: rows; default the length of the first array.
     log_prior: what does not depend on data, one number per arm; default zeros.
-    missing: "refuse" NaN, nulls and masked values in data; "allow" them, unseen, where log_factor
-        tells them apart itself.
+    missing: "refuse" NaN, nulls, masked and infinite values in data; "allow" them, unseen, where
+        log_factor tells them apart itself; "infinite": only infinite ones may be.
 
     Example:
         >>> def log_factor(data, arm, n):
@@ -210,7 +210,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
     if missing not in MISSING:
         raise ValueError(
             f"missing={missing!r}: give 'refuse', or 'allow' where your function tells missing "
-            "values apart itself."
+            "values apart itself; or 'infinite', where infinite ones may be."
         )
     data = by_name(data)
     if isinstance(data, np.ndarray) or hasattr(data, "to_numpy"):
@@ -230,7 +230,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
             continue
         array = numeric(as_array(value, name, missing), f"data {name}")
         if missing != "allow":
-            refuse_nan(array, name, value)
+            refuse_nan(array, name, value, missing == "infinite")
         if told := coarse(array):
             warn(f"data {name} {told}")
         values.append(read_only(array))

@@ -197,7 +197,7 @@ def number(value, shown: str) -> float:
             f"{shown} returned an array of shape {value.shape}; it must return one float{advice}"
         )
     if isinstance(value, complex) or not isinstance(
-        value, bool | int | float | np.number | np.ndarray
+        value, bool | int | float | np.bool_ | np.number | np.ndarray
     ):
         raise TypeError(
             f"{shown} returned {value!r} ({type(value).__name__}); it must return one float"
@@ -258,3 +258,21 @@ def uncompiled(model) -> str:
         suspects.append((model.predictors.etas, (*given[:3], room_of(model))))
     reasons = (compiles(function, given, FLAGS) for function, given in suspects if function)
     return next((reason for reason in reasons if reason), "")
+
+
+def flat(state):
+    """The prior of a model that was given none."""
+    return 0.0
+
+
+def with_sites(log_prior, of_site, sites: int):
+    """A log prior and those of a block's sites, as one plain function that can be compiled."""
+    rest = log_prior or flat
+
+    def log_prior_of_all(state):
+        total = 1.0 * rest(state)
+        for site in range(sites):
+            total += of_site(state, site)
+        return total
+
+    return log_prior_of_all

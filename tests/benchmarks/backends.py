@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.backends [--draws 2000]     from the top of the checkout, by hand
 
-The table of README's section on selectors. Three cases: ten arms far apart; twenty arms at the
+The table of docs/benchmarks.md, 'Selectors'. Three cases: ten arms far apart; twenty arms at the
 scale of a posterior whose control variate leaves N v = .01; a thousand arms in order, whose totals
 are smooth and linear in known features (N v = .0004), which is what BayesGap and LinGapE are for.
 

@@ -66,7 +66,7 @@ def table_model(table, touches=None, index=None) -> sm.Model:
     return sm.Model(
         table_likelihood, data, {"x": 0, "z": [0, 0], "clock": 0}, table_prior,
         support={"x": first, "z": second, "clock": first * second * second},
-        touches=touches and {"z": touches},
+        touches=touches and {"z": touches}, missing="infinite",  # -inf rules a state out
     )  # fmt: skip
 
 

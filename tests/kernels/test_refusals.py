@@ -125,6 +125,25 @@ def test_a_value_of_its_own_is_no_cumulative_one(special):
         sampled(model, kernel)
 
 
+@pytest.mark.skipif(DISABLED, reason="where nothing is compiled some data are asked")
+@pytest.mark.parametrize("touches", [None, {"k": "series"}])
+def test_nor_is_it_of_one_of_several_sites(touches):
+    """In the second series 0 means that nothing changes; its data are those of odd numbers."""
+    y = np.random.default_rng(1).normal(size=3_000)
+    data = {"y": y, "series": np.arange(3_000) % 2}
+
+    def likelihood(state, data, n):
+        k = state.k[data.series[n]]
+        shifted = n >= k and not (k == 0 and data.series[n] == 1)
+        return -0.5 * (data.y[n] - (0.5 if shifted else 0.0)) ** 2
+
+    model = sm.Model(likelihood, data, {"k": [5, 9]}, support={"k": 3_000}, touches=touches)
+    with pytest.raises(
+        ValueError, match=r"cumulative=True\): at value 1 of site 1 datum \d*[13579]"
+    ):
+        sampled(model, sm.Gibbs("k", cumulative=True))
+
+
 def test_a_change_point_is_one():
     y = np.random.default_rng(1).normal(size=3_000)
 

@@ -285,6 +285,16 @@ def test_forecast_is_the_mixture_of_all_draws(rng, weighted):
     assert table.loc[7, "probability"] == 0.0 and np.isnan(table.loc[7, "sigma2"])
 
 
+def test_tilts_are_undone_where_nobody_gives_weights(rng):
+    """sm.WangLandau makes draws of another law than the posterior's."""
+    trace, w = fake_trace(rng), rng.random((2, 50))
+    trace.meta = {"kernels": [{"block": "q"}]}
+    trace.model_probabilities = lambda name: SimpleNamespace(weights=w)
+    for made in (MODEL.forecast, MODEL.summary):
+        assert made(trace).equals(made(trace, weights=w))
+        assert not made(trace).equals(made(trace, weights=np.ones_like(w)))
+
+
 def test_forecast_of_a_single_draw():
     trace = SimpleNamespace(
         draws={"q": np.array([[1]]), "theta": np.array([[[5.0, 0.3] + [0.1] * 7]])}
@@ -437,3 +447,33 @@ def test_refused_options(options, message):
 def test_a_mean_is_warned_of():
     with pytest.warns(UserWarning, match=r"mean is .* standard errors from 0.*remove it"):
         ARCH(RETURNS + 2.0 * RETURNS.std(), ORDERS)
+
+
+# ---------------------------------------------------------------------------- in order of time
+@pytest.mark.filterwarnings("ignore:.*have a Pareto k above")
+def test_pointwise_log_likelihoods_are_in_order_of_time():
+    """As those of another model of the same returns, or ArviZ compares different days."""
+    returns = arch.simulate(400, (0.3, 0.2, 0.1), 5.0, seed=2)
+    model = sm.models.arch.ARCH(returns, orders=(1, 2))
+    fits = [sm.laplace(model, "theta", given={"q": k}) for k in range(2)]
+
+    @sm.kernel(writes="q")
+    def stay(rng, state, data):
+        """Leaves the order as it is."""
+
+    kernel = sm.Metropolis("theta", proposal=sm.independence(fits)) >> stay
+    trace = sm.sample(model, kernel, 600, warmup=0, chains=2, start=[fits[1].state] * 2, seed=1,
+                      progress=False)  # fmt: skip
+    found = trace.to_arviz(log_likelihood=model)["log_likelihood"]["log_likelihood"].values
+    nu, alpha = model.unpack(trace.draws["theta"], 1)[1:]
+    r = np.asarray(model.returns)
+    variance = alpha[..., 0:1] + alpha[..., 1:2] * r[1:-1] ** 2 + alpha[..., 2:3] * r[:-2] ** 2
+    wanted = stats.t.logpdf(r[2:], nu[..., None], scale=np.sqrt(variance))
+    assert np.allclose(found, wanted, atol=1e-9)
+    loo = sm.loo(model, trace, progress=False)
+    plain = wanted.reshape(-1, len(r) - 2).mean(axis=0)
+    assert np.corrcoef(loo.elpd_i, plain)[0, 1] > 0.99
+    worst = loo.worst(1)
+    assert worst["r2"].iloc[0] == pytest.approx(r[2 + worst.index[0]] ** 2)
+    part = sm.loo(model, trace, size=50, seed=1, progress=False)
+    assert np.allclose(part.elpd_i, loo.elpd_i[part.rows])

@@ -165,3 +165,49 @@ def test_what_goes_with_no_formula(frame, monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(ImportError, match=r"needs formulaic.*subsample-mcmc\[formulas\]"):
         sm.models.glm.logistic("sick ~ age", frame)
+
+
+# ------------------------------------------------------------ other frames: what would be another
+def design_of(formula, frame, new):
+    """The design matrix that predictions for new rows would have."""
+    return sm.models.glm.gaussian(formula, frame, sigma=1.0, prior_sd=1e3).design(new)["x"]
+
+
+@pytest.mark.parametrize("formula", ["time ~ zone", "time ~ zone * age", "time ~ 0 + zone"])
+@pytest.mark.parametrize("categories", [["0", "1", "2"], [0, 1, 2]])
+def test_numbers_for_categories_are_refused_or_taken_for_them(frame, formula, categories):
+    """Formulaic takes the number into each column of the category."""
+    text = isinstance(categories[0], str)
+    zone = np.take(categories, np.arange(len(frame)) % 3)
+    frame = frame.assign(zone=zone if text else pd.Categorical(zone))
+    new = pd.DataFrame({"age": [30.0, 40.0, 50.0]})
+    right = design_of(formula, frame, new.assign(zone=categories if text else
+                                                 pd.Categorical(categories)))  # fmt: skip
+    numbers = new.assign(zone=[0, 1, 2])
+    if text:
+        told = (
+            "column zone has 0 in this frame, a number, and the model knows the categories '0', '1'"
+        )
+        with pytest.raises(ValueError, match=told):
+            design_of(formula, frame, numbers)
+    else:
+        assert np.array_equal(design_of(formula, frame, numbers), right)
+    with pytest.raises(ValueError, match="column zone has 7 in this frame, a number"):
+        design_of(formula, frame, new.assign(zone=[7, 8, 9]))
+    with pytest.raises(ValueError, match="column age was of numbers, and is of"):
+        design_of("time ~ age", frame, new.astype(str))
+
+
+@pytest.mark.parametrize(("formula", "term"), [
+    ("time ~ I(age - age.mean())", r"I\(age - age.mean\(\)\)"), ("time ~ {age / age.max()}", "age"),
+    ("time ~ age.cumsum()", "cumsum"), ("I(time - time.mean()) ~ age", "time.mean"),
+    ("time ~ age + age.rank()", "rank"),
+])  # fmt: skip
+def test_terms_of_all_rows_are_no_terms_of_other_frames(frame, formula, term):
+    model = sm.models.glm.gaussian(formula, frame, sigma=1.0, prior_sd=1e3)  # which is as it was
+    with pytest.raises(ValueError, match=f"{term}.* depends on all rows of a frame, as a mean"):
+        model.design(frame)
+    for known in ("center(age)", "scale(age)", "poly(age, 2)", "bs(age, df=4)", "np.exp(age)"):
+        x = design_of(f"time ~ {known}", frame, frame.iloc[:2])
+        assert np.allclose(x, sm.models.glm.gaussian(f"time ~ {known}", frame, sigma=1.0,
+                                                     prior_sd=1e3).data.x[:2])  # fmt: skip

@@ -243,3 +243,57 @@ def test_shaken_floats_are_the_next_ones():
     assert len({y.view(Shaken)[1] for _ in range(20)}) == 2
     assert np.array([3]).view(Shaken)[0] == 3
     assert np.array([10**16]).view(Shaken)[0] - 1e16 in (-2.0, 2.0)
+
+
+# ---------------------------------------------------------- what is kept, and what is predicted
+def halved(state):
+    return 2 ** -state.k[0]  # a whole number, 0, where it is compiled
+
+
+def halved_as_array(state):
+    return np.array([1.0, 2 ** -state.k[0]])
+
+
+def drawn_halved(rng, state, data, n):
+    return 2 ** -state.k[0]
+
+
+def drawn_at_random(rng, state, data, n):
+    return 2.0 ** -state.k[0] + rng.normal() + rng.poisson(3.0)
+
+
+def place_of(state, data, n):
+    return -0.5 * (data.y[n] - 0.1 * state.k[0]) ** 2
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+@pytest.mark.parametrize("function", [halved, halved_as_array])
+def test_what_is_kept_is_compared(function):
+    model = sm.Model(place_of, {"y": np.zeros(50)}, {"k": 0}, support={"k": 5})
+    told = r"keep\['p'\].* is 0.*5 in Python, and 0 where it is compiled at .*k="
+    with pytest.raises(ValueError, match=told):
+        sm.sample(model, sm.Gibbs("k"), draws=2, keep={"p": function}, progress=False)
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_what_is_predicted_is_compared():
+    model = sm.Model(place_of, {"y": np.full(50, 0.3)}, {"k": 0}, support={"k": 5})
+    trace = sm.sample(model, sm.Gibbs("k"), draws=5, seed=1, progress=False)
+    told = (
+        r"simulate is 0\.\d+ in Python, and 0 where it is compiled at datum 0 .*draw . of chain ."
+    )
+    with pytest.raises(ValueError, match=told):
+        sm.predict(model, trace, drawn_halved, progress=False)
+    sm.predict(model, trace, drawn_at_random, progress=False)  # the same numbers from one seed
+
+
+def drawn_by_numpy(rng, state, data, n):
+    return np.random.normal()  # noqa: NPY002
+
+
+@pytest.mark.skipif(DISABLED, reason="nothing is compiled")
+def test_what_no_seed_repeats_is_told_of():
+    model = sm.Model(place_of, {"y": np.full(50, 0.3)}, {"k": 0}, support={"k": 5})
+    trace = sm.sample(model, sm.Gibbs("k"), draws=5, seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"from one seed at datum 0 .*draw with its argument rng"):
+        sm.predict(model, trace, drawn_by_numpy, progress=False)

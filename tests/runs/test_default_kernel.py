@@ -267,6 +267,21 @@ def test_a_change_point_is_summed_cumulatively():
     assert abs(float(np.asarray(trace.draws["tau"]).mean()) - 200.0) < 5.0
 
 
+def test_a_change_point_among_many_data_is_found():
+    """And of one datum that changes at another place, that it is none."""
+    assert defaults.is_change_point(change_point(30_000), "tau")
+
+    def log_likelihood(state, data, n):
+        at = n if n != data.other else n // 2
+        rate = state.rate[0] if at < state.tau[0] else state.rate[1]
+        return data.y[n] * sm.log(rate) - rate
+
+    data = {"y": change_point(30_000).data.y, "other": 29_000}
+    model = sm.Model(log_likelihood, data, {"tau": 5, "rate": np.array([1.0, 2.0])},
+                     support={"tau": 30_001}, constraints={"rate": sm.positive})  # fmt: skip
+    assert not defaults.is_change_point(model, "tau")
+
+
 @pytest.mark.plain
 def test_what_is_no_change_point_is_not_summed_so():
     """Many values that data see all, though not where the chain starts."""

@@ -261,6 +261,14 @@ SCALE = {scale}
 
 def log_likelihood(state, data, n):
     return -SCALE * abs(data.y[n] - 0.5 * state.k[0])
+
+
+def kept(state):
+    return {kept} * state.k[0]
+
+
+def often(state):
+    return state.k[0] > {often}
 """
 
 
@@ -272,7 +280,7 @@ def test_workers_that_have_another_module_are_told_of(tmp_path, monkeypatch):
     joblib = pytest.importorskip("joblib")
     joblib.externals.loky.get_reusable_executor().shutdown(wait=True)  # which has another path
     file = tmp_path / "edited_module.py"
-    file.write_text(MODULE.format(scale=1.0))
+    file.write_text(MODULE.format(scale=1.0, kept=3, often=0))
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("edited_module")
     y = np.random.default_rng(0).laplace(1.5, 1.0, 400)
@@ -284,7 +292,7 @@ def test_workers_that_have_another_module_are_told_of(tmp_path, monkeypatch):
 
     first = drawn(None)
     assert np.array_equal(first, drawn("loky"))
-    file.write_text(MODULE.format(scale=0.05))
+    file.write_text(MODULE.format(scale=0.05, kept=3, often=0))
     importlib.invalidate_caches()
     module = importlib.reload(module)
     assert not np.array_equal(first, drawn(None))
@@ -292,3 +300,40 @@ def test_workers_that_have_another_module_are_told_of(tmp_path, monkeypatch):
         drawn("loky")
     joblib.externals.loky.get_reusable_executor().shutdown(wait=True)  # as it says
     assert np.array_equal(drawn(None), drawn("loky"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "value", "told"), [
+    ("kept", 4.0, "what is kept is another"), ("often", 2, "how kernels are composed is another"),
+])  # fmt: skip
+def test_what_else_goes_to_workers_is_the_same_there(tmp_path, monkeypatch, name, value, told):
+    """Functions of what is kept, and when a kernel runs."""
+    import importlib
+
+    joblib = pytest.importorskip("joblib")
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
+    file, given = tmp_path / f"edited_{name}.py", {"scale": 1.0, "kept": 3.0, "often": 0}
+    file.write_text(MODULE.format(**given))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(file.stem)
+    y = np.random.default_rng(0).laplace(1.5, 1.0, 400)
+    model = sm.Model(log_likelihood_of_k, {"y": y}, {"k": 0, "b": 0.0}, support={"k": 8})
+
+    def drawn(backend):
+        kernel = sm.Gibbs("k") >> sm.when(module.often, sm.Metropolis("b", adapt=False))
+        keep = {"k": True, "f": module.kept}
+        trace = sm.sample(model, kernel, draws=50, warmup=0, chains=2, cores=2, seed=1, keep=keep,
+                          parallel=backend, progress=False)  # fmt: skip
+        return trace.draws["f"]
+
+    assert np.array_equal(drawn(None), drawn("loky"))
+    file.write_text(MODULE.format(**given | {name: value}))
+    importlib.invalidate_caches()
+    module = importlib.reload(module)
+    with pytest.raises(RuntimeError, match=f"in this worker process {told}"):
+        drawn("loky")
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
+
+
+def log_likelihood_of_k(state, data, n):
+    return -abs(data.y[n] - 0.5 * state.k[0] - state.b[0])

@@ -65,6 +65,88 @@ def test_what_is_kept_is_what_was_drawn(model, whole):
     assert drawn(model, keep=["b"]).to_frame().columns[2:].tolist() == ["b[one]", "b[age]"]
 
 
+EVERY = {"b": 7, "k": 4, "sigma": True}
+
+
+def same_as_whole(some, whole, draws=60):
+    assert list(some.draws) == ["sigma"] and list(some.thinned) == ["b", "k"]
+    assert np.array_equal(some.draws["sigma"], whole.draws["sigma"][:, :draws])
+    for name, every in (("b", 7), ("k", 4)):
+        assert np.array_equal(some.thinned[name], whole.draws[name][:, :draws:every])
+
+
+@pytest.mark.plain
+def test_of_some_blocks_every_kth_draw(model, whole):
+    some = drawn(model, keep=EVERY | {"ratio": ratio})
+    assert np.array_equal(some.thinned["b"], whole.draws["b"][:, ::7])
+    assert some.thinned["b"].shape == (2, 9, 2) and some.thinned["k"].shape == (2, 15)
+    assert np.array_equal(some.draws["ratio"], whole.draws["b"][..., 0] / whole.draws["sigma"])
+    assert some["b"].dims == ("chain", "draw", "term") and some["b"].draw[1] == 7
+    assert np.array_equal(some["b"].sel(term="age"), whole.draws["b"][:, ::7, 1])
+    assert "b" in some and "b" not in some.posterior and "b (2,) of every 7th" in repr(some)
+    assert np.array_equal(drawn(model, keep={"b": 1, "k": 100}).draws["b"], whole.draws["b"])
+    assert drawn(model, keep={"k": 100}).thinned["k"].shape == (2, 1)
+
+
+def test_what_is_thinned_is_shown(model, whole):
+    some = drawn(model, keep=EVERY)
+    table = some.summary()
+    assert table.index.tolist() == ["sigma", "b[one]", "b[age]", "k"]
+    assert table.loc["b[age]", "mean"] == pytest.approx(whole.draws["b"][:, ::7, 1].mean())
+    assert some.summary("k").index.tolist() == ["k"]
+    assert some.mixing("b").sites == 2 and some.mixing("b").ess > 1.0
+    with pytest.raises(ValueError, match=r"3 draws of b.one. were kept per chain"):
+        drawn(model, keep={"b": 25, "k": True}).summary("b")
+    assert drawn(model, keep={"b": 25, "k": True}).summary().index.tolist() == ["k"]
+    made = some.to_arviz(thin=3)
+    assert made["posterior_every_7"]["b"].draw.values.tolist() == [0, 21, 42]
+    assert np.array_equal(made["posterior_every_4"]["k"], whole.draws["k"][:, ::12])
+    assert "b" not in made["posterior"]
+    assert some.to_frame().columns.tolist() == ["chain", "draw", "sigma"]
+    assert str(some.report()) and "sigma" in some._repr_html_()
+    assert "sigma" in some.to_html()
+    with pytest.raises(KeyError, match="which are of sigma, b, k"):
+        some["c"]
+    with pytest.raises(ValueError, match="draws of b, k were not kept, not all of them"):
+        some.to_arviz(log_likelihood=model)
+
+
+@pytest.mark.parametrize("first", [1, 6, 7, 25, 33])
+def test_thinned_runs_go_on_wherever_they_stopped(model, whole, tmp_path, first):
+    path = tmp_path / "run.nc"
+    same_as_whole(drawn(model, first, store=path, keep=EVERY), whole, first)
+    same_as_whole(sm.load(path), whole, first)
+    same_as_whole(sm.resume(path, model, KERNEL, draws=60, progress=False), whole)
+    same_as_whole(sm.load(path), whole)
+    with pytest.raises(ValueError, match="changed since it was started: what is kept"):
+        sm.resume(path, model, KERNEL, draws=70, keep=EVERY | {"b": 8})
+
+
+def test_thinned_draws_are_in_files(model, whole, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    some = drawn(model, keep=EVERY)
+    some.save(tmp_path / "run.nc")
+    same_as_whole(sm.load(tmp_path / "run.nc"), whole)
+    with xarray.open_dataset(tmp_path / "run.nc", group="posterior_every_7") as found:
+        assert np.array_equal(found["b"].values, whole.draws["b"][:, ::7])
+        assert found["draw"].values.tolist() == list(range(0, 60, 7))
+        assert found["term"].values.tolist() == ["one", "age"]
+
+
+def test_a_journal_holds_them_in_frames_of_any_size(model, whole, tmp_path, monkeypatch):
+    """A frame a draw or two: what is kept of it follows from where it begins."""
+    monkeypatch.setattr("subsample_mcmc.runs.parallel.TURN_BYTES", 30)
+    monkeypatch.setattr("subsample_mcmc.runs.store.frames.MANY", 100)
+    monkeypatch.setattr("subsample_mcmc.runs.store.netcdf.MANY", 100)
+    path = tmp_path / "run.nc"
+    same_as_whole(drawn(model, store=path, keep=EVERY), whole)
+    monkeypatch.setattr("subsample_mcmc.runs.store.store.finish", lambda path: None)
+    journal = tmp_path / "journal.nc"
+    same_as_whole(drawn(model, store=journal, keep=EVERY), whole)
+    assert journal.read_bytes()[:6] == b"\x89SMCMC"
+    same_as_whole(sm.load(journal), whole)
+
+
 def test_statistics_are_of_all_kernels(model, whole):
     some = drawn(model, keep=("k",))
     for kernel, stats in whole.stats.items():
@@ -96,6 +178,7 @@ def test_in_processes(model, whole):
     some = drawn(model, keep=keep, parallel="loky", cores=2)
     assert np.array_equal(some.draws["k"], whole.draws["k"])
     assert np.array_equal(some.draws["ratio"], whole.draws["b"][..., 0] / whole.draws["sigma"])
+    same_as_whole(drawn(model, keep=EVERY, parallel="loky", cores=2), whole)
 
 
 def test_what_needs_whole_draws_says_so(model):
@@ -134,7 +217,9 @@ def test_what_does_not_compile_runs_in_python(model, whole):
     (["sgima"], ValueError, "Did you mean 'sigma'"),
     ({}, ValueError, "keep is empty"),
     ({"k": False}, ValueError, "keep is empty"),
-    ({"k": 5}, TypeError, "give True, or a function under a new name"),
+    ({"k": 0}, TypeError, "give True, or k, a whole number"),
+    ({"k": 2.5}, TypeError, "give True, or k, a whole number"),
+    ({"c": 100}, ValueError, "keep names 'c', which is no block"),
     ({"pair": lambda state: (1.0, 2.0)}, TypeError, "return np.array"),
     ({"b": True, "term": ratio}, ValueError, "an axis of a block has this name"),
     ({"k": ratio}, ValueError, "a function needs a name that no block has"),

@@ -96,3 +96,28 @@ def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
         assert (mixing.looked, mixing.sites, mixing.slowest) == (1, 2, "t[0]")
         assert any("1 of 2 sites, which all draws have" in note for note in one.report().notes)
         assert "t[1]" in one.to_html()
+
+
+@pytest.mark.parametrize("way", ["stored", "saved"])
+def test_files_have_nan_there_and_give_back_what_was_drawn(tmp_path, way):
+    """An ArviZ user who opens the file sees no initial values among the draws."""
+    xarray = pytest.importorskip("xarray")
+    model = model_of(of_used, about_even)
+    fits = [sm.laplace(model, "t", given={"q": k}) for k in range(2)]
+    kernel = sm.Gibbs("q", sm.Exact(), pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis(
+        "t", adapt=False
+    )
+    path = tmp_path / "run.nc"
+    options = {"warmup": 0, "chains": 2, "seed": 1, "progress": False}
+    trace = sm.sample(model, kernel, 60, **options, **({"store": path} if way == "stored" else {}))
+    if way == "saved":
+        trace.save(path)
+    with xarray.open_dataset(path, group="posterior", engine="h5netcdf") as file:
+        found = file["t"].values
+    assert np.array_equal(found, trace.drawn["t"], equal_nan=True)
+    assert np.isnan(found).any() and not np.isnan(found[..., 0]).any()
+    again = sm.load(path)
+    assert np.array_equal(again.draws["t"], trace.draws["t"])  # with what stood there
+    longer = sm.resume(path, model, kernel, draws=90, progress=False)
+    whole = sm.sample(model, kernel, 90, **options)
+    assert np.array_equal(longer.draws["t"], whole.draws["t"])

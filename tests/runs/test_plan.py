@@ -13,7 +13,7 @@ from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When, changed
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.plan import BATCHES, Plan, controlled, simulated, variants
-from subsample_mcmc.runs.views.report import microseconds_of
+from subsample_mcmc.runs.views.costs import microseconds_of
 from tests.helpers.claims import interval
 from tests.helpers.laws import ALARM
 
@@ -413,3 +413,40 @@ def test_ctrl_c_gives_the_pilots_that_are_done(stage, fit, monkeypatch):
     first, made[:] = -1, []
     with pytest.raises(KeyboardInterrupt):
         sm.plan(fit.model, kernel, controls, steps=20, warmup=0, seed=3, progress=False)
+
+
+# ------------------------------------------------------------------------------- several kernels
+def test_several_kernels_are_compared_by_effective_draws(fit):
+    kernels = {"walk": sm.Metropolis("beta", scale=0.001, adapt=False), "pCN": proposing(fit)}
+    found = sm.plan(fit.model, kernels, {"order 2": sm.Taylor(fit, 2)}, steps=400, warmup=0, seed=1,
+                    progress=False)  # fmt: skip
+    names = [row["variant"] for row in found.rows]
+    assert names == ["walk", "walk, order 2", "walk, exact", "pCN", "pCN, order 2", "pCN, exact"]
+    rates = {row["variant"]: row["ESS a second"] for row in found.rows}
+    assert rates["pCN, order 2"] > 5.0 * rates["pCN, exact"]  # by two orders of magnitude
+    assert not rates["walk, order 2"] >= rates["pCN, order 2"]  # nan: it does not mix
+    assert found.best is found.kernels["pCN, order 2"] and found.best.control.order == 2
+    assert found.advice[0].startswith("pCN, order 2: ") and "It is `.best`" in found.advice[0]
+    assert "ESS a second" in str(found) and "pCN, exact" in found._repr_html_()
+    trace = sm.sample(fit.model, found.best, draws=50, warmup=0, start=[fit.state], chains=1,
+                      progress=False)  # fmt: skip
+    assert trace.shape == (1, 50)
+
+
+def test_pilots_fit_into_a_time(fit, monkeypatch):
+    """As many draws as that allows: by a clock that says 2 ms a draw, 4 where it is audited."""
+    asked = []
+
+    def run(model, kernel, **options):
+        audited = 2.0 if options.get("audit") else 1.0
+        asked.append((options["draws"], audited))
+        trace = sm.sample(model, kernel, **options)
+        trace.seconds = np.array([0.002 * audited * (options["draws"] + options["warmup"])])
+        return trace
+
+    monkeypatch.setattr(importlib.import_module("subsample_mcmc.runs.plan"), "sample", run)
+    sm.plan(fit.model, proposing(fit), seconds=2.0, warmup=0, seed=1, progress=False)
+    # A second for each of two variants, half of it to audit; what is exact needs no audit.
+    assert asked == [(20, 1.0), (250, 1.0), (20, 2.0), (125, 2.0), (20, 1.0), (500, 1.0)]
+    with pytest.raises(ValueError, match="seconds=0: give a positive number"):
+        sm.plan(fit.model, proposing(fit), seconds=0)

@@ -175,6 +175,15 @@ def test_tables_tell_what_a_model_does_not_make(drawn):
     assert "<table" in made._repr_html_()
 
 
+def test_what_is_the_same_as_observed_is_not_less(drawn):
+    """Counts often are: the share of predicted data sets that are at least as large has them."""
+    model, trace = drawn
+    zeros = {"zeros": lambda y: float(np.sum(y == 0.0))}
+    made = sm.predict(model, trace, statistics=zeros, seed=6, progress=False)
+    assert made.summary().loc["zeros", "observed"] == made.summary().loc["zeros", "mean"] == 0.0
+    assert made.summary().loc["zeros", "P(>= observed)"] == 1.0
+
+
 def test_arviz_finds_them(drawn):
     model, trace = drawn
     found = sm.predict(model, trace, draws=10, seed=6, progress=False).to_arviz()
@@ -252,6 +261,43 @@ def test_numbers_that_are_categories_are_labels_not_codes():
     for group in (pd.Series([1, 2, 1]), pd.Categorical([1, 2, 1])):
         made = sm.predict(model, trace, of_group, data={"group": group}, progress=False).values[""]
         assert set(np.ravel(made - [10.0, 20.0, 10.0])) == {0.0, 5.0}
+
+
+def test_numbers_that_may_be_codes_or_texts_are_refused():
+    frame = pd.DataFrame({"y": np.zeros(3), "group": pd.Categorical(["1", "2", "3"])})
+    model = sm.Model(seen, frame, {"a": [10.0, 20.0, 30.0]}, touches={"a": "group"})
+    trace = sm.sample(model, stay_a, 5, 0, chains=1, seed=1, progress=False)
+    told = "data group has the number 1: is it a code, the category '2', or the category '1'"
+    with pytest.raises(ValueError, match=told):
+        sm.predict(model, trace, of_group, data={"group": np.array([1, 2])}, progress=False)
+    made = sm.predict(model, trace, of_group, data={"group": ["1", "2"]}, progress=False)
+    assert set(np.ravel(made.values[""] - [10.0, 20.0])) == {0.0, 5.0}
+
+
+def test_labels_are_of_a_run(tmp_path):
+    """Codes alone would be the same, and mean something else."""
+    model, trace = grouped()
+    trace.save(tmp_path / "run.nc")
+    other = pd.DataFrame({"y": np.arange(4.0), "group": pd.Categorical.from_codes(
+        [2, 1, 0, 1], ["x", "y", "z"])})  # fmt: skip
+    twin = sm.Model(seen, other, {"a": [10.0, 20.0, 30.0]}, touches={"a": "group"})
+    assert np.array_equal(twin.data.group, model.data.group)
+    with pytest.raises(ValueError, match="its labels of data group differ"):
+        sm.predict(twin, trace, of_group, progress=False)
+    with pytest.raises(ValueError, match="changed since it was started: labels of data group"):
+        sm.resume(tmp_path / "run.nc", twin, stay_a, draws=9, progress=False)
+
+
+def test_new_data_are_as_the_model_would_take_them(rng):
+    x, trials = rng.normal(size=(40, 1)), np.full(40, 5.0)
+    model = sm.models.glm.binomial(x, np.zeros(40), trials, start=[-1.0])
+    trace = still(model, 3)
+    for wrong in (2.5, -3.0):
+        data = {"x": x[:2], "trials": np.array([4.0, wrong])}
+        with pytest.raises(sm.RewardError, match="simulate is nan at datum 1"):
+            sm.predict(model, trace, data=data, progress=False)
+    with pytest.raises(ValueError, match="data x has an infinite number in row 1, and the model's"):
+        sm.predict(model, trace, data={"x": np.array([[0.0], [np.inf]]), "trials": np.full(2, 5.0)})
 
 
 def test_matrices_of_ones_own_are_put_by_their_columns(rng):

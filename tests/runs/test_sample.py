@@ -1,5 +1,6 @@
 """Chains run the same whatever runs beside them, say what broke, and end when they are told to."""
 
+import importlib
 import re
 import signal
 import subprocess
@@ -424,7 +425,7 @@ def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
 
     def collecting(self, member, *given):
         collect(self, member, *given)
-        held = sum(part.nbytes for chunk in member.chunks for part in chunk)
+        held = sum(chunk.nbytes for chunk in member.chunks)
         most[0] = max(most[0], held)
 
     append = store.Journal.append
@@ -439,3 +440,28 @@ def test_stored_draws_are_not_kept(monkeypatch, tmp_path):
     size = sum(part.nbytes for part in (*trace.flat, *trace._counts))
     assert size > 5 * 20_000 and most[0] <= 2 * 20_000
     assert handed[0] > size // 40_000
+
+
+def test_an_audit_begins_where_a_trace_ended(monkeypatch):
+    model = sm.Model(at_its_own, {"y": np.zeros(50)}, {"k": 0, "b": 0.0}, support={"k": 9})
+    kernel = sm.Gibbs("k") >> sm.Metropolis("b", adapt=False)
+    trace = sm.sample(model, kernel, 20, 0, seed=1, keep={"k": True, "b": True, "f": twice},
+                      progress=False)  # fmt: skip
+    begun = []
+
+    def spy(*given, start, **more):
+        begun.append(start)
+        return sm.sample(*given, start=start, **more)
+
+    monkeypatch.setattr(importlib.import_module("subsample_mcmc.runs.audit"), "sample", spy)
+    sm.audit(model, sm.Racing(), kernel, steps=5, warmup=0, trace=trace, seed=1)
+    assert begun == [[{"k": trace.draws["k"][0, -1], "b": trace.draws["b"][0, -1]}]]
+    assert trace.draws["b"][0, -1] != 0.0
+
+
+def at_its_own(state, data, n):
+    return -0.1 * (data.y[n] - state.b[0]) ** 2 - 0.01 * state.k[0]
+
+
+def twice(state):
+    return 2.0 * state.k[0]

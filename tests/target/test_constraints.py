@@ -360,6 +360,15 @@ def test_wrong_sets_are_refused(make, words):
         make()
 
 
+def test_an_interval_that_is_too_wide_for_its_numbers_is_told_of():
+    with pytest.warns(UserWarning, match="tell numbers near its middle apart by 2 only"):
+        wide = sm.interval(-1e16, 1e16)
+    u, x = np.array([3e-16]), np.empty(1)
+    block_of(wide.kind, wide.low, wide.high, u, x)
+    assert x[0] % 2.0 == 0.0  # of u = 3e-16 it would be 1.5
+    sm.interval(-1e9, 1e9), sm.interval(0.0, 1e18)  # near whose low end all are told apart
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [

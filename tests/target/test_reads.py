@@ -8,7 +8,12 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.target.lookups.guards import Beyond, guarded_data, guarded_state
-from subsample_mcmc.target.lookups.reads import cannot_fail, columns_of_sites, unread
+from subsample_mcmc.target.lookups.reads import (
+    blocks_read,
+    cannot_fail,
+    columns_of_sites,
+    unread,
+)
 
 SIZE = 40
 
@@ -530,3 +535,96 @@ def test_a_method_of_the_state_may_read_any_block():
     assert unread(model, ("mu",)) and not unread(model, ("b",))
     model.log_likelihood = by_method
     assert not unread(model, ("mu",))
+
+
+def line_of(state, data, n):
+    return state.b[0] + state.b[1] * data.x[n]
+
+
+def scaled_by(n, state):
+    return line_of(state, None, n) * state.tau[0] if n > 3 else 0.0
+
+
+def line_at(state, data, n):
+    return -((data.x[n] - line_of(state, data, n)) ** 2)
+
+
+def by_the_second(state, data, n):
+    return line_of(state, data, n) + scaled_by(n, state)
+
+
+def calls_itself(state, n):
+    return state.tau[0] if n < 1 else calls_itself(state, n)
+
+
+def again_and_again(state, data, n):
+    return calls_itself(state, n) + data.x[n]
+
+
+def as_a_list(state):
+    return len(list(state))
+
+
+def looks_at_all(state, data, n):
+    return as_a_list(state) + line_of(state, data, n)
+
+
+def one_of_two(state, data, n):
+    return (line_of if n > 2 else line_at)(state, data, n)
+
+
+def by_name(state, data, n):
+    return line_of(n=n, state=state, data=data)
+
+
+def as_an_argument(state, data, n):
+    return max(line_of, state)
+
+
+def another_name(state, data, n):
+    same = state
+    return line_of(same, data, n)
+
+
+def something_else(state, data, n):
+    state = data.states[n]
+    return line_of(state, data, n)
+
+
+def at_another(state, data, n):
+    return line_of(state, data, n + 1)
+
+
+def in_a_closure():
+    def inner(state):
+        return state.b[0]
+
+    def outer(state, data, n):
+        return inner(state) + data.x[n]
+
+    return outer
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("function", "blocks"), [
+    (line_at, {"b"}), (by_the_second, {"b", "tau"}), (again_and_again, {"tau"}),
+    (in_a_closure(), {"b"}), (looks_at_all, None), (one_of_two, None), (by_name, None),
+    (as_an_argument, None), (another_name, None), (something_else, None), (at_another, None),
+])  # fmt: skip
+def test_functions_to_which_the_state_is_handed_are_looked_at(function, blocks):
+    model = sm.Model(own_row, {"y": np.zeros(SIZE)}, {"b": np.zeros(3), "mu": 0.0, "tau": 1.0})
+    assert blocks_read(function, model) == blocks
+    assert blocks_read(function, model, helpers=False) is None
+    model.log_likelihood = function
+    assert unread(model, ("mu",)) == (blocks is not None)
+
+
+def test_scales_of_a_likelihood_with_a_helper_are_decided_by_the_prior():
+    data = {"x": np.zeros(SIZE)}
+    model = sm.Model(
+        line_at, data, {"b": np.zeros(2), "tau": 1.0}, lambda s: -s.tau[0] * np.sum(s.b**2),
+        constraints={"tau": sm.positive},
+    )  # fmt: skip
+    trace = sm.sample(model, sm.cycle(sm.Metropolis("b"), sm.Metropolis("tau")), draws=50, chains=1,
+                      seed=1, progress=False)  # fmt: skip
+    assert trace.stats["tau"]["pulls"].sum() == 0 < trace.stats["b"]["pulls"].sum()

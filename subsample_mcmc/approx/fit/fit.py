@@ -11,11 +11,12 @@ import scipy
 from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at
 from subsample_mcmc.approx.fit.importance import moments
 from subsample_mcmc.errors import warn
-from subsample_mcmc.style import pyplot
+from subsample_mcmc.style import folded, pyplot, safe, significant, tabled
 from subsample_mcmc.target.constraints import COORDINATES, ROOTS, inside
 from subsample_mcmc.target.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
+UNFOLDED = 200  # components that a notebook shows on request
 NODES, REACH = 13, 4.0  # of a line through the mode; how far it goes, in standard deviations
 
 is_inside = getattr(inside, "py_func", inside)
@@ -72,6 +73,20 @@ class Fit:
         for name, j in rows[:SHOWN]:
             told += f"\n  {name:<{width}} {self.point[j]:.5g} +- {spread[j]:.2g}"
         return told + (f"\n  ... {len(rows) - SHOWN} more" if len(rows) > SHOWN else "")
+
+    def _repr_html_(self) -> str:
+        frame = self.to_frame()
+        rows = [
+            [name, significant(mode), significant(sd)]
+            for name, mode, sd in zip(frame.index, frame["mode"], frame["sd"], strict=True)
+        ]
+        head = ["", "mode", "sd"]
+        parts = [f"<p>{safe(str(self).splitlines()[0])}</p>", *tabled(head, rows[:SHOWN])]
+        if more := rows[SHOWN:UNFOLDED]:
+            parts += folded(f"{len(more)} more", tabled(head, more))
+        if len(rows) > UNFOLDED:
+            parts.append(f"<p>... {len(rows) - UNFOLDED:,} more: fit.to_frame() has all.</p>")
+        return "\n".join(parts)
 
     def to_frame(self) -> Any:
         """A pandas table with one row per component: mode, and sd to first order around it."""

@@ -1,7 +1,7 @@
 """Bilinear control variates of pairwise scores: sums over whole clusters that need no pair."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,8 @@ class Bilinear:
         True
     """
 
-    tokens: dict[str, tuple] = field(default_factory=dict)
-    tables: dict[str, tuple] = field(default_factory=dict)
+    tokens: Any = None  # a dict of them by name; None: none
+    tables: Any = None
     constant: float = 0.0
     between: Any = 0.0
     within: Any = 0.0
@@ -58,9 +58,11 @@ class Bilinear:
     edges: Any = ()
     reach: float = 2.5
     explained: float = float("nan")
-    learnt: dict[str, tuple] = field(default_factory=dict)  # by table: kind and coefficients
+    learnt: Any = None  # by table: kind and coefficients
 
     def __post_init__(self):
+        for name in ("tokens", "tables", "learnt"):
+            object.__setattr__(self, name, getattr(self, name) or {})
         if not self.tokens and not self.tables:
             raise ValueError("Bilinear needs tokens, tables, or both.")
         tokens = {name: weighted(name, given) for name, given in self.tokens.items()}

@@ -10,12 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.kernels.sites.touches import (
-    by_datum,
-    change_all,
-    changed,
-    left_out,
-)
+from subsample_mcmc.kernels.sites.touches import by_datum, left_out
 from subsample_mcmc.kernels.sites.watching import is_known
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -29,6 +24,7 @@ from subsample_mcmc.numerics.pointers import (
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.moved import change_all, changed
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import new_memory, trial_of
 from subsample_mcmc.target.user_functions import plain

@@ -21,14 +21,14 @@ from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE
 from subsample_mcmc.kernels.compose import cycle
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.sites.touches import called, change_all
+from subsample_mcmc.kernels.sites.touches import called
 from subsample_mcmc.kernels.sites.watching import AT_ONCE, WATCHED, differ
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import by_columns, draw_discrete
 from subsample_mcmc.target.constraints import COORDINATES, REAL, positive, real
-from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
+from subsample_mcmc.target.moved import BlockCoordinates, all_inside, change_all, moved
 from subsample_mcmc.target.rewards import probe, rewards, rewards_of
 from subsample_mcmc.target.user_functions import plain
 

@@ -1,17 +1,21 @@
 """Do neighbouring values of an ordered support differ in one datum, and no value in more."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from subsample_mcmc.kernels.sites.touches import change_all
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import call_rows, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.layout import Block
+from subsample_mcmc.target.lookups.bounds import check_model
+from subsample_mcmc.target.moved import change_all
 from subsample_mcmc.target.rewards import new_memory, trial_of
 
 ENDS = 4  # values at either end of a support that are compared at all data ...
 EVALUATIONS = 10_000_000  # ... and others at random, as many as that allows
-FEW = 5_000  # data that are all asked
+MOST_EVALUATIONS = 500_000_000  # of blocks of many sites: beyond, some of them are asked
+FEW = 5_000  # data that are all asked where nothing is compiled
 PLACES = 4  # states; in the first, the initial one, a zero may hide what a value does
 
 
@@ -76,41 +80,39 @@ def read_rows(trial, values, value, rows, out):
 def check_values(name: str, model) -> None:
     """Refuse a support with a value of its own, such as 0 for no change: cumulative sums miss it.
 
-    At value k the data before k must be as at the highest value, all others as at the lowest. All
-    data are asked, at the values at either end and at others at random.
+    At value k of a site the data before k must be as at the highest value, all others as at the
+    lowest. All data that see a site are asked, at the values at either end and at others at random.
     """
     variable = model.variables[name]
-    if variable.block.length > 1 or variable.touches is not None or DISABLED:
+    if DISABLED:
         return
     done = model.prepared.setdefault(Cumulative, set())
     if name in done:
         return
     last, rng = variable.support - 1, np.random.default_rng(3)
     ints, floats = model.ints.copy(), model.floats.copy()
-    values = ints[variable.block.start : variable.block.start + 1]
-    at = np.arange(model.size)
-    rows = at.astype(row_kind(model.size))
-    count = max(2 * ENDS, EVALUATIONS // model.size)
     ends = {*range(min(ENDS, last)), *range(max(last - ENDS + 1, 0), last + 1)}
-    among = range(last + 1) if count > last else rng.integers(last + 1, size=count)
+    sites = sites_asked(variable, model.size, rng)
     for elsewhere in (False, True):
         if elsewhere:
             change_all(model, ints, floats, rng)
-        none = Block("none", False, (0,), 0)
-        trial = pointer_to(trial_of(model, ints, floats, new_memory(model), none, 1, None, ()))
-        first, top, seen = np.zeros((3, model.size))
         told = ""
         try:
-            with np.errstate(all="ignore"):
-                read_rows(trial, values, 0, rows, first)
-                read_rows(trial, values, last, rows, top)
+            for site in sites:
+                at = rows_that_see(variable, site, model.size)
+                count = max(2 * ENDS, EVALUATIONS // (max(len(at), 1) * len(sites)))
+                among = range(last + 1) if count > last else rng.integers(last + 1, size=count)
+                read = reader(model, ints, floats, variable.block.start + site, at)
+                first, top = read(0), read(last)
                 for k in sorted(ends | {int(k) for k in among}):
-                    read_rows(trial, values, k, rows, seen)
-                    wanted = np.where(at < k, top, first)
+                    seen, wanted = read(k), np.where(at < k, top, first)
                     wrong = (seen != wanted) & ~(np.isnan(seen) | np.isnan(wanted))
-                    if wrong.any():
-                        told = value_of_its_own(name, k, int(np.argmax(wrong)), seen, wanted)
-                        break
+                    if wrong.any() and not told:
+                        i = int(np.argmax(wrong))
+                        shown = f" of site {site}" if variable.block.length > 1 else ""
+                        told = value_of_its_own(name, shown, k, int(at[i]), seen[i], wanted[i])
+                if told:
+                    break
         except Exception:
             if not elsewhere:  # where it may have no value
                 raise
@@ -119,36 +121,70 @@ def check_values(name: str, model) -> None:
     done.add(name)
 
 
-def value_of_its_own(name: str, k: int, n: int, seen: np.ndarray, wanted: np.ndarray) -> str:
+def sites_asked(variable, size: int, rng) -> list[int]:
+    """All sites of a block, or as many at random as can be asked in seconds, with both ends."""
+    count = variable.sites
+    each = size if variable.touches is None else max(1, len(variable.touches[1]) // count)
+    most = max(2, MOST_EVALUATIONS // (4 * ENDS * each))
+    if count <= most:
+        return list(range(count))
+    return sorted({0, count - 1, *rng.integers(count, size=most).tolist()})
+
+
+def rows_that_see(variable, site: int, size: int) -> np.ndarray:
+    """Numbers of the data that a site's value may change."""
+    if variable.touches is None:
+        return np.arange(size)
+    indptr, indices = variable.touches
+    return np.sort(np.asarray(indices[indptr[site] : indptr[site + 1]], dtype=np.int64))
+
+
+def reader(model, ints, floats, place: int, at: np.ndarray) -> Callable[[int], np.ndarray]:
+    """read(k): log likelihoods of some data with value k at one place of the integers."""
+    if DISABLED:
+        state = model.state(ints, floats)
+        return lambda k: np.array([tried(model, state, ints, place, (k,), n)[0] for n in at])
+    values, rows = ints[place : place + 1], at.astype(row_kind(model.size))
+    none = Block("none", False, (0,), 0)
+    trial = pointer_to(trial_of(model, ints, floats, new_memory(model), none, 1, None, ()))
+
+    def read(k: int) -> np.ndarray:
+        out = np.zeros(len(rows))
+        with np.errstate(all="ignore"):
+            read_rows(trial, values, k, rows, out)
+        return out
+
+    return read
+
+
+def value_of_its_own(name: str, site: str, k: int, n: int, seen: float, wanted: float) -> str:
     """What to tell of a value at which a datum is neither as before nor as after a change."""
     return (
-        f"Gibbs({name!r}, cumulative=True): at value {k} datum {n} has {seen[n]:.6g}, where "
-        f"it has {wanted[n]:.6g} at the {'highest' if n < k else 'lowest'} value, as it must for "
+        f"Gibbs({name!r}, cumulative=True): at value {k}{site} datum {n} has {seen:.6g}, where "
+        f"it has {wanted:.6g} at the {'highest' if n < k else 'lowest'} value, as it must for "
         f"data {'before' if n < k else 'from'} {k}{'' if n < k else ' on'}. A value with a meaning "
         "of its own, such as no change, needs a block of its own; or leave cumulative out."
     )
 
 
 def all_cumulative(name: str, model) -> bool:
-    """The same of every datum, where they are few: nobody has said that it is so.
+    """The same of every datum, where nobody has said that it is so.
 
     At value k the data before k must be as at the highest value, all others as at the lowest.
     """
     variable = model.variables[name]
     last, size = variable.support - 1, model.size
-    if size > FEW or last > size or variable.block.length > 1:
+    if last > size or variable.block.length > 1 or (DISABLED and size > FEW):
         return False
-    rng, place, moved = np.random.default_rng(1), variable.block.start, 0
+    check_model(model, free=(name,))  # before compiled code looks up what is beyond an array
+    rng, at, moved = np.random.default_rng(1), np.arange(size), 0
     ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    values = np.unique([0, last, *rng.integers(0, last + 1, size=4)]).tolist()
+    values = rng.integers(0, last + 1, size=4).tolist()
     for _ in range(2):
         change_all(model, ints, floats, rng)
-        seen = np.array([tried(model, state, ints, place, values, n) for n in range(size)])
-        for i, k in enumerate(values):
-            if not np.array_equal(
-                seen[:, i], np.where(np.arange(size) < k, seen[:, -1], seen[:, 0])
-            ):
-                return False
-        moved += int(np.sum(seen[:last, 0] != seen[:last, -1]))
+        read = reader(model, ints, floats, variable.block.start, at)
+        first, top = read(0), read(last)
+        if not all(np.array_equal(read(k), np.where(at < k, top, first)) for k in values):
+            return False
+        moved += int(np.sum(first[:last] != top[:last]))
     return moved > last  # of twice as many: most data do see it

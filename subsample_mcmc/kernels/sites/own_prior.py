@@ -10,10 +10,10 @@ import numpy as np
 
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.kernels.sites.asked import asked, places
-from subsample_mcmc.kernels.sites.touches import change_all, changed
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
 from subsample_mcmc.target.lookups.reads import blocks_read
+from subsample_mcmc.target.moved import change_all, changed
 from subsample_mcmc.target.rewards import new_memory, prior_of, trial_of
 from subsample_mcmc.target.user_functions import plain
 

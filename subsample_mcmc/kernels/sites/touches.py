@@ -3,7 +3,7 @@
 import numpy as np
 
 from subsample_mcmc.target.lookups.reads import columns_of_sites
-from subsample_mcmc.target.moved import Moved
+from subsample_mcmc.target.moved import change_all, changed
 
 LOOKED_AT = 64  # data that are tried
 SEVERAL = 10  # sites from which on it is worth a word that each could move by its own data
@@ -91,32 +91,6 @@ def check_touches(name: str, model) -> None:
             if before != after and not (none.any() if elsewhere else none.all()):
                 raise ValueError(left_out(name, int(n), seen, before, after))
         values[:] = kept
-
-
-def changed(variable, values: np.ndarray, rng, size: float = 0.0) -> np.ndarray:
-    """Other values of a block, every one of them allowed, and none as it was if there are two.
-
-    size: of the steps of free coordinates, up and down, or in tenths of their size where they are
-    large; 0: small ones, all upwards.
-    """
-    if variable.block.discrete:
-        steps = rng.integers(1, max(variable.support, 2), size=len(values))
-        return (values + steps) % variable.support
-    blocks, other = Moved((variable,)), np.zeros(len(values))
-    u = blocks.free_at(values)
-    steps = rng.uniform(0.2, 1.0, len(u))
-    if size > 0.0:
-        steps *= rng.choice([-size, size], len(u)) * np.maximum(1.0, 0.1 * np.abs(u))
-    blocks.blocks_at(u + steps, other)
-    return other
-
-
-def change_all(model, ints: np.ndarray, floats: np.ndarray, rng, size: float = 0.0) -> None:
-    """Another state, with nothing at zero that might hide a dependence; size: see `changed`."""
-    for v in model.variables.values():
-        if v.place < 0:
-            flat = (ints if v.block.discrete else floats)[v.block.start :]
-            flat[: v.block.length] = changed(v, flat[: v.block.length], rng, size)
 
 
 def called(function, state, *given) -> float:

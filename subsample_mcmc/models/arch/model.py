@@ -47,6 +47,8 @@ class ARCH(Model):
     Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
     """
 
+    backwards = True  # the latest return is datum 0; to_arviz and sm.loo have them in order of time
+
     def __init__(
         self, returns, orders=ORDERS, log_prior=None, coordinates="squareroot", prior=None,
         nu_prior=(1.0, 1.0), alpha_prior=(1.0, 1.0),

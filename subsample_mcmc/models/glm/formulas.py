@@ -11,6 +11,8 @@ import numpy as np
 
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
+SOME = 500  # rows of a frame that are made into a matrix by themselves
+
 
 class Designed(NamedTuple):
     """What a formula makes of a data frame."""
@@ -27,9 +29,11 @@ class FormulaDesign:
     """How a formula's matrix is made of other data frames, too."""
 
     def __init__(
-        self, formula: str, right: Any, left: Any, others: dict[str, Any], kept: np.ndarray
-    ):
+        self, formula: str, right: Any, left: Any, others: dict[str, Any], kept: np.ndarray,
+        of_all_rows: list[str],
+    ):  # fmt: skip
         self.formula, self.right, self.left, self.kept = formula, right, left, kept
+        self.of_all_rows = of_all_rows  # terms that other frames would have other values of
         self.others = {k: v for k, v in others.items() if isinstance(v, str)}  # columns
         self.numbers = {k: v for k, v in others.items() if np.isscalar(v) and k not in self.others}
         rest = others.keys() - self.others.keys() - self.numbers.keys()
@@ -42,6 +46,14 @@ class FormulaDesign:
 
     def __call__(self, frame: Any) -> dict[str, Any]:
         """What a model reads of another frame: x, columns named beside it, and y if it is there."""
+        if self.of_all_rows:
+            raise ValueError(
+                f"the formula {self.formula!r}: {', '.join(self.of_all_rows)} depends on all rows "
+                "of a frame, as a mean or a maximum does, and would be another number in this one. "
+                "Write center(age) or scale(age), which remember theirs, or make such a column "
+                "before."
+            )
+        frame = as_known(self.formula, self.right, frame)
         matrix = np.asarray(made(self.formula, self.right, frame), dtype=float)
         found = {"x": matrix if self.kept.all() else matrix[:, self.kept]}
         if self.arrays:
@@ -89,7 +101,8 @@ def by_formula(
     x = made(formula, right, frame)
     terms = [str(name) for name in x.model_spec.column_names]
     kept = np.array([intercept or name != "Intercept" for name in terms])
-    design = FormulaDesign(formula, x.model_spec, known, others, kept)
+    of_all_rows = [*by_row(formula, x, frame), *by_row(formula, made(formula, left, frame), frame)]
+    design = FormulaDesign(formula, x.model_spec, known, others, kept, of_all_rows)
     columns = {
         name: column_of(formula, frame, value) if isinstance(value, str) else value
         for name, value in others.items()
@@ -121,6 +134,53 @@ def made(formula: str, part: Any, frame: Any) -> Any:
             if "not present in the dataset" in text:
                 text += f" The columns are {', '.join(map(str, frame.columns))}."
             raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
+
+
+def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
+    """Columns of a matrix that some rows of the frame by themselves would have otherwise."""
+    order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix)
+    found: dict[str, None] = {}
+    for rows in np.array_split(order[: 2 * SOME], 2):  # no row, as that of a maximum, is in both
+        if not len(rows):
+            continue
+        part = np.asarray(made(formula, matrix.model_spec, frame.iloc[rows]))
+        differ = ~np.all((part == whole[rows]) | (np.isnan(part) & np.isnan(whole[rows])), axis=0)
+        found |= dict.fromkeys(str(matrix.model_spec.column_names[j]) for j in differ.nonzero()[0])
+    return list(found)
+
+
+def as_known(formula: str, spec: Any, frame: Any) -> Any:
+    """Another frame, whose columns are of the kind that they were: categories, or numbers.
+
+    What was a category and is a number now would be taken for one, in each of its columns.
+    """
+    for name, (kind, state) in spec.encoder_state.items():
+        if name not in frame.columns:
+            continue  # a term that is worked out
+        values = frame[name]
+        number = np.asarray(values).dtype.kind in "biuf"
+        if kind.value == "numerical" and not number:
+            raise ValueError(
+                f"the formula {formula!r}: column {name} was of numbers, and is of "
+                f"{values.dtype} in this frame."
+            )
+        if kind.value == "categorical" and number:
+            known = state["categories"]
+            unknown = sorted(set(np.unique(np.asarray(values)).tolist()) - set(known))
+            if unknown:
+                raise ValueError(
+                    f"the formula {formula!r}: column {name} has {unknown[0]!r} in this frame, a "
+                    f"number, and the model knows the categories {', '.join(map(repr, known))}."
+                )
+            frame = frame.assign(**{name: categorical(values, known)})
+    return frame
+
+
+def categorical(values: Any, known: Any) -> Any:
+    """A column of a data frame as categories."""
+    import pandas
+
+    return pandas.Categorical(values, categories=known)
 
 
 def offset_of(offset: Any = None, exposure: Any = None) -> Any:

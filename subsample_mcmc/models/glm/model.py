@@ -25,8 +25,9 @@ from subsample_mcmc.models.glm.columns import (
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
-from subsample_mcmc.target.model import Model, flat
+from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.user_functions import flat
 
 FAR = 10.0  # prior standard deviations: y so far from 0 is in other units than the prior
 LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma

@@ -1,6 +1,6 @@
 """One datum drawn from each family, as sm.predict calls it: f(rng, state, data, n) -> float."""
 
-from math import exp, nan
+from math import exp, floor, nan
 
 from subsample_mcmc.models.glm.families import linear, linear_scale
 from subsample_mcmc.models.glm.scores import score
@@ -49,12 +49,12 @@ def cloglog(eta):
 
 
 def binomial(rng, state, data, n):
-    eta = linear(state, data, n)
-    if eta != eta:
-        return eta
+    eta, trials = linear(state, data, n), data.trials[n]
+    if eta != eta or not trials >= 0.0 or trials != floor(trials):
+        return nan  # which is told of, by datum
     small = exp(-abs(eta)) / (1.0 + exp(-abs(eta)))
-    drawn = float(rng.binomial(int(data.trials[n]), small))
-    return data.trials[n] - drawn if eta > 0.0 else drawn
+    drawn = float(rng.binomial(int(trials), small))
+    return trials - drawn if eta > 0.0 else drawn
 
 
 def poisson(eta):

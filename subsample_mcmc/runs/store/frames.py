@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 import numpy as np
 
 from subsample_mcmc.errors import StoreError
+from subsample_mcmc.runs.store.thinned import from_bytes, joined, thinned_in
 from subsample_mcmc.target.layout import Layout
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -35,7 +36,8 @@ KINDS = "<i8", "<f8", "<i8"  # of ints, floats and words
 ENTRY = struct.Struct("<HHH")  # in a checkpoint: bytes of a name, bytes of its dtype, dimensions
 
 
-DrawnRows = dict[str, np.ndarray]  # "ints", "floats", "words", each (draws, ...)
+# "ints", "floats", "words", each (draws, ...); "thinned": those kept of each thinned block, a tuple
+DrawnRows = dict[str, Any]
 
 
 class StoredRun(Protocol):
@@ -149,7 +151,7 @@ class UnderWay:
             )
         self.end = found[-1].end
         self.meta: dict[str, Any] = json.loads(_read(file, headers[-1].at, headers[-1].rows))
-        self.layout = Layout.from_json(self.meta["layout"])
+        self.layout, self.thinned = Layout.from_json(self.meta["layout"]), thinned_in(self.meta)
         self._frames: list[list[Frame]] = [[] for _ in range(int(self.meta["chains"]))]
         self.draws = [0] * len(self._frames)
         for frame in found:
@@ -206,6 +208,7 @@ class UnderWay:
         """See StoredRun."""
         widths = self.layout.ints, self.layout.floats, self.layout.words
         held: list[list[np.ndarray]] = []
+        kept: list[tuple[np.ndarray, ...]] = []
         size = 0
         for i, frame in enumerate(self._frames[chain], 1):
             data, at, parts = _read(self._file, frame.at, frame.rows), 0, []
@@ -214,11 +217,13 @@ class UnderWay:
                 parts.append(flat.reshape(frame.draws, width))
                 at += flat.nbytes
             held.append(parts)
+            kept.append(from_bytes(self.thinned, data, at, frame.start, frame.draws))
             size += len(data)
             if size >= MANY or i == len(self._frames[chain]):
-                joined = (np.concatenate(part) for part in zip(*held, strict=True))
-                yield dict(zip(("ints", "floats", "words"), joined, strict=True))
-                held, size = [], 0
+                whole = (np.concatenate(part) for part in zip(*held, strict=True))
+                rows: DrawnRows = dict(zip(("ints", "floats", "words"), whole, strict=True))
+                yield rows | {"thinned": joined(self.thinned, kept)}
+                held, kept, size = [], [], 0
 
 
 @contextmanager

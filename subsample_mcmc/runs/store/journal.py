@@ -7,6 +7,7 @@ the frames before it. A torn tail that a killed process left is cut off by the n
 import json
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from subsample_mcmc.runs.store.frames import (
     header_frame,
     pack,
 )
+from subsample_mcmc.runs.store.thinned import as_bytes, thinned_in
 from subsample_mcmc.target.layout import Layout
 
 try:
@@ -109,7 +111,7 @@ class Journal:
 
     def __init__(self, path: Path, fd: int, meta: dict[str, Any]):
         self.path, self.meta = path, meta
-        self.layout = Layout.from_json(meta["layout"])
+        self.layout, self.thinned = Layout.from_json(meta["layout"]), thinned_in(meta)
         self._fd = fd
         self._lock = threading.Lock()
         # End of the last whole frame, and draws per chain up to there. One object, so that an
@@ -171,8 +173,12 @@ class Journal:
         words: np.ndarray,
         checkpoint: dict[str, np.ndarray] | None,
         seconds: float,
+        thinned: Sequence[np.ndarray] = (),
     ) -> None:
-        """Stores the next draws of a chain (there may be none) and the checkpoint after them."""
+        """Stores the next draws of a chain (there may be none) and the checkpoint after them.
+
+        thinned: of blocks of which not every draw is kept (thinned.py), those that are.
+        """
         parts = []
         widths = (self.layout.ints, self.layout.floats, self.layout.words)
         for array, width, kind in zip((ints, floats, words), widths, KINDS, strict=True):
@@ -182,13 +188,14 @@ class Journal:
                     f"layout needs {kind[1:]} and ({len(words)}, {width}): draws, then values."
                 )
             parts.append(np.ascontiguousarray(array, kind).tobytes())
-        rows, state = b"".join(parts), pack(checkpoint)
+        state = pack(checkpoint)
         with self._lock:
             draws = list(self.draws)
             if not 0 <= chain < len(draws):
                 raise ValueError(f"chain={chain}, and the run has chains 0 to {len(draws) - 1}.")
             start = draws[chain]
             draws[chain] += len(words)
+            rows = b"".join([*parts, as_bytes(self.thinned, thinned, start, len(words))])
             self._write(framed(DRAWS, rows, state, chain, start, len(words), seconds), tuple(draws))
 
     def _write(self, data: bytes, draws: tuple[int, ...]) -> None:

@@ -19,10 +19,13 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
+from subsample_mcmc.runs.store.padded import as_drawn, as_seen, padded_in
+from subsample_mcmc.runs.store.thinned import ThinnedBlock, refuse_names, thinned_in
 from subsample_mcmc.target.axes import Axes
 from subsample_mcmc.target.layout import DECISIONS, Layout
 
 OURS = "subsample_mcmc"  # the group that says that we wrote the file
+HELD = "values_of_components_not_in_use"  # ... where draws have nan for them
 FORMAT = 1
 CHUNK = 2**18  # bytes of a variable that are stored together
 
@@ -108,6 +111,7 @@ def variables(layout: Layout, axes: Axes | None = None) -> list[StoredVariable]:
 def refuse_if_unwritable(meta: dict[str, Any]) -> None:
     """Raises now what would otherwise be raised after hours of sampling, when the file is made."""
     variables(Layout.from_json(meta["layout"]), axes_in(meta))
+    refuse_names(thinned_in(meta), axes_in(meta))
     refuse_without_libraries()
 
 
@@ -140,18 +144,29 @@ def write(path: Path, run: StoredRun) -> None:
         created = [
             _create(file, variable, len(run.draws), run.draws[0], axes) for variable in listed
         ]
+        thinned = thinned_in(run.meta)
+        kept = [
+            _create_thinned(file, block, len(run.draws), run.draws[0], axes) for block in thinned
+        ]
+        padded, held = padded_in(run.meta, run.layout), np.full(run.layout.floats, np.nan)
         for chain in range(len(run.draws)):
             at = 0
-            for rows in run.rows(chain):
+            for drawn in run.rows(chain):
+                rows = as_seen(padded, drawn, held)
                 end = at + len(rows["words"])
                 for variable, dataset in zip(listed, created, strict=True):
                     dataset[chain, at:end] = variable.take(rows)
+                for block, dataset, part in zip(thinned, kept, rows["thinned"], strict=True):
+                    shaped = part.reshape(-1, *block.shape)
+                    dataset[chain, block.before(at) : block.before(end)] = shaped
                 at = end
         group = file.groups.get(OURS) or file.create_group(OURS)
         group.attrs["format"] = FORMAT
         group.attrs["meta"] = json.dumps(run.meta)
         group.attrs["draws"] = run.draws[0]
         ours = {"seconds": np.array(run.seconds, "<f8")}
+        if padded:
+            ours[HELD] = held
         for chain in range(len(run.draws)):
             ours[f"checkpoint_{chain}"] = np.frombuffer(run.checkpoint(chain), "u1")
         for name, values in ours.items():
@@ -172,6 +187,8 @@ def attributes(meta: dict[str, Any], seconds: np.ndarray) -> dict[str, str | flo
         "guarantee": str(meta.get("guarantee")),
         "sampling_time": wall(seconds, meta.get("cores")),
     }
+    if meta.get("law"):
+        found["law"] = meta["law"]  # not the posterior, as the name of the group has it
     if blocks := tilted(meta):
         found["tilted"] = ", ".join(blocks)
     if labels := tempered(meta):
@@ -200,14 +217,26 @@ def tempered(meta: dict[str, Any]) -> list[str]:
     return [kernel["label"] for kernel in meta.get("kernels", ()) if kernel.get("temperature")]
 
 
-def _create(file: Any, variable: StoredVariable, chains: int, draws: int, axes: Axes) -> Any:
-    """An empty variable, with its dimensions and their coordinates."""
+def _create_thinned(file: Any, block: ThinnedBlock, chains: int, draws: int, axes: Axes) -> Any:
+    """An empty variable for the kept draws of a block, whose numbers are those of draws."""
+    name = block.name.replace("/", "|")
+    variable = StoredVariable(
+        block.group, name, "", 0, block.shape, block.kind, axes.of(block.name, len(block.shape))
+    )
+    return _create(file, variable, chains, block.before(draws), axes, block.every)
+
+
+def _create(
+    file: Any, variable: StoredVariable, chains: int, draws: int, axes: Axes, every: int = 1
+) -> Any:  # fmt: skip
+    """An empty variable, with its dimensions and their coordinates; every: of draws, one."""
     group = file.groups.get(variable.group) or file.create_group(variable.group)
     sizes = zip(variable.dimensions, (chains, draws, *variable.shape), strict=True)
     for name, size in sizes:
         if name not in group.dimensions:
             group.dimensions[name] = size
-            values, attrs = labels_in_file(axes.coords.get(name, np.arange(size)))
+            plain = np.arange(size) * (every if name == "draw" else 1)
+            values, attrs = labels_in_file(axes.coords.get(name, plain))
             made = group.create_variable(name, (name,), values.dtype, data=values)
             for key, value in attrs.items():
                 made.attrs[key] = value
@@ -237,6 +266,11 @@ def space(run: StoredRun) -> int:
     )
     axes = axes_in(run.meta)
     total += sum(64 * len(labels) for labels in axes.coords.values())  # texts have a heap of theirs
+    blocks = thinned_in(run.meta)
+    total += sum(
+        8 * chains * (block.before(draws) + 1) * block.length + CHUNK * chains + 2**16
+        for block in blocks
+    )
     for variable in variables(run.layout, axes):
         chunk, dimensions = variable.chunk(draws), len(variable.dimensions)
         chunks = chains * -(-draws // chunk)
@@ -298,6 +332,14 @@ class Finished:
             rows = empty(self.layout, stop - start)
             for variable, dataset in stored:
                 variable.put(rows, dataset[chain, start:stop])
+            if HELD in self._group:  # runs that were stored before have their values there
+                as_drawn(padded_in(self.meta, self.layout), rows, self._group[HELD][...])
+            rows["thinned"] = tuple(
+                self._file[f"{block.group}/{block.name.replace('/', '|')}"][
+                    chain, block.before(start) : block.before(stop)
+                ].astype(block.kind[1:]).reshape(-1, block.length)
+                for block in thinned_in(self.meta)
+            )  # fmt: skip
             yield rows
 
 

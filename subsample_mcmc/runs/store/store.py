@@ -22,6 +22,7 @@ from subsample_mcmc.runs.store.journal import (
     must_be_free,
     refuse_other_layout,
 )
+from subsample_mcmc.runs.store.thinned import joined, thinned_in
 
 __all__ = [
     "ChainData",
@@ -48,6 +49,7 @@ class ChainData(NamedTuple):
     words: np.ndarray  # (draws, layout.words)
     checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
     seconds: float  # of sampling so far
+    thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept (thinned.py)
 
 
 class Stored(NamedTuple):
@@ -163,14 +165,16 @@ def reopen(path: str | os.PathLike, meta: dict[str, Any]) -> Journal:
 
 def _chain(run: frames.StoredRun, chain: int) -> ChainData:
     """All of a chain; its arrays are filled piece by piece, so they are in memory only once."""
-    whole, at = netcdf.empty(run.layout, run.draws[chain]), 0
+    whole, at, kept = netcdf.empty(run.layout, run.draws[chain]), 0, []
     for rows in run.rows(chain):
         end = at + len(rows["words"])
+        kept.append(rows.pop("thinned"))
         for name, part in rows.items():
             whole[name][at:end] = part
         at = end
     state = frames.unpack(run.checkpoint(chain))
-    return ChainData(**whole, checkpoint=state, seconds=run.seconds[chain])
+    thinned = joined(thinned_in(run.meta), kept)
+    return ChainData(**whole, checkpoint=state, seconds=run.seconds[chain], thinned=thinned)
 
 
 def _look(path: Path, take: Callable[[frames.StoredRun, bool], T], verify: bool) -> T:

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc import __version__
-from subsample_mcmc.errors import CompileError, RewardError, compile_message, warn
-from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
-from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import attributes, tilted
+from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
-from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.layout import DECISIONS
-from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.model import LABELS, Model
+from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at most
@@ -46,7 +45,12 @@ def to_arviz(
     kept = slice(0, trace.shape[1], thin)
     attrs = attributes(trace.meta, trace.seconds)
     labels = trace.axes.coords
-    groups = {"posterior": dataset(trace, trace.drawn, kept)}
+    law = law_of(trace)
+    groups = {law: dataset(trace, trace.drawn, kept)}
+    thinned = thinned_in(trace.meta)
+    for place in dict.fromkeys(block.group for block in thinned):
+        names = [block.name for block in thinned if block.group == place]
+        groups[place] = thinned_dataset(trace, names, thin)
     tallies: dict[str, np.ndarray] = {}
     rest: dict[str, np.ndarray] = {}
     for kernel, fields in trace.stats.items():
@@ -61,12 +65,13 @@ def to_arviz(
     size = -1
     if log_likelihood is not None:
         values = pointwise(trace, flat, log_likelihood, kept, progress)
+        values = values[..., ::-1] if log_likelihood.backwards else values
         size = values.shape[2]
         name = next(iter(observed)) if len(observed) == 1 else "log_likelihood"
         groups["log_likelihood"] = xarray.Dataset(
             {named(name): (("chain", "draw", ROWS), values)},
             coords={
-                **{k: groups["posterior"].coords[k] for k in ("chain", "draw")},
+                **{k: groups[law].coords[k] for k in ("chain", "draw")},
                 ROWS: in_nanoseconds(labels.get(ROWS, np.arange(size))),
             },
             attrs=attrs,
@@ -83,6 +88,11 @@ def to_arviz(
             coords={ROWS: in_nanoseconds(labels[ROWS])} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
     return contained(groups, attrs)
+
+
+def law_of(trace: Any) -> str:
+    """What a trace's draws are from, as ArviZ names groups: posterior, or prior."""
+    return trace.meta.get("law", "posterior")
 
 
 def contained(groups: dict[str, Any], attrs: Mapping) -> Any:
@@ -112,6 +122,27 @@ def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: Any = slice(None
     )  # fmt: skip
 
 
+def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
+    """The kept draws of blocks of which every k-th is, one k for all, as xarray's Dataset.
+
+    thin: of what the draws' numbers must be multiples, too.
+    """
+    import xarray
+
+    every = trace.every(names[0])
+    step = np.lcm(every, thin) // every
+    found = {name: trace.with_gaps(name, trace.thinned[name])[:, ::step] for name in names}
+    draws = np.arange(next(iter(found.values())).shape[1]) * every * step
+    return xarray.Dataset(
+        {
+            named(k): (("chain", "draw", *trace.axes.of(k, v.ndim - 2)), v)
+            for k, v in found.items()
+        },
+        coords={"chain": np.arange(trace.shape[0]), "draw": draws} | trace.axes.used(found),
+        attrs=attributes(trace.meta, trace.seconds),
+    )  # fmt: skip
+
+
 # ------------------------------------------------------------------------- log likelihoods
 def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> np.ndarray:
     """Log likelihoods (chains, draws, N) of every datum at some draws of a trace."""
@@ -138,26 +169,24 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
             "az.compare do not know of weights; sample without sm.WangLandau for them.",
         )
     found = np.empty((chains, draws, model.size))
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    fill = filler(*model.compiled[:2])
+    likelihoods, rows = Pointwise(model), np.arange(model.size)
     bar, began, step = None, time.monotonic(), 1
     try:
         for c in range(chains):
             drawn, done = [np.ascontiguousarray(part[c, kept]) for part in flat], 0
             while done < draws:
                 until, then = min(done + step, draws), time.monotonic()
-                try:
-                    fill(*drawn, ints, floats, state, model.data, found[c], done, until)
-                except NUMBA_ERRORS as error:
-                    raise CompileError(compile_message(error, model.log_likelihood)) from error
+                part = slice(done, until)
+                likelihoods.into(found[c, part], drawn[0][part], drawn[1][part], rows)
                 done, now = until, time.monotonic()
                 step = step * 2 if now - then < PATIENT / 2 else max(step // 2, 1)
                 if bar is None and progress is not False and now - began > SLOW * (not progress):
                     bar = Bar(total=chains * draws, desc="log likelihoods", unit="draw")
                 if bar is not None:
                     bar.update(c * draws + done - bar.n)
-            add_left_out(found[c], drawn, model)
+            of_draws, of_data = left_out_of(model, *drawn)
+            if np.ndim(of_draws) or np.ndim(of_data):
+                found[c] += of_data + np.reshape(of_draws, (-1, 1))
             refuse_numbers(found[c], c, kept)
     finally:
         if bar is not None:
@@ -165,23 +194,27 @@ def pointwise(trace: Any, flat: Any, model: Any, kept: slice, progress: Any) -> 
     return found
 
 
-def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
+def check(
+    trace: Any, model: Any, argument: str = "log_likelihood", needs_likelihood: bool = False
+) -> None:
     """Refuse what is not the model that was sampled; argument: as what it was given."""
     if not isinstance(model, Model):
         raise TypeError(
             f"log_likelihood={model!r:.60}: give the sm.Model that was sampled, whose function "
             "is then evaluated at every draw and datum."
         )
-    if model.log_likelihood is None and argument == "log_likelihood":
+    needed = needs_likelihood or argument == "log_likelihood"
+    if model.log_likelihood is None and needed:
+        advice = " Leave log_likelihood out." if argument == "log_likelihood" else ""
         raise ValueError(
-            f"log_likelihood={model!r} has no log_likelihood of single data: its kernels bring a "
-            "target of their own. Leave log_likelihood out."
+            f"{argument}={model!r} has no log_likelihood of single data: its kernels bring a "
+            f"target of their own.{advice}"
         )
     gone = [name for name in model.names if name not in trace.draws]
     if trace.meta.get("keep") and gone:
         raise ValueError(
-            f"{argument}={model!r}: draws of {', '.join(gone)} were not kept, and each datum may "
-            "depend on them: sample with all blocks kept."
+            f"{argument}={model!r}: draws of {', '.join(gone)} were not kept, not all of them at "
+            "least, and each datum may depend on them: sample with all blocks kept."
         )
     kept = tuple(b for b in trace.layout.blocks if b.name in model.names)
     if model.blocks != kept:
@@ -198,7 +231,9 @@ def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
         return
     today = model.fingerprints()
     parts = tuple(f"data {field}" for field in model.data._fields) + FUNCTIONS
-    known = {k: v for k, v in stored.items() if k in parts or k.startswith("block ")}
+    known = {k: v for k, v in stored.items() if k in parts or k.startswith(("block ", LABELS))}
+    if not any(k.startswith(LABELS) for k in stored):  # runs that were stored before had none
+        today = {k: v for k, v in today.items() if not k.startswith(LABELS)}
     if any(stored.get(f"version of {name}") != version for name, version in VERSIONS.items()):
         for name in FUNCTIONS:  # bytecode differs between versions of Python
             known.pop(name, None), today.pop(name, None)
@@ -208,17 +243,6 @@ def check(trace: Any, model: Any, argument: str = "log_likelihood") -> None:
             f"{argument}={model!r} is not the model that was sampled: its {', '.join(changed)} "
             "differ, or were changed since. Give the sm.Model that sm.sample was given."
         )
-
-
-def add_left_out(values: np.ndarray, drawn: list[np.ndarray], model: Any) -> None:
-    """Add what a model's log likelihoods lack of log densities, draw by draw."""
-    if type(model).left_out is Model.left_out:
-        return
-    ints, floats = model.ints.copy(), model.floats.copy()
-    state = model.state(ints, floats)
-    for d in range(len(values)):
-        ints[:], floats[:] = drawn[0][d, : len(ints)], drawn[1][d, : len(floats)]
-        values[d] += model.left_out(state)
 
 
 def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
@@ -231,36 +255,6 @@ def refuse_numbers(values: np.ndarray, chain: int, kept: slice) -> None:
             f"chain {chain}: it must be finite, or -inf where the state is impossible. The chain "
             "had not read this datum in this state; mend the function, and sample again."
         )
-
-
-@memoised
-def filler(likelihood: Any, prepare: Any) -> Any:
-    """fill(...): the log likelihoods of all data at draws lo .. hi - 1, written into out."""
-    if prepare is None:
-
-        @jit(inner="always")
-        def each(state, data, row):
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, np.int64(i) & MASK)
-
-    else:
-
-        @jit(inner="always")
-        def each(state, data, row):
-            made = prepare(state, data)
-            for i in range(np.uint64(len(row))):
-                row[i] = likelihood(state, data, np.int64(i) & MASK, made)
-
-    @jit
-    def fill(drawn_ints, drawn_floats, ints, floats, state, data, out, lo, hi):
-        for d in range(lo, hi):
-            for i in range(len(ints)):
-                ints[i] = drawn_ints[d, i]
-            for i in range(len(floats)):
-                floats[i] = drawn_floats[d, i]
-            each(state, data, out[d])
-
-    return fill
 
 
 # ----------------------------------------------------------------------------------- names

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.runs.views.costs import ENDS
 from subsample_mcmc.style import (
     COLOURS,
     FILLS,
@@ -28,7 +29,6 @@ from subsample_mcmc.style import (
 )
 
 WINDOWS = 50  # a run is smoothed over one part of so many: longer hides a drift, shorter is noise
-ENDS = ("alone", "predicted", "exact", "raced", "exhausted", "retreated")
 SHARES = (0.5, 0.1, 0.01, 1e-3)  # of the data, where lines of equal cost are drawn
 NOT_AUDITED = "No decision was audited:\nsm.sample(..., audit=0.02) fills this."
 
@@ -209,14 +209,14 @@ def draw_errors(axes: Any, trace: Any, rows: list[dict]) -> None:
 def draw_ended(axes: Any, trace: Any, rows: list[dict]) -> None:
     """How decisions ended, as shares of each kernel's."""
     left = np.zeros(len(rows))
-    for i, end in enumerate(ENDS):
+    for i, (end, words) in enumerate(ENDS.items()):
         share = np.array([row[end] for row in rows])
         if share.any():
-            axes.barh(np.arange(len(rows)), share, 0.6, left, label=end, **bar_style(i))
+            axes.barh(np.arange(len(rows)), share, 0.6, left, label=words, **bar_style(i))
         left += share
     names_down(axes, [row["kernel"] for row in rows])
     axes.set(xlabel="share of decisions, by how they ended", xlim=(0, 1))
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=SMALL)
+    axes.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=SMALL)
 
 
 def draw_rate(key: str, label: str) -> Callable:

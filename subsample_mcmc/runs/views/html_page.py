@@ -1,52 +1,63 @@
-"""A saved run as one HTML page: how it was made, the report, a summary, and figures.
+"""A saved run as one HTML page: verdict, summary and draws; folded, what they rest on.
 
 Nothing is loaded from elsewhere, so the page can be mailed and archived. Every panel is a picture
-of its own, which a phone stacks and paper does not cut.
+of its own, which a phone stacks and paper does not cut: drawn by the browser where it is small.
 """
 
 import base64
-import html
 import io
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.views.figures import PANELS, offered
-from subsample_mcmc.runs.views.summary import FEWEST, components, table
-from subsample_mcmc.style import FILLS, SMALL, line_style, plain, thinned
+from subsample_mcmc.runs.views.report import Report
+from subsample_mcmc.runs.views.summary import components
+from subsample_mcmc.style import FILLS, SMALL, folded, line_style, plain, safe, thinned
 
-MOST_ROWS = 50  # of the summary
-FEW_ROWS = 10  # of that in a notebook, which is shown without being asked for, and so only ...
-QUICK = 200_000  # ... of at most so many draws: a second
+QUICK = 3_000_000  # draws of all components that a notebook sums up without being asked: a second
 MOST_PICTURES = 12  # components whose draws are shown ...
 MOST_SITES = 4  # ... of one block
 MOST_CHAINS = 4  # lines in one picture
 BINS = 40
 DOTS = 130  # per inch: sharp on paper at the width of a column
+SMALL_FILE = 60_000  # characters: a picture with more is stored as dots
 
 STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 0 auto;
-  max-width: 72rem; padding: 1rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #999; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #ccc;
+:root { color-scheme: light dark; --ink: #111; --paper: #fff; --line: #ccc; --act: #b34700; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181c; --line: #444;
+  --act: #ff9a52; } figure svg, figure img { filter: invert(1) hue-rotate(180deg); } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  margin: 0 auto; max-width: 72rem; padding: 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem;
+  border-bottom: 1px solid var(--line); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem; }
+dd { margin: 0; }
+table { font-size: .875rem; }
+th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
-th:first-child { text-align: left; white-space: normal; }
-.made td { text-align: left; white-space: normal; }
-.wide { overflow-x: auto; }
+td b { color: var(--act); }
+.made th, .made td { text-align: left; white-space: normal; }
+.warnings { border-left: 4px solid var(--act); padding-left: 1rem; }
+.warnings h2 { margin-top: 0; border: 0; } .warnings ul { padding-left: 1rem; }
 .pictures { display: grid; gap: 1rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
-figure { margin: 0; break-inside: avoid; } img { width: 100%; height: auto; }
+figure { margin: 0; break-inside: avoid; } figure img, figure svg { width: 100%; height: auto; }
+figure svg text { font-family: system-ui, sans-serif; }
 figcaption, .small { font-size: .875rem; }
-.warnings li { border-left: 4px solid #D55E00; padding-left: .5rem; list-style: none; }
+details { margin: .5rem 0; border-bottom: 1px solid var(--line); padding-bottom: .5rem; }
+summary { cursor: pointer; font-size: 1.1rem; font-weight: 600; padding: .3rem 0; }
 pre { white-space: pre-wrap; font-size: .875rem; }
-@media print { body { font-size: 10pt; max-width: none; padding: 0; }
-  .wide { overflow: visible; } tr, li { break-inside: avoid; }
-  .pictures { grid-template-columns: 1fr 1fr; } table { font-size: 8pt; }
-  th, td { white-space: normal; } }
+@media (max-width: 30rem) { body { padding: .6rem; } dl { display: block; }
+  dd { margin-bottom: .6rem; } table { font-size: .68rem; } th, td { padding: .2rem .22rem; } }
+@media print { :root { --ink: #000; --paper: #fff; --line: #999; }
+  body { font-size: 10pt; max-width: none; padding: 0; }
+  figure svg, figure img { filter: none; }
+  details::details-content { content-visibility: visible; height: auto; }
+  tr, li { break-inside: avoid; } .pictures { grid-template-columns: 1fr 1fr; }
+  table { font-size: 8pt; } th, td { white-space: normal; } }
 """
 
 CAPTIONS = {
@@ -63,7 +74,7 @@ CAPTIONS = {
 
 def page(trace: Any) -> str:
     """The page's text; without matplotlib it has no pictures, and says so."""
-    report = trace.report()
+    report = Report(trace)
     chains, draws = trace.shape
     kernels = ", ".join(told["label"] for told in trace.meta["kernels"])
     parts = [
@@ -72,20 +83,32 @@ def page(trace: Any) -> str:
         f"<title>{safe(kernels)}: {chains} x {draws:,} draws</title>",
         f"<style>{STYLE}</style>", "</head>", "<body>",
         f"<h1>A run of {safe(kernels)}</h1>",
-        *how_made(trace),
-        *listed("Warnings", report.warnings),
-        *reported(report),
-        *listed("Notes", report.notes),
-        *summary(trace),
-        *pictures(trace, report.rows),
+        f'<p class="small">{safe(report.title)}</p>',
+        *report.html_verdict(),
+        *summary(report),
+        *pictures_of_draws(trace),
+        "<h2>Details</h2>",
+        *decisions(trace, report),
+        *report.html_notes(),
+        *folded("How it was made", how_made(trace)),
         "</body>", "</html>", "",
     ]  # fmt: skip
     return "\n".join(parts)
 
 
-def safe(text: Any) -> str:
-    """Text that HTML shows as it is."""
-    return html.escape(str(text))
+def summary(report: Any) -> Iterator[str]:
+    """The summary of the report, under its title."""
+    if report.summary.rows:
+        yield "<h2>Summary</h2>"
+        yield from report.html_summary()
+
+
+def decisions(trace: Any, report: Any) -> Iterator[str]:
+    """What decisions cost and how they ended: a table and figures, folded."""
+    if report.rows:
+        yield from folded(
+            "Decisions and their cost", (*report.html_costs(), *panels(trace, report))
+        )
 
 
 def how_made(trace: Any) -> Iterator[str]:
@@ -108,93 +131,60 @@ def how_made(trace: Any) -> Iterator[str]:
             yield f"<tr><th>{safe(name)}</th><td>{safe(value)}</td></tr>"
     yield "</table>"
     if meta.get("describe"):
-        yield f"<h2>Kernels</h2>\n<pre>{safe(meta['describe'])}</pre>"
-
-
-def listed(title: str, items: list[str]) -> Iterator[str]:
-    """A list, if there is anything in it."""
-    if items:
-        yield f'<h2>{title}</h2>\n<ul class="{title.lower()}">'
-        yield from (f"<li>{safe(item)}</li>" for item in items)
-        yield "</ul>"
-
-
-def reported(report: Any) -> Iterator[str]:
-    """The table of the report: its own cells, so that text and page never disagree."""
-    if report.rows:
-        head, *rest = report._cells()
-        yield "<h2>Report</h2>"
-        yield from tabled(head, rest)
-    yield f'<p class="small">{safe(report.title)}</p>'
-
-
-def tabled(head: list[str], rest: Iterable[list[str]]) -> Iterator[str]:
-    """A table whose first column names the rows."""
-    yield '<div class="wide"><table>'
-    yield f"<thead><tr>{''.join(f'<th>{safe(cell)}</th>' for cell in head)}</tr></thead><tbody>"
-    for first, *cells in rest:
-        yield f"<tr><th>{safe(first)}</th>{''.join(f'<td>{safe(c)}</td>' for c in cells)}</tr>"
-    yield "</tbody></table></div>"
+        yield f"<pre>{safe(meta['describe'])}</pre>"
 
 
 def short(trace: Any) -> str:
-    """What a notebook shows of a trace: what it is, and its first components."""
-    quick = trace.draws and trace.shape[0] * trace.shape[1] <= QUICK
-    shown = summary(trace, FEW_ROWS) if quick else ()
-    return "\n".join([f"<p>{safe(trace)}</p>", *shown])
+    """What a notebook shows of a trace: what it is, verdict and summary, if these are quick."""
+    parts = [f"<p>{safe(trace)}</p>"]
+    if 0 < sum(values.size for values in trace.draws.values()) <= QUICK:
+        report = Report(trace)
+        count = len(report.warnings)
+        parts += [*report.html_answers(), *report.html_summary()]
+        if count:
+            told = f"{count} warning{'s' * (count > 1)}: trace.report() shows what to do."
+            parts.append(f"<p><b>{told}</b></p>")
+    return "\n".join(parts)
 
 
-def summary(trace: Any, most: int = MOST_ROWS) -> Iterator[str]:
-    """ArviZ's summary of the first components."""
-    found, whole = components(trace, most, most)
-    if not found or trace.shape[1] < FEWEST:
-        return
-    made = table(found)
-    yield "<h2>Summary</h2>"
-    rows = zip(made.index, made.itertuples(index=False), strict=True)
-    head = ["", *map(str, made.columns)]
-    yield from tabled(head, [[name, *(cell(x) for x in row)] for name, row in rows])
-    if blocks := tilted(trace.meta):
-        yield (
-            f"<p>sm.WangLandau tilted {html.escape(', '.join(blocks))}: these are means of the "
-            "draws, not of the posterior, which trace.model_probabilities(...) gives, and weights "
-            "for others.</p>"
-        )
-    if labels := tempered(trace.meta):
-        yield f"<p>Not of the posterior: tempered draws of {html.escape(', '.join(labels))}.</p>"
-    if not whole:
-        yield f'<p class="small">The first {len(found)} components.</p>'
+def panels(trace: Any, report: Any) -> Iterator[str]:
+    """The panels of trace.plot."""
+    if figure := drawing():
+        drawn = []
+        for name, part in offered(report.rows).items():
+            size = 5.2, 3.7 + 0.25 * max(0, len(part) - 4)
+            made = figure(figsize=size, layout="constrained")
+            PANELS[name](made.subplots(), trace, part)
+            drawn.append((made, CAPTIONS[name]))
+        yield from shown(drawn)
 
 
-def cell(value: Any) -> str:
-    """One number of the summary."""
-    return f"{value:.4g}" if value == value else "-"
-
-
-def pictures(trace: Any, rows: list[dict]) -> Iterator[str]:
-    """The panels of trace.plot, and the draws of small blocks."""
+def drawing() -> Any:
+    """matplotlib's Figure, or None where it is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
+        return None
+    return Figure
+
+
+def pictures_of_draws(trace: Any) -> Iterator[str]:
+    """The draws of small blocks."""
+    found, whole = components(trace, MOST_PICTURES, MOST_SITES)
+    if not found or not trace.shape[1]:
+        return
+    yield "<h2>Draws</h2>"
+    if not (figure := drawing()):
         yield (
-            "<h2>Figures</h2>\n<p>Figures need matplotlib, which was not installed where this page "
-            "was made: pip install 'subsample-mcmc[plots]'.</p>"
+            "<p>Figures need matplotlib, which was not installed where this page was made: pip "
+            "install 'subsample-mcmc[plots]'.</p>"
         )
         return
-    drawn = []
-    for name, part in offered(rows).items():
-        size = 5.2, 3.7 + 0.25 * max(0, len(part) - 4)
-        figure = Figure(figsize=size, layout="constrained")
-        PANELS[name](figure.subplots(), trace, part)
-        drawn.append((figure, CAPTIONS[name]))
-    yield from shown("What it cost", drawn)
-    found, whole = components(trace, MOST_PICTURES, MOST_SITES)
+    yield from shown([(pictured(figure, label, values), label) for label, values in found.items()])
     about = "Draws of each chain, and how often each value was drawn, all chains together"
-    if found and trace.shape[1]:
-        drawn = [(pictured(Figure, label, values), label) for label, values in found.items()]
-        yield from shown("Draws", drawn)
-        about += f"; lines are of the first {MOST_CHAINS}" * (trace.shape[0] > MOST_CHAINS)
-        yield f'<p class="small">{about}{"" if whole else f"; the first {len(found)}"}.</p>'
+    about += f"; lines are of the first {MOST_CHAINS}" * (trace.shape[0] > MOST_CHAINS)
+    about += "" if whole else f"; the first {MOST_SITES} of each block, at most {MOST_PICTURES}"
+    yield f'<p class="small">{about}.</p>'
 
 
 def pictured(figure: Any, label: str, values: np.ndarray) -> Any:
@@ -226,18 +216,43 @@ def pictured(figure: Any, label: str, values: np.ndarray) -> Any:
     return made
 
 
-def shown(title: str, drawn: list[tuple[Any, str]]) -> Iterator[str]:
+def shown(drawn: list[tuple[Any, str]]) -> Iterator[str]:
     """Figures as pictures in the text of the page."""
     if not drawn:
         return
-    yield f'<h2>{title}</h2>\n<div class="pictures">'
-    for figure, caption in drawn:
-        file = io.BytesIO()
-        # No date and no version of matplotlib: the same run gives the same page.
-        figure.savefig(file, format="png", dpi=DOTS, metadata={"Software": None})
-        text = base64.b64encode(file.getvalue()).decode("ascii")
-        yield (
-            f'<figure><img alt="{safe(caption)}" src="data:image/png;base64,{text}">'
-            f"<figcaption>{safe(caption)}</figcaption></figure>"
-        )
+    yield '<div class="pictures">'
+    for i, (figure, caption) in enumerate(drawn):
+        for part in (figure, *figure.axes):  # the page's own colour, light or dark
+            part.patch.set_alpha(0.0)
+        picture = as_vectors(figure, f"{caption} {i}", caption)
+        if len(picture) > SMALL_FILE:
+            picture = as_dots(figure, caption)
+        yield f"<figure>{picture}<figcaption>{safe(caption)}</figcaption></figure>"
     yield "</div>"
+
+
+def as_vectors(figure: Any, salt: str, caption: str) -> str:
+    """A figure as SVG that stands in a page: its text is text, its names are its own.
+
+    No date and no version of matplotlib: the same run gives the same page.
+    """
+    from matplotlib import rc_context
+
+    file = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        none = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(file, format="svg", metadata=none)
+    text = file.getvalue()
+    text = re.sub(r" xmlns(:\w+)?=\"[^\"]*\"", "", text[text.index("<svg") :])
+    used = set(re.findall(r"#([\w.-]+)", text))  # others repeat from figure to figure
+    text = re.sub(r' id="([\w.-]+)"', lambda m: m[0] if m[1] in used else "", text)
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    return text.replace("<svg", f'<svg role="img" aria-label="{safe(caption)}"', 1)
+
+
+def as_dots(figure: Any, caption: str) -> str:
+    """A figure as PNG, in the page."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DOTS, metadata={"Software": None})
+    text = base64.b64encode(file.getvalue()).decode("ascii")
+    return f'<img alt="{safe(caption)}" src="data:image/png;base64,{text}">'

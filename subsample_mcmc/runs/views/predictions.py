@@ -106,17 +106,19 @@ class Predictions:
         """ArviZ's container: the draws that predictions are of, predictions, and observed data.
 
         Their group is posterior_predictive, as az.plot_ppc and its like take it, or predictions, of
-        other data than were observed.
+        other data than were observed; of draws of sm.prior, prior_predictive.
         """
-        posterior = arviz_groups.dataset(self.trace, self.trace.drawn, self.kept)
-        groups = {"posterior": posterior}
-        groups["predictions" if self.new else "posterior_predictive"] = self.dataset
+        law = arviz_groups.law_of(self.trace)
+        drawn = arviz_groups.dataset(self.trace, self.trace.drawn, self.kept)
+        groups = {law: drawn}
+        named = "predictions" if self.new and law == "posterior" else f"{law}_predictive"
+        groups[named] = self.dataset
         if self.observed is not None and not self.statistics:
             import xarray
 
             at = {ROWS: self.dataset.coords[ROWS].values}
             groups["observed_data"] = xarray.Dataset({self.name: (ROWS, self.observed)}, coords=at)
-        return arviz_groups.contained(groups, posterior.attrs)
+        return arviz_groups.contained(groups, drawn.attrs)
 
     def plot(self, axes: Any = None) -> Any:
         """What is predicted beside what was observed: matplotlib axes, an array of one per panel.

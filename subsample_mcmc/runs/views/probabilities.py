@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.style import FILLS, axes_of
+from subsample_mcmc.style import FILLS, axes_of, significant
 
 # ------------------------------------------------------------------------------------ the estimator
 BATCHES = (20, 100)  # in all chains together: fewer tell too little of their spread
@@ -383,7 +383,7 @@ class ModelProbabilities:
         ]
         named = ["se" if c.endswith("_se") else c.replace("_", " ") for c in named]
         table = self.table.set_axis(named, axis=1)
-        shown = table.to_string(float_format=lambda x: f"{x:.4g}")
+        shown = table.to_string(float_format=significant)
         wrapped = [textwrap.fill(f"- {w}", 98, subsequent_indent="  ") for w in self.warnings]
         return "\n".join([self.title, "", shown, *(["", "Warnings", *wrapped] if wrapped else [])])
 

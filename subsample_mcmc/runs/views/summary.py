@@ -21,7 +21,12 @@ def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str,
     labels = {name for told in kernels if told.get("labels") for name in told["writes"]}
     found: dict[str, np.ndarray] = {}
     whole = True
-    for name, values in trace.drawn.items():
+    thinned = {
+        name: trace.with_gaps(name, v)
+        for name, v in trace.thinned.items()
+        if v.shape[1] >= FEWEST or blocks is not None
+    }
+    for name, values in (trace.drawn | thinned).items():
         if name in labels if blocks is None else name not in blocks:
             continue
         for i, site in enumerate(np.ndindex(values.shape[2:])):
@@ -38,6 +43,12 @@ def table(found: dict[str, np.ndarray]) -> Any:
     import pandas
     import xarray
 
+    lengths = {values.shape[1] for values in found.values()}
+    if len(lengths) > 1:  # of some blocks, not every draw was kept
+        parts = [
+            table({k: v for k, v in found.items() if v.shape[1] == length}) for length in lengths
+        ]
+        return pandas.concat(parts).loc[list(found)]
     data = xarray.Dataset({f"x{i}": (("chain", "draw"), v) for i, v in enumerate(found.values())})
     # ArviZ warns and logs about blocks that never moved and single chains: the report does, too.
     # That of 0.x has a logger of its own, which logging.disable does not reach once it has spoken.
@@ -71,7 +82,12 @@ def summary(trace: Any, names: Iterable[str] | str | None) -> Any:
             f"{trace.shape[1]} draws per chain: ArviZ's summary needs {FEWEST} or more. Take more "
             "draws."
         )
-    found, _ = components(trace, trace.layout.ints + trace.layout.floats, 2**62, blocks)
+    found, _ = components(trace, 2**62, 2**62, blocks)
+    if few := [name for name, values in found.items() if values.shape[1] < FEWEST]:
+        raise ValueError(
+            f"{found[few[0]].shape[1]} draws of {few[0]} were kept per chain: ArviZ's summary "
+            f"needs {FEWEST} or more. Keep more."
+        )
     if not found:
         raise ValueError(
             "all blocks are labels of clusters, which are only names: their means say nothing. "

@@ -341,7 +341,7 @@ class Reads:
 def unread(model, names: tuple[str, ...]) -> bool:
     """Does no datum depend on these blocks: neither log_likelihood nor prepare reads them.
 
-    Told from the code; where the state is handed on whole, to a helper say, nothing is told.
+    Told from the code, and from that of functions to which the state is handed on whole.
     """
     likelihood = read_by_row(model)
     if likelihood is None or any(model.variables[name].place >= 0 for name in names):
@@ -364,12 +364,13 @@ def read_by_row(model) -> Any:
     return model.predictors.eta if model.predictors is not None else model.log_likelihood
 
 
-def blocks_read(function, model) -> set[str] | None:
+def blocks_read(function, model, helpers: bool = True) -> set[str] | None:
     """The blocks that a function of the state reads; None if it may read all of them.
 
-    As where it hands the state on, or calls a method of it, state._asdict().
+    As where it calls a method of the state, state._asdict(), or hands it on in a way that is not
+    followed; helpers: whether the user's functions to which it hands it are looked at, too.
     """
-    fields = fields_read(function, 0)
+    fields = fields_read(function, 0, helpers)
     return fields if fields is not None and fields <= set(model.names) else None
 
 
@@ -386,10 +387,10 @@ def columns_of_sites(model, name: str) -> tuple[str, ...]:
     likelihood = read_by_row(model)
     function = getattr(likelihood, "py_func", likelihood)
     code = getattr(function, "__code__", None)
-    if code is None or not code.co_argcount or blocks_read(function, model) is None:
+    if code is None or not code.co_argcount or blocks_read(function, model, False) is None:
         return ()
     if model.prepare is not None:  # its own part is read at no row
-        read = blocks_read(getattr(model.prepare, "py_func", model.prepare), model)
+        read = blocks_read(getattr(model.prepare, "py_func", model.prepare), model, False)
         if read is None or name in read:
             return ()
     steps = tokens(code)

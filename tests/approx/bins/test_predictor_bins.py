@@ -511,12 +511,13 @@ def test_factors_that_cannot_be_cut_are_refused(given, words):
 
 def test_predictors_must_be_linear_and_finite():
     data = {"y": np.arange(20.0), "x": np.where(np.arange(20) == 13, np.inf, 1.0)}
-    model = sm.Model(sm.Predictors(location, lambda e, data, n: -e * e), data, {"mu": 0.1})
+    square = sm.Predictors(location, lambda e, data, n: -e * e)
+    model = sm.Model(square, data, {"mu": 0.1}, missing="infinite")
     with pytest.raises(ValueError, match="predictor 0 of datum 13 is"):
         prepared_for(model, Bins(fit={"mu": 0.1}))
     bent = sm.Predictors(lambda state, data, n: state.mu[0] ** 2, lambda e, data, n: -e * e)
     with pytest.raises(ValueError, match="eta is not linear"):
-        Bins(fit={"mu": 0.1}).check(sm.Model(bent, data, {"mu": 0.1}), "mu")
+        Bins(fit={"mu": 0.1}).check(sm.Model(bent, data, {"mu": 0.1}, missing="infinite"), "mu")
 
 
 def test_models_that_need_a_fit_are_told_so():

@@ -11,7 +11,8 @@ import pytest
 from subsample_mcmc import style
 from subsample_mcmc.bandits.identification import Identification, Identifications
 from subsample_mcmc.runs.plan import Plan
-from subsample_mcmc.runs.views.figures import ENDS, PANELS
+from subsample_mcmc.runs.views.costs import ENDS
+from subsample_mcmc.runs.views.figures import PANELS
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities
 from tests.runs.test_trace import made
 
@@ -101,9 +102,10 @@ def test_how_decisions_ended(trace):
     rows = trace.report().rows[:3]
     assert names_of(axes) == list("abc")  # d makes no decisions
     drawn = {c.get_label(): [(b.get_x(), b.get_width()) for b in c] for c in axes.containers}
-    assert list(drawn) == ["raced", "retreated"]  # nothing else happened
-    assert drawn["raced"] == [(0.0, row["raced"]) for row in rows] == [(0, 0.5), (0, 1), (0, 0)]
-    assert drawn["retreated"] == [(row["raced"], row["retreated"]) for row in rows]
+    some, rest = "decided by some rows", "raced, then all rows summed"
+    assert list(drawn) == [some, rest]  # nothing else happened
+    assert drawn[some] == [(0.0, row["raced"]) for row in rows] == [(0, 0.5), (0, 1), (0, 0)]
+    assert drawn[rest] == [(row["raced"], row["retreated"]) for row in rows]
     hatches = [container[0].get_hatch() for container in axes.containers]
     assert len(set(hatches)) == len(hatches)
 

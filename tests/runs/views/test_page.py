@@ -1,6 +1,7 @@
 """The page of a run: it needs nothing else, says what the report says, and escapes names."""
 
 import base64
+import html
 import logging
 import re
 import sys
@@ -15,6 +16,7 @@ from tests.runs.test_trace import made
 
 NASTY = "<script>alert('a & b')</script>"
 VOID = {"meta", "img", "link", "br", "hr"}
+HEADS = {"made": "draws", "summary": "mean", "costs": "steps"}
 
 
 class Read(HTMLParser):
@@ -23,7 +25,7 @@ class Read(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.tables, self.pictures, self.titles, self.items = [], [], [], [], []
-        self.tags = set()
+        self.tags, self.names = set(), []
         self.feed(text)
         self.close()
         assert not self.open
@@ -32,15 +34,16 @@ class Read(HTMLParser):
         self.tags.add(tag)
         if tag not in VOID:
             self.open.append(tag)
+        self.names += [value for key, value in attrs if key == "id"]
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
             self.tables[-1].append([])
         elif tag in {"td", "th"}:
             self.tables[-1][-1].append("")
-        elif tag == "img":
+        elif tag in {"img", "svg"}:
             self.pictures.append(dict(attrs))
-        elif tag in {"h1", "h2"}:
+        elif tag in {"h1", "h2", "summary"}:
             self.titles.append("")
         elif tag == "li":
             self.items.append("")
@@ -49,12 +52,27 @@ class Read(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in {"td", "th"}:
+        if self.open and self.open[-1] in {"td", "th", "b"} and "table" in self.open:
             self.tables[-1][-1][-1] += data
-        elif self.open and self.open[-1] in {"h1", "h2"}:
+        elif self.open and self.open[-1] in {"h1", "h2", "summary"}:
             self.titles[-1] += data
         elif self.open and self.open[-1] == "li":
             self.items[-1] += data
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def table(self, name):
+        """The one that has this word in its first row or column, wherever it stands."""
+        words = HEADS[name]
+        (found,) = [t for t in self.tables if words in {*t[0], *(row[0] for row in t)}]
+        return found
+
+    def labels(self):
+        """What pictures show, in words."""
+        return [picture.get("alt") or picture.get("aria-label") for picture in self.pictures]
 
 
 def run(rng, kernel="g", block="theta", **meta):
@@ -90,16 +108,21 @@ def bare(monkeypatch):
 def test_it_needs_nothing_else(text, found):
     assert text.startswith("<!DOCTYPE html>") and 'name="viewport"' in text
     assert not found.tags & {"script", "link", "iframe", "object"}
-    assert not re.search(r"https?:|url\(|@import", re.sub(r"base64,[^\"]+", "", text))
-    for picture in found.pictures:
-        head, data = picture["src"].split(",")
-        assert head == "data:image/png;base64" and picture["alt"]
-        assert base64.b64decode(data).startswith(b"\x89PNG\r\n")
+    assert not re.search(r"https?:|url\((?!#)|@import", re.sub(r"base64,[^\"]+", "", text))
+    for picture, label in zip(found.pictures, found.labels(), strict=True):
+        assert label
+        if "src" in picture:
+            head, data = picture["src"].split(",")
+            assert head == "data:image/png;base64"
+            assert base64.b64decode(data).startswith(b"\x89PNG\r\n")
+    assert any("viewbox" in picture for picture in found.pictures)  # drawn by the browser
+    assert len(set(found.names)) == len(found.names)
+    assert {*re.findall(r"(?:url\(|href=\")#([\w.-]+)", text)} <= {*found.names}
     assert len(found.pictures) == 6 + 3  # the panels of trace.plot; theta, k[0] and k[1]
 
 
 def test_it_says_how_the_run_was_made(found):
-    made_by = dict(found.tables[0])
+    made_by = dict(found.table("made"))
     assert made_by["draws"] == "200 in each of 4 chains" and made_by["guarantee"] == "asymptotic"
     assert made_by["seed"] == str(2**100) and made_by["audited"] == "1% of decisions"
     assert made_by["warm-up"] == "10 steps, not kept" and made_by["subsample_mcmc"] == "0.1.0"
@@ -108,16 +131,28 @@ def test_it_says_how_the_run_was_made(found):
 
 @pytest.mark.usefixtures("bare")
 def test_an_unfinished_run_says_so(rng):
-    assert dict(Read(page(run(rng, draws=5000))).tables[0])["of a planned"] == "5,000"
+    assert dict(Read(page(run(rng, draws=5000))).table("made"))["of a planned"] == "5,000"
 
 
 def test_it_says_what_the_report_says(trace, found):
     report = trace.report()
-    assert found.tables[1] == report._cells()
-    assert ["audited", "800"] in found.tables[1]
+    assert found.table("costs") == report.costs()
+    assert found.table("summary") == report.summary.cells()
+    assert ["audited", "800"] in found.table("costs")
     assert found.items == report.warnings + report.notes
     assert "g: it is a note." in found.items
-    assert set(found.titles) >= {"A run of g", "Kernels", "Report", "Summary", "Draws"}
+    shown = [t for t in found.titles if not t.startswith("Notes")]
+    assert shown == ["A run of g", "Summary", "Draws", "Details", "Decisions and their cost",
+                     "How it was made"]  # fmt: skip
+
+
+def test_the_verdict_comes_first_and_details_are_folded(trace, text):
+    verdict = [answer for _, answer in trace.report().verdict.lines()]
+    places = [text.index(html.escape(answer)) for answer in verdict]
+    places += [text.index("<h2>Summary"), text.index("<details>")]
+    assert places == sorted(places)
+    assert text.index("error per decision") > text.index("<details>")
+    assert "<details open" not in text
 
 
 def test_names_are_shown_as_they_are(rng):
@@ -126,30 +161,36 @@ def test_names_are_shown_as_they_are(rng):
     found = Read(text)
     assert not found.tags & {"script", "i"}
     assert found.titles[0] == f"A run of {NASTY}"
-    assert found.tables[1][0] == ["", NASTY]
-    assert found.tables[2][1][0] == "<i>&$x$"
-    assert [picture["alt"] for picture in found.pictures][-3] == "<i>&$x$"
+    assert found.table("costs")[0] == ["", NASTY]
+    assert found.table("summary")[1][0] == "<i>&$x$"
+    assert found.labels()[0] == "<i>&$x$"
 
 
 def test_the_summary_is_that_of_arviz(trace, found):
-    head, *rows = found.tables[2]
+    head, *rows = found.table("summary")
     assert [row[0] for row in rows] == ["theta", "k[0]", "k[1]"]
-    means = [float(row[head.index("mean")]) for row in rows]
-    draws = [trace.draws["theta"], trace.draws["k"][..., 0], trace.draws["k"][..., 1]]
-    np.testing.assert_allclose(means, [values.mean() for values in draws], atol=0.01)
-    bulk = float(rows[0][head.index("ess_bulk")])
-    assert bulk == pytest.approx(trace.mixing("theta").ess, abs=1.0)
+    known = trace.summary()
+    for name, column, digits in (
+        ("mean", "mean", 1e-3), ("sd", "sd", 1e-3), ("ESS", "ess_bulk", 1e-2),
+        ("R-hat", "r_hat", 1e-3),
+    ):  # fmt: skip
+        shown = [float(row[head.index(name)].strip(" !").replace(",", "")) for row in rows]
+        np.testing.assert_allclose(shown, known[column], rtol=digits, atol=5e-4)
 
 
 def test_wide_blocks_are_cut(rng):
     draws = {"wide": rng.normal(size=(2, 100, 1000)), "last": rng.normal(size=(2, 100))}
+    draws["wide"][1, :, 500] += 2.0  # one of a thousand, among those looked at or not
+    draws["wide"][1, :, 999] += 2.0
     text = page(made(draws, {"g": {}}))
     found = Read(text)
-    assert len(found.tables[2]) == 1 + html_page.MOST_ROWS
-    assert found.tables[2][-1][0] == "wide[49]"
-    shown = [picture["alt"] for picture in found.pictures][1:]  # after ESS per second
+    names = [row[0] for row in found.table("summary")]
+    assert names[:4] == ["", "wide[0]", "wide[1]", "wide[2]"] and names[-1] == "last"
+    assert names[6:8] == ["wide[999]", "... 994 more of wide, 1,000 in all"]
+    assert found.table("summary")[6][-1].endswith(" !") and "! R-hat above 1.01" in text
+    shown = [label for label in found.labels() if "[" in label or label == "last"]
     assert shown == ["wide[0]", "wide[1]", "wide[2]", "wide[3]", "last"]
-    assert "The first 50 components" in text
+    assert "the first 4 of each block" in text
 
 
 @pytest.mark.usefixtures("bare")
@@ -187,7 +228,14 @@ def test_without_matplotlib_it_has_no_pictures_and_says_so(trace, monkeypatch):
         "pip install &#x27;subsample-mcmc[plots]&#x27;" in text or "subsample-mcmc[plots]" in text
     )
     found = Read(text)
-    assert not found.pictures and found.tables[1] == trace.report()._cells()
+    assert not found.pictures and found.table("costs") == trace.report().costs()
+
+
+def test_a_notebook_sums_up_what_is_quick(trace, monkeypatch):
+    told = trace._repr_html_()
+    assert "Converged" in told and "R-hat" in told and "trace.report() shows what to do" not in told
+    monkeypatch.setattr(html_page, "QUICK", 4 * 200 * 3 - 1)  # one less than theta, k[0] and k[1]
+    assert trace._repr_html_() == f"<p>{html.escape(repr(trace))}</p>"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.base import DECIDES_EXACTLY
-from subsample_mcmc.runs.views.report import clopper_pearson
+from subsample_mcmc.runs.views.costs import clopper_pearson
 from tests.runs.test_trace import made
 
 DRAWS = 1000  # of each of 4 chains: 4000 in all
@@ -123,16 +123,16 @@ def test_where_all_were_audited_errors_are_counted_not_bounded(report):
     assert note.startswith("g: all 8,000 decisions were audited and none was wrong, so these draws")
     # Two thousand rows of a slow chain: a bound from as many audits would be above any limit.
     slow = {"theta": np.repeat(np.random.default_rng(1).normal(size=(4, 50)), 20, axis=1)}
-    assert not says(report(counted(audited=8000), blocks=slow), "audits")
-    assert says(report(counted(audited=7999), blocks=slow), "want of audits")
+    assert not says(report(counted(audited=8000), blocks=slow), "audit")
+    nearly = report(counted(audited=7999), blocks=slow)
+    assert not says(nearly, "audit") and any("more than there are" in n for n in nearly.notes)
     assert not [n for n in report(counted(audited=7999)).notes if "audited" in n]
-    skewed = counted(audited=8000, skewness=32_000)
-    (warning,) = says(report(skewed, {"asymptotic_normal": True}), "skewness")
-    assert "audit" not in warning
+    skewed = report(counted(audited=8000, skewness=32_000), {"asymptotic_normal": True})
+    assert not says(skewed, "skewness") and any("|skewness| of 4" in n for n in skewed.notes)
     wrong = report(counted(audited=8000, wrong=80))
     assert wrong.rows[0]["error_per_draw"] == pytest.approx(2 * 0.01)
     (warning,) = says(wrong, "bias scale")
-    assert "want of audits" not in warning and "Use a smaller delta" in warning
+    assert "Audit" not in warning and warning.endswith("Use a smaller delta.")
     assert not [n for n in wrong.notes if "none was wrong" in n]
 
 
@@ -152,7 +152,7 @@ def test_several_kernels_and_their_own_blocks(rng):
     assert rows["fast"]["ess"] == trace.mixing("good").ess
     assert rows["slow"]["ess"] == trace.mixing("slow").ess < 100
     assert np.isnan(rows["none"]["ess"])
-    assert says(trace.report(), "slow: its ESS is") and not says(trace.report(), "good: its ESS")
+    assert says(trace.report(), "slow: its chains") and not says(trace.report(), "good: its")
     frame = trace.report().to_frame()
     assert list(frame.index) == ["fast", "slow", "none"]
     assert frame.loc["fast", "read"] == 0.05
@@ -185,28 +185,36 @@ def test_evaluations_and_microseconds_of_a_decision():
 
 
 # -------------------------------------------------------------------------------------- text
+def part(text, title):
+    """The lines below a title, as far as the next one."""
+    lines = text.splitlines()
+    rest = lines[lines.index(title) + 1 :]
+    ends = [i for i, line in enumerate(rest) if line in ("Notes", "Decisions and their cost")]
+    return rest[: min(ends, default=len(rest))]
+
+
 def test_text_is_a_table_that_fits_a_terminal(rng):
     theta = rng.normal(size=(4, DRAWS))
     labels = [f"Gibbs('block{i}', control)" for i in range(7)]
     made_report = made({"theta": theta}, dict.fromkeys(labels, counted(audited=400))).report()
     text = str(made_report)
     assert repr(made_report) == text
-    table = text.partition("Warnings")[0].splitlines()
-    assert max(map(len, table[1:])) <= 100
+    assert max(map(len, text.splitlines()[1:])) <= 100
+    table = part(text, "Decisions and their cost")
     assert all(sum(label in line for line in table) == 1 for label in labels)
-    cells = {line[:28].strip(): line[28:].split() for line in table[2:] if line}
+    cells = {line[:31].strip(): line[31:].split() for line in table if line}
     assert cells["data read"] == ["5%"] * len(cells["guarantee"])
     assert cells["audited"][0] == "400"
     assert float(cells["error per decision <= (95%)"][0]) == pytest.approx(0.00746, rel=1e-3)
     assert "bias scale, NOT a bound" in cells
     assert "nats lost per wrong one" not in cells  # nothing was wrong
-    assert "Trace(4 chains x 1,000 draws" in table[0]
-    assert made_report._repr_html_().startswith("<pre>")
+    assert text.startswith("Trace(4 chains x 1,000 draws")
+    assert made_report._repr_html_().startswith("<p>Trace(4 chains x 1,000 draws")
     assert "error per decision &lt;=" in made_report._repr_html_()
 
 
 def test_predicted_decisions_have_a_line_where_there_are_any(report):
-    title = "ended: predicted, no data raced"
+    title = "decided without data"
     counts = counted(audited=8000, raced=2000, predicted=6000)
     (line,) = [line for line in str(report(counts)).splitlines() if line.startswith(title)]
     assert line.split()[-1] == "75%"
@@ -214,6 +222,8 @@ def test_predicted_decisions_have_a_line_where_there_are_any(report):
     assert report(counts).to_frame().loc["g", "predicted"] == 0.75
     assert title in str(report(RACING))  # 0%: it could have been
     assert title not in str(report({"steps": 1}))
+    assert "only one arm" not in str(report(counts))  # 0% of how others end is left out
+    assert "only one arm" in str(report(counts | {"alone": 1}))
 
 
 def test_nothing_to_report(rng):
@@ -237,7 +247,10 @@ def test_audit_above_delta(report):
     counts = counted(audited=400, wrong=33)  # 20 expected; P(33 or more) = .003
     (warning,) = says(report(counts), "more than delta=0.05 allows")
     assert warning.startswith("g: 33 of 400 audited decisions were wrong (0.083, 95% bounds 0.061")
-    assert "Use a smaller delta, Betting with a range, or sm.Exact()" in warning
+    assert warning.endswith("Decide exactly: selector=sm.Exact().") and "skewness" not in warning
+    skewed = counts | {"skewness": 400 * 13.0 / 4000}
+    (warning,) = says(report(skewed, {"asymptotic_normal": True}), "skewness")
+    assert "more than delta=0.05 allows: differences have a mean |skewness| of 13" in warning
     (warning,) = says(report(counts, {"guarantee": "bounded"}), "more than delta")
     assert "Check the declared range" in warning
     within = counted(audited=400, wrong=28)  # P(28 or more) = .05
@@ -252,13 +265,21 @@ def test_an_exact_kernel_that_errs(report):
 
 
 @pytest.mark.parametrize(
-    ("skewness", "normal", "warned"), [(3.2, True, 1), (2.8, True, 0), (3.2, False, 0)]
+    ("skewness", "normal", "seen"), [(3.2, True, 1), (2.8, True, 0), (3.2, False, 0)]
 )
-def test_skewed_differences(report, skewness, normal, warned):
-    counts = counted(audited=8000, skewness=8000 * skewness)
-    found = says(report(counts, {"asymptotic_normal": normal}), "skewness")
-    assert len(found) == warned
-    assert all("|skewness| of 3.2, above 3" in w and "sm.Betting" in w for w in found)
+def test_skewed_differences(report, skewness, normal, seen):
+    """A warning until audits say that errors are as rare as delta; then a note."""
+    facts = {"asymptotic_normal": normal}
+    few = report(counted(audited=40, skewness=40 * skewness), facts)  # the bound is .072
+    found = says(few, "skewness")
+    assert len(found) == seen and not [n for n in few.notes if "skewness" in n]
+    needed = "60 without an error would bound it by delta"
+    assert all("|skewness| of 3.2, above 3" in w and needed in w for w in found)
+    many = report(counted(audited=80, skewness=80 * skewness), facts)  # .037
+    assert not says(many, "skewness") and len([n for n in many.notes if "skewness" in n]) == seen
+    erred = report(counted(audited=80, wrong=1, skewness=80 * skewness), facts)
+    found = says(erred, "skewness")
+    assert len(found) == seen and all("Use sm.Betting with a range" in w for w in found)
 
 
 def test_too_few_data_to_race(report):
@@ -385,18 +406,27 @@ def test_capped_slices(report):
 def test_bias_that_errors_may_leave(report):
     stop = "a tenth of the Monte Carlo error"
     (warning,) = says(report(counted(audited=8000, wrong=80)), stop)
-    assert "80 of 8,000" in warning and "Use a smaller delta, or sm.Exact()" in warning
-    (warning,) = says(report(counted(audited=400)), stop)
-    assert "0 of 400" in warning and "want of audits" in warning
-    (row,) = report(counted(audited=400)).rows
-    needed = -np.log(0.05) * 2 * max(1, row["iat"]) * np.sqrt(row["ess"]) / 0.1
-    assert needed < 8000 and f"take about {needed:,.0f}" in warning
-    assert not says(report(counted(audited=8000)), stop)
+    assert "80 of 8,000" in warning and warning.endswith("Use a smaller delta.")
+    # None was wrong: nothing to act on, and what would tell more.
+    found = report(counted(audited=400))
+    assert found.warnings == []
+    (note,) = [note for note in found.notes if stop in note]
+    needed = -np.log(0.05) * 2 * max(1, found.rows[0]["iat"]) * np.sqrt(found.rows[0]["ess"]) / 0.1
+    assert "0 of 400" in note and "at most 0.75% are" in note
+    assert needed < 8000 and f"About {needed:,.0f} audits would show" in note
+    # One was, which may be chance: to know, audit more.
+    found = report(counted(audited=3500, wrong=1))
+    (warning,) = says(found, stop)
+    assert warning.endswith("To know, audit more decisions, about 14,000.")
+    each, limit = 2 * max(1, found.rows[0]["iat"]), 0.1 / np.sqrt(found.rows[0]["ess"])
+    assert clopper_pearson(4, 14_000)[1] * each < limit < clopper_pearson(2, 7_000)[1] * each
+    assert not [n for n in report(counted(audited=8000)).notes if stop in n]
     assert not says(report(counted(audited=400), {"guarantee": "exact"}), stop)
     # Slow mixing: no audit of this run would be enough.
     drift = np.cumsum(np.random.default_rng(1).normal(size=(4, DRAWS)), axis=1)
-    (warning,) = says(report(counted(audited=400), blocks={"k": drift}), stop)
-    assert "more draws, audit all, or use sm.Exact()" in warning
+    found = report(counted(audited=400), blocks={"k": drift})
+    assert not says(found, stop)
+    assert any("more than there are decisions here" in note for note in found.notes)
 
 
 def test_blocks_that_never_move(report, rng):
@@ -465,3 +495,18 @@ def test_thinned_decisions_that_read_all_are_told():
     trace = sm.sample(model, kernel, draws=200, warmup=0, chains=1, seed=1, progress=False)
     told = [w for w in trace.report().warnings if "of its decisions read all data" in w]
     assert len(told) == 1 and "selector=sm.Racing() reads fewer" in told[0]
+
+
+def test_warnings_come_in_the_order_of_what_they_cost(report, rng):
+    """What makes draws wrong, then errors, then what may be stuck, poor estimates, lost time."""
+    still, slow = np.ones((4, DRAWS)), np.repeat(rng.normal(size=(4, 50)), 20, axis=1)
+    bad = rng.normal(size=(4, DRAWS))
+    bad[0, 0] = np.nan
+    blocks = {"slow": slow, "still": still, "bad": bad}
+    counts = counted(accepted=80, audited=400, wrong=60)
+    found = report(counts, {"proposes": True}, blocks, audit=0.0).warnings
+    starts = [
+        "bad: it has draws that are not finite", "g: 60 of 400 audited", "g: it is asymptotic",
+        "still: it never moved", "slow: its ESS is", "g: 1.00% of proposals",
+    ]  # fmt: skip
+    assert [w[: len(s)] for w, s in zip(found, starts, strict=True)] == starts

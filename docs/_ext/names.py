@@ -1,0 +1,36 @@
+"""Code in prose that names something public, `sm.Taylor(fit)`, links to its page."""
+
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
+PUBLIC = re.compile(r"(sm\.\w+(?:\.\w+)*)\b")
+
+
+class LinkNames(SphinxTransform):
+    """A reference around each such piece of code; one that has no page stays as it is."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs):
+        """Called for every page."""
+        for node in list(self.document.findall(nodes.literal)):
+            found = PUBLIC.match(node.astext())
+            if not found or isinstance(node.parent, nodes.reference | addnodes.pending_xref):
+                continue
+            if any(isinstance(n, nodes.title) for n in (node.parent, node.parent.parent)):
+                continue
+            reference = addnodes.pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=found[1], refexplicit=True,
+                refdoc=self.env.docname, refwarn=False,
+            )  # fmt: skip
+            node.replace_self(reference)
+            reference += node
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.add_transform(LinkNames)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

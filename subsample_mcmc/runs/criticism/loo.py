@@ -1,0 +1,255 @@
+"""Leave-one-out cross-validation of a model, without an array of N x draws.
+
+Log likelihoods of some data at all draws are made, each datum becomes three numbers (psis.py), and
+the next data follow, in threads: memory does not grow with N x draws. Of a random sample of data,
+the sum over all is estimated by what differs from a surrogate that is cheap for all of them
+(Magnusson, Vehtari, Jonasson and Andersen 2020).
+"""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.errors import RewardError, helpful, warn
+from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.numerics.random import root_of
+from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
+from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
+from subsample_mcmc.runs.store.netcdf import tempered, tilted
+from subsample_mcmc.runs.trace import Trace
+from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.model import Model, must_be_model
+from subsample_mcmc.target.pointwise import Pointwise, left_out_of
+from subsample_mcmc.target.population import whole
+
+BLOCK_BYTES = 8_000_000  # of log likelihoods that a thread has in memory
+MOST_SITES = 1000  # components of a block whose effective sample size is computed
+SURROGATE_DRAWS = 10  # that stand for the posterior where it has no mean
+
+
+class States(NamedTuple):
+    """Some states of a model, one after the other."""
+
+    ints: np.ndarray  # (states, integers)
+    floats: np.ndarray  # (states, floats)
+
+
+@helpful
+def loo(
+    model: Model, trace: Trace, size: int | None = None, draws: int | None = None, seed=None,
+    cores: int | None = None, progress: bool | None = None,
+) -> LeaveOneOut:  # fmt: skip
+    """Leave-one-out cross-validation: how well each datum is predicted by all others.
+
+    The expected log predictive density (elpd) of PSIS-LOO, by importance sampling from the trace,
+    as arviz.loo gives it, but datum after datum, in threads, in a memory that does not grow with
+    N x draws. Pareto k says of each datum how far its number can be relied upon. Where a datum has
+    an unknown of its own (z[n]), what is left out is only its likelihood given that: k tells.
+
+    size: of a simple random sample of data, for large N. The sum over all is then estimated with
+        its standard error: the sample only has to tell how the data differ from their log
+        likelihood at the posterior mean, which is computed for all (of models with discrete blocks,
+        from their mean likelihood at ten draws). Samples of one seed are of the same rows. That
+        error is as of a normal law: too small where few data lie far off all others; take more.
+    draws: of each chain, evenly spaced; default all.
+    seed: of the sample, as of sm.sample. cores: threads; they change nothing.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.column_stack([np.ones(2_000), rng.normal(size=(2_000, 2))])
+        >>> model = sm.models.glm.poisson(x, rng.poisson(np.exp(1.0 + 0.3 * x[:, 1])))
+        >>> trace = sm.sample(model, draws=200, chains=2, seed=1, progress=False)
+        >>> all_data = sm.loo(model, trace, progress=False)
+        >>> bool(all_data.k.max() < 0.7 and 1.0 < all_data.p_loo < 5.0)
+        True
+        >>> some = sm.loo(model, trace, size=300, seed=2, progress=False)
+        >>> bool(abs(some.elpd - all_data.elpd) < 5.0 * some.subsampling_se)
+        True
+    """
+    must_be_model(model, "sm.loo(model, trace)")
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
+    arviz_groups.check(trace, model, "model", needs_likelihood=True)
+    refuse_other_laws(trace, "sm.loo")
+    count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
+    kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    if (total := trace.shape[0] * len(kept)) < FEWEST:
+        raise ValueError(f"{total} draws in all: sm.loo needs {FEWEST}, better 1,000. Take more.")
+    cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
+    rows = rows_of(model, size, seed)
+    states = States(*(part[:, kept].reshape(total, part.shape[2]) for part in trace.flat))
+    leaver = Leaver(model, states, efficiency(trace, kept), cores)
+    with quietly(progress):
+        found = leaver.left_out(rows)
+        surrogate = None if size is None else leaver.surrogate()
+    if model.backwards:  # what the model's first datum is comes last to its user
+        found, rows = found[::-1], model.size - 1 - rows[::-1]
+        surrogate = None if surrogate is None else surrogate[::-1]
+    made = LeaveOneOut(model, trace, total, found, rows, surrogate)
+    if bad := int(np.sum(~(made.k <= made.good_k))):
+        warn(
+            f"{bad:,} of {len(rows):,} data have a Pareto k above {made.good_k:.2f}: leaving them "
+            "out changes the posterior so much that their numbers cannot be relied upon. Look at "
+            "them, .worst(); sm.kfold samples without them."
+        )
+    return made
+
+
+def refuse_other_laws(trace: Trace, what: str) -> None:
+    """Refuse draws that are not from the posterior."""
+    if trace.meta.get("law"):
+        raise ValueError(f"these draws are from the {trace.meta['law']}: {what} is of a posterior.")
+    if led := tilted(trace.meta) + tempered(trace.meta):
+        raise ValueError(
+            f"{', '.join(led)}: these draws are not from the posterior, and what they say of data "
+            f"left out would be wrong. Sample without tilts and temperatures for {what}."
+        )
+
+
+def rows_of(model: Model, size: Any, seed: Any) -> np.ndarray:
+    """The rows that are left out: all, or a sample of them."""
+    if size is None:
+        return np.arange(model.size)
+    size = whole(size, "size", "how many data, at least 2")
+    if not 2 <= size <= model.size:
+        raise ValueError(f"size={size}: give 2 or more data, and no more than N={model.size:,}.")
+    entropy, key = root_of(seed)
+    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
+    return np.sort(rng.choice(model.size, size, replace=False))
+
+
+def efficiency(trace: Trace, kept: np.ndarray) -> float:
+    """Effective draws of a draw, the mean of all components, as ArviZ has it.
+
+    Of a wide block, evenly spaced components stand for the others.
+    """
+    import arviz
+
+    chains = trace.shape[0]
+    if chains == 1:
+        return 1.0
+    found, sites = 0.0, 0
+    for values in trace.drawn.values():
+        flat = values[:, kept].reshape(chains, len(kept), -1)
+        width = flat.shape[2]
+        chosen = np.unique(np.linspace(0, width - 1, min(width, MOST_SITES)).astype(int))
+        parts = (np.asarray(flat[..., j], dtype=float) for j in (chosen if width else ()))
+        ess = [float(arviz.ess(p, method="mean")) for p in parts if np.isfinite(p).all()]
+        if ess:
+            found, sites = found + float(np.mean(ess)) * width, sites + width
+    return found / sites / (chains * len(kept)) if sites else 1.0
+
+
+def newest_arviz() -> bool:
+    """Is ArviZ of version 1 or later."""
+    import arviz
+
+    return int(arviz.__version__.split(".")[0]) >= 1
+
+
+class Leaver:
+    """Leaves data out of a model, block by block."""
+
+    def __init__(self, model: Model, states: States, effective: float, cores: int):
+        self.model, self.states, self.cores = model, states, cores
+        self.tail = tail_of(len(states.ints), effective, newest_arviz())
+        self.of_draws, self.of_data = left_out_of(model, states.ints, states.floats)
+        self.local = threading.local()
+
+    def likelihoods(self, states: States, rows: np.ndarray) -> np.ndarray:
+        """Log likelihoods (states, rows), as log_likelihood gives them; the array is used again."""
+        own, shape = self.local, (len(states.ints), len(rows))
+        if not hasattr(own, "pointwise"):
+            own.pointwise, own.room = Pointwise(self.model), np.empty(0)
+        if own.room.size < shape[0] * shape[1]:
+            own.room = np.empty(shape[0] * shape[1])
+        out = own.room[: shape[0] * shape[1]].reshape(shape)
+        own.pointwise.into(out, *states, rows)
+        return out
+
+    def left_out(self, rows: np.ndarray) -> np.ndarray:
+        """Three numbers of each row (psis.py)."""
+        found = np.empty((len(rows), 3))
+        step = max(1, BLOCK_BYTES // (8 * len(self.states.ints)))
+
+        def work(start: int) -> int:
+            part = rows[start : start + step]
+            values = self.likelihoods(self.states, part)
+            self.refuse_numbers(values, part)
+            by_datum = np.ascontiguousarray(values.T)
+            if np.ndim(self.of_draws):
+                by_datum += self.of_draws
+            own = self.local
+            if not hasattr(own, "scratch"):
+                own.scratch = scratch_of(self.tail)
+            leave_out(by_datum, self.tail, own.scratch, found[start : start + step])
+            return len(part)
+
+        self.in_threads(work, range(0, len(rows), step), len(rows), "leave-one-out")
+        if np.ndim(self.of_data):
+            found[:, :2] += self.of_data[rows, None]
+        return found
+
+    def in_threads(self, work: Any, starts: range, total: int, what: str) -> None:
+        """Do the work of all blocks; the first one alone, which compiles."""
+        with Bar(total=total, desc=what, unit="datum", unit_scale=True, delay=1.0) as bar:
+            bar.update(work(starts[0]))
+            with ThreadPoolExecutor(self.cores) as pool:
+                try:
+                    for done in as_completed([pool.submit(work, start) for start in starts[1:]]):
+                        bar.update(done.result())
+                except BaseException:  # an error, or Ctrl-C
+                    pool.shutdown(cancel_futures=True)
+                    raise
+
+    def refuse_numbers(self, values: np.ndarray, rows: np.ndarray) -> None:
+        """Refuse what is not finite: no draw of the posterior makes a datum impossible."""
+        if np.isfinite(values).all():
+            return
+        d, i = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        n = int(rows[i])
+        raise RewardError(
+            f"log_likelihood is {values[d, i]} at datum {n}"
+            f"{datum_of(self.model.data, n, self.model.size)} of draw {d} of those that are used: "
+            "it must be finite at every draw of the posterior. The chain had not read this datum "
+            "in this state; mend the function, and sample again."
+        )
+
+    def surrogate(self) -> np.ndarray:
+        """What stands for the log predictive density of each of all data, cheap to compute.
+
+        The log likelihood at the posterior mean, or from the mean likelihood at some draws: where
+        blocks are discrete, or the mean is no place where data are possible.
+        """
+        floats, rows = self.states.floats.mean(axis=0, keepdims=True), np.arange(self.model.size)
+        if not self.states.ints.shape[1]:
+            values = self.means(States(self.states.ints[:1], floats), rows)
+            if np.isfinite(values).all():
+                return values
+        chosen = np.linspace(0, len(self.states.ints) - 1, SURROGATE_DRAWS).astype(int)
+        return self.means(States(*(part[chosen] for part in self.states)), rows)
+
+    def means(self, states: States, rows: np.ndarray) -> np.ndarray:
+        """Log of the mean likelihood of each of some rows at some states."""
+        found = np.empty(len(rows))
+        constants, of_data = left_out_of(self.model, *states)
+        step = max(1, BLOCK_BYTES // (8 * len(states.ints)))
+
+        def work(start: int) -> int:
+            part = rows[start : start + step]
+            values = self.likelihoods(states, part)
+            if np.ndim(constants):
+                values += constants[:, None]
+            most = values.max(axis=0)
+            with np.errstate(invalid="ignore"):
+                mean = np.mean(np.exp(values - most), axis=0)
+                mean[most == -np.inf] = 1.0  # impossible in all states
+                found[start : start + step] = most + np.log(mean)
+            return len(part)
+
+        self.in_threads(work, range(0, len(rows), step), len(rows), "likelihoods")
+        return found + (of_data[rows] if np.ndim(of_data) else 0.0)

@@ -1,0 +1,95 @@
+"""How well blocks mixed: effective sample sizes and R-hat, component by component.
+
+Numbers are ArviZ's (Vehtari et al. 2021). Of a wide block some components are looked at, evenly
+spaced; of chains that sm.WangLandau tilted, each by itself, as each has a law of its own.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.runs.store.netcdf import tilted
+
+MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
+MOST_SITES = 200  # components of one block whose ESS is computed ...
+MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
+
+
+class Component(NamedTuple):
+    """How well one number of a block mixed."""
+
+    site: int  # where it stands in its block
+    label: str
+    ess: float  # bulk; nan if it never moved, or is not finite
+    rhat: float  # 1 where chains agree; nan of one chain, and of chains with laws of their own
+
+
+class Mixing(NamedTuple):
+    """How well one block mixed."""
+
+    ess: float  # bulk, of the worst component that moved; nan if none did
+    sites: int
+    looked: int  # components whose ESS was computed
+    stuck: int  # of those, components that never moved
+    moved: bool  # any component, in any chain
+    finite: bool
+    rhat: float  # of the worst component: 1 where chains agree; nan of one chain
+    slowest: str  # the component of this ESS, by name
+    farthest: str  # the one of this R-hat
+    components: tuple[Component, ...]  # all that were looked at
+
+
+def mixing_of(trace: Any, name: str) -> Mixing:
+    """See Trace.mixing."""
+    import arviz
+
+    values = trace.thinned[name] if name in trace.thinned else trace.draws[name]
+    chains, draws = values.shape[:2]
+    tilts = tilted(trace.meta)
+    sites = int(np.prod(values.shape[2:], dtype=int))
+    flat = values.reshape(chains, draws, sites)
+    most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
+    chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
+    if (used := trace.in_use(name)) is not None:  # those that all draws have
+        always = np.asarray(used.all(axis=(0, 1)))
+        chosen = [site for site in chosen if always[site]]
+    names = any(t.get("labels") and name in t["writes"] for t in trace.meta["kernels"])
+    # Chain by chain: the block may fill most of the memory, and this makes copies.
+    moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
+    finite = all(bool(np.isfinite(chain).all()) for chain in flat)
+    found: list[Component] = []
+    stuck = 0
+    sizes = cluster_sizes(flat, chosen) if names else None
+    for k, site in enumerate(chosen):
+        part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
+        label = trace.axes.label(name, np.unravel_index(site, values.shape[2:]))
+        ess, rhat = np.nan, np.nan
+        # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
+        still = draws > 1 and bool((part == part[:, :1]).all())
+        stuck += still
+        if still and not tilts and (part != part[:1]).any():  # each at a value of its own
+            rhat = np.inf
+        if not still and draws >= 4 and np.isfinite(part).all():
+            with np.errstate(all="ignore"):
+                # Chains with tilts of their own do not have one law: each by itself.
+                each = [row[None] for row in part] if tilts else [part]
+                ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
+                if chains > 1 and not tilts:
+                    way = "rank" if part.size <= MOST_RANKED else "split"
+                    rhat = float(arviz.rhat(part, method=way))
+        found.append(Component(int(site), label, ess, rhat))
+    slow = min((c for c in found if c.ess == c.ess), key=lambda c: (c.ess, c.label), default=None)
+    far = max((c for c in found if c.rhat == c.rhat), key=lambda c: (c.rhat, c.label), default=None)
+    return Mixing(
+        slow.ess if slow else np.nan, sites, len(chosen), stuck, moved, finite,
+        far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
+        tuple(found),
+    )  # fmt: skip
+
+
+def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:
+    """How many share the label of each of some sites: (chains, draws, sites)."""
+    found = np.empty((*labels.shape[:2], len(sites)))
+    for at in np.ndindex(labels.shape[:2]):
+        found[at] = np.bincount(labels[at])[labels[at][sites]]
+    return found

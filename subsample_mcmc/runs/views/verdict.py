@@ -1,0 +1,232 @@
+"""The verdict of a report: has the run converged, what was given up, what would make it faster.
+
+Three lines, each of them an answer before its reasons. The numbers are those of the report's rows
+and of the blocks' mixing; nothing is computed here that is not shown below it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from subsample_mcmc.runs.views.costs import all_audited
+from subsample_mcmc.runs.views.findings import (
+    APART,
+    DISAGREE,
+    FEW_DRAWS,
+    FEW_EFFECTIVE,
+    FEW_ROWS,
+    FLAGGED,
+    is_confirmed,
+    is_flagged,
+    more_than_delta,
+    share,
+)
+from subsample_mcmc.runs.views.mixing import Mixing
+
+MUCH = 0.25  # share of all rewards that is worth reading less of
+LONG_WAY = 10.0  # draws that one effective draw takes, from which on moves are worth a change
+
+
+class Verdict(NamedTuple):
+    """Answers, in a sentence or two each."""
+
+    converged: str
+    given_up: str
+    faster: str
+
+    def lines(self) -> list[tuple[str, str]]:
+        """(what is asked, answer)."""
+        return [("Converged", self.converged), ("Given up", self.given_up), ("Faster", self.faster)]
+
+
+def verdict_of(
+    shape: tuple[int, int], rows: Sequence[dict], kernels: Sequence[dict],
+    blocks: Mapping[str, Mixing], tilts: Sequence[str],
+) -> Verdict:  # fmt: skip
+    """shape: chains and draws; kernels: facts of each row; tilts: blocks that have one."""
+    promises = [promise_of(row, kernel) for row, kernel in zip(rows, kernels, strict=True)]
+    own_law = any(promise in ("tempered", "unadjusted") for promise in promises)
+    apart = any(block.rhat > APART for block in blocks.values())
+    return Verdict(
+        has_converged(shape, blocks, tilts, own_law),
+        what_was_given_up(rows, promises),
+        faster(rows, kernels, apart),
+    )
+
+
+# -------------------------------------------------------------------------------------- converged
+def has_converged(
+    shape: tuple[int, int], blocks: Mapping[str, Mixing], tilts: Sequence[str], own_law: bool
+) -> str:
+    """The first line; own_law: chains converge to another law than the posterior."""
+    chains, draws = shape
+    parts = [c for block in blocks.values() for c in block.components]
+    far = max((c for c in parts if c.rhat == c.rhat), key=lambda c: c.rhat, default=None)
+    slow = min((c for c in parts if c.ess == c.ess), key=lambda c: c.ess, default=None)
+    infinite = [name for name, block in blocks.items() if not block.finite]
+    still = [name for name, block in blocks.items() if block.sites and not block.moved]
+    never = f" {listed(still)} never moved." if still else ""
+    if infinite:
+        return f"no: draws of {listed(infinite)} are not finite."
+    if draws < FEW_DRAWS:
+        return f"not known: {draws} draws per chain are too few to tell ({FEW_DRAWS} or more)."
+    if far is not None and far.rhat == float("inf"):
+        return f"no: chains stand at different values of {far.label}, which none leaves."
+    if slow is None:
+        return f"not known: nothing moved.{never}"
+    least = f"smallest ESS {slow.ess:,.0f} of {chains * draws:,} draws ({slow.label})"
+    few = slow.ess < FEW_EFFECTIVE * chains
+    if few:
+        least += f", below the {FEW_EFFECTIVE * chains} that estimates need"
+    if tilts:
+        answer = "not known" if few else "as far as can be told"
+        said = "each chain has a tilt of its own, so R-hat says nothing"
+        return f"{answer}: {said}; {least}, chain by chain.{never}"
+    if far is None:
+        return f"not known: one chain cannot tell, R-hat needs two; {least}.{never}"
+    told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}.{never}"
+    if is_flagged(far.rhat):
+        answer = "no" if far.rhat > DISAGREE else "nearly"
+        return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{never}"
+    if few:
+        return f"nearly: {told}"
+    return f"yes, to a law that is not the posterior's: {told}" if own_law else f"yes: {told}"
+
+
+# --------------------------------------------------------------------------------------- given up
+def what_was_given_up(rows: Sequence[dict], promises: Sequence[str]) -> str:
+    """The second line: of each promise, worst first, whose it is and what audits say."""
+    groups: dict[str, list[dict]] = {}
+    for row, promise in zip(rows, promises, strict=True):
+        groups.setdefault(promise, []).append(row)
+    order = [kind for kind in TOLD if kind in groups and kind != "exact"]
+    told = [TOLD[kind](groups[kind]) for kind in order]
+    if not told:
+        wrong = sum(row["wrong"] for row in rows)
+        if wrong:
+            return f"nothing was meant to be, and {audits(rows)}."
+        return "nothing: every decision is exact." if rows else "nothing: no kernel decided."
+    return "; ".join(told) + "."
+
+
+def promise_of(row: dict, kernel: dict) -> str:
+    """What a row's draws are, in one word of TOLD."""
+    if kernel.get("temperature"):
+        return "tempered"
+    given = row["guarantee"] if row["guarantee"] in TOLD else "none"
+    if given in ("asymptotic", "bounded") and not row["wrong"]:
+        if row["decisions"] and not row["early"]:
+            return "exact"  # none stopped before its end
+        if all_audited(row):
+            return "counted"
+    return given
+
+
+def whose(rows: Sequence[dict]) -> str:
+    """Kernels by name."""
+    return listed([row["kernel"] for row in rows])
+
+
+def audits(rows: Sequence[dict]) -> str:
+    """What audits of some kernels came to, and the worst bound on a rate."""
+    audited = [row for row in rows if row["audited"]]
+    if not audited:
+        return "no decision was audited"
+    wrong, seen = (sum(row[key] for row in audited) for key in ("wrong", "audited"))
+    worst = max(audited, key=lambda row: row["error_upper"])
+    of = "" if len(audited) == 1 else f" of {worst['kernel']}'s"
+    told = f"{wrong:,} of {seen:,} audited decisions were wrong, so at most "
+    told += f"{share(worst['error_upper'])}{of} are (95%)"
+    if any(more_than_delta(row) for row in audited):
+        return f"{told}, more than the {share(max(row['delta'] or 0 for row in audited))} asked for"
+    if all(is_confirmed(row) for row in rows):
+        return f"{told}, within the {share(min(row['delta'] or 0 for row in rows))} asked for"
+    return told
+
+
+def asymptotic(rows: Sequence[dict]) -> str:
+    """Of decisions by estimates."""
+    return f"{whose(rows)}: decided by estimates (asymptotic); {audits(rows)}"
+
+
+def bounded(rows: Sequence[dict]) -> str:
+    """Of decisions with a proved rate of errors."""
+    deltas = [row["delta"] for row in rows if row["delta"]]
+    rate = f"at most {share(max(deltas))} of decisions differ from exact ones (proved)"
+    more = f"; {audits(rows)}" if any(row["audited"] for row in rows) else ""
+    return f"{whose(rows)}: {rate if deltas else 'errors are bounded (proved)'}{more}"
+
+
+def counted(rows: Sequence[dict]) -> str:
+    """Of decisions that were all made again."""
+    total = sum(row["decisions"] for row in rows)
+    return (
+        f"{whose(rows)}: nothing in these draws, all {total:,} decisions were audited, none wrong"
+    )
+
+
+def no_promise(rows: Sequence[dict]) -> str:
+    """Of selectors that promise nothing, and of kernels of a user's own."""
+    if any(row["decisions"] for row in rows):
+        return f"{whose(rows)}: decided without a promise; {audits(rows)}"
+    return f"{whose(rows)}: not known, nothing here checks it"
+
+
+TOLD = {
+    "tempered": lambda rows: f"{whose(rows)}: tempered, these draws are not the posterior's",
+    "none": no_promise,
+    "unadjusted": lambda rows: f"{whose(rows)}: unadjusted, a bias that depends on the step",
+    "asymptotic": asymptotic,
+    "bounded": bounded,
+    "counted": counted,
+    "exact": lambda rows: f"{whose(rows)}: nothing",
+}  # worst first
+
+
+# ----------------------------------------------------------------------------------------- faster
+def faster(rows: Sequence[dict], kernels: Sequence[dict], apart: bool) -> str:
+    """The third line, one suggestion: of the kernel that reads most, or the one that moves least.
+
+    apart: chains are so far from each other that moves are not what is slow.
+    """
+    both = list(zip(rows, kernels, strict=True))
+    read = [row for row in rows if row["pulls_per_draw"] > 0]
+    if read:
+        row, kernel = max(both, key=lambda pair: pair[0]["pulls_per_draw"])
+        if row["read"] > MUCH and (row["rows"] or 0) >= FEW_ROWS:
+            if said := read_less(row, kernel):
+                return said
+    known = [pair for pair in both if pair[0]["ess"] == pair[0]["ess"]]
+    if apart or not known:
+        return "first let the chains agree." if apart else "nothing to go by."
+    row, kernel = min(known, key=lambda pair: pair[0]["ess"])
+    name, iat = row["kernel"], row["iat"]
+    count = f"{iat:,.0f}" if iat >= 9.5 else f"{iat:.2g}"
+    each = f"{name} takes {count} draws for an effective one"
+    if iat > LONG_WAY:
+        if kernel["proposes"] and row["walks"]:
+            return f"{each}: propose along a fit, proposal=sm.pcn(sm.laplace(model))."
+        return f"{each}: move it together with what it depends on."
+    each = each if iat >= 1.5 else f"nearly every draw is an effective one ({name})"
+    most = max((row["read"] for row in read), default=1.0)
+    told = f", and at most {share(most)} of the data are read" if most <= MUCH else ""
+    return f"nothing obvious: {each}{told}."
+
+
+def read_less(row: dict, kernel: dict) -> str:
+    """What would read fewer data; empty: nothing that is known of."""
+    way = f"{row['kernel']} reads {share(row['read'])} of {row['rows']:,} data in each decision"
+    if kernel.get("control"):
+        return ""
+    if kernel["takes_control"] or kernel["proposes"]:
+        by = "give it" if kernel["subsamples"] else "leave its selector out and give it"
+        by = by if kernel["proposes"] else "try"  # of values far apart a fit knows little
+        return f"{way}: {by} control=sm.Taylor(sm.laplace(model)), to decide mostly without data."
+    if "Exact" in kernel.get("parts", ()) and kernel.get("kind") == "Gibbs":
+        return f"{way}: selector=sm.Racing() reads fewer, at a stated risk."
+    return ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names, and how many more."""
+    shown = ", ".join(names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

@@ -1,0 +1,34 @@
+"""Values that are put together and looked up: beyond them PyMC raises, and nothing may be drawn."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from tests.helpers.marks import WARNINGS_OF_PYMC
+
+pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'subsample-mcmc[pymc]'")
+pytestmark = WARNINGS_OF_PYMC
+
+Y = np.random.default_rng(0).normal(size=50)
+
+
+def model_of(join, values, count):
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        k = pm.Categorical("k", np.full(values, 1.0 / values))
+        parts = [a * 0.01 * j for j in range(count)]
+        joined = pm.math.stack(parts) if join == "stack" else pm.math.concatenate(
+            [part[None] for part in parts])  # fmt: skip
+        pm.Normal("y", joined[k], 1.0, observed=Y)
+    return model
+
+
+@pytest.mark.parametrize("join", ["stack", "concatenate"])
+def test_a_look_up_beyond_what_is_put_together_is_refused(join):
+    told = (
+        r"an index goes from 0 to 11, into 11 values that are put together \(stack, concatenate\)"
+    )
+    with pytest.raises(ValueError, match=told):
+        sm.from_pymc(model_of(join, 12, 11))
+    model = sm.from_pymc(model_of(join, 11, 11))
+    assert model.variables["k"].support == 11

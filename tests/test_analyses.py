@@ -1,0 +1,257 @@
+"""The analyses from data frame to figure: short, named, and right by references held elsewhere."""
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import arviz
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+import subsample_mcmc as sm
+
+FOLDER = Path(__file__).parent.parent / "examples" / "analyses"
+MOST = 40  # lines of an analysis: without docstrings, and the function that makes its data
+FAR = 4.5  # Monte Carlo standard errors: one of 150,000 comparisons
+PATHS = sorted(FOLDER.glob("*.py"))
+
+# Means, standard deviations and effective draws by NumPyro's NUTS, 30,000 draws
+# (python -m tests.benchmarks.analyses --small --draws 30000).
+NUTS = {
+    "ab_test": {
+        "usual_mean": (-3.0227, 0.0338, 2_450), "lift_mean": (0.0896, 0.0154, 31_000),
+        "usual_sd": (0.4612, 0.0248, 4_400), "lift_sd": (0.1141, 0.0194, 7_300),
+    },
+    "ranking": {"tau": (0.8107, 0.0797, 3_700)},
+    "election": {
+        "mean": (-0.0368, 0.0721, 3_800), "between": (0.2923, 0.0523, 4_350),
+        "bias": (0.0836, 0.0231, 5_500),
+    },
+}  # fmt: skip
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"analyses_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_an_analysis_is_short(path):
+    tree = ast.parse(path.read_text())
+    data = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+    skipped = set(range(data.lineno, data.end_lineno + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node):
+            skipped |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    lines = path.read_text().splitlines()
+    counted = [line for i, line in enumerate(lines, 1) if line.strip() and i not in skipped]
+    assert len(counted) <= MOST, len(counted)
+    assert any(line.startswith("def analysis(") for line in counted)
+
+
+def agree(draws, mean, sd, ess):
+    """Draws (chains, draws) of a quantity have this mean and sd, known from so many draws."""
+    own = float(arviz.ess(np.asarray(draws)))
+    error = np.sqrt(1.0 / own + 1.0 / ess)
+    assert abs(float(np.mean(draws)) - mean) < FAR * sd * error, (float(np.mean(draws)), mean)
+    wide = float(arviz.ess(np.asarray(draws), method="sd"))
+    # Of a normal law; sds of heavier tails scatter more.
+    error = 1.5 * np.sqrt(0.5 / wide + 0.5 / ess)
+    assert abs(np.log(float(np.std(draws)) / sd)) < FAR * error, (float(np.std(draws)), sd)
+
+
+def by_importance(log_p, draws, size=8_000):
+    """(means, sds, effective draws) of the law log_p, of rows of numbers.
+
+    Draws of a chain say where to look; that they are of this law is not taken for granted: weights
+    correct what is wrong, and those that differ much end the test.
+    """
+    draws = np.asarray(draws).reshape(-1, np.prod(draws.shape[2:], dtype=int))
+    law = stats.multivariate_t(draws.mean(axis=0), np.cov(draws.T) * 1.2, df=10)
+    x = law.rvs(size, random_state=np.random.default_rng(0))
+    log_weights = np.concatenate([log_p(part) for part in np.array_split(x, 40)]) - law.logpdf(x)
+    weights = special.softmax(log_weights)
+    mean, ess = weights @ x, 1.0 / np.sum(weights**2)
+    assert ess > size / 10.0
+    return mean, np.sqrt(weights @ (x - mean) ** 2), ess
+
+
+def agree_by_name(trace, block, terms, found):
+    """A block of a trace beside such a reference, component by component, by their names."""
+    values = trace.posterior[block]
+    assert list(values.coords[values.dims[-1]].values) == terms
+    for j, term in enumerate(terms):
+        assert f"{block}[{term}]" in trace.summary(block).index
+        agree(values.isel({values.dims[-1]: j}).values, found[0][j], found[1][j], found[2])
+
+
+def figure_of(said, path):
+    """Predictions as they are drawn; what was observed is not far from them."""
+    said.plot()[0].figure.savefig(path)
+    assert path.stat().st_size > 5_000
+    shares = said.summary().get("P(>= observed)")
+    assert shares is None or shares.between(0.001, 0.999).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "sizes"), [
+    ("ab_test", (200,)), ("ranking", (60, 6_000)), ("election", (400, 20, 10)),
+])  # fmt: skip
+def test_hierarchies_agree_with_nuts(name, sizes, tmp_path):
+    module = loaded(name)
+    data = next(f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__)
+    trace, said = module.analysis(data(*sizes), draws=3_000)
+    for quantity, found in NUTS[name].items():
+        agree(trace.draws[quantity], *found)
+    figure_of(said, tmp_path / "figure.png")
+    label = {"ab_test": "lift[cell 0003]", "ranking": "skill[player 003]",
+             "election": "support[state 03]"}[name]  # fmt: skip
+    assert trace.summary(label.partition("[")[0]).index[3] == label
+
+
+@pytest.mark.slow
+def test_claims_of_policies(tmp_path):
+    module = loaded("insurance_claims")
+    frame = module.policies(5_000)
+    _, trace, said = module.analysis(frame)
+    x = np.column_stack([np.ones(len(frame)), (frame.age - 40.0) / 10.0,
+                         frame.region == "plain", frame.region == "town"])  # fmt: skip
+
+    def log_p(beta):
+        eta = beta @ x.T + np.log(frame.years.to_numpy())
+        return eta @ frame.claims - np.exp(eta).sum(axis=1) - 0.005 * np.sum(beta**2, axis=1)
+
+    terms = list(trace.posterior.coords["term"].values)
+    agree_by_name(trace, "beta", terms, by_importance(log_p, trace.draws["beta"]))
+    figure_of(said, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+def test_labels_of_texts(tmp_path):
+    module = loaded("text_labels")
+    frame = module.messages(4_000)
+    trace, said = module.analysis(frame, draws=2_000)
+    x = np.column_stack([np.ones(len(frame)), frame[module.WORDS]])
+    y = frame.desk.map(dict(zip(module.DESKS, range(4), strict=True))).to_numpy()
+
+    def log_p(beta):
+        eta = np.einsum("skd,nd->snk", beta.reshape(len(beta), 3, -1), x)
+        eta = np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=2)
+        own = np.take_along_axis(eta, y[None, :, None], axis=2)[..., 0].sum(axis=1)
+        return own - special.logsumexp(eta, axis=2).sum(axis=1) - 0.005 * np.sum(beta**2, axis=1)
+
+    mean, sd, ess = by_importance(log_p, trace.draws["beta"])
+    beta = trace.posterior["beta"]
+    assert list(beta.coords["class"].values) == module.DESKS[1:]
+    assert list(beta.coords["term"].values) == ["Intercept", *module.WORDS]
+    for k in range(3):
+        for j in range(11):
+            agree(beta.values[:, :, k, j], mean[11 * k + j], sd[11 * k + j], ess)
+    figure_of(said, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+def test_what_all_people_think(tmp_path):
+    module = loaded("survey")
+    frame, census = module.asked(4_000)
+    few = frame.state.isin(module.STATES[:4])
+    frame, census = frame[few], census[census.state.isin(module.STATES[:4])]
+    trace, said = module.analysis(frame, census, draws=2_000)
+
+    def design(rows):
+        return np.column_stack([
+            np.ones(len(rows)), *(rows.state == s for s in module.STATES[1:4]),
+            *(rows.age == a for a in module.AGES[1:]), rows.school,
+        ]).astype(float)  # fmt: skip
+
+    x, y = design(frame), frame.yes.to_numpy()
+
+    def log_p(beta):
+        eta = beta @ x.T
+        prior = -0.5 * np.sum((beta / 1.5) ** 2, axis=1)
+        return eta @ y - np.logaddexp(0.0, eta).sum(axis=1) + prior
+
+    terms = list(trace.posterior.coords["term"].values)
+    found = by_importance(log_p, trace.draws["beta"])
+    agree_by_name(trace, "beta", terms, found)
+    # Predicted cells are 0 or 1 each; their weighted mean is that of their probabilities.
+    chance = special.expit(trace.draws["beta"] @ design(census).T)
+    share = np.average(chance, weights=census.people, axis=2)
+    assert abs(said.summary().loc["yes, of all people", "mean"] - share.mean()) < 0.01
+    figure_of(said, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+def test_when_a_rate_changed(tmp_path):
+    module = loaded("change_points")
+    frame = module.counts(6_000)
+    trace, said = module.analysis(frame)
+    y = frame.calls.to_numpy()
+    k = np.arange(len(y))
+    before, after = np.concatenate([[0], np.cumsum(y)[:-1]]), len(y) - k
+    log_p = special.gammaln(1.0 + before) - (1.0 + before) * np.log(0.2 + k)
+    rest = y.sum() - before
+    log_p += special.gammaln(1.0 + rest) - (1.0 + rest) * np.log(0.2 + after)
+    p = special.softmax(log_p)
+    change = np.asarray(trace.draws["change"], dtype=float)
+    mean = p @ k
+    sd = np.sqrt(p @ (k - mean) ** 2)
+    error = np.sqrt(1.0 / float(arviz.ess(change)))
+    assert abs(change.mean() - mean) < FAR * sd * error
+    for level in (0.1, 0.5, 0.9):  # the law is far from normal: by its quantiles
+        at = np.searchsorted(np.cumsum(p), level)
+        share, exact = np.mean(change <= at), np.cumsum(p)[at]
+        own = float(arviz.ess((change <= at).astype(float)))
+        assert abs(share - exact) < FAR * np.sqrt(exact * (1.0 - exact) / own) + 1e-9
+    rate = (1.0 + before) / (0.2 + k)
+    agree(trace.posterior["rate"].sel(when="before").values, p @ rate,
+          np.std(trace.posterior["rate"].sel(when="before").values), 1e9)  # fmt: skip
+    figure_of(said, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_market():
+    module = loaded("volatility")
+    trace, model = module.analysis(module.bars(10_000))
+    found = trace.model_probabilities("q")
+    assert found.table.probability.iloc[1] > 0.9
+    r = np.asarray(model.returns)
+
+    def minus_log_likelihood(theta):
+        nu, a0, a1, a2 = np.exp(theta)
+        variance = a0 + a1 * r[3:-1] ** 2 + a2 * r[2:-2] ** 2
+        return -np.sum(stats.t.logpdf(r[4:], nu, scale=np.sqrt(variance)))
+
+    best = np.exp(optimize.minimize(minus_log_likelihood, np.log([5.0, 0.4, 0.1, 0.1])).x)
+    table = model.summary(trace).iloc[1]
+    for name, value in (("nu", best[0]), ("a_0", best[1]), ("sum_a", best[2] + best[3])):
+        assert abs(table[name] - value) < 0.5 * table[f"{name}_sd"], name
+
+
+@pytest.mark.slow
+def test_records_of_people():
+    module = loaded("records")
+    frame = module.records(60, 360)
+    trace = module.analysis(frame, draws=300)
+    last = trace.draws["person"][0, -1]
+    assert sm.models.coreference.b_cubed(last, frame.who).f1 > 0.9
+    counts = [len(np.unique(z)) for z in trace.draws["person"].reshape(-1, len(frame))]
+    assert np.array_equal(counts, trace.draws["people"].ravel())
+    assert abs(np.mean(counts) - frame.who.nunique()) < 6.0
+
+
+@pytest.mark.slow
+def test_rows_in_files(tmp_path):
+    module = loaded("out_of_memory")
+    trace, said = module.analysis(module.written(tmp_path, 20_000, 6_000), draws=2_000)
+    x, y = np.load(tmp_path / "x.npy").astype(float), np.load(tmp_path / "late.npy")
+
+    def log_p(beta):
+        eta = beta @ x.T
+        return eta @ y - np.logaddexp(0.0, eta).sum(axis=1) - 0.5 * np.sum(beta**2, axis=1)
+
+    agree_by_name(trace, "beta", module.TERMS, by_importance(log_p, trace.draws["beta"]))
+    figure_of(said, tmp_path / "figure.png")

@@ -1,0 +1,217 @@
+"""README and the pages of docs/: their code runs, names exist, links lead somewhere. No Sphinx."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import subsample_mcmc as sm
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MADE = {"_build", "made"}  # by `make docs`
+README = ROOT / "README.md"
+PAGES = [README, *(p for p in sorted(DOCS.rglob("*.md")) if not MADE & set(p.parts))]
+LINKED = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+OTHERS = ("pymc", "numpyro", "blackjax")  # code of theirs runs where they are installed
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def prose(path):
+    """A page without its code."""
+    return re.sub(r"^(`{3,})[^`].*?^\1", "", text_of(path), flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(path):
+    """The code of a page that can be run, with names: what it imports of others, and its place."""
+    found = re.findall(r"^```python\n(.*?)^```", text_of(path), flags=re.MULTILINE | re.DOTALL)
+    for place, block in enumerate(found):
+        other = next((o for o in OTHERS if re.search(rf"^import {o}\b", block, re.MULTILINE)), "")
+        stem = name(path).removesuffix(".md")
+        yield pytest.param(block, other, id=f"{stem}-{place}" + (f"-{other}" if other else ""))
+
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+
+
+def run(block, capsys):
+    exec(compile(block, "a page of docs", "exec"), {"__name__": "docs"})
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if not b.values[1]])
+def test_code_of_pages_runs(block, other, capsys):
+    run(block, capsys)
+
+
+@pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if b.values[1]])
+@pytest.mark.filterwarnings("ignore")  # of others
+def test_code_with_other_tools_runs(block, other, capsys):
+    pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
+    run(block, capsys)
+
+
+# ------------------------------------------------------------------------------------- what is said
+def test_readme_is_short():
+    assert len(text_of(README).splitlines()) <= 200
+
+
+def test_there_is_code_to_run():
+    """A regular expression that finds nothing would pass all else."""
+    assert len(BLOCKS) >= 20
+    assert {block.values[1] for block in BLOCKS} == {"", *OTHERS}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_names_exist(path):
+    for dotted in sorted(set(re.findall(r"\bsm\.(\w+(?:\.\w+)*)", text_of(path)))):
+        value, at = sm, "sm"
+        for part in dotted.split("."):
+            assert part in {*dir(value)}, f"{name(path)} names {at}.{part}, which does not exist"
+            if at == "sm.pymc":
+                break  # its step methods need PyMC
+            value, at = getattr(value, part), f"{at}.{part}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_files_that_are_named_exist(path):
+    for named in re.findall(
+        r"`((?:examples|notebooks|tests|docs|subsample_mcmc)/[\w./-]+)`", prose(path)
+    ):
+        assert (ROOT / named).exists(), f"{name(path)} names {named}, which does not exist"
+    for module in re.findall(r"python -m (tests[\w.]+)", text_of(path)):
+        there = ROOT / (module.replace(".", "/") + ".py")
+        assert there.exists(), f"{name(path)} runs {module}, which does not exist"
+
+
+def test_commands_exist():
+    listed = {"demo", "compile", "reproduce", "bench", "report", "resume", "cite"}
+    for path in PAGES:
+        told = set(re.findall(r"subsample-mcmc (\w+)", text_of(path)))
+        assert told <= listed, name(path)
+    makefile = text_of(ROOT / "Makefile")
+    for path in PAGES:
+        for target in re.findall(r"`make ([\w-]+)|^make ([\w-]+)", prose(path), flags=re.MULTILINE):
+            assert re.search(rf"^{target[0] or target[1]}:", makefile, re.MULTILINE), name(path)
+
+
+# ---------------------------------------------------------------------------------------- links
+def anchors(path):
+    """Of the headings of a page, as GitHub and MyST make them; of what it includes, too."""
+    found = set()
+    for heading in re.findall(r"^#{1,4} (.+)$", prose(path), flags=re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower().replace("`", "")
+        found.add(re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", plain)))
+    return found
+
+
+@pytest.mark.parametrize("path", LINKED, ids=name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        if target.startswith(("https://", "http://")):
+            continue
+        place, _, anchor = target.partition("#")
+        there = (path.parent / place).resolve() if place else path
+        assert there.exists(), f"{name(path)} links to {target}, which does not exist"
+        if anchor:
+            assert anchor in anchors(there), f"{name(path)} links to {target}: no such heading"
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A heading: `sm.Gibbs`, twice\n\n```python\n# no heading\n```\n")
+    assert anchors(page) == {"a-heading-smgibbs-twice"}
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if p != README], ids=name)
+def test_pages_are_in_a_table_of_contents(path):
+    if path == DOCS / "index.md":
+        return
+    folder, stem = (path.parent.parent, f"{path.parent.name}/index") if path.stem == "index" else (
+        path.parent, path.stem
+    )  # fmt: skip
+    assert re.search(rf"^{stem}$", text_of(folder / "index.md"), re.MULTILINE), name(path)
+
+
+# ---------------------------------------------------------------------------- gallery, reference
+def cells(path):
+    """The code cells of a page of the gallery that are seen; others are folded."""
+    if path.suffix == ".md":
+        found = re.findall(
+            r"^```\{code-cell\}.*?\n(.*?)^```", text_of(path), re.MULTILINE | re.DOTALL
+        )
+        return [cell for cell in found if not cell.startswith(":tags: [hide-input]")]
+    parts = re.split(r"^# %%", text_of(path), flags=re.MULTILINE)[1:]
+    folded = (" [markdown]", ' tags=["hide-input"]')
+    return [p for p in parts if not p.startswith(folded) and "plt.subplots(" not in p]
+
+
+GALLERY = [*sorted(ROOT.glob("notebooks/*.py")), *sorted(DOCS.glob("gallery/*.md"))]
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=name)
+def test_a_page_of_the_gallery_shows_little_code(path):
+    """Cells that draw are folded (docs/_ext/gallery.py); of what is seen a page has 60 lines."""
+    shown = sum(1 for cell in cells(path) for line in cell.splitlines()[1:] if line.strip())
+    assert shown <= 60, f"{name(path)} shows {shown} lines of code"
+    assert shown > 0 or path.stem == "index"
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    """What makes the reference, docs/_ext/reference.py."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    yield importlib.import_module("reference"), importlib.import_module("docstrings")
+    for module in ("reference", "docstrings"):
+        sys.modules.pop(module, None)
+
+
+def test_the_reference_has_every_public_name_once(reference):
+    made, _ = reference
+    groups = made.groups()
+    names = [name for group in groups.values() for name in group]
+    assert sorted(names) == sorted(n for n in sm.__all__ if n[0] != "_")
+    assert "Metropolis" in groups["Kernels"] and "Betting" in groups["Rules of races"]
+    assert "CompileError" in groups["Errors"]
+
+
+def test_the_table_of_promises_is_what_classes_say(reference):
+    made, _ = reference
+    assert made.promise("Exact", sm.Exact)[1] == "*exact*"
+    assert made.promise("Betting", sm.Betting)[1] == "*bounded*"
+    assert made.promise("Metropolis", sm.Metropolis)[1:4] == (
+        "*asymptotic*",
+        "*exact*",
+        "*bounded*",
+    )
+    assert made.promise("Racing", sm.Racing)[1:4] == ("*asymptotic*", "", "*bounded*")
+    assert made.promise("laplace", sm.laplace) is None
+
+
+def test_signatures_show_defaults(reference):
+    made, _ = reference
+    assert made.signature(sm.Gibbs).startswith("(block, selector=Racing(), scan='fixed'")
+    assert "draws=1000" in made.signature(sm.sample)
+
+
+def test_docstrings_become_markup(reference):
+    _, docstrings = reference
+    lines = docstrings.rendered(sm.Metropolis)
+    assert "``scale``" in lines and ".. rubric:: Example" in lines
+    assert any("``sm.pcn(fit)``" in line for line in lines)
+    assert '    >>> kernel = sm.Metropolis("beta", scale=0.05)  # scales adapt in warm-up' in lines
+    plain = docstrings.rendered(None, "A *b* and c_ |d|.\n\n    x = 1\n\nNext: `y_`.\n")
+    assert plain == [
+        "A \\*b\\* and c\\_ \\|d\\|.", "", "::", "", "    x = 1", "", "Next: \\ ``y_``\\ .", "",
+    ]  # fmt: skip
+    goes_on = docstrings.rendered(None, "x: of what\nthere is.\nNo more.\n", {"x"})
+    assert goes_on == ["``x``", "    of what there is.", "", "No more.", ""]
