@@ -139,3 +139,16 @@ def test_predictions_of_the_same_data_read_them():
         observed=SOLD, seed=1, progress=False,
     )  # fmt: skip
     assert np.array_equal(said.values[""], again.values[""])
+
+
+def test_without_some_rows_tables_stay():
+    made, rows = model(), np.arange(10, 400)
+    left = made.without(rows)
+    assert left.size == N - 390 and left.tables == ("price",)
+    assert np.array_equal(left.data.price, PRICE)
+    kept = np.delete(np.arange(N), rows)
+    same = sm.Model(
+        by_column, {"sold": SOLD[kept], "price": PRICE[SHOP][kept]}, {"level": 0.0, "slope": 0.1},
+        prior,
+    )  # fmt: skip
+    assert np.array_equal(drawn(left).draws["slope"], drawn(same).draws["slope"])
