@@ -93,7 +93,7 @@ def figure_of(said, path):
     """Predictions as they are drawn; what was observed is not far from them."""
     said.plot()[0].figure.savefig(path)
     assert path.stat().st_size > 5_000
-    shares = said.summary().get("P(>= observed)")
+    shares = said.summary().get("P(>= observed)")  # none where nothing is observed
     assert shares is None or shares.between(0.001, 0.999).any()
 
 

@@ -54,7 +54,8 @@ def predict(
     draws: of each chain, evenly spaced; default all.
     statistics: {"largest": np.max, "zeros": lambda y: (y == 0).mean()}: only what these say of
         each data set is kept, numbers or small arrays, and memory stays small whatever N.
-    observed: what was observed, to compare with; default the column `name` of the data, if there.
+    observed: what was observed, to compare with; default the column `name` of the data, if there,
+        and if no time of it is censored.
     seed: as of sm.sample. Predictions do not depend on cores, the number of threads.
 
     Example:
@@ -81,7 +82,9 @@ def predict(
     given, size = (model.data, model.size) if data is None else new_data(model, data)
     column = np.asarray(getattr(given, name, 0))
     if observed is None and column.shape == (size,):
-        observed = column
+        ends = getattr(given, getattr(simulate, "ends", ""), column)
+        if np.array_equal(ends, column):  # else some are bounds of what was, not it itself
+            observed = column
     if observed is not None:
         observed = read_only(np.asarray(observed))
         if observed.shape != (size,):
