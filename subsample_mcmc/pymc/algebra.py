@@ -49,7 +49,7 @@ class Algebra(Translator):
             return known[key]
 
         def at(index):
-            batch, i, j = index[:-2], *index[-2:]
+            batch, i, j = tuple(index[:-2]), index[-2], index[-1]
             if not op.lower:
                 i, j = j, i
             if not isinstance(i, Node) and not isinstance(j, Node):

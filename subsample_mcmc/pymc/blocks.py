@@ -183,8 +183,13 @@ def constraint_of(model, rv, start) -> Constraint | None:
         return positive
     if name == "logodds":
         return interval(0.0, 1.0)
-    if name in ("simplex", "ordered"):  # of matrices: of every row
-        return {"simplex": simplex, "ordered": ordered}[name] if start.ndim == 1 else None
+    if name in ("simplex", "ordered") and start.ndim != 1:  # of every row
+        return None
+    if name == "simplex":
+        return simplex
+    if name == "ordered":
+        plain = not getattr(transform, "positive", False) and getattr(transform, "ascending", True)
+        return ordered if plain else None
     if name != "interval":
         return None
     ends = []

@@ -12,7 +12,7 @@ from subsample_mcmc.pymc.columns import Columns
 from subsample_mcmc.pymc.expressions import Expressions, Node
 from subsample_mcmc.pymc.graph import RefusedError, Tensor, range_of
 from subsample_mcmc.pymc.rows import (
-    Rows,
+    TermRows,
     ancestors_of,
     batches_in,
     named_data,
@@ -23,7 +23,7 @@ from subsample_mcmc.pymc.rows import (
     whole,
 )
 from subsample_mcmc.pymc.source import functions, written
-from subsample_mcmc.target.axes import ROWS as ROWS_AXIS
+from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.model import Model
 
 
@@ -34,7 +34,7 @@ class Translated(Model):
         self, source, tables, parts, data, state, support, constraints, touches, coords, dims
     ):
         made = functions(source, tables)
-        self.source, self.tables, self.parts = source, tables, parts
+        self.source, self.arrays, self.parts = source, tables, parts
         self.options = (data, state, support, constraints, touches, coords, dims)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
@@ -43,7 +43,7 @@ class Translated(Model):
         )  # fmt: skip
 
     def __reduce__(self):
-        return Translated, (self.source, self.tables, self.parts, *self.options)
+        return Translated, (self.source, self.arrays, self.parts, *self.options)
 
 
 def from_pymc(pm_model, rows=None) -> Model:
@@ -107,7 +107,7 @@ def from_pymc(pm_model, rows=None) -> Model:
     return model
 
 
-def translated(natural, parts: list[Part], rows: Rows, shared) -> tuple:
+def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
     """(log likelihood of a row, log prior, columns, graphs, blocks that turn out to be shared)."""
     from pytensor.graph.replace import graph_replace
     from pytensor.graph.rewriting.utils import rewrite_graph
@@ -183,7 +183,7 @@ def names_of(pm_model, parts: list[Part]) -> tuple[dict, dict]:
     for part in parts:
         axes = tuple(pm_model.named_vars_to_dims.get(part.name) or ())
         fits = not part.free and len(axes) == np.ndim(part.state) and len(set(axes)) == len(axes)
-        if not axes or not fits or any("/" in a or a in blocks or a == ROWS_AXIS for a in axes):
+        if not axes or not fits or any("/" in a or a in blocks or a == ROWS for a in axes):
             continue
         dims[part.block] = axes
         for axis, length in zip(axes, np.shape(part.state), strict=True):
@@ -208,11 +208,11 @@ def placeholders(natural, parts) -> tuple[dict, dict]:
 def same(one: Translated, other: Translated) -> bool:
     """Are two translations of one model: what they say, and their data."""
     parts = zip(
-        (*one.data, *one.tables.values()), (*other.data, *other.tables.values()), strict=False
+        (*one.data, *one.arrays.values()), (*other.data, *other.arrays.values()), strict=False
     )
     return (
         one.source == other.source and one.parts == other.parts
-        and one.data._fields == other.data._fields and list(one.tables) == list(other.tables)
+        and one.data._fields == other.data._fields and list(one.arrays) == list(other.arrays)
         and all(np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f") for a, b in parts)
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.pymc.graph import RefusedError
-from subsample_mcmc.pymc.rows import Rows, summed, whole
+from subsample_mcmc.pymc.rows import TermRows, summed, whole
 from subsample_mcmc.target.constraints import INTERVAL, SIMPLEX
 
 ROWS = 40
@@ -13,7 +13,7 @@ CLOSE = 1e-6  # PyMC's constants may be logarithms of small integers, which have
 FAR = 3.0  # in free coordinates, of variables between two ends: so they come near these
 
 
-def check(model: Any, natural: Any, rows: Rows) -> None:
+def check(model: Any, natural: Any, rows: TermRows) -> None:
     """Refuse a model whose functions differ from PyMC's, at the start and near it."""
     from pytensor.compile.mode import Mode
 
@@ -26,7 +26,10 @@ def check(model: Any, natural: Any, rows: Rows) -> None:
     )
     before = natural.compile_logp(vars=rows.prior, mode=mode) if rows.prior else None
     rng = np.random.default_rng(0)  # the same points every time
-    picked = np.unique([*rng.integers(model.size, size=ROWS), 0, model.size - 1, *rare(model)])
+    picked = [*rng.integers(model.size, size=ROWS), *rare(model)]
+    for length, first in rows.first.items():
+        picked += [first, first + length - 1, *rng.integers(first, first + length, size=3)]
+    picked = np.unique(picked)
     compared = 0
     for size in (0.0, 0.1, 0.5, FAR):
         point = {part.block: moved(part, size, rng) for part in model.parts}

@@ -9,7 +9,7 @@ from subsample_mcmc.pymc.blocks import identifier
 from subsample_mcmc.pymc.expressions import Node
 from subsample_mcmc.pymc.graph import Tensor
 
-PLACES = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum,
+PLACES: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum,
           "min": np.minimum, "signed": np.int64, "select": np.where, "lt": np.less,
           "le": np.less_equal}  # fmt: skip
 LARGE = 100_000  # numbers of a table that becomes part of the code
@@ -89,8 +89,8 @@ class Columns:
         if array.size > LARGE:
             raise graph.refusal(f"a table of {array.size} numbers is indexed by a parameter")
         field = self.field(self.tables, array, f"table_{name}" if name else "table")
-        places = tuple(graph.node(i) for i in index)
-        return graph.make.read("table", field, places, kind, low, high)
+        nodes = tuple(graph.node(i) for i in index)
+        return graph.make.read("table", field, nodes, kind, low, high)
 
     def padded(self, graph, array: np.ndarray) -> np.ndarray:
         """With entries for the rows of other variables, which nothing comes of."""

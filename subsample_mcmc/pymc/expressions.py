@@ -89,11 +89,11 @@ class Expressions:
         found.value = value
         return found
 
-    def loop(self) -> Node:
-        """A new loop variable."""
+    def loop(self, length: int) -> Node:
+        """A new loop variable, below a length."""
         self.loops += 1
         name = f"k{self.loops}"
-        return self.leaf("loop", name, "i", frozenset([name]), 0, INF)
+        return self.leaf("loop", name, "i", frozenset([name]), 0, length - 1)
 
     def read(self, op, name, index, kind, low=-INF, high=INF) -> Node:
         """An element of a block ("state"), of row data ("data") or of a table."""

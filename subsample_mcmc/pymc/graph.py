@@ -125,7 +125,7 @@ class Graph:
                 empty = {"add": 0.0, "mul": 1.0, "and": True, "or": False, "max": -INF, "min": INF}
                 return self.make.const(empty[op])
             return reduce(lambda found, part: self.make(op, found, part), parts)
-        variables = [self.make.loop() if length > 1 else 0 for length in shape]
+        variables = [self.make.loop(length) if length > 1 else 0 for length in shape]
         body = element(tuple(variables))
         for variable, length in reversed(list(zip(variables, shape, strict=True))):
             if isinstance(variable, Node):

@@ -10,7 +10,7 @@ from subsample_mcmc.pymc.graph import RefusedError
 from subsample_mcmc.target.constraints import ORDERED, SIMPLEX
 
 
-class Rows(NamedTuple):
+class TermRows(NamedTuple):
     """The terms of the likelihood; those of one length share rows, others have rows behind them."""
 
     terms: list  # variables with an entry per row: of what rows(name) says
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
         return total
 
 
-def rows_of(natural, parts: list[Part], order, shared: frozenset) -> Rows:
+def rows_of(natural, parts: list[Part], order, shared: frozenset) -> TermRows:
     """Sort the variables of a model; blocks whose names are in `shared` have no site per row."""
     observed = sorted(natural.observed_RVs, key=order)
     potentials = sorted(natural.potentials, key=order)
@@ -77,7 +77,7 @@ def rows_of(natural, parts: list[Part], order, shared: frozenset) -> Rows:
     terms = [*observed, *vectors, *sums, *(rv for rv in free if rv.name in latent)]
     scalars = [p for p in potentials if p not in vectors and p not in sums]
     prior = [*(rv for rv in free if rv.name not in latent), *scalars]
-    return Rows(terms, prior, first, lengths, frozenset(p.name for p in sums))
+    return TermRows(terms, prior, first, lengths, frozenset(p.name for p in sums))
 
 
 def length_of(variable) -> int | None:
@@ -175,7 +175,9 @@ def shared_of(variables) -> dict:
     return {v: pt.constant(v.get_value(), name=v.name) for v in shared_in(variables)}
 
 
-def shared_blocks(parts: list[Part], rows: Rows, likelihood: Node, at_row: set[Node]) -> set[str]:
+def shared_blocks(
+    parts: list[Part], rows: TermRows, likelihood: Node, at_row: set[Node]
+) -> set[str]:
     """Blocks that were taken to have a site per row, and which other rows see; others: refused."""
     latent = {p.block for p in parts if p.name in {t.name for t in rows.terms}}
     long = {p.block for p in parts if np.shape(p.start)[:1] and np.shape(p.start)[0] in rows.first

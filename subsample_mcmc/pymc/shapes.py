@@ -236,7 +236,7 @@ class Translator(Graph):
         def within(k) -> Node:
             """The new element number k."""
             if not isinstance(k, Node):
-                inner = tuple(int(i) for i in np.unravel_index(k, where.shape))
+                inner: tuple = tuple(int(i) for i in np.unravel_index(k, where.shape))
             else:
                 inner, left = (), where.size
                 for length in where.shape:

@@ -320,6 +320,15 @@ def effect_per_row():
     pm.Poisson("y", pm.math.exp(pm.Normal("u", shape=N)), observed=D.count)
 
 
+def ordered_otherwise():
+    """From the largest down, above 0, and within bounds."""
+    ordered = pm.distributions.transforms.Ordered
+    a = pm.Normal("a", shape=2, transform=ordered(ascending=False), initval=[1.0, 0.0])
+    b = pm.Normal("b", shape=2, transform=ordered(positive=True), initval=[0.5, 1.0])
+    c = pm.Uniform("c", 0.0, 3.0, shape=2, transform=ordered(), initval=[0.5, 1.0])
+    pm.Normal("y", (a + 2.0 * b + 3.0 * c)[D.group % 2], 1.0, observed=D.y)
+
+
 def bounds_that_move():
     """Bounds that move, a half line, simplexes and ordered numbers by row, sums of zero."""
     order = pm.distributions.transforms.ordered

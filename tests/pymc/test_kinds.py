@@ -1,8 +1,10 @@
 """PyMC models of many kinds: those accepted have PyMC's density and draw; others say why not."""
 
+import re
 import types
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +63,16 @@ def density(model, point):
         return float(np.sum(rows)) + model.log_prior(state)
 
 
+def test_the_table_of_the_docs_has_all_kinds():
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "pymc_kinds.md").read_text("utf-8")
+    told = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[2] in ("accepted", "refused"):
+            told |= dict.fromkeys(re.findall(r"`(\w+)`", cells[1]), cells[2])
+    assert told == {name: "refused" if name in REFUSED else "accepted" for name in KINDS}
+
+
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_density_is_that_of_pymc(name, rng):
     """With Jacobians of blocks in PyMC's free coordinates; others are on their natural scale."""
@@ -87,7 +99,8 @@ def test_density_is_that_of_pymc(name, rng):
 def test_coordinates_of_blocks_are_those_of_pymc(name, rng):
     """There and back."""
     pm_model, model = built(name)
-    point = {k: v + 0.3 * rng.standard_normal(v.shape) for k, v in pm_model.initial_point().items()}
+    starts = {p.value_name: np.asarray(p.value(np.asarray(p.state))) for p in model.parts}
+    point = {k: v + 0.3 * rng.standard_normal(v.shape) for k, v in starts.items()}
     parts = [p for p in model.parts if not p.free]
     values = pm_model.compile_fn(
         pm_model.replace_rvs_by_values([pm_model[p.name] for p in parts]), mode="FAST_COMPILE"
