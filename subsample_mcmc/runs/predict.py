@@ -142,14 +142,15 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     for name, before in zip(model.data._fields, model.data, strict=True):
         if hasattr(made, name):
             filled[name] = getattr(made, name)
-            refuse_endless(name, filled[name], before)
             if np.ndim(filled[name]) != np.ndim(before):
                 raise ValueError(
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
                     "model."
                 )
-        else:  # a number; or a column that simulate may not read, as what it predicts
-            filled[name] = before if np.ndim(before) == 0 else absent_column(before, size)
+        elif np.ndim(before) == 0 or name in model.tables:
+            filled[name] = before
+        else:  # a column that simulate may not read, as what it predicts
+            filled[name] = absent_column(before, size)
     return type(model.data)(**filled), size
 
 
@@ -190,18 +191,6 @@ def refuse_unclear(name: str, values: np.ndarray, known: np.ndarray) -> None:
             f"data {name} has the number {first}: is it a code, the category "
             f"{str(known[first]) if 0 <= first < len(known) else 'of none'!r}, or the category "
             f"{str(first)!r}? Give text, or pandas.Categorical."
-        )
-
-
-def refuse_endless(name: str, values: Any, before: Any) -> None:
-    """Refuse infinite numbers where the model's data have none."""
-    if np.asarray(values).dtype.kind != "f" or not np.isinf(values).any():
-        return
-    if not np.isinf(before).any():
-        row = int(np.argwhere(np.isinf(np.asarray(values)))[0][0]) if np.ndim(values) else 0
-        raise ValueError(
-            f"data {name} has an infinite number in row {row}, and the model's have none: give "
-            "finite numbers."
         )
 
 
