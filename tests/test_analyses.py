@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import arviz
 import numpy as np
@@ -92,7 +93,7 @@ def figure_of(said, path):
     """Predictions as they are drawn; what was observed is not far from them."""
     said.plot()[0].figure.savefig(path)
     assert path.stat().st_size > 5_000
-    shares = said.summary().get("P(>= observed)")
+    shares = said.summary().get("P(>= observed)")  # none where nothing is observed
     assert shares is None or shares.between(0.001, 0.999).any()
 
 
@@ -126,6 +127,72 @@ def test_claims_of_policies(tmp_path):
 
     terms = list(trace.posterior.coords["term"].values)
     agree_by_name(trace, "beta", terms, by_importance(log_p, trace.draws["beta"]))
+    figure_of(said, tmp_path / "figure.png")
+
+
+def observed(said):
+    """Statistics of observed data lie among those of predicted ones, each within 5 sds."""
+    table = said.summary()
+    return (abs(table["observed"] - table["mean"]) < 5.0 * table["sd"]).all()
+
+
+@pytest.mark.slow
+def test_ratings_of_hotels(tmp_path):
+    module = loaded("ordered_ratings")
+    frame = module.ratings(12_000)
+    model, trace, said = module.analysis(frame)
+    assert trace.meta["guarantee"] == "exact"
+    x = np.column_stack([frame.stars - 3.0, frame.noise, frame.site == "coast"])
+    y = frame.rating.cat.codes.to_numpy()
+
+    def log_p(u):
+        """Of slopes and cutpoints; the prior of cutpoints is that of the model itself."""
+        eta, cuts = u[:, :3] @ x.T, u[:, 3:]
+        ends = np.concatenate(
+            [np.full((len(u), 1), -np.inf), cuts, np.full((len(u), 1), np.inf)], 1
+        )
+        high, low = (special.expit(ends[:, y + k] - eta) for k in (1, 0))
+        prior = [model.log_prior(SimpleNamespace(beta=b[:3], cutpoints=b[3:])) for b in u]
+        with np.errstate(all="ignore"):
+            total = np.log(high - low).sum(axis=1) + prior
+        return np.where(np.all(np.diff(cuts, axis=1) > 0.0, axis=1), total, -np.inf)
+
+    both = np.concatenate([trace.draws["beta"], trace.draws["cutpoints"]], axis=2)
+    mean, sd, ess = by_importance(log_p, both)
+    agree_by_name(trace, "cutpoints", ["poor|fair", "fair|good", "good|superb"],
+                  (mean[3:], sd[3:], ess))  # fmt: skip
+    terms = ["I(stars - 3)", "noise", "C(site)[T.coast]"]
+    agree_by_name(trace, "beta", terms, (mean[:3], sd[:3], ess))
+    assert observed(said)
+    figure_of(said, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+def test_how_long_machines_run(tmp_path):
+    """Beside the same likelihood written by hand: log S(y) - log S(latest), or the log density."""
+    module = loaded("survival")
+    frame = module.machines(12_000)
+    trace, said = module.analysis(frame)
+    assert trace.meta["guarantee"] == "exact"
+    x = np.column_stack([np.ones(len(frame)), frame.load, frame.maker == "B"])
+    y, late = frame.years.to_numpy(), frame.latest.to_numpy()
+
+    def log_p(u):
+        shape, scale = np.exp(u[:, 3:]), np.exp(u[:, :3] @ x.T)
+        with np.errstate(all="ignore"):
+            first, last = (y / scale) ** shape, (late / scale) ** shape
+            known = u[:, 3:] + shape * np.log(y / scale) - np.log(y) - first
+            between = np.log(np.exp(-first) - np.exp(-last))
+        prior = np.sum(u[:, :3] ** 2, axis=1) / 100.0 + u[:, 3] ** 2 / 4.0
+        return np.where(y == late, known, between).sum(axis=1) - 0.5 * prior
+
+    both = np.concatenate([trace.draws["beta"], trace.draws["log_shape"][..., None]], axis=2)
+    mean, sd, ess = by_importance(log_p, both)
+    terms = ["Intercept", "load", "C(maker)[T.B]"]
+    agree_by_name(trace, "beta", terms, (mean[:3], sd[:3], ess))
+    agree(trace.draws["log_shape"], mean[3], sd[3], ess)
+    ran = said.summary().loc["run for 5 years"]
+    assert abs(ran["mean"] - np.isinf(late).mean()) < 5.0 * ran["sd"]
     figure_of(said, tmp_path / "figure.png")
 
 

@@ -394,39 +394,3 @@ def test_printed_table1_is_whole():
     table = rows_of(ROOT / "examples" / "table1_printed.csv")
     assert len(table) == 39 and all(len(row) == 7 for row in table)
     assert table[0]["5e-05"] == "5.27250" and table[-1]["1e-02"] == "0.61783"
-
-
-ROW = r" +(-?[\d.]+) +([\d.]+) +([\d.]+)"
-
-
-@pytest.mark.slow
-def test_ordered_ratings_are_found_by_name(tmp_path):
-    pytest.importorskip("formulaic")
-    printed = finished(start("ordered_ratings.py", "--quick", "--out", str(tmp_path / "a.png")))
-    truth = {
-        "beta[I(stars - 3)]": 0.8, "beta[noise]": -0.5, "beta[C(site)[T.coast]]": 0.6,
-        "cutpoints[poor|fair]": -2.0, "cutpoints[fair|good]": -0.4, "cutpoints[good|superb]": 1.5,
-    }  # fmt: skip
-    for name, value in truth.items():
-        mean, sd, ess = map(float, re.findall(rf"^{re.escape(name)}{ROW}$", printed, re.M)[0])
-        assert abs(mean - value) < 5.0 * sd < 0.25 and ess > 400.0, printed
-    assert "guarantee: exact" in printed
-    shares = re.findall(r"^(?:poor|fair|good|superb) +([\d.]+) +([\d.]+) +([\d.]+)", printed, re.M)
-    for observed, mean, sd in np.array(shares, dtype=float):
-        assert abs(observed - mean) < 4.0 * sd < 0.05, printed
-    assert len(shares) == 4 and (tmp_path / "a.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-def test_survival_is_what_scipy_finds(tmp_path):
-    pytest.importorskip("formulaic")
-    printed = finished(start("survival.py", "--quick", "--out", str(tmp_path / "a.png")))
-    rows = re.findall(rf"^(?:beta\[.*\]|log_shape){ROW} +(-?[\d.]+)$", printed, re.M)
-    assert len(rows) == 4 and "guarantee: exact" in printed, printed
-    for mean, sd, ess, other in np.array(rows, dtype=float):
-        # Means and modes are next to each other where there are 12,000 data.
-        assert abs(mean - other) < (5.0 / ess**0.5 + 0.05) * sd + 1e-4 and ess > 100.0, printed
-    mean, sd = re.findall(r"^run for 5 years +([\d.]+) +([\d.]+)$", printed, re.M)[0]
-    observed = re.findall(r"^ran for 5 years: ([\d.]+)$", printed, re.M)[0]
-    assert abs(float(mean) - float(observed)) < 5.0 * float(sd) < 0.05, printed
-    assert (tmp_path / "a.png").stat().st_size > 10_000

@@ -26,10 +26,10 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
     )
     before = natural.compile_logp(vars=rows.prior, mode=mode) if rows.prior else None
     rng = np.random.default_rng(0)  # the same points every time
-    picked = [*rng.integers(model.size, size=ROWS), *rare(model)]
+    some = [*rng.integers(model.size, size=ROWS), *rare(model)]
     for length, first in rows.first.items():
-        picked += [first, first + length - 1, *rng.integers(first, first + length, size=3)]
-    picked = np.unique(picked)
+        some += [first, first + length - 1, *rng.integers(first, first + length, size=3)]
+    picked = np.unique(some)
     compared = 0
     for size in (0.0, 0.1, 0.5, FAR):
         point = {part.block: moved(part, size, rng) for part in model.parts}

@@ -54,7 +54,8 @@ def predict(
     draws: of each chain, evenly spaced; default all.
     statistics: {"largest": np.max, "zeros": lambda y: (y == 0).mean()}: only what these say of
         each data set is kept, numbers or small arrays, and memory stays small whatever N.
-    observed: what was observed, to compare with; default the column `name` of the data, if there.
+    observed: what was observed, to compare with; default the column `name` of the data, if there,
+        and if no time of it is censored.
     seed: as of sm.sample. Predictions do not depend on cores, the number of threads.
 
     Example:
@@ -81,7 +82,9 @@ def predict(
     given, size = (model.data, model.size) if data is None else new_data(model, data)
     column = np.asarray(getattr(given, name, 0))
     if observed is None and column.shape == (size,):
-        observed = column
+        ends = getattr(given, getattr(simulate, "ends", ""), column)
+        if np.array_equal(ends, column):  # else some are bounds of what was, not it itself
+            observed = column
     if observed is not None:
         observed = read_only(np.asarray(observed))
         if observed.shape != (size,):
@@ -139,14 +142,15 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
     for name, before in zip(model.data._fields, model.data, strict=True):
         if hasattr(made, name):
             filled[name] = getattr(made, name)
-            refuse_endless(name, filled[name], before)
             if np.ndim(filled[name]) != np.ndim(before):
                 raise ValueError(
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
                     "model."
                 )
-        else:  # a number; or a column that simulate may not read, as what it predicts
-            filled[name] = before if np.ndim(before) == 0 else absent_column(before, size)
+        elif np.ndim(before) == 0 or name in model.tables:
+            filled[name] = before
+        else:  # a column that simulate may not read, as what it predicts
+            filled[name] = absent_column(before, size)
     return type(model.data)(**filled), size
 
 
@@ -187,18 +191,6 @@ def refuse_unclear(name: str, values: np.ndarray, known: np.ndarray) -> None:
             f"data {name} has the number {first}: is it a code, the category "
             f"{str(known[first]) if 0 <= first < len(known) else 'of none'!r}, or the category "
             f"{str(first)!r}? Give text, or pandas.Categorical."
-        )
-
-
-def refuse_endless(name: str, values: Any, before: Any) -> None:
-    """Refuse infinite numbers where the model's data have none."""
-    if np.asarray(values).dtype.kind != "f" or not np.isinf(values).any():
-        return
-    if not np.isinf(before).any():
-        row = int(np.argwhere(np.isinf(np.asarray(values)))[0][0]) if np.ndim(values) else 0
-        raise ValueError(
-            f"data {name} has an infinite number in row {row}, and the model's have none: give "
-            "finite numbers."
         )
 
 

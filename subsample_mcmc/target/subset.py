@@ -22,11 +22,11 @@ def without(model: Model, rows: Any) -> Model:
     """See Model.without."""
     keep = kept_rows(rows, model.size)
     refuse_kinds(model)
+    (given, by_row, first, log_prior, support, constraints, touches, prepare, lengths, missing,
+     site_prior, coords, dims, simulate, tables) = model.given  # fmt: skip
     data = {}
-    for name, value in zip(model.data._fields, model.data, strict=True):
+    for name, value in zip(by_row._fields, by_row, strict=True):
         data[name] = part_of(np.asarray(value), keep) if np.ndim(value) else value
-    (given, _, first, log_prior, support, constraints, touches, prepare, lengths, missing,
-     site_prior, coords, dims, simulate) = model.given  # fmt: skip
     touches = {
         name: rows_of_sites(value, keep) if of_lists(value) else value
         for name, value in (touches or {}).items()
@@ -35,7 +35,7 @@ def without(model: Model, rows: Any) -> Model:
         coords = coords | {ROWS: coords[ROWS][keep]}
     made = type(model)(
         given, data, first, log_prior, support, constraints, touches, prepare, lengths, missing,
-        site_prior, coords, dims, simulate,
+        site_prior, coords, dims, simulate, tables,
     )  # fmt: skip
     made.categories, made.columns, made.design = model.categories, model.columns, model.design
     if model.log_likelihood is not None:

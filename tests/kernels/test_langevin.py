@@ -35,14 +35,14 @@ def likelihood(state, data, n, made):
     for j in range(3):
         mean += state.a[j] * data.x[n, j]
     r = (data.y[n] - mean) * made[0]
-    value = -0.5 * r * r - made[1] + sm.log(made[2][data.k[n] // 2, data.k[n] % 2])
+    value = -0.5 * r * r - made[1] + sm.log(made[2][data.k[n]])
     value += sm.log(state.t[0]) - state.t[0] * data.e[n]
     value += 2.0 * sm.log(state.c[0]) - state.c[0] * data.e[n]
     return value - 0.5 * (data.y[n] - state.p[0]) ** 2 + data.e[n] * state.p[1]
 
 
 def log_prior(state):
-    value = -2.0 * state.s[0] + 1.5 * math.log(state.w[0, 0]) - state.t[0] ** 2 - state.c[0]
+    value = -2.0 * state.s[0] + 1.5 * math.log(state.w[0]) - state.t[0] ** 2 - state.c[0]
     for j in range(3):
         value -= 0.5 * state.a[j] ** 2
     return value + state.p[0] - state.p[1] ** 2
@@ -50,8 +50,7 @@ def log_prior(state):
 
 def gradient_of_w(state, data, n, made, out):
     """Other components are left alone: out is zero on entry."""
-    i, j = data.k[n] // 2, data.k[n] % 2
-    out[i, j] += 1.0 / made[2][i, j]
+    out[data.k[n]] += 1.0 / made[2][data.k[n]]
 
 
 def everything():
@@ -62,7 +61,7 @@ def everything():
     }  # fmt: skip
     state = {
         "a": np.array([0.1, -0.2, 0.3]), "s": 1.2, "t": 0.8, "c": 0.9, "p": np.array([0.5, -0.3]),
-        "w": np.array([[0.1, 0.2], [0.3, 0.4]]),
+        "w": np.array([0.1, 0.2, 0.3, 0.4]),
     }  # fmt: skip
     constraints = {
         "s": sm.positive, "t": sm.positive("softplus"), "c": sm.positive("cuberoot"),
@@ -498,7 +497,7 @@ def test_a_wrong_gradient_is_refused():
         return data.y[n] - state.theta[0]
 
     def wrong_share(state, data, n, made, out):
-        out[data.k[n] // 2, data.k[n] % 2] = 1.0 / state.w[data.k[n] // 2, data.k[n] % 2] ** 2
+        out[data.k[n]] = 1.0 / state.w[data.k[n]] ** 2
 
     Program(edge(), sm.Langevin("theta", gradient=slope_of_edgy, batch=4))
     model = edge(start=0.5)

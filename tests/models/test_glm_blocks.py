@@ -468,3 +468,16 @@ def test_another_prior_takes_the_place_of_all(rng):
     assert glm.weibull(X, Y, log_prior=flat_but_one).log_prior is flat_but_one
     model = glm.ordered_logistic(X, np.arange(6) % 3, prior_sd=np.inf)
     assert model.log_prior(record_of(model, {})) == 0.0
+
+
+def test_censored_times_are_not_compared_with_whole_ones():
+    """Predictions are times to the end; a column that ends with the study is no such thing."""
+    rng = np.random.default_rng(3)
+    x, times = np.ones((400, 1)), rng.weibull(1.5, 400)
+    for last, known in ((np.inf, True), (1.0, False)):
+        model = sm.models.glm.weibull(x, np.minimum(times, last), event=times <= last)
+        trace = sm.sample(model, draws=30, warmup=100, chains=2, seed=1, progress=False)
+        said = sm.predict(model, trace, statistics=np.mean, seed=2, progress=False)
+        assert (said.observed is not None) == known
+        said = sm.predict(model, trace, statistics=np.mean, observed=times, seed=2, progress=False)
+        assert said.summary()["observed"].iloc[0] == pytest.approx(times.mean())

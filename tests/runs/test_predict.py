@@ -296,7 +296,7 @@ def test_new_data_are_as_the_model_would_take_them(rng):
         data = {"x": x[:2], "trials": np.array([4.0, wrong])}
         with pytest.raises(sm.RewardError, match="simulate is nan at datum 1"):
             sm.predict(model, trace, data=data, progress=False)
-    with pytest.raises(ValueError, match="data x has an infinite number in row 1, and the model's"):
+    with pytest.raises(ValueError, match="data x has 1 infinite value, in row 1"):
         sm.predict(model, trace, data={"x": np.array([[0.0], [np.inf]]), "trials": np.full(2, 5.0)})
 
 
@@ -428,3 +428,22 @@ def test_draws_of_tilted_chains_are_told_of():
     with pytest.warns(UserWarning, match="k: these draws are not from the posterior"):
         sm.predict(model, trace, progress=False)
     assert trace.summary().index.names == ["chain", None]  # a law of its own for each
+
+
+def test_tables_are_those_of_the_model():
+    """What stands beside the rows is not looked for in other data."""
+    data = {"y": np.zeros(6), "shop": np.array([0, 1, 2, 0, 1, 2])}
+
+    def seen_price(state, data, n):
+        return -0.5 * (data.y[n] - state.a[0] * data.price[data.shop[n]]) ** 2
+
+    def drawn_price(rng, state, data, n):
+        return data.price[data.shop[n]] + 0.0 * rng.random()
+
+    model = sm.Model(seen_price, data, {"a": [1.0]}, tables={"price": np.array([3.0, 5.0, 7.0])})
+    trace = sm.sample(model, stay_a, 5, 0, chains=1, seed=1, progress=False)
+    new = {"shop": np.array([2, 0])}
+    made = sm.predict(model, trace, drawn_price, data=new, progress=False).values[""]
+    assert np.array_equal(np.unique(made, axis=1), [[[7.0, 3.0]]])
+    with pytest.raises(IndexError, match="shop"):
+        sm.predict(model, trace, drawn_price, data={"shop": np.array([3])}, progress=False)

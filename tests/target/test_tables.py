@@ -123,3 +123,32 @@ def test_what_does_not_serve_them_says_so():
     kernel = sm.Metropolis("slope", control=sm.Bins()) >> sm.Metropolis("level")
     with pytest.raises(ValueError, match="Bins does not serve models with tables, price"):
         sm.sample(model(), kernel, 5, 5, chains=1, progress=False)
+
+
+def buyers(rng, state, data, n):
+    eta = state.level[0] + state.slope[0] * data.price[data.shop[n]]
+    return float(rng.poisson(np.exp(eta)))
+
+
+def test_predictions_of_the_same_data_read_them():
+    trace = drawn(model())
+    said = sm.predict(model(), trace, buyers, observed=SOLD, seed=1, progress=False)
+    again = sm.predict(
+        columns(), drawn(columns()),
+        lambda rng, s, d, n: float(rng.poisson(np.exp(s.level[0] + s.slope[0] * d.price[n]))),
+        observed=SOLD, seed=1, progress=False,
+    )  # fmt: skip
+    assert np.array_equal(said.values[""], again.values[""])
+
+
+def test_without_some_rows_tables_stay():
+    made, rows = model(), np.arange(10, 400)
+    left = made.without(rows)
+    assert left.size == N - 390 and left.tables == ("price",)
+    assert np.array_equal(left.data.price, PRICE)
+    kept = np.delete(np.arange(N), rows)
+    same = sm.Model(
+        by_column, {"sold": SOLD[kept], "price": PRICE[SHOP][kept]}, {"level": 0.0, "slope": 0.1},
+        prior,
+    )  # fmt: skip
+    assert np.array_equal(drawn(left).draws["slope"], drawn(same).draws["slope"])

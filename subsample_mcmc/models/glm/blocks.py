@@ -48,7 +48,7 @@ def with_blocks(
     model = Model(
         likelihood, data, {"beta": beta} | {extra.name: extra.start for extra in extras}, log_prior,
         constraints={extra.name: extra.constraint for extra in extras if extra.constraint},
-        simulate=simulate, **names,
+        simulate=simulate, missing="infinite" if "upper" in data else "refuse", **names,
     )  # fmt: skip
     return as_given(model, rows)
 

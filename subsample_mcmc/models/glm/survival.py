@@ -124,6 +124,10 @@ def log_normal(
     return with_blocks(*parts, data, rows, [extra], log_prior, prior_sd, start)
 
 
+for draw in (draw_weibull, draw_log_normal):
+    draw.ends = "upper"  # type: ignore[attr-defined]  # sm.predict: where y is no whole observation
+
+
 def times_of(x, y, event, upper, weights, family: str):
     """(data, rows): the ends of what is known of each time, checked."""
     if event is not None and upper is not None:

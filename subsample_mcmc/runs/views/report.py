@@ -79,7 +79,8 @@ class Report:
         written = {name for kernel in kernels for name in kernel["writes"]}
         written |= set((meta.get("keep") or {}).get("functions", ()))
         self.trace = trace
-        self.blocks = {name: mixing_of(trace, name) for name in trace.draws if name in written}
+        kept = *trace.draws, *trace.thinned
+        self.blocks = {name: mixing_of(trace, name) for name in kept if name in written}
         self.title = f"{trace!r}, {seconds:.3g} s"
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []

@@ -56,7 +56,7 @@ def short_summary(trace: Any, blocks: Mapping[str, Mixing]) -> ShortSummary:
 
 def chosen(trace: Any, name: str, block: Mixing) -> tuple[list[Component], int]:
     """Components that are shown, in their order, and how many are not."""
-    shape = trace.draws[name].shape[2:]
+    shape = kept(trace, name).shape[2:]
     known = {component.site: component for component in block.components}
 
     def of(site: int) -> Component:
@@ -73,10 +73,15 @@ def chosen(trace: Any, name: str, block: Mixing) -> tuple[list[Component], int]:
     return [of(site) for site in sorted(sites)], block.sites - len(sites)
 
 
+def kept(trace: Any, name: str) -> np.ndarray:
+    """Draws of a block, or those that were kept of it."""
+    return trace.thinned[name] if name in trace.thinned else trace.draws[name]
+
+
 def numbers(trace: Any, name: str, component: Component) -> list[str]:
     """One row: name and cells."""
-    chains, draws = trace.shape
-    values = trace.draws[name].reshape(chains, draws, -1)[..., component.site].astype(float)
+    found = kept(trace, name)
+    values = found.reshape(*found.shape[:2], -1)[..., component.site].astype(float)
     if (used := trace.in_use(name)) is not None:
         values = values[np.asarray(used[..., component.site])]
     told = [np.nan] * 4

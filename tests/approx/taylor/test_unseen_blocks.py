@@ -24,7 +24,12 @@ def whole(state):
     return state.theta[0]
 
 
-def by_helper(state, data, n):  # who knows what `whole` reads
+def by_helper(state, data, n):  # the state under another name: nobody follows it
+    same = state
+    return -0.5 * (data.a[n] - whole(same)) ** 2
+
+
+def by_known_helper(state, data, n):
     return -0.5 * (data.a[n] - whole(state)) ** 2
 
 
@@ -65,6 +70,7 @@ def test_a_block_that_no_datum_sees_needs_no_sums(touches):
 def test_touches_alone_tell_where_a_function_hides_what_it_reads():
     assert configurations(model(by_helper, touches={"z": EMPTY})) == 1
     assert configurations(model(by_helper)) == 2**SITES
+    assert configurations(model(by_known_helper)) == 1
     with pytest.raises(ValueError, match=r"\['z'\] have more than 10\^9 .*gives none\.\)"):
         sm.Taylor({"theta": np.zeros(3)}).check(model(by_helper), "theta")
 

@@ -250,3 +250,20 @@ def test_names_in_tables_are_shown_as_they_are():
     told = "".join(tabled(["", "<i>"], [["<b>x</b>", "1 !"], ["... <more>", ""]]))
     assert "<i>" not in told and "<b>x" not in told and "<more>" not in told
     assert "<td><b>1 !</b></td>" in told and 'colspan="2"' in told
+
+
+def test_blocks_of_which_some_draws_are_kept_are_looked_at():
+    """Chains that stand at other values of such a block have not converged."""
+
+    def two_modes(state, data, n):
+        return -0.5 * min((state.b[0] - 9.0) ** 2, (state.b[0] + 9.0) ** 2) + 0.0 * data.y[n]
+
+    model = sm.Model(two_modes, {"y": np.zeros(5)}, {"b": 0.0, "a": 0.0},
+                     lambda state: -0.5 * state.a[0] ** 2)  # fmt: skip
+    kernel = sm.Metropolis("b", adapt=False) >> sm.Metropolis("a", scale=2.0, adapt=False)
+    trace = sm.sample(model, kernel, 2_000, 0, seed=1, keep={"a": True, "b": 5}, progress=False,
+                      start=[{"b": b, "a": 0.0} for b in (-9.0, 9.0, -9.0, 9.0)])  # fmt: skip
+    report = trace.report()
+    assert "b" in report.blocks and report.blocks["b"].rhat > 1.5
+    assert any("b" in text and "R-hat" in text for text in report.warnings)
+    assert "b" in str(report.summary)
