@@ -204,8 +204,9 @@ class Trace:
         by: the block that they are sorted by, rising, an entry of its first axis each; of rows,
             by=("mu", 0) sorts by column 0.
         labels: discrete blocks whose values are numbers of components, "z"; they change with them.
-        blocks: others with an entry for each component. Where the model names axes
-            (sm.Model(dims={"mu": ["component"], "w": ["component"]})), those of the same axis.
+        blocks: others with an entry for each component, along their first axis; {"P": (0, 1)} for
+            those along other ones. Where the model names axes (sm.Model(dims={"mu": ["component"],
+            "w": ["feature", "component"]})), those of the same axis, wherever it is.
         model: the sm.Model that was sampled: then it is looked at, in 20 draws, whether it is the
             same when components trade names. Of a model that is not, sorted draws are of no law.
 

@@ -5,7 +5,7 @@ does not depend on names is the same before and after; what does, such as the me
 something only after.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,13 @@ def relabelled(trace: Any, labels: Any, by: Any, blocks: Any, model: Any) -> Par
     places = np.empty_like(order)  # where each component goes
     np.put_along_axis(places, order, np.broadcast_to(np.arange(count), order.shape), axis=2)
     parts = Parts(trace)
-    for block in named:
+    for block, axes in named.items():
         values, every = parts.of(trace, block)
-        index = order[:, ::every].reshape(*order[:, ::every].shape, *[1] * (values.ndim - 3))
-        values[...] = np.take_along_axis(values, index, axis=2)
+        kept = order[:, ::every]
+        for axis in axes:
+            shape = [*kept.shape[:2], *[1] * (values.ndim - 2)]
+            shape[2 + axis] = count
+            values[...] = np.take_along_axis(values, kept.reshape(shape), axis=2 + axis)
     for block in labels:
         trace.must_have(block)
         values, every = parts.of(trace, block)
@@ -87,33 +90,56 @@ def key_of(trace: Any, name: str, column: tuple) -> np.ndarray:
     return values[(..., *column)]
 
 
-def components_of(trace: Any, by: str, count: int, blocks: Any, labels: list[str]) -> list[str]:
-    """Blocks whose first axis is that of the components; labels: none of these."""
+def components_of(
+    trace: Any, by: str, count: int, blocks: Any, labels: list[str]
+) -> dict[str, tuple[int, ...]]:
+    """Axes of each block that are the components'; of labels, which change themselves, none."""
     known = {**trace.draws, **trace.thinned}
-    first = {
-        name: trace.axes.of(name, values.ndim - 2)[0]
+    known = {n: v for n, v in known.items() if v.ndim > 2 and n not in labels}
+    names = {name: trace.axes.of(name, values.ndim - 2) for name, values in known.items()}
+    long = {  # which might be
+        name: tuple(i for i, length in enumerate(values.shape[2:]) if length == count)
         for name, values in known.items()
-        if values.ndim > 2 and values.shape[2] == count and name not in labels
     }
-    if blocks is None:
-        if by in trace.axes.dims:
-            return [name for name, axis in first.items() if axis == first[by]]
-        if others := [n for n in first if n != by and n not in trace.axes.dims]:
+    if blocks is not None:
+        return asked_for(trace, by, count, blocks, long)
+    if by not in trace.axes.dims:
+        if others := [n for n in long if long[n] and n != by and n not in trace.axes.dims]:
             raise ValueError(
                 f"which other blocks are of the same {count} components: {', '.join(others)}? Say "
                 f"so, blocks={tuple(others)!r}, or () for none; or give the model's axes names, "
                 f'sm.Model(dims={{"{by}": ["component"], ...}}).'
             )
-        return [by]
-    named = [blocks] if isinstance(blocks, str) else list(blocks)
-    for name in named:
-        trace.must_have(name)
-        if name not in first:
+        return {by: (0,)}
+    own = names[by][0]
+    found = {n: tuple(i for i, axis in enumerate(names[n]) if axis == own) for n in known}
+    for name, axes in found.items():
+        if axes and (more := [names[name][i] for i in long[name] if i not in axes]):
             raise ValueError(
-                f"blocks names {name!r}, whose shape is {known[name].shape[2:]}: its first axis "
-                f"must be that of the {count} components of {by}."
+                f"block {name!r} has {count} entries along {own!r} and along {', '.join(more)}: "
+                f"are these the components, too? Say so, blocks={{{name!r}: {long[name]}, ...}}, or "
+                f"blocks={{{name!r}: {axes}, ...}}."
             )
-    return list(dict.fromkeys([by, *named]))
+    return {name: axes for name, axes in found.items() if axes}
+
+
+def asked_for(trace: Any, by: str, count: int, blocks: Any, long: dict) -> dict:
+    """The axes that a user says: the first one of each block, or those of a dict."""
+    named = {blocks: (0,)} if isinstance(blocks, str) else blocks
+    if not isinstance(named, Mapping):
+        named = dict.fromkeys(named, (0,))
+    found = {by: (0,)}
+    for name, axes in named.items():
+        trace.must_have(name)
+        found[name] = (axes,) if isinstance(axes, int) else tuple(axes)
+        shape = (trace.thinned[name] if name in trace.thinned else trace.draws[name]).shape[2:]
+        if not found[name] or not set(found[name]) <= set(long.get(name, ())):
+            raise ValueError(
+                f"blocks names {name!r}, whose shape is {shape}: its axes "
+                f"{found[name]} must be of the {count} components of {by}. Others are named by a "
+                f"dict, blocks={{{name!r}: 1}}."
+            )
+    return found
 
 
 def check_symmetry(trace: Any, parts: Parts, model: Model) -> None:

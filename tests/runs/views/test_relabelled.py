@@ -165,3 +165,55 @@ def test_sorted_runs_are_kept_and_not_gone_on_with(model, trace, tmp_path):
 def test_what_cannot_be_sorted(trace, labels, more, error, words):
     with pytest.raises(error, match=words):
         trace.relabel(labels, **more)
+
+
+# ------------------------------------------------------------------------- axes that are not first
+def flat(state, data, n):
+    return 0.0 * data.y[n] * state.m[0]
+
+
+@sm.kernel(writes=("m", "w", "P"))
+def tied(rng, state, data):
+    """Everything says which component it is of: w[f, k] = 10 f + m[k], P[i, j] = m[i] + 10 m[j]."""
+    for k in range(3):
+        state.m[k] = rng.standard_normal()
+    for k in range(3):
+        for f in range(2):
+            state.w[f, k] = 10.0 * f + state.m[k]
+        for j in range(3):
+            state.P[k, j] = state.m[k] + 10.0 * state.m[j]
+
+
+def tied_model(dims):
+    state = {"m": np.zeros(3), "w": np.zeros((2, 3)), "P": np.zeros((3, 3))}
+    return sm.Model(flat, {"y": np.zeros(4)}, state, dims=dims)
+
+
+def still_tied(done):
+    m, w, p = (done.draws[name] for name in "mwP")
+    assert np.all(np.diff(m, axis=2) > 0.0)
+    assert np.array_equal(w, 10.0 * np.arange(2)[:, None] + m[..., None, :])
+    assert np.allclose(p, m[..., :, None] + 10.0 * m[..., None, :], rtol=0.0, atol=1e-12)
+
+
+def test_components_are_found_along_any_axis():
+    dims = {"m": ["part"], "w": ["feature", "part"], "P": ["part", "to"]}
+    trace = sm.sample(tied_model(dims), tied, 20, 0, chains=2, seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"'P' has 3 entries along 'part' and along to: are these"):
+        trace.relabel(by="m")  # who knows what `to` is of
+    still_tied(trace.relabel(by="m", blocks={"w": 1, "P": (0, 1)}))
+    plain = sm.sample(tied_model(None), tied, 20, 0, chains=2, seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"of the same 3 components: w, P\? Say so"):
+        plain.relabel(by="m")
+    still_tied(plain.relabel(by="m", blocks={"w": 1, "P": (0, 1)}))
+    with pytest.raises(
+        ValueError, match=r"blocks names 'w', whose shape is \(2, 3\): its axes \(0,\)"
+    ):
+        plain.relabel(by="m", blocks=("w",))
+    only = {"m": ["part"], "w": ["feature", "part"], "P": ["from", "to"]}
+    trace = sm.sample(tied_model(only), tied, 20, 0, chains=2, seed=1, progress=False)
+    done = trace.relabel(by="m")
+    assert np.array_equal(
+        done.draws["w"], 10.0 * np.arange(2)[:, None] + done.draws["m"][..., None, :]
+    )
+    assert np.array_equal(done.draws["P"], trace.draws["P"])  # whose axes have other names
