@@ -39,6 +39,7 @@ def times_weight(function: Any) -> Any:
     def weighted(first, data, n):
         return data.weights[n] * function(first, data, n)
 
+    weighted.weights = "weights"  # type: ignore[attr-defined]  # no log density of one row
     return weighted
 
 

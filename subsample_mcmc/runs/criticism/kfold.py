@@ -12,8 +12,9 @@ from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.criticism.elpd import ElpdDifference, variance
-from subsample_mcmc.runs.criticism.loo import Leaver, States, refuse_other_laws
+from subsample_mcmc.runs.criticism.loo import Leaver, States, refuse_other_laws, refuse_weights
 from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.axes import ROWS, shown
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.model import Model, must_be_model
@@ -54,7 +55,7 @@ class KFold:
         by = f" in {groups:,} groups" if groups < len(self.fold) else ""
         return (
             f"KFold(elpd {self.elpd:,.2f}, se {self.se:,.3g}; {len(self.rhat)} folds of "
-            f"{len(self.fold):,} data{by}; largest R-hat {self.rhat.max():.3f})"
+            f"{len(self.fold):,} data{by}; largest R-hat {np.max(self.rhat):.3f})"
         )
 
     def to_frame(self) -> Any:
@@ -107,6 +108,7 @@ def kfold(
         (True, 3)
     """
     must_be_model(model, "sm.kfold(model, kernel)")
+    refuse_weights(model, "sm.kfold")
     entropy, key = root_of(seed)
 
     def stream(*place: int) -> np.random.SeedSequence:
@@ -130,7 +132,7 @@ def kfold(
                 error.add_note(f"Rows are numbered without those of fold {i}, which is held out.")
                 raise
             refuse_other_laws(trace, "sm.kfold")
-            rhat.append(max([1.0, *(trace.mixing(name).rhat for name in model.names)]))
+            rhat.append(largest_rhat(trace, model))
             total = trace.shape[0] * trace.shape[1]
             states = States(*(part.reshape(total, part.shape[2]) for part in trace.flat))
             found[held] = Leaver(model, states, 1.0, cores).means(states, held)
@@ -143,13 +145,31 @@ def kfold(
                 )
             bar.update()
     made = KFold(model, fold, found, rhat, units)
-    if not np.all(made.rhat <= APART):
+    if unknown := int(np.sum(np.isnan(made.rhat))):
+        warn(
+            f"nothing tells whether the chains of {unknown} of {count} folds agree: R-hat needs two "
+            "chains or more, of four draws or more."
+        )
+    elif not np.all(made.rhat <= APART):
         worst = int(np.argmax(made.rhat))
         warn(
             f"chains of {int(np.sum(~(made.rhat <= APART)))} of {count} folds disagree: R-hat is "
             f"{made.rhat[worst]:.3f} in fold {worst}. Sample longer, or with another kernel."
         )
     return made
+
+
+def largest_rhat(trace: Trace, model: Model) -> float:
+    """Of all blocks; nan where one's is not known, inf where a continuous one stood still."""
+    found = 1.0
+    for name, variable in model.variables.items():
+        mixing = trace.mixing(name)
+        if not mixing.moved and not variable.block.discrete:
+            return np.inf
+        if mixing.moved and mixing.rhat != mixing.rhat:
+            return np.nan
+        found = max(found, mixing.rhat) if mixing.moved else found
+    return found
 
 
 def units_of(model: Model, by: str | None) -> np.ndarray:

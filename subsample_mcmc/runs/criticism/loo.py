@@ -75,6 +75,7 @@ def loo(
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
     arviz_groups.check(trace, model, "model", needs_likelihood=True)
     refuse_other_laws(trace, "sm.loo")
+    refuse_weights(model, "sm.loo")
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
     kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
     if (total := trace.shape[0] * len(kept)) < FEWEST:
@@ -107,6 +108,17 @@ def refuse_other_laws(trace: Trace, what: str) -> None:
         raise ValueError(
             f"{', '.join(led)}: these draws are not from the posterior, and what they say of data "
             f"left out would be wrong. Sample without tilts and temperatures for {what}."
+        )
+
+
+def refuse_weights(model: Model, what: str) -> None:
+    """Refuse rows that count for several, or for a part: w log p is the log density of no datum."""
+    factor = model.log_likelihood if model.predictors is None else model.predictors.log_factor
+    column = getattr(getattr(factor, "py_func", factor), "weights", "")
+    if column and np.any(np.asarray(getattr(model.data, column)) != 1.0):
+        raise ValueError(
+            f"this model has row weights, and {what} leaves single data out: a row that counts for "
+            "three is none. Give each datum a row of its own, or compare models without weights."
         )
 
 

@@ -117,8 +117,8 @@ def components_of(
         if axes and (more := [names[name][i] for i in long[name] if i not in axes]):
             raise ValueError(
                 f"block {name!r} has {count} entries along {own!r} and along {', '.join(more)}: "
-                f"are these the components, too? Say so, blocks={{{name!r}: {long[name]}, ...}}, or "
-                f"blocks={{{name!r}: {axes}, ...}}."
+                f"are these the components, too? Say blocks={{{name!r}: {long[name]}, ...}}, or "
+                f"{{{name!r}: {axes}, ...}}."
             )
     return {name: axes for name, axes in found.items() if axes}
 

@@ -138,3 +138,49 @@ def test_numbers_that_are_none_are_told_of():
     with pytest.raises(sm.RewardError) as caught:
         sm.kfold(model, sm.Slice("mu"), folds=1 - fold, seed=1, **SHORT)
     assert "without those of fold 0" in " ".join(caught.value.__notes__)
+
+
+# -------------------------------------------------------------- what nobody can tell, or is no datum
+def scaled(state, data, n):
+    z = (data.y[n] - state.mu[0]) / state.sigma[0]
+    return -0.5 * z * z - sm.log(state.sigma[0])
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    ({"chains": 1}, "nothing tells whether the chains of 2 of 2 folds agree"),
+    ({"chains": 2, "draws": 3}, "nothing tells whether the chains of 2 of 2 folds agree"),
+])  # fmt: skip
+def test_an_r_hat_that_nobody_knows_is_not_one(options, told):
+    model = sm.Model(scaled, {"y": np.arange(20.0)}, {"mu": 0.0, "sigma": 5.0},
+                     constraints={"sigma": sm.positive})  # fmt: skip
+    kernel = sm.Slice("mu") >> sm.Slice("sigma")
+    with pytest.warns(UserWarning, match=told):
+        found = sm.kfold(model, kernel, folds=2, warmup=10, seed=1, progress=False,
+                         **{"draws": 20} | options)  # fmt: skip
+    assert np.isnan(found.rhat).all()
+
+
+def test_a_block_that_stands_still_is_no_sample():
+    model = sm.Model(scaled, {"y": np.arange(20.0)}, {"mu": 0.0, "sigma": 5.0},
+                     constraints={"sigma": sm.positive})  # fmt: skip
+
+    @sm.kernel(writes="sigma")
+    def stay(rng, state, data):
+        """Leaves it as it is."""
+
+    with pytest.warns(UserWarning, match="chains of 2 of 2 folds disagree: R-hat is inf"):
+        sm.kfold(model, sm.Slice("mu") >> stay, folds=2, draws=200, warmup=50, chains=2, seed=1,
+                 progress=False)  # fmt: skip
+
+
+def test_rows_that_count_for_several_cannot_be_left_out():
+    x, y = np.ones((40, 1)), np.random.default_rng(0).normal(size=40)
+    for weights in (np.ones(40), np.where(np.arange(40) < 20, 3.0, 1.0)):
+        model = sm.models.glm.gaussian(x, y, weights=weights)
+        trace = sm.sample(model, sm.Slice("beta"), 300, 50, seed=1, progress=False)
+        if weights.max() == 1.0:
+            assert sm.loo(model, trace, progress=False).elpd < 0.0
+            continue
+        for ask in (lambda m=model, t=trace: sm.loo(m, t), lambda m=model: sm.kfold(m)):
+            with pytest.raises(ValueError, match="has row weights, and sm"):
+                ask()
