@@ -147,8 +147,8 @@ def kfold(
     made = KFold(model, fold, found, rhat, units)
     if unknown := int(np.sum(np.isnan(made.rhat))):
         warn(
-            f"nothing tells whether the chains of {unknown} of {count} folds agree: R-hat needs two "
-            "chains or more, of four draws or more."
+            f"nothing tells whether the chains of {unknown} of {count} folds agree: R-hat needs "
+            "two chains or more, of four draws or more."
         )
     elif not np.all(made.rhat <= APART):
         worst = int(np.argmax(made.rhat))

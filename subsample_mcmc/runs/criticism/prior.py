@@ -33,6 +33,7 @@ MOST_LINES = 100  # of single components of a block; fewer where a prior is a su
 SUMMED = 2_000_000  # terms of such sums that are computed in Python, about
 SIDES = 4  # blocks that are moved up and down in all ways
 WARMUP, THINS = 500, (1, 8, 64)  # steps before the first draw, and a draw, until chains agree
+TRIES = 20  # states that the prior may rule out
 APART, FEWEST = 1.03, 100  # R-hat at most, and effective draws at least, of each block
 
 
@@ -169,15 +170,15 @@ def refuse_flat(model: Model) -> None:
     if not continuous:
         return
     blocks = Moved(continuous)
-    floats = model.floats.copy()
-    candidate = blocks.of(floats)  # a view
+    ints, floats = somewhere(model)
+    candidate, first = blocks.of(floats), blocks.of(floats.copy())  # the former is a view
     here = blocks.free_at(candidate)
-    state = model.state(model.ints, floats)
+    state = model.state(ints, floats)
     for line, told in lines(model, blocks):
         with np.errstate(all="ignore"):
             values = [density(model, blocks, here + t * line, candidate, state) for t in FAR]
         known = [g + np.log(t) for g, t in zip(values, FAR, strict=True) if g == g]
-        candidate[:] = blocks.of(model.floats)
+        candidate[:] = first
         falls = len(known) > 2 and (known[-1] == -np.inf or known[-1] < known[-3] - FALLS)
         if not falls:
             raise ValueError(
@@ -185,6 +186,22 @@ def refuse_flat(model: Model) -> None:
                 "Give log_prior a term for it, such as -0.5 * (state.mu[0] / 10.0) ** 2 of a "
                 "normal one."
             )
+
+
+def somewhere(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """A state that is like others: in the initial one all sites of a block may be at their mean.
+
+    There the prior of a scale that falls to 0 has no end, though it is that of a law.
+    """
+    rng = np.random.default_rng(8)
+    for _ in range(TRIES):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        with np.errstate(all="ignore"):
+            change_all(model, ints, floats, rng)
+            state = model.state(ints, floats)
+            if model.log_prior is None or model.log_prior(state) > -np.inf:
+                return ints, floats
+    return model.ints.copy(), model.floats.copy()
 
 
 def lines(model: Model, blocks: Moved) -> Iterator[tuple[np.ndarray, str]]:

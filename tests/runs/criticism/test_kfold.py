@@ -140,7 +140,7 @@ def test_numbers_that_are_none_are_told_of():
     assert "without those of fold 0" in " ".join(caught.value.__notes__)
 
 
-# -------------------------------------------------------------- what nobody can tell, or is no datum
+# ------------------------------------------------------------- what nobody can tell, or is no datum
 def scaled(state, data, n):
     z = (data.y[n] - state.mu[0]) / state.sigma[0]
     return -0.5 * z * z - sm.log(state.sigma[0])

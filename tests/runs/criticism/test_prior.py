@@ -185,3 +185,33 @@ def test_models_that_bring_terms_of_their_own_are_refused():
     )  # fmt: skip
     with pytest.raises(ValueError, match="block 't' varies in length"):
         sm.prior(padded)
+
+
+def test_a_centred_hierarchy_that_starts_at_its_mean_is_no_flat_prior():
+    """There alone its density has no end as the scale falls to 0; it is that of a law."""
+    sites = 30
+
+    def seen(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+    def of_site(state, i):
+        z = (state.a[i] - state.mean[0]) / state.tau[0]
+        return -0.5 * z * z - sm.log(state.tau[0])
+
+    def model(prior):
+        data = {"y": np.zeros(60), "group": np.arange(60) % sites}
+        return sm.Model(
+            seen, data, {"a": np.zeros(sites), "mean": 0.0, "tau": 1.0}, prior,
+            constraints={"tau": sm.positive}, touches={"a": "group"}, site_prior={"a": of_site},
+        )  # fmt: skip
+
+    proper = model(lambda state: -0.5 * state.mean[0] ** 2 - state.tau[0])
+    trace = sm.prior(proper, 2_000, seed=1, progress=False, kernel=(
+        sm.Slice("a") >> sm.Slice("mean") >> sm.Slice("tau")
+        >> sm.interweave("a", location="mean", scale="tau")
+    ))  # fmt: skip
+    equal_in_law = stats.kstest(np.exp(-trace.draws["tau"][:, ::50].ravel()), "uniform")
+    assert equal_in_law.pvalue > 1e-6
+    for flat in (lambda state: -state.tau[0], lambda state: -0.5 * state.mean[0] ** 2):  # no laws
+        with pytest.raises(ValueError, match="the prior is flat|do not agree"):
+            sm.prior(model(flat), 50, seed=1, progress=False)
