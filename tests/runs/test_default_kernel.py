@@ -276,6 +276,15 @@ def test_a_change_point_among_many_data_is_found():
         rate = state.rate[0] if at < state.tau[0] else state.rate[1]
         return data.y[n] * sm.log(rate) - rate
 
+    def special(state, data, n):  # one value of thousands means that nothing changes
+        shifted = n >= state.tau[0] and state.tau[0] != 200
+        return data.y[n] * sm.log(state.rate[1 if shifted else 0]) - state.rate[1 if shifted else 0]
+
+    few = {"y": change_point(3_000).data.y}
+    state = {"tau": 5, "rate": np.array([1.0, 2.0])}
+    with_one = sm.Model(special, few, state, support={"tau": 3_001},
+                        constraints={"rate": sm.positive})  # fmt: skip
+    assert not defaults.is_change_point(with_one, "tau")
     data = {"y": change_point(30_000).data.y, "other": 29_000}
     model = sm.Model(log_likelihood, data, {"tau": 5, "rate": np.array([1.0, 2.0])},
                      support={"tau": 30_001}, constraints={"rate": sm.positive})  # fmt: skip

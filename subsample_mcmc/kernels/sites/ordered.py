@@ -187,4 +187,11 @@ def all_cumulative(name: str, model) -> bool:
         if not all(np.array_equal(read(k), np.where(at < k, top, first)) for k in values):
             return False
         moved += int(np.sum(first[:last] != top[:last]))
-    return moved > last  # of twice as many: most data do see it
+    if moved <= last:  # of twice as many: most data do not see it
+        return False
+    try:  # what is asked where somebody says so
+        check_cumulative(name, model)
+        check_values(name, model)
+    except ValueError:
+        return False
+    return True

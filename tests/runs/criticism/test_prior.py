@@ -212,6 +212,6 @@ def test_a_centred_hierarchy_that_starts_at_its_mean_is_no_flat_prior():
     ))  # fmt: skip
     equal_in_law = stats.kstest(np.exp(-trace.draws["tau"][:, ::50].ravel()), "uniform")
     assert equal_in_law.pvalue > 1e-6
-    for flat in (lambda state: -state.tau[0], lambda state: -0.5 * state.mean[0] ** 2):  # no laws
-        with pytest.raises(ValueError, match="the prior is flat|do not agree"):
+    for flat in (lambda state: -state.tau[0], lambda state: -0.5 * state.mean[0] ** 2):
+        with pytest.raises(ValueError, match=r"the prior is flat|do not agree"):
             sm.prior(model(flat), 50, seed=1, progress=False)
