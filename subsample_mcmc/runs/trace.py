@@ -111,6 +111,8 @@ class Trace:
         )
         share = f"; {100 * read / whole:.3g}% of the data read" if whole else ""
         count = f"{chains} chain{'s' * (chains != 1)} x {draws:,} draws"
+        if self.meta.get("law"):
+            count += f" of the {self.meta['law']}"
         return f"Trace({count}; {shown}{share}; guarantee: {self.meta['guarantee']})"
 
     def _repr_html_(self) -> str:

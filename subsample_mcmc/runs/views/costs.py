@@ -9,15 +9,17 @@ scale, not a bound. Where all decisions were audited, k / n takes the place of e
 nothing is left to estimate.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.runs.counts import KernelStats
+from subsample_mcmc.runs.views.mixing import Mixing
 from subsample_mcmc.target.layout import TALLY
 
 CONFIDENCE = 0.95  # of each side of the interval of an error rate
+COARSE = 2.0  # kept draws per effective one, below which thinning hides how chains mix
 # How decisions end: the names of their shares in a row, and in words.
 ENDS = {
     "alone": "only one arm was possible",
@@ -100,16 +102,44 @@ def microseconds_of(trace: Any, decisions: int) -> float:
     return 1e6 * share * float(np.sum(trace.seconds)) / max(decisions, 1)
 
 
+class Worst(NamedTuple):
+    """How the worst of the blocks mixed that a kernel moves; nan where not known."""
+
+    ess: float  # of the draws that were kept
+    rhat: float
+    iat: float  # in draws
+    iat_at_most: bool  # kept draws are nearly independent: others between them may be, too
+
+
+def worst_of(blocks: Sequence[Mixing], chains: int) -> Worst:
+    """The lowest ESS, the highest R-hat and the longest IAT."""
+    known = [block for block in blocks if block.ess == block.ess]
+    iats = [
+        (block.every * chains * block.draws / block.ess, is_coarse(block, chains))
+        for block in known
+    ]
+    return Worst(
+        min((block.ess for block in known), default=np.nan),
+        max((block.rhat for block in blocks if block.rhat == block.rhat), default=np.nan),
+        *max(iats, default=(np.nan, False)),
+    )
+
+
+def is_coarse(block: Mixing, chains: int) -> bool:
+    """Were so few draws kept that they do not tell how long draws depend on each other?"""
+    return block.every > 1 and chains * block.draws < COARSE * block.ess
+
+
 def measure(
-    kernel: dict, stats: KernelStats, ess: float, rhat: float, draws: int, seconds: float
+    kernel: dict, stats: KernelStats, worst: Worst, draws: int, seconds: float
 ) -> dict[str, Any]:
-    """One row of the report, a dict: a kernel of `meta`, its statistics, worst ESS and R-hat."""
+    """One row of the report, a dict: a kernel of `meta`, its statistics, how its blocks mixed."""
     total = {f: stats.total(f) for f in TALLY.names or ()}
     decisions, audited, wrong = total["decisions"], total["audited"], total["wrong"]
     lower, upper = clopper_pearson(wrong, audited)
     # Only a decision that dropped an arm early can be wrong, and those are counted.
     upper = min(upper, _ratio(total["early"], decisions)) if wrong == 0 else upper
-    per_draw, iat = _ratio(decisions, draws), _ratio(draws, ess)
+    per_draw, (ess, rhat, iat, at_most) = _ratio(decisions, draws), worst
     proved = kernel.get("guarantee") == "exact" and not wrong  # its errors need no bounding
     # Where all were audited, how often these draws went wrong is a count; `upper` is for others.
     counted = wrong / decisions if audited and audited >= decisions else upper
@@ -151,6 +181,7 @@ def measure(
         "distance": _ratio(total["distance"], decisions),
         "ess": ess,
         "iat": iat,
+        "iat_at_most": at_most,
         "rhat": rhat,
         # Antithetic chains have an IAT below 1, yet no chain forgets an error before making it.
         "bias_scale": sweep * float(np.maximum(1.0, iat)),

@@ -23,6 +23,7 @@ ACCEPTANCE = (0.02, 0.98)  # outside, a random walk's step is wrong by orders of
 CAPPED = 0.01  # share of slices given up: beyond, their draws are not the slice sampler's
 VISIBLE = 0.1  # a bias below this part of the Monte Carlo error cannot be seen in the estimates
 FEW_DRAWS = 100  # per chain: the autocorrelation time cannot be estimated from fewer
+FEWEST = 4  # draws per chain that have an R-hat
 FEW_EFFECTIVE = 100  # per chain, as Vehtari et al. (2021) ask before any estimate is trusted
 FLAGGED = 1.01  # R-hat that Vehtari et al. (2021) call converged, at most
 DISAGREE = 1.05  # R-hat beyond which chains tell different things, whatever their length
@@ -47,6 +48,12 @@ def kernel_warnings(row: dict, kernel: dict, audit: float) -> Iterator[Finding]:
     yield from wrong_decisions(row, audit)
     yield from moves(row, kernel)
     yield from waste(row, kernel)
+
+
+def are_apart(block: Mixing, rhat: float) -> bool:
+    """Do chains disagree, as far as so many draws can tell?"""
+    few = block.draws < FEW_DRAWS and block.every > 1
+    return rhat > (APART if few else DISAGREE) and block.draws >= FEWEST
 
 
 def is_flagged(rhat: float) -> bool:
@@ -240,13 +247,22 @@ def waste(row: dict, kernel: dict) -> Iterator[Finding]:
         )
 
 
-def block_warnings(block: Mixing, chains: int) -> Iterator[Finding]:
-    """What is wrong with one block's draws."""
+def block_warnings(block: Mixing, chains: int, function: bool = False) -> Iterator[Finding]:
+    """What is wrong with one block's draws, or those of a function of the state."""
     if not block.finite:
         yield Finding(
             NOT_THE_POSTERIOR,
             "it has draws that are not finite: check the log likelihood and the constraints.",
         )
+    few = block.draws < FEW_DRAWS and block.every > 1
+    if few:
+        yield Finding(
+            POOR_ESTIMATES,
+            f"of each chain {block.draws} of its draws were kept, too few to tell how it mixed "
+            f"({FEW_DRAWS} or more). Keep more of them, or take more draws.",
+        )
+    if few and block.draws < FEWEST:
+        return
     if block.sites and not block.moved and block.rhat == np.inf:
         yield Finding(
             NOT_THE_POSTERIOR,
@@ -259,10 +275,18 @@ def block_warnings(block: Mixing, chains: int) -> Iterator[Finding]:
             "it never moved in any chain. One value may have all the mass; if not, its kernel "
             "cannot leave it: start the chains elsewhere to tell.",
         )
+    elif block.held and not block.discrete and not function:
+        where = "any chain" if block.holding == chains else f"{block.holding} of {chains} chains"
+        more = f", nor did {block.held - 1:,} others" * (block.held > 1)
+        yield Finding(
+            MAY_BE_STUCK if block.holding == chains else NOT_THE_POSTERIOR,
+            f"{block.first_held} never moved in {where}{more}. It is continuous, so its kernel may "
+            "refuse every proposal: see what is accepted there, with a smaller scale.",
+        )
     ess, rhat = "its ESS", "R-hat"
     if block.sites > 1:
         ess, rhat = f"the ESS of {block.slowest}", f"R-hat of {block.farthest}"
-    if block.rhat > DISAGREE and block.moved:
+    if are_apart(block, block.rhat) and block.moved:
         use = "Take a longer warmup and more draws."
         if block.rhat > APART:
             use = (
@@ -275,7 +299,7 @@ def block_warnings(block: Mixing, chains: int) -> Iterator[Finding]:
             f"its chains disagree: {rhat} is {far}, and about 1 where all tell the same; {ess} is "
             f"{block.ess:.0f}. {use}",
         )
-    elif block.ess < FEW_EFFECTIVE * chains:
+    elif block.ess < FEW_EFFECTIVE * chains and not few:
         yield Finding(
             POOR_ESTIMATES,
             f"{ess} is {block.ess:.0f}, below {FEW_EFFECTIVE * chains}, {FEW_EFFECTIVE} for each "

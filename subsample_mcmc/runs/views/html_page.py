@@ -77,12 +77,13 @@ def page(trace: Any) -> str:
     report = Report(trace)
     chains, draws = trace.shape
     kernels = ", ".join(told["label"] for told in trace.meta["kernels"])
+    law = f", draws of the {trace.meta['law']}" if trace.meta.get("law") else ""
     parts = [
         "<!DOCTYPE html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{safe(kernels)}: {chains} x {draws:,} draws</title>",
+        f"<title>{safe(kernels)}: {chains} x {draws:,} draws{safe(law)}</title>",
         f"<style>{STYLE}</style>", "</head>", "<body>",
-        f"<h1>A run of {safe(kernels)}</h1>",
+        f"<h1>A run of {safe(kernels)}{safe(law)}</h1>",
         f'<p class="small">{safe(report.title)}</p>',
         *report.html_verdict(),
         *summary(report),
@@ -122,6 +123,7 @@ def how_made(trace: Any) -> Iterator[str]:
         "guarantee": meta["guarantee"],
         "audited": f"{100 * (meta.get('audit') or 0.0):.3g}% of decisions",
         "seconds": f"{float(np.sum(trace.seconds)):.3g}, all chains added up",
+        "law": meta.get("law"),
         "seed": meta["seed"],
         "subsample_mcmc": meta["version"],
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import tilted
 
-MOST_RANKED = 200_000  # values whose R-hat is by ranks, which take long (Vehtari et al. 2021)
+MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
@@ -37,6 +37,12 @@ class Mixing(NamedTuple):
     slowest: str  # the component of this ESS, by name
     farthest: str  # the one of this R-hat
     components: tuple[Component, ...]  # all that were looked at
+    draws: int  # of each chain, those that were kept
+    every: int  # of how many draws one was kept
+    discrete: bool  # or only names of values: a component may have all its mass at one
+    held: int  # components, of all that every draw has, that never moved in one chain or more
+    holding: int  # chains in which the first of these never moved
+    first_held: str  # its name
 
 
 def mixing_of(trace: Any, name: str) -> Mixing:
@@ -53,16 +59,26 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     if (used := trace.in_use(name)) is not None:  # those that all draws have
         always = np.asarray(used.all(axis=(0, 1)))
         chosen = [site for site in chosen if always[site]]
+
+    def label_of(site: int) -> str:
+        return trace.axes.label(name, np.unravel_index(site, values.shape[2:]))
+
     names = any(t.get("labels") and name in t["writes"] for t in trace.meta["kernels"])
     # Chain by chain: the block may fill most of the memory, and this makes copies.
-    moved = draws < 2 or any(bool(np.any(chain != chain[:1])) for chain in flat)
+    stands = np.array([(chain == chain[:1]).all(axis=0) for chain in flat]) & (draws > 1)
+    moved = draws < 2 or not stands.all()
+    if used is not None:
+        stands &= always
+    held = np.flatnonzero(stands.any(axis=0))
+    first_held = label_of(int(held[0])) if len(held) else ""
     finite = all(bool(np.isfinite(chain).all()) for chain in flat)
     found: list[Component] = []
     stuck = 0
     sizes = cluster_sizes(flat, chosen) if names else None
+    some = some_draws(chains, draws)
     for k, site in enumerate(chosen):
         part = flat[..., site].astype(float) if sizes is None else sizes[..., k]
-        label = trace.axes.label(name, np.unravel_index(site, values.shape[2:]))
+        label = label_of(site)
         ess, rhat = np.nan, np.nan
         # arviz calls a constant perfectly mixed; here it is a sampler that may be stuck.
         still = draws > 1 and bool((part == part[:, :1]).all())
@@ -75,16 +91,29 @@ def mixing_of(trace: Any, name: str) -> Mixing:
                 each = [row[None] for row in part] if tilts else [part]
                 ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
                 if chains > 1 and not tilts:
-                    way = "rank" if part.size <= MOST_RANKED else "split"
-                    rhat = float(arviz.rhat(part, method=way))
+                    # Of ranks also where they take long: R-hat of values does not see spread.
+                    rhat = float(arviz.rhat(part[:, some], method="rank"))
         found.append(Component(int(site), label, ess, rhat))
     slow = min((c for c in found if c.ess == c.ess), key=lambda c: (c.ess, c.label), default=None)
     far = max((c for c in found if c.rhat == c.rhat), key=lambda c: (c.rhat, c.label), default=None)
     return Mixing(
         slow.ess if slow else np.nan, sites, len(chosen), stuck, moved, finite,
         far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
-        tuple(found),
+        tuple(found), draws, trace.every(name), values.dtype.kind == "i", len(held),
+        int(stands[:, held[0]].sum()) if len(held) else 0, first_held,
     )  # fmt: skip
+
+
+def some_draws(chains: int, draws: int) -> Any:
+    """Which draws R-hat ranks: all, or one of every k, each where chance has it among its k.
+
+    Not the same of every k: a chain that returns every k draws would seem to stand still.
+    """
+    k = -(-chains * draws // MOST_RANKED)
+    if k <= 1:
+        return slice(None)
+    begins = np.arange(0, draws - k + 1, k)
+    return begins + np.random.default_rng(0).integers(0, k, len(begins))
 
 
 def cluster_sizes(labels: np.ndarray, sites: Any) -> np.ndarray:

@@ -13,7 +13,13 @@ import numpy as np
 
 from subsample_mcmc.runs.counts import KernelStats
 from subsample_mcmc.runs.store.netcdf import tilted
-from subsample_mcmc.runs.views.costs import ENDS, measure, microseconds_of, with_later_facts
+from subsample_mcmc.runs.views.costs import (
+    ENDS,
+    measure,
+    microseconds_of,
+    with_later_facts,
+    worst_of,
+)
 from subsample_mcmc.runs.views.findings import (
     FEW_DRAWS,
     NOT_THE_POSTERIOR,
@@ -26,7 +32,7 @@ from subsample_mcmc.runs.views.findings import (
 )
 from subsample_mcmc.runs.views.mixing import mixing_of
 from subsample_mcmc.runs.views.short_summary import ShortSummary, short_summary
-from subsample_mcmc.runs.views.verdict import verdict_of
+from subsample_mcmc.runs.views.verdict import Scope, verdict_of
 from subsample_mcmc.style import folded, listing, safe, tabled
 
 WIDTH = 98  # characters of a line in a terminal
@@ -77,10 +83,16 @@ class Report:
         kernels = [with_later_facts(kernel) for kernel in meta["kernels"]]
         seconds = float(np.sum(trace.seconds))
         written = {name for kernel in kernels for name in kernel["writes"]}
-        written |= set((meta.get("keep") or {}).get("functions", ()))
         self.trace = trace
+        functions = list((meta.get("keep") or {}).get("functions", ()))
         kept = *trace.draws, *trace.thinned
-        self.blocks = {name: mixing_of(trace, name) for name in kept if name in written}
+        moving = written | set(functions)
+        self.blocks = {name: mixing_of(trace, name) for name in kept if name in moving}
+        scope = Scope(
+            self.blocks, functions, [name for name in sorted(written) if name not in kept],
+            [name for name in kept if name not in moving], tilted(meta),
+            meta.get("law", "posterior"),
+        )  # fmt: skip
         self.title = f"{trace!r}, {seconds:.3g} s"
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
@@ -89,13 +101,14 @@ class Report:
             wanted = f"ESS and IAT need {FEW_DRAWS} or more to mean anything."
             text = f"{draws} draws per chain: {wanted} Take more draws."
             found.append(Finding(POOR_ESTIMATES, text))
-        moving = [kernel for kernel in kernels if not kernel.get("block")]
+        deciders = [kernel for kernel in kernels if not kernel.get("block")]
         for kernel in kernels:
             stats = trace.stats.get(kernel["label"]) or KernelStats({}, (), 0)
-            if kernel not in moving:  # it tilts that block's prior, moves nothing: no column
+            if kernel not in deciders:  # it tilts that block's prior, moves nothing: no column
                 self.notes += tilt_notes(kernel, stats)
                 continue
-            row = measure(kernel, stats, *self.worst(kernel), chains * draws, seconds)
+            known = [self.blocks[name] for name in kernel["writes"] if name in self.blocks]
+            row = measure(kernel, stats, worst_of(known, chains), chains * draws, seconds)
             self.rows.append(row)
             named = kernel_warnings(row, kernel, meta.get("audit") or 0.0)
             found += [Finding(rank, f"{row['kernel']}: {text}") for rank, text in named]
@@ -106,6 +119,11 @@ class Report:
                 found.append(Finding(NOT_THE_POSTERIOR, f"{row['kernel']}: {row['promise']}"))
             elif row["promise"]:
                 self.notes.append(f"{row['kernel']}: {row['promise']}")
+            if row["iat_at_most"]:
+                self.notes.append(
+                    f"{row['kernel']}: its IAT is at most {row['iat']:,.0f} draws. Not every draw "
+                    "was kept, and those that were are nearly independent."
+                )
             if row["note"]:
                 self.notes.append(f"{row['kernel']}: {row['note']}")
         deciding = [row for row in self.rows if row["decisions"]]
@@ -118,7 +136,7 @@ class Report:
             self.notes.append(f"The kernel was chosen by pilots, as by sm.default_kernel: {code}")
             self.notes += [f"Before, {line[2:]}." for line in lines if line.startswith("# ")]
         for name, block in self.blocks.items():
-            told = block_warnings(block, chains)
+            told = block_warnings(block, chains, name in functions)
             found += [Finding(rank, f"{name}: {text}") for rank, text in told]
             if block.looked < block.sites:
                 which = "evenly spaced" if trace.in_use(name) is None else "which all draws have"
@@ -128,13 +146,7 @@ class Report:
                 self.notes.append(f"{name}: its ESS leaves out {block.stuck} that never moved.")
         found.sort(key=lambda finding: finding.rank)
         self.warnings = [finding.text for finding in found]
-        self.verdict = verdict_of(trace.shape, self.rows, moving, self.blocks, tilted(meta))
-
-    def worst(self, kernel: dict) -> tuple[float, float]:
-        """The lowest ESS and the highest R-hat of what a kernel writes; nan where not known."""
-        known = [self.blocks[name] for name in kernel["writes"] if name in self.blocks]
-        ess = min((block.ess for block in known if block.ess == block.ess), default=np.nan)
-        return ess, max((block.rhat for block in known if block.rhat == block.rhat), default=np.nan)
+        self.verdict = verdict_of(trace.shape, self.rows, deciders, scope)
 
     @cached_property
     def summary(self) -> ShortSummary:

@@ -103,6 +103,8 @@ def about(trace: Any, rows: list[list[str]]) -> list[str]:
             f"sm.WangLandau tilted {names}: these are means of the draws, not of the posterior, "
             f"which trace.model_probabilities({blocks[0]!r}) gives, and weights for the others."
         )
+    if law := trace.meta.get("law"):
+        found.append(f"Of the {law}, not of the posterior.")
     if kernels := tempered(trace.meta):
         found.append(f"Not of the posterior: tempered draws of {', '.join(kernels)}.")
     if any(row[-1].endswith(FLAG) for row in rows):

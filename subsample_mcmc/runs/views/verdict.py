@@ -15,15 +15,62 @@ from subsample_mcmc.runs.views.findings import (
     FEW_EFFECTIVE,
     FEW_ROWS,
     FLAGGED,
+    are_apart,
     is_confirmed,
     is_flagged,
     more_than_delta,
     share,
 )
-from subsample_mcmc.runs.views.mixing import Mixing
+from subsample_mcmc.runs.views.mixing import Component, Mixing
 
 MUCH = 0.25  # share of all rewards that is worth reading less of
 LONG_WAY = 10.0  # draws that one effective draw takes, from which on moves are worth a change
+
+
+class Scope(NamedTuple):
+    """What a verdict goes by, and what it cannot go by."""
+
+    blocks: Mapping[str, Mixing]  # those that kernels move, and functions of the state
+    functions: Sequence[str]  # these: they may be constant
+    unkept: Sequence[str]  # blocks that kernels move, of which no draw was kept
+    fixed: Sequence[str]  # blocks that no kernel moves
+    tilts: Sequence[str]  # blocks that have one
+    law: str  # what the draws are from
+
+    def looked_at(self) -> dict[str, Mixing]:
+        """Blocks of which enough draws were kept to tell anything."""
+        return {name: block for name, block in self.blocks.items() if block.draws >= FEW_DRAWS}
+
+    def unknown(self) -> list[str]:
+        """Blocks of which nothing is known, and how many components of others."""
+        seen = self.looked_at()
+        found = [*self.unkept, *(name for name in self.blocks if name not in seen)]
+        for name, block in seen.items():
+            if block.looked < block.sites:
+                found.append(f"{block.sites - block.looked:,} of {block.sites:,} of {name}")
+        return found
+
+    def held(self) -> list[tuple[str, int]]:
+        """Continuous components that stood still, the first of each block; in how many chains."""
+        return [
+            (block.first_held, block.holding)
+            for name, block in self.looked_at().items()
+            if block.held and not block.discrete and name not in self.functions
+        ]
+
+    def of_what(self, own_law: bool) -> str:
+        """What a yes is of, as words behind it."""
+        told = ""
+        if unknown := self.unknown():
+            all_kept = len(unknown) == len(self.unkept)
+            told = f" of what was {'kept' if all_kept else 'looked at'}"
+        if self.law != "posterior":
+            told += f", to the {self.law}, not the posterior"
+        if own_law:
+            told += ", to a law that is not the posterior's"
+        if self.fixed:
+            told += f", given {listed(self.fixed)}, which no kernel moves"
+        return f"{told}; not known of {listed(unknown)}" if unknown else told
 
 
 class Verdict(NamedTuple):
@@ -39,29 +86,32 @@ class Verdict(NamedTuple):
 
 
 def verdict_of(
-    shape: tuple[int, int], rows: Sequence[dict], kernels: Sequence[dict],
-    blocks: Mapping[str, Mixing], tilts: Sequence[str],
+    shape: tuple[int, int], rows: Sequence[dict], kernels: Sequence[dict], scope: Scope
 ) -> Verdict:  # fmt: skip
-    """shape: chains and draws; kernels: facts of each row; tilts: blocks that have one."""
+    """shape: chains and draws; kernels: facts of each row."""
     promises = [promise_of(row, kernel) for row, kernel in zip(rows, kernels, strict=True)]
     own_law = any(promise in ("tempered", "unadjusted") for promise in promises)
-    apart = any(block.rhat > APART for block in blocks.values())
+    apart = any(block.rhat > APART for block in scope.blocks.values())
+    given_up = what_was_given_up(rows, promises)
+    if scope.law != "posterior":
+        given_up += f" These are draws of the {scope.law}, not of the posterior."
     return Verdict(
-        has_converged(shape, blocks, tilts, own_law),
-        what_was_given_up(rows, promises),
+        has_converged(shape, scope, own_law),
+        given_up,
         faster(rows, kernels, apart),
     )
 
 
 # -------------------------------------------------------------------------------------- converged
-def has_converged(
-    shape: tuple[int, int], blocks: Mapping[str, Mixing], tilts: Sequence[str], own_law: bool
-) -> str:
+def has_converged(shape: tuple[int, int], scope: Scope, own_law: bool) -> str:
     """The first line; own_law: chains converge to another law than the posterior."""
     chains, draws = shape
-    parts = [c for block in blocks.values() for c in block.components]
-    far = max((c for c in parts if c.rhat == c.rhat), key=lambda c: c.rhat, default=None)
-    slow = min((c for c in parts if c.ess == c.ess), key=lambda c: c.ess, default=None)
+    blocks, seen = scope.blocks, scope.looked_at()
+    far = farthest(blocks)
+    known = [(c, b) for b in seen.values() for c in b.components if c.ess == c.ess]
+    slow, of = min(known, key=lambda pair: pair[0].ess, default=(None, None))
+    held = scope.held()
+    somewhere = [pair for pair in held if pair[1] < chains]
     infinite = [name for name, block in blocks.items() if not block.finite]
     still = [name for name, block in blocks.items() if block.sites and not block.moved]
     never = f" {listed(still)} never moved." if still else ""
@@ -71,25 +121,50 @@ def has_converged(
         return f"not known: {draws} draws per chain are too few to tell ({FEW_DRAWS} or more)."
     if far is not None and far.rhat == float("inf"):
         return f"no: chains stand at different values of {far.label}, which none leaves."
-    if slow is None:
+    if somewhere:
+        name, count = somewhere[0]
+        return f"no: {name} never moved in {count} of {chains} chains, and did in others."
+    if slow is None or of is None:
+        if not seen and scope.unknown():
+            return f"not known: too few draws were kept of {listed(scope.unknown())}.{never}"
         return f"not known: nothing moved.{never}"
-    least = f"smallest ESS {slow.ess:,.0f} of {chains * draws:,} draws ({slow.label})"
+    kept = "draws" if of.every == 1 else "kept draws"
+    least = f"smallest ESS {slow.ess:,.0f} of {chains * of.draws:,} {kept} ({slow.label})"
     few = slow.ess < FEW_EFFECTIVE * chains
     if few:
         least += f", below the {FEW_EFFECTIVE * chains} that estimates need"
-    if tilts:
-        answer = "not known" if few else "as far as can be told"
+    stood = ""
+    if held:
+        names = listed([name for name, _ in held])
+        stood = f"not known: {names} never moved, which is continuous; "
+    if scope.tilts:
+        answer = f"as far as can be told{scope.of_what(own_law)}"
+        answer = "not known" if few or held else answer
         said = "each chain has a tilt of its own, so R-hat says nothing"
-        return f"{answer}: {said}; {least}, chain by chain.{never}"
+        begin = stood or f"{answer}: "
+        return f"{begin}{said}; {least}, chain by chain.{never}"
     if far is None:
-        return f"not known: one chain cannot tell, R-hat needs two; {least}.{never}"
+        begin = stood or "not known: "
+        return f"{begin}one chain cannot tell, R-hat needs two; {least}.{never}"
     told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}.{never}"
+    nearly = f"nearly{scope.of_what(own_law)}"
+    if held and far.rhat <= DISAGREE:
+        return f"{stood}{told}"
     if is_flagged(far.rhat):
-        answer = "no" if far.rhat > DISAGREE else "nearly"
+        answer = "no" if far.rhat > DISAGREE else nearly
         return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{never}"
-    if few:
-        return f"nearly: {told}"
-    return f"yes, to a law that is not the posterior's: {told}" if own_law else f"yes: {told}"
+    return f"{nearly}: {told}" if few else f"yes{scope.of_what(own_law)}: {told}"
+
+
+def farthest(blocks: Mapping[str, Mixing]) -> Component | None:
+    """The component whose chains are farthest apart; of few draws only what chance seldom does."""
+    known = [
+        c
+        for block in blocks.values()
+        for c in block.components
+        if c.rhat == c.rhat and (block.draws >= FEW_DRAWS or are_apart(block, c.rhat))
+    ]
+    return max(known, key=lambda c: c.rhat, default=None)
 
 
 # --------------------------------------------------------------------------------------- given up
@@ -195,9 +270,12 @@ def faster(rows: Sequence[dict], kernels: Sequence[dict], apart: bool) -> str:
         if row["read"] > MUCH and (row["rows"] or 0) >= FEW_ROWS:
             if said := read_less(row, kernel):
                 return said
-    known = [pair for pair in both if pair[0]["ess"] == pair[0]["ess"]]
+    # Of thinned draws that are nearly independent it is not known how few would have been.
+    thinned = [row["kernel"] for row in rows if row["iat_at_most"]]
+    known = [(row, k) for row, k in both if row["ess"] == row["ess"] and not row["iat_at_most"]]
     if apart or not known:
-        return "first let the chains agree." if apart else "nothing to go by."
+        why = f", of {listed(thinned)} too few draws were kept" if thinned else ""
+        return "first let the chains agree." if apart else f"nothing to go by{why}."
     row, kernel = min(known, key=lambda pair: pair[0]["ess"])
     name, iat = row["kernel"], row["iat"]
     count = f"{iat:,.0f}" if iat >= 9.5 else f"{iat:.2g}"
