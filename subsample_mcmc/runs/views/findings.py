@@ -277,10 +277,10 @@ def block_warnings(block: Mixing, chains: int, function: bool = False) -> Iterat
         )
     elif block.held and not block.discrete and not function:
         where = "any chain" if block.holding == chains else f"{block.holding} of {chains} chains"
-        more = f", nor did {block.held - 1:,} others" * (block.held > 1)
+        more = f", nor did {block.held - 1:,} more" * (block.held > 1)
         yield Finding(
             MAY_BE_STUCK if block.holding == chains else NOT_THE_POSTERIOR,
-            f"{block.first_held} never moved in {where}{more}. It is continuous, so its kernel may "
+            f"{block.held_one} never moved in {where}{more}. It is continuous, so its kernel may "
             "refuse every proposal: see what is accepted there, with a smaller scale.",
         )
     ess, rhat = "its ESS", "R-hat"

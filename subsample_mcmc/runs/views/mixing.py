@@ -41,8 +41,8 @@ class Mixing(NamedTuple):
     every: int  # of how many draws one was kept
     discrete: bool  # or only names of values: a component may have all its mass at one
     held: int  # components, of all that every draw has, that never moved in one chain or more
-    holding: int  # chains in which the first of these never moved
-    first_held: str  # its name
+    holding: int  # chains in which one of these never moved, not all if there is such a one
+    held_one: str  # its name
 
 
 def mixing_of(trace: Any, name: str) -> Mixing:
@@ -60,7 +60,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         always = np.asarray(used.all(axis=(0, 1)))
         chosen = [site for site in chosen if always[site]]
 
-    def label_of(site: int) -> str:
+    def label_of(site: Any) -> str:
         return trace.axes.label(name, np.unravel_index(site, values.shape[2:]))
 
     names = any(t.get("labels") and name in t["writes"] for t in trace.meta["kernels"])
@@ -69,8 +69,10 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     moved = draws < 2 or not stands.all()
     if used is not None:
         stands &= always
-    held = np.flatnonzero(stands.any(axis=0))
-    first_held = label_of(int(held[0])) if len(held) else ""
+    counts = stands.sum(axis=0)
+    held = np.flatnonzero(counts)
+    # One that moves in other chains is surely held, so it is the one to name.
+    first = min(held, key=lambda site: (counts[site] == chains, site), default=None)
     finite = all(bool(np.isfinite(chain).all()) for chain in flat)
     found: list[Component] = []
     stuck = 0
@@ -100,7 +102,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         slow.ess if slow else np.nan, sites, len(chosen), stuck, moved, finite,
         far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
         tuple(found), draws, trace.every(name), values.dtype.kind == "i", len(held),
-        int(stands[:, held[0]].sum()) if len(held) else 0, first_held,
+        0 if first is None else int(counts[first]), "" if first is None else label_of(first),
     )  # fmt: skip
 
 

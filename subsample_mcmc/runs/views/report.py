@@ -32,7 +32,7 @@ from subsample_mcmc.runs.views.findings import (
 )
 from subsample_mcmc.runs.views.mixing import mixing_of
 from subsample_mcmc.runs.views.short_summary import ShortSummary, short_summary
-from subsample_mcmc.runs.views.verdict import Scope, verdict_of
+from subsample_mcmc.runs.views.verdict import Seen, verdict_of
 from subsample_mcmc.style import folded, listing, safe, tabled
 
 WIDTH = 98  # characters of a line in a terminal
@@ -88,7 +88,7 @@ class Report:
         kept = *trace.draws, *trace.thinned
         moving = written | set(functions)
         self.blocks = {name: mixing_of(trace, name) for name in kept if name in moving}
-        scope = Scope(
+        seen = Seen(
             self.blocks, functions, [name for name in sorted(written) if name not in kept],
             [name for name in kept if name not in moving], tilted(meta),
             meta.get("law", "posterior"),
@@ -146,7 +146,7 @@ class Report:
                 self.notes.append(f"{name}: its ESS leaves out {block.stuck} that never moved.")
         found.sort(key=lambda finding: finding.rank)
         self.warnings = [finding.text for finding in found]
-        self.verdict = verdict_of(trace.shape, self.rows, deciders, scope)
+        self.verdict = verdict_of(trace.shape, self.rows, deciders, seen)
 
     @cached_property
     def summary(self) -> ShortSummary:

@@ -27,7 +27,7 @@ MUCH = 0.25  # share of all rewards that is worth reading less of
 LONG_WAY = 10.0  # draws that one effective draw takes, from which on moves are worth a change
 
 
-class Scope(NamedTuple):
+class Seen(NamedTuple):
     """What a verdict goes by, and what it cannot go by."""
 
     blocks: Mapping[str, Mixing]  # those that kernels move, and functions of the state
@@ -43,17 +43,17 @@ class Scope(NamedTuple):
 
     def unknown(self) -> list[str]:
         """Blocks of which nothing is known, and how many components of others."""
-        seen = self.looked_at()
-        found = [*self.unkept, *(name for name in self.blocks if name not in seen)]
-        for name, block in seen.items():
+        enough = self.looked_at()
+        found = [*self.unkept, *(name for name in self.blocks if name not in enough)]
+        for name, block in enough.items():
             if block.looked < block.sites:
                 found.append(f"{block.sites - block.looked:,} of {block.sites:,} of {name}")
         return found
 
     def held(self) -> list[tuple[str, int]]:
-        """Continuous components that stood still, the first of each block; in how many chains."""
+        """Continuous components that stood still, one of each block; in how many chains."""
         return [
-            (block.first_held, block.holding)
+            (block.held_one, block.holding)
             for name, block in self.looked_at().items()
             if block.held and not block.discrete and name not in self.functions
         ]
@@ -86,31 +86,31 @@ class Verdict(NamedTuple):
 
 
 def verdict_of(
-    shape: tuple[int, int], rows: Sequence[dict], kernels: Sequence[dict], scope: Scope
+    shape: tuple[int, int], rows: Sequence[dict], kernels: Sequence[dict], seen: Seen
 ) -> Verdict:  # fmt: skip
     """shape: chains and draws; kernels: facts of each row."""
     promises = [promise_of(row, kernel) for row, kernel in zip(rows, kernels, strict=True)]
     own_law = any(promise in ("tempered", "unadjusted") for promise in promises)
-    apart = any(block.rhat > APART for block in scope.blocks.values())
+    apart = any(block.rhat > APART for block in seen.blocks.values())
     given_up = what_was_given_up(rows, promises)
-    if scope.law != "posterior":
-        given_up += f" These are draws of the {scope.law}, not of the posterior."
+    if seen.law != "posterior":
+        given_up += f" These are draws of the {seen.law}, not of the posterior."
     return Verdict(
-        has_converged(shape, scope, own_law),
+        has_converged(shape, seen, own_law),
         given_up,
         faster(rows, kernels, apart),
     )
 
 
 # -------------------------------------------------------------------------------------- converged
-def has_converged(shape: tuple[int, int], scope: Scope, own_law: bool) -> str:
+def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
     """The first line; own_law: chains converge to another law than the posterior."""
     chains, draws = shape
-    blocks, seen = scope.blocks, scope.looked_at()
+    blocks, enough = seen.blocks, seen.looked_at()
     far = farthest(blocks)
-    known = [(c, b) for b in seen.values() for c in b.components if c.ess == c.ess]
+    known = [(c, b) for b in enough.values() for c in b.components if c.ess == c.ess]
     slow, of = min(known, key=lambda pair: pair[0].ess, default=(None, None))
-    held = scope.held()
+    held = seen.held()
     somewhere = [pair for pair in held if pair[1] < chains]
     infinite = [name for name, block in blocks.items() if not block.finite]
     still = [name for name, block in blocks.items() if block.sites and not block.moved]
@@ -125,8 +125,8 @@ def has_converged(shape: tuple[int, int], scope: Scope, own_law: bool) -> str:
         name, count = somewhere[0]
         return f"no: {name} never moved in {count} of {chains} chains, and did in others."
     if slow is None or of is None:
-        if not seen and scope.unknown():
-            return f"not known: too few draws were kept of {listed(scope.unknown())}.{never}"
+        if not enough and seen.unknown():
+            return f"not known: too few draws were kept of {listed(seen.unknown())}.{never}"
         return f"not known: nothing moved.{never}"
     kept = "draws" if of.every == 1 else "kept draws"
     least = f"smallest ESS {slow.ess:,.0f} of {chains * of.draws:,} {kept} ({slow.label})"
@@ -137,8 +137,8 @@ def has_converged(shape: tuple[int, int], scope: Scope, own_law: bool) -> str:
     if held:
         names = listed([name for name, _ in held])
         stood = f"not known: {names} never moved, which is continuous; "
-    if scope.tilts:
-        answer = f"as far as can be told{scope.of_what(own_law)}"
+    if seen.tilts:
+        answer = f"as far as can be told{seen.of_what(own_law)}"
         answer = "not known" if few or held else answer
         said = "each chain has a tilt of its own, so R-hat says nothing"
         begin = stood or f"{answer}: "
@@ -147,13 +147,13 @@ def has_converged(shape: tuple[int, int], scope: Scope, own_law: bool) -> str:
         begin = stood or "not known: "
         return f"{begin}one chain cannot tell, R-hat needs two; {least}.{never}"
     told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}.{never}"
-    nearly = f"nearly{scope.of_what(own_law)}"
+    nearly = f"nearly{seen.of_what(own_law)}"
     if held and far.rhat <= DISAGREE:
         return f"{stood}{told}"
     if is_flagged(far.rhat):
         answer = "no" if far.rhat > DISAGREE else nearly
         return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{never}"
-    return f"{nearly}: {told}" if few else f"yes{scope.of_what(own_law)}: {told}"
+    return f"{nearly}: {told}" if few else f"yes{seen.of_what(own_law)}: {told}"
 
 
 def farthest(blocks: Mapping[str, Mixing]) -> Component | None:
