@@ -203,3 +203,17 @@ def test_laws_and_parts_are_told_together(noise):
         "yes of what was kept, to the prior, not the posterior, to a law that is not the "
         "posterior's; not known of b: R-hat"
     )
+
+
+@pytest.mark.parametrize(("off", "answer"), [(1.2, "yes of what was"), (4.0, "no: R-hat")])
+def test_of_few_kept_draws_r_hat_tells_only_of_chains_far_apart(rng, off, answer):
+    """R-hat of 20 draws is above 1.05 by chance."""
+    b = rng.normal(size=(CHAINS, 20))
+    b[0] += off
+    trace = trace_of({"a": rng.normal(size=(CHAINS, DRAWS)), "b": np.zeros((CHAINS, DRAWS))})
+    trace.draws.pop("b")
+    trace.thinned = {"b": b}
+    trace.meta["keep"] = {"names": ["a"], "functions": [], "every": [["b", False, [], 50]]}
+    found = trace.report()
+    assert found.blocks["b"].rhat > 1.05 and found.verdict.converged.startswith(answer)
+    assert any("chains disagree" in text for text in found.warnings) == (off > 2.0)
