@@ -131,8 +131,8 @@ def levels(
     rows = rows_of(x, y, most=CLASSES, intercept=False, weights=weights)
     if rows.classes is not None and not rows.ordered:
         raise ValueError(
-            f"the formula {x!r}: the order of its response's classes, {', '.join(rows.classes)}, is "
-            f"that of the alphabet, or was not said to be one, and {family} needs theirs. Write "
+            f"the formula {x!r}: the order of the response's classes, {', '.join(rows.classes)}, "
+            f"is that of the alphabet, or was not said to be theirs: {family} needs theirs. Write "
             "C(rating, levels=['low', 'medium', 'high']), or make the column "
             "pandas.Categorical(rating, ['low', 'medium', 'high'], ordered=True)."
         )
