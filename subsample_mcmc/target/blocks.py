@@ -50,7 +50,7 @@ class Variable:
         return int(self.lengths[ints[self.place]]) if self.place >= 0 else self.block.length
 
 
-def variables(state, support, constraints, touches, data, size) -> dict[str, Variable]:
+def variables(state, support, constraints, touches, data, size, tables=()) -> dict[str, Variable]:
     """The blocks in order, with what was declared for each; refuses declarations of no block."""
     for given, name in ((support, "support"), (constraints, "constraints"), (touches, "touches")):
         unknown = sorted(set(given) - set(state))
@@ -118,17 +118,17 @@ def variables(state, support, constraints, touches, data, size) -> dict[str, Var
                     f"touches[{name!r}]: the values of {which} move together, not one by one."
                 )
             sites = block.length if discrete or not shape else shape[0]
-            csr = touched(name, touches[name], sites, data, size)
+            csr = touched(name, touches[name], sites, data, size, tables)
         made[name] = Variable(block, values, constraint, csr)
     return made
 
 
 # ----------------------------------------------------------------- which data depend on which site
-def touched(name, given, sites: int, data, size: int) -> tuple[np.ndarray, np.ndarray]:
+def touched(name, given, sites: int, data, size: int, tables) -> tuple[np.ndarray, np.ndarray]:
     """A table (indptr, indices) of the data of each site, of columns of the data or given so."""
     columns = (given,) if isinstance(given, str) else given
     if isinstance(columns, list | tuple) and columns and all(isinstance(c, str) for c in columns):
-        return by_columns([codes(name, c, sites, data, size) for c in columns], sites)
+        return by_columns([codes(name, c, sites, data, size, tables) for c in columns], sites)
     try:
         indptr, indices = (np.asarray(part) for part in given)
         if indptr.dtype.kind not in "iu" or (indices.dtype.kind not in "iu" and indices.size):
@@ -159,9 +159,14 @@ def touched(name, given, sites: int, data, size: int) -> tuple[np.ndarray, np.nd
     return read_only(indptr), read_only(indices)
 
 
-def codes(name, column: str, sites: int, data, size: int) -> np.ndarray:
+def codes(name, column: str, sites: int, data, size: int, tables) -> np.ndarray:
     """The site that each datum sees, by a column of the data, checked."""
     told = f"touches[{name!r}]: column {column!r}"
+    if column in tables:
+        raise ValueError(
+            f"{told} is an array of tables=, which stand in no row of the data: give it among the "
+            "data, if it says the site of each datum."
+        )
     if column not in data._fields:
         near = similar(column, data._fields)
         raise ValueError(f"{told} is none of the data {', '.join(data._fields)}.{near}")

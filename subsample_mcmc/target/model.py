@@ -130,7 +130,7 @@ class Model:
         self.names = tuple(state)
         self.record = record(*self.names)
         self.variables = variables(
-            state, support or {}, constraints or {}, touches or {}, self.data, self.size
+            state, support or {}, constraints or {}, touches or {}, by_row, self.size, self.tables
         )
         self.site_prior = dict(site_prior or {})
         for name, of_site in self.site_prior.items():

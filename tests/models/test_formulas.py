@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -66,6 +67,53 @@ def test_classes_have_their_names(frame):
     assert [model.axes.label("beta", (k, 1)) for k in (0, 1)] == ["beta[mid,age]", "beta[high,age]"]
     made = sm.models.glm.softmax("region ~ age", frame)
     assert made.axes.coords["class"].tolist() == ["b", "c"]
+
+
+LEVELS = ["low", "mid", "high"]
+IN_ORDER = ["o", "C(o)", f"C(r, levels={LEVELS})", f"C(c, levels={LEVELS})", "C(k)"]
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    """The same levels as text, as categories, as ordered ones, and as numbers; slope 1."""
+    rng = np.random.default_rng(1)
+    found = pd.DataFrame({"x": rng.normal(size=2_000)})
+    found["k"] = np.digitize(found.x + rng.logistic(size=2_000), [-1.0, 1.0])
+    found["r"] = np.array(LEVELS)[found.k]
+    found["c"] = pd.Categorical(found.r)  # in the order of the alphabet
+    found["o"] = pd.Categorical(found.r, LEVELS, ordered=True)
+    return found
+
+
+@pytest.mark.parametrize("left", IN_ORDER)
+def test_levels_are_in_the_order_that_was_said(ratings, left):
+    for make in (sm.models.glm.ordered_logistic, sm.models.glm.ordered_probit):
+        model = make(f"{left} ~ x", ratings)
+        names = ["0", "1", "2"] if left == "C(k)" else LEVELS
+        assert model.axes.coords["cut"].tolist() == [f"{a}|{b}" for a, b in pairwise(names)]
+        assert np.array_equal(model.data.y, ratings.k)
+        other = ratings.iloc[::-1]
+        assert np.array_equal(model.design(other)["y"], other.k)
+    fit = sm.laplace(sm.models.glm.ordered_logistic(f"{left} ~ x", ratings), progress=False)
+    assert float(fit.state["beta"][0]) == pytest.approx(1.0, abs=0.25)  # five deviations
+
+
+@pytest.mark.parametrize("left", ["r", "c", "C(r)", "C(c)", "C(o.astype(str))"])
+def test_levels_of_text_in_no_order_are_refused(ratings, left):
+    """They would be taken in the alphabet's: high, low, mid."""
+    for make in (sm.models.glm.ordered_logistic, sm.models.glm.ordered_probit):
+        with pytest.raises(ValueError, match=r"high, low, mid, is that .*C\(rating, levels="):
+            make(f"{left} ~ x", ratings)
+    model = sm.models.glm.softmax(f"{left} ~ x", ratings)  # which is not about their order
+    assert model.axes.coords["class"].tolist() == ["low", "mid"]
+
+
+def test_classes_that_a_term_lists_have_their_names(ratings):
+    model = sm.models.glm.softmax(f"C(r, levels={LEVELS}) ~ x", ratings)
+    assert model.axes.coords["class"].tolist() == ["mid", "high"]
+    named = ratings.assign(r=ratings.r + "[1]")
+    model = sm.models.glm.softmax("r ~ x", named)
+    assert model.axes.coords["class"].tolist() == ["low[1]", "mid[1]"]
 
 
 @pytest.mark.parametrize("family", ["poisson", "negative_binomial"])

@@ -51,6 +51,21 @@ def drawn(made, selector=None, **more):
     return sm.sample(made, kernel, 60, 40, chains=1, seed=1, progress=False, **more)
 
 
+def by_site(state, data, n):
+    return -0.5 * (data.y[n] - state.a[data.g[n]]) ** 2
+
+
+def test_a_table_says_no_site_of_a_datum():
+    """Also where it has as many rows as the data."""
+    y, g = RNG.standard_normal(6), np.array([0, 1, 0, 1, 0, 1])
+    told = r"touches\['a'\]: column 'g' is an array of tables=.*give it among the data"
+    for touches in ({"a": "g"}, {"a": ("g", "h")}):
+        with pytest.raises(ValueError, match=told):
+            sm.Model(by_site, {"y": y, "h": g}, {"a": np.zeros(2)}, touches=touches,
+                     tables={"g": g})  # fmt: skip
+    assert sm.Model(by_site, {"y": y, "g": g}, {"a": np.zeros(2)}, touches={"a": "g"}).size == 6
+
+
 def test_draws_are_those_of_a_column_looked_up_before():
     made, same = model(), columns()
     assert made.size == same.size == N and made.tables == ("price",) and same.tables == ()

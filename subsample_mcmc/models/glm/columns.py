@@ -58,6 +58,7 @@ class Regression(NamedTuple):
     y: np.ndarray
     terms: list[str] | None  # names of the coefficients
     classes: list[str] | None = None  # of a categorical response of a formula
+    ordered: bool = True  # somebody said in which order they are
     design: Any = None  # how a formula makes the same of other frames
     others: Any = None  # what else is given by row
 

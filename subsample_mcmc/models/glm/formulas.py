@@ -21,6 +21,7 @@ class Designed(NamedTuple):
     y: np.ndarray
     terms: list[str]
     classes: list[str] | None  # of a categorical response, whose codes y has
+    ordered: bool  # somebody said in which order they are
     design: "FormulaDesign"
     others: dict[str, Any]  # what else is given by row, columns by their names
 
@@ -110,7 +111,8 @@ def by_formula(
     matrix = np.asarray(x, dtype=float)
     if not kept.all():
         matrix, terms = matrix[:, kept], [t for t in terms if t != "Intercept"]
-    return Designed(matrix, y, terms, classes, design, columns)
+    ordered = classes is not None and in_order(known, frame, classes)
+    return Designed(matrix, y, terms, classes, ordered, design, columns)
 
 
 def made(formula: str, part: Any, frame: Any) -> Any:
@@ -209,9 +211,27 @@ def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[s
             f"the formula {formula!r} has a response of {matrix.shape[1]} columns, {names}: give "
             "one."
         )
-    first = str(names[0]).index("[") + 1
-    classes = [str(name)[first:].removesuffix("]").removeprefix("T.") for name in names]
+    states = [state for _, state in found.model_spec.encoder_state.values()]
+    kinds = states[0].get("categories", names) if len(states) == 1 else names
+    classes = [str(kind) for kind in (kinds if len(kinds) == len(names) else names)]
     return np.argmax(matrix, axis=1).astype(float), classes, found.model_spec
+
+
+def in_order(spec: Any, frame: Any, classes: list[str]) -> bool:
+    """Is the order of a response's classes one that was given, or that of numbers.
+
+    Of text it would be the alphabet's, and so it is of categories that are made of text.
+    """
+    (term, (_, state)), *others = spec.encoder_state.items()
+    if others:
+        return False
+    if "levels=" in term or np.asarray(state.get("categories", [""])).dtype.kind in "biuf":
+        return True
+    for name in spec.required_variables:
+        kind = frame[str(name)].dtype if str(name) in frame.columns else None
+        if getattr(kind, "ordered", False):
+            return [str(c) for c in kind.categories if str(c) in classes] == classes
+    return False
 
 
 def column_of(formula: str, frame: Any, name: str) -> Any:

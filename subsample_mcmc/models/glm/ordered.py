@@ -84,7 +84,8 @@ def ordered_logistic(
 
     Blocks: beta (d,), cutpoints (K - 1,), in order (sm.ordered), a priori Normal(0, prior_sd^2)
     each, in order. y: levels 0 .. K - 1, such as ratings; of a formula's categories, these, in
-    their order. x has no intercept: that of a formula is left out.
+    the order that was said: an ordered column of pandas, or C(rating, levels=["low", "high"]).
+    x has no intercept: that of a formula is left out.
     classes: K, at most 32; default, the largest label plus one.
     Cutpoints have no bounds everywhere: decisions by sm.Taylor are proved near the fit where
     intervals bound its residuals (10,000 data or more), else asymptotic; sm.Exact() is exact.
@@ -128,6 +129,13 @@ def levels(
 ):
     """The model of either."""
     rows = rows_of(x, y, most=CLASSES, intercept=False, weights=weights)
+    if rows.classes is not None and not rows.ordered:
+        raise ValueError(
+            f"the formula {x!r}: the order of the response's classes, {', '.join(rows.classes)}, "
+            f"is that of the alphabet, or was not said to be theirs: {family} needs theirs. Write "
+            "C(rating, levels=['low', 'medium', 'high']), or make the column "
+            "pandas.Categorical(rating, ['low', 'medium', 'high'], ordered=True)."
+        )
     refuse_constant(rows.x, family)
     y, classes = labelled(rows, classes, family, CLASSES, "no data say where its cutpoints are")
     shares = np.bincount(np.asarray(y, dtype=int), minlength=classes) + 0.5

@@ -20,15 +20,20 @@ from subsample_mcmc.numerics.special import log_normal_cdf
 from subsample_mcmc.target.data import as_array
 from subsample_mcmc.target.model import Model
 
-STEEPEST = 700.0  # beyond exp of it is no number
+FAR = 150.0  # up to here exp(4 z), which fourth derivatives are made of, is a number
 
 
 # ------------------------------------------------------------------------------- one datum each
 def weibull_time(state, data, n):
-    """With z = shape (log y - eta) the rest is exp(-exp(z))."""
+    """With z = shape (log y - eta) the rest is exp(-exp(z)).
+
+    Between two ends it is the difference of two such numbers, exp(-exp(z)) (1 - exp(-exp(w))):
+    exp(w) is what the hazard at upper has more than that at y. Where shape is large it has more by
+    so much that only w is a number.
+    """
     shape, eta, upper = exp(state.log_shape[0]), linear(state, data, n), data.upper[n]
     if data.y[n] == 0.0:  # before upper
-        return log(-expm1(-exp(shape * (log(upper) - eta))))
+        return log_event(shape * (log(upper) - eta))
     log_y = log(data.y[n])
     z = shape * (log_y - eta)
     hazard = exp(z)
@@ -36,8 +41,13 @@ def weibull_time(state, data, n):
         return state.log_shape[0] + z - hazard - log_y
     if upper == np.inf:
         return -hazard
-    wider = expm1(min(shape * (log(upper) - log_y), STEEPEST))
-    return log(-expm1(-hazard * wider)) - hazard
+    more = log(-expm1(shape * (log_y - log(upper))))
+    return log_event(shape * (log(upper) - eta) + more) - hazard
+
+
+def log_event(x):
+    """log(1 - exp(-exp(x))), of functions that have intervals: far below it is x, far above 0."""
+    return log(-expm1(-exp(min(max(x, -FAR), FAR)))) + min(x + FAR, 0.0)
 
 
 def log_normal_time(state, data, n):

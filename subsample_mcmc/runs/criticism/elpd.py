@@ -139,7 +139,7 @@ class LeaveOneOut:
         columns = [
             (name, np.asarray(value)[at])
             for name, value in zip(self.model.data._fields, self.model.data, strict=True)
-            if np.shape(value) == (self.size,)
+            if np.shape(value) == (self.size,) and name not in self.model.tables
         ]
         for name, values in columns[:MOST_COLUMNS]:
             table = table.assign(**{name if name not in table else f"data {name}": values})

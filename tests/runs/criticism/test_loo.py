@@ -280,6 +280,21 @@ def test_data_that_cannot_be_relied_upon_are_named(two):
     assert "30 of 61 data" in repr(some) and "of the sample" in repr(some)
 
 
+def test_tables_are_no_columns_of_the_worst():
+    """An array that is looked up, of as many numbers as there are data."""
+    price, shop = np.arange(8.0), np.arange(8)[::-1]
+
+    def of_shops(state, data, n):
+        return -0.5 * (data.y[n] - state.mu[0] - data.price[data.shop[n]]) ** 2
+
+    data = {"y": price[shop] + 0.5, "shop": shop}
+    model = sm.Model(of_shops, data, {"mu": 0.0}, tables={"price": price})
+    draws = np.random.default_rng(6).normal(0.5, 0.3, (2, 400))
+    table = quiet(model, trace_of(model, {"mu": draws})).worst(3)
+    assert table.columns.tolist() == ["k", "elpd", "p", "y", "shop"]
+    assert np.array_equal(table["shop"], shop[table.index])
+
+
 def test_a_figure_shows_k(two):
     plt = pytest.importorskip("matplotlib.pyplot")
     (panel,) = labelled(two[0]).plot()
