@@ -228,7 +228,7 @@ def in_order(spec: Any, frame: Any, classes: list[str]) -> bool:
     if "levels=" in term or np.asarray(state.get("categories", [""])).dtype.kind in "biuf":
         return True
     for name in spec.required_variables:
-        kind = frame[str(name)].dtype if str(name) in frame.columns else None
+        kind: Any = frame[str(name)].dtype if str(name) in frame.columns else None
         if getattr(kind, "ordered", False):
             return [str(c) for c in kind.categories if str(c) in classes] == classes
     return False
