@@ -15,6 +15,7 @@ profile = HERE / "_build" / "ipython" / "profile_default"
 profile.mkdir(parents=True, exist_ok=True)
 (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
 os.environ["IPYTHONDIR"] = str(profile.parent)
+os.environ.pop("MPLBACKEND", None)  # figures are shown in pages, whatever it is where this runs
 # A widget that Jupyter lacks here; ArviZ's announcement of its own next version.
 os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found,ignore::FutureWarning"
 
