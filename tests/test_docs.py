@@ -149,6 +149,8 @@ def cells(path):
         found = re.findall(
             r"^```\{code-cell\}.*?\n(.*?)^```", text_of(path), re.MULTILINE | re.DOTALL
         )
+        files = re.findall(r"^```\{literalinclude\} (\S+)", text_of(path), re.MULTILINE)
+        found += ["\n" + text_of(path.parent / file) for file in files]
         return [cell for cell in found if not cell.startswith(":tags: [hide-input]")]
     parts = re.split(r"^# %%", text_of(path), flags=re.MULTILINE)[1:]
     folded = (" [markdown]", ' tags=["hide-input"]')
