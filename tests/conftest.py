@@ -43,9 +43,10 @@ def pytest_collection_modifyitems(items):
         if any(item.callspec.id in marker.args for marker in item.iter_markers("slow_for")):
             item.add_marker("slow")
         test = item.nodeid.partition("[")[0]
-        if item.get_closest_marker("slow") is None and test not in begun:
-            begun.add(test)
-            item.add_marker("first")
+        slow = item.get_closest_marker("slow") is not None
+        if (test, slow) not in begun:
+            begun.add((test, slow))
+            item.add_marker("first_slow" if slow else "first")
         first = item.get_closest_marker("first") is not None
         if first and (plain or item.path.stem.startswith(BOUNDS)):
             item.add_marker("bounds")
