@@ -12,10 +12,9 @@ from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, 
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.layout import Block
-from subsample_mcmc.target.moved import change_all
+from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.rewards import new_memory, prior_of, rewards_of, trial_of
 from subsample_mcmc.target.user_functions import plain
 
@@ -44,14 +43,9 @@ def check_compiled(model) -> None:
     some = rng.integers(0, model.size, size=ROWS)
     rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, some]).astype(np.int64)
     sites, done = any(v.touches is not None for v in model.variables.values()), 0
-    for number in range(TRIES):
+    for ints, floats in some_states(model, TRIES, rng):
         if done == PLACES or left < 0.0:
             break
-        ints, floats = model.ints.copy(), model.floats.copy()
-        if number:
-            with np.errstate(all="ignore"):
-                change_all(model, ints, floats, rng)
-                draw_discrete(model, ints, rng)
         none = Block("none", False, (0,), 0)
         trial = trial_of(
             model, ints, floats, new_memory(model), none, 1, None, (), rows if sites else None

@@ -18,12 +18,11 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.store.thinned import ThinnedBlock
 from subsample_mcmc.target.axes import RESERVED
-from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_function, guarded_state
 from subsample_mcmc.target.model import Model
-from subsample_mcmc.target.moved import change_all
+from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.user_functions import called_with
 
 PLACES, MOST_COMPARED = 4, 8  # states in which functions are called in Python, too; their numbers
@@ -211,12 +210,7 @@ def check_same(kept: KeptDraws, name: str) -> None:
     model, rng = kept.model, np.random.default_rng(6)
     if DISABLED or not kept.loops[name][1]:
         return
-    for number in range(PLACES):
-        ints, floats = model.ints.copy(), model.floats.copy()
-        if number:
-            with np.errstate(all="ignore"):
-                change_all(model, ints, floats, rng)
-                draw_discrete(model, ints, rng)
+    for number, (ints, floats) in enumerate(some_states(model, PLACES, rng)):
         try:
             compiled = kept.values(name, ints[None], floats[None])[0]
         except Exception:

@@ -6,6 +6,7 @@ adds up. Candidates are a range of the state's floats, from the first of these b
 the last; blocks in that range which are not named stand still, as candidates hold them as they are.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
-from subsample_mcmc.target.blocks import Variable
+from subsample_mcmc.target.blocks import Variable, draw_discrete
 from subsample_mcmc.target.constraints import (
     COORDINATES,
     INTERVAL,
@@ -232,3 +233,14 @@ def change_all(model, ints: np.ndarray, floats: np.ndarray, rng, size: float = 0
         if v.place < 0:
             flat = (ints if v.block.discrete else floats)[v.block.start :]
             flat[: v.block.length] = changed(v, flat[: v.block.length], rng, size)
+
+
+def some_states(model, count: int, rng) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(ints, floats) of the initial state, and of others, in which every block is another."""
+    for number in range(count):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        if number:
+            with np.errstate(all="ignore"):
+                change_all(model, ints, floats, rng)
+                draw_discrete(model, ints, rng)
+        yield ints, floats

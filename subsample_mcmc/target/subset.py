@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
-from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
-from subsample_mcmc.target.moved import change_all
+from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.pointwise import Pointwise
 
 STATES = 4  # in which the data that remain must say what they said
@@ -122,12 +121,7 @@ def compare(model: Model, made: Model, rows: np.ndarray, keep: np.ndarray) -> No
         check_model(one)  # look-ups that are beyond an array in any of these states
     rng, both = np.random.default_rng(6), (Pointwise(model), Pointwise(made))
     before, after = np.empty((1, len(places))), np.empty((1, len(places)))
-    for number in range(STATES):
-        ints, floats = model.ints.copy(), model.floats.copy()
-        if number:
-            with np.errstate(all="ignore"):
-                change_all(model, ints, floats, rng)
-                draw_discrete(model, ints, rng)
+    for ints, floats in some_states(model, STATES, rng):
         both[0].into(before, ints[None], floats[None], rows[places])
         both[1].into(after, ints[None], floats[None], places)
         with np.errstate(invalid="ignore"):

@@ -275,3 +275,14 @@ def replicated(model, kernel, count, rng, times=8, seed=1, moves_z=False):
 def posterior(model):
     """Probabilities of the states of x and z."""
     return normalised(enumerated(model)[1])
+
+
+def densities(model, point):
+    """(log likelihood of every row, log prior) at a point, of the functions uncompiled."""
+    ints, floats = model.ints.copy(), model.floats.copy()
+    model.set_state(ints, floats, point)
+    state = model.state(ints, floats)
+    with np.errstate(all="ignore"):
+        made = model.extra(state)
+        rows = [model.log_likelihood(state, model.data, n, *made) for n in range(model.size)]
+        return np.array(rows, dtype=float), model.log_prior(state)

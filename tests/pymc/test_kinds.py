@@ -12,6 +12,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.taylor.derivatives_jets import obstacle
 from tests.helpers.marks import WARNINGS_OF_PYMC, slow_but
+from tests.helpers.models import densities
 
 pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'subsample-mcmc[pymc]'")
 from tests.pymc import kinds  # noqa: E402
@@ -52,17 +53,6 @@ def point_near(model, rng):
     return found
 
 
-def density(model, point):
-    """Log likelihood and log prior together, of the functions uncompiled."""
-    ints, floats = model.ints.copy(), model.floats.copy()
-    model.set_state(ints, floats, point)
-    state = model.state(ints, floats)
-    with np.errstate(all="ignore"):
-        made = model.extra(state)
-        rows = [model.log_likelihood(state, model.data, n, *made) for n in range(model.size)]
-        return float(np.sum(rows)) + model.log_prior(state)
-
-
 def test_the_table_of_the_docs_has_all_kinds():
     text = (Path(__file__).parents[2] / "docs" / "guides" / "pymc_kinds.md").read_text("utf-8")
     told = {}
@@ -89,7 +79,8 @@ def test_density_is_that_of_pymc(name, rng):
     for _ in range(3):
         point = point_near(model, rng)
         wanted = known({p.key: np.asarray(point[p.block] + p.shift) for p in model.parts})
-        values.append(density(model, point))
+        each, prior = densities(model, point)
+        values.append(float(np.sum(each)) + prior)
         assert np.isfinite(wanted)
         np.testing.assert_allclose(values[-1], wanted, rtol=1e-9)
     assert np.ptp(values) > 0.0

@@ -17,6 +17,7 @@ from subsample_mcmc.approx.taylor.taylor import Keep
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.progress import Bar
 from tests.helpers.marks import WARNINGS_OF_PYMC
+from tests.helpers.models import densities
 
 try:
     import pymc as pm
@@ -206,17 +207,6 @@ def somewhere(model, rng):
         else:
             found[name] = rng.normal(0.0, 0.7, shape)
     return found
-
-
-def densities(model, point):
-    """(log likelihood of every row, log prior) at a point, of the functions uncompiled."""
-    ints, floats = model.ints.copy(), model.floats.copy()
-    model.set_state(ints, floats, point)
-    state = model.state(ints, floats)
-    with np.errstate(all="ignore"):
-        made = model.extra(state)
-        rows = [model.log_likelihood(state, model.data, n, *made) for n in range(model.size)]
-        return np.array(rows, dtype=float), model.log_prior(state)
 
 
 @with_pymc
