@@ -15,7 +15,8 @@ from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
 from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
-from subsample_mcmc.target.model import Model, array_hash
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.sources.checksums import array_hash
 
 INITIAL = "initial state"
 

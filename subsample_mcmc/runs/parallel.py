@@ -247,6 +247,7 @@ class Team:
                 self.hand_on(member, walker)
                 yield True
                 began, held = time.monotonic(), 0
+        walker.close()
         member.error = walker.error
         if walker.error is not None:
             self.stop.set()

@@ -30,6 +30,7 @@ from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import common_length, prepared, read_only, whole
+from subsample_mcmc.target.rewards import refuse_rows_elsewhere
 from subsample_mcmc.target.user_functions import called_with, number
 
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
@@ -79,6 +80,8 @@ def predict(
         )
     if led := tilted(trace.meta) + tempered(trace.meta):
         warn(f"{', '.join(led)}: these draws are not from the posterior, nor are predictions.")
+    if data is None:
+        refuse_rows_elsewhere(model, "sm.predict without data=")
     given, size = (model.data, model.size) if data is None else new_data(model, data)
     column = np.asarray(getattr(given, name, 0))
     if observed is None and column.shape == (size,):

@@ -25,6 +25,7 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.elsewhere.resident import known_sum, read_resident
 from subsample_mcmc.target.exact_sums import (
     MASK,
     memory_of,
@@ -268,7 +269,7 @@ def make_trial(
     rows -= len(controls.outliers) if controls else 0
     memory = memory_of(model, run)
     trial = trial_of(
-        model, run.ints, run.floats, memory, block, rows, candidates, controls, touched
+        model, run.ints, run.floats, memory, block, rows, candidates, controls, touched, run.data
     )
     trial.target["leaf"] = run.leaf
     if beside is not None:
@@ -291,6 +292,15 @@ def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None, d
     return pointer_to(trial)
 
 
+def refuse_rows_elsewhere(model, what: str = "this") -> None:
+    """Refuse a model whose rows are elsewhere, where they are read outside of a chain or a pass."""
+    if model.elsewhere is not None:
+        raise ValueError(
+            f"{what} reads rows at random, and those of {model!r} are elsewhere: "
+            f"{model.elsewhere.source}. Do it with a model of some of the rows in memory."
+        )
+
+
 def trial_of(
     model, ints, floats, memory, block, rows: int, candidates, controls, touched=None, data=None
 ) -> Trial:
@@ -300,7 +310,9 @@ def trial_of(
     target["site"] = 0 if block.discrete else -1
     target["asleep"] = int(len(memory) == 1)
     indices = EVERY_ROW if touched is None else touched
-    data = model.data if data is None else data
+    if data is None:
+        refuse_rows_elsewhere(model)
+        data = model.data
     context = Context(model.state(ints, floats), data, indices, target, room_of(model))
     return Trial(
         calls_of(model, context, touched is not None), ints, floats, target,
@@ -361,6 +373,8 @@ def calls_of(model, context: Context, touched: bool) -> Calls:
     """The functions of a model, about this context."""
     likelihood, prepare, prior = model.compiled
     read, add = reading(likelihood, prepare, touched, None if touched else model.chunks)
+    if model.elsewhere is not None:
+        read, add = read_resident(read), known_sum
     about, row = RecordAddress(context), row_kind(model.size)
     return Calls(
         about, row(0),

@@ -10,6 +10,7 @@ from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.pointwise import Pointwise
+from subsample_mcmc.target.rewards import refuse_rows_elsewhere
 
 STATES = 4  # in which the data that remain must say what they said
 MOST = 1_000_000  # data that are asked; of more, some evenly spaced, and neighbours of the others
@@ -19,6 +20,7 @@ SAME = 1e-9
 
 def without(model: Model, rows: Any) -> Model:
     """See Model.without."""
+    refuse_rows_elsewhere(model, "model.without")
     keep = kept_rows(rows, model.size)
     refuse_kinds(model)
     (given, by_row, first, log_prior, support, constraints, touches, prepare, lengths, missing,

@@ -39,6 +39,7 @@ class Elsewhere:
     def __init__(self, model: Any, source: Any):
         """model: an ordinary one, of some of the rows."""
         self.source, self.near = source, with_rows(model, {})
+        source.missing = model.missing
         columns = [name for name in source.columns if name in model.data._fields]
         wrong = [name for name in columns if name.startswith(MARK)]
         if wrong:
@@ -52,7 +53,9 @@ class Elsewhere:
 
     def take(self, model: Any) -> None:
         """Make the model one of all rows."""
-        without(self.near, [0])  # refuses functions that read the number of a row, or its neighbours
+        without(
+            self.near, [0]
+        )  # refuses functions that read the number of a row, or its neighbours
         model.elsewhere, model.size = self, self.source.size
         model.data = self.data(model)
         if any(v.touches is not None for v in model.variables.values()):
@@ -171,9 +174,11 @@ def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> 
     n = blocks_of(model.size)
     out = np.zeros((n, len(ints)))
     for s in range(len(ints)):
-        trial = probe(model, ints[s].copy(), floats[s].copy(), floats[s:s+1].copy())
+        trial = probe(model, ints[s].copy(), floats[s].copy(), floats[s : s + 1].copy())
         for k in range(n):
-            rows = np.arange(k * BLOCK, min((k + 1) * BLOCK, model.size), dtype=row_kind(model.size))
+            rows = np.arange(
+                k * BLOCK, min((k + 1) * BLOCK, model.size), dtype=row_kind(model.size)
+            )
             each = np.zeros(len(rows))
             rewards_of(trial, 0, rows, each)
             out[k, s] = each.sum()

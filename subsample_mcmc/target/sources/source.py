@@ -14,10 +14,10 @@ import numpy as np
 from subsample_mcmc.target.data import refused_values
 from subsample_mcmc.target.sources.digests import joined, told
 from subsample_mcmc.target.sources.parts import (
-    SourceColumn,
     Failed,
     Parcel,
     SeenPart,
+    SourceColumn,
     look,
     of_arrays,
     take,
