@@ -186,7 +186,7 @@ class Model:
 
     @property
     def near(self) -> "Model":
-        """A model whose rows are in memory: itself, or one of some rows, on which checks are made."""
+        """A model whose rows are in memory: itself, or one of some rows, for checks."""
         return self if self.elsewhere is None else self.elsewhere.near
 
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays

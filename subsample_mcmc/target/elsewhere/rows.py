@@ -170,17 +170,14 @@ def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> 
     from subsample_mcmc.numerics.rows import row_kind
     from subsample_mcmc.target.rewards import probe, rewards_of
 
-    tree = Tree()
-    n = blocks_of(model.size)
-    out = np.zeros((n, len(ints)))
+    kind, blocks = row_kind(model.size), blocks_of(model.size)
+    found, each = np.zeros((blocks, len(ints))), np.zeros(BLOCK)
     for s in range(len(ints)):
         trial = probe(model, ints[s].copy(), floats[s].copy(), floats[s : s + 1].copy())
-        for k in range(n):
-            rows = np.arange(
-                k * BLOCK, min((k + 1) * BLOCK, model.size), dtype=row_kind(model.size)
-            )
-            each = np.zeros(len(rows))
-            rewards_of(trial, 0, rows, each)
-            out[k, s] = each.sum()
-    tree.add_blocks(begin, out)
+        for k in range(blocks):
+            rows = np.arange(k * BLOCK, min((k + 1) * BLOCK, model.size), dtype=kind)
+            rewards_of(trial, 0, rows, each[: len(rows)])
+            found[k, s] = each[: len(rows)].sum()
+    tree = Tree()
+    tree.add_blocks(begin, found)
     return tree
