@@ -22,6 +22,7 @@ from subsample_mcmc.models.glm.columns import (
     rows_of,
     zero_one,
 )
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
@@ -35,6 +36,7 @@ LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 # ------------------------------------------------------------------------------------ families
 @helpful
+@by_parts
 def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
 
@@ -62,6 +64,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights
 
 
 @helpful
+@by_parts
 def student_t(
     x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
@@ -92,6 +95,7 @@ def student_t(
 
 
 @helpful
+@by_parts
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
@@ -113,6 +117,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> M
 
 
 @helpful
+@by_parts
 def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
 
@@ -135,6 +140,7 @@ def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Mod
 
 
 @helpful
+@by_parts
 def cloglog(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
@@ -162,6 +168,7 @@ def cloglog(
 
 
 @helpful
+@by_parts
 def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
@@ -190,6 +197,7 @@ def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=No
 
 
 @helpful
+@by_parts
 def poisson(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
@@ -207,6 +215,7 @@ def poisson(
 
 
 @helpful
+@by_parts
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
