@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Coordinates:
         model.set_state(self.ints, self.floats, given)
         self.variables = [v for name, v in model.variables.items() if name in names]
         self.parts: dict[str, tuple] = {}  # kind, low, high, ends in u, ends in the floats
-        self.labels, end = [], model.size
+        self.labels, end, self.count = [], model.size, model.size  # count: of all data
         for v in self.variables:
             to, a, c = v.constraint, len(self.labels), v.block.start
             length = v.length(self.ints)  # of a padded block, what it has in this state
@@ -63,6 +64,12 @@ class Coordinates:
             self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
         self.size, self.blocks = len(self.labels), tuple(self.parts)
         self.spans = [(i, min(i + BLOCK, end)) for i in range(0, end, BLOCK)]  # of all rows
+
+    def of_rows(self, rows: np.ndarray) -> "Coordinates":
+        """The same of some rows, which are fetched where they are elsewhere."""
+        some = copy(self)
+        some.model = self.model.elsewhere.of_rows(rows)
+        return some
 
     def free(self, floats: np.ndarray) -> np.ndarray:
         """Free coordinates of all continuous values of the model."""

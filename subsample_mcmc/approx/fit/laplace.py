@@ -75,7 +75,7 @@ class Summed:
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
-        self.weight = coordinates.model.size / sum(last - first for first, last in spans)
+        self.weight = coordinates.count / sum(last - first for first, last in spans)
         if coordinates.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{coordinates.size} free coordinates are too many for differences, which serve "
@@ -91,7 +91,7 @@ class Summed:
 
     def least(self, value: float) -> float:
         """The shortest step, in standard deviations, that rounding allows."""
-        noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.model.size)
+        noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.count)
         return min(max(1.0, self.step), max(self.step, noise**0.25))
 
     def kinked(self, u: np.ndarray, curvature: np.ndarray, within: float) -> bool:
@@ -135,7 +135,7 @@ class Expanded:
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
         self.source = self.source_of(model, spans)
-        self.weight = model.size / sum(last - first for first, last in spans)
+        self.weight = coordinates.count / sum(last - first for first, last in spans)
 
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
@@ -188,6 +188,14 @@ def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, size)) for start in starts]
 
 
+def side_by_side(spans: list[tuple[int, int]], co: Coordinates) -> tuple[list, Coordinates]:
+    """(spans, coordinates) of some rows that are elsewhere, and are fetched."""
+    ends = np.cumsum([last - first for first, last in spans])
+    rows = np.concatenate([np.arange(*span) for span in spans])
+    found = [(int(b - (y - x)), int(b)) for b, (x, y) in zip(ends, spans, strict=True)]
+    return found, co.of_rows(np.unique(rows))
+
+
 @helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
@@ -224,18 +232,19 @@ def laplace(
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
-    few = windows(size, WINDOWS, WINDOW)
-    some = few if size >= MANY else co.spans
-    check_model(model, ints=co.ints)
+    few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
+    if model.elsewhere is not None:  # the same rows, side by side
+        few, co_few = side_by_side(few, co)
+    check_model(model.near, ints=co.ints)
 
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows) by one way to read the log density."""
-        full, heights = kind(co, co.spans, bar), none
+        full, heights = kind(co_few if size < MANY else co, co.spans, bar), none
         near = max(tolerance, ROUGH) if kind is Wide else tolerance
         if size < MANY:
             return *several(full, u, len(none), rng, near)[:2], full.passes
         try:
-            found, heights, _ = several(kind(co, few, bar), u, len(none), rng, max(near, 1e-2))
+            found, heights, _ = several(kind(co_few, few, bar), u, len(none), rng, max(near, 1e-2))
             found = climb(full, full.around(found[0].u + found[1], found[0]), near)
         except FAILURES:  # some data did not tell about all
             found = climb(full, begin(full, u), near)
@@ -257,13 +266,13 @@ def laplace(
 
     def kinks_at(now: Local, within: float) -> bool:
         """Has it kinks around there."""
-        return Summed(co, some, bar).kinked(now.u, now.curvature, within)
+        return Summed(co_few, few, bar).kinked(now.u, now.curvature, within)
 
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        kind = way_of(co, some, u)
+        kind = way_of(co_few, few, u)
         try:
             found, heights, passes = search(kind)
         except FAILURES as error:
@@ -280,7 +289,7 @@ def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
     model = co.model
     if model.predictors is not None:
         return Expanded
-    few_evaluations = model.size < MANY or co.size <= FEW  # sooner made than jets are compiled
+    few_evaluations = co.count < MANY or co.size <= FEW  # sooner made than jets are compiled
     if few_evaluations or co.size > MOST_PARAMETERS or obstacle(model):
         return Summed
     try:

@@ -67,7 +67,8 @@ class Pool:
         if told[1]:
             state = self.resident.wanted.copy()
             floats, ints = state[: len(self.floats)], state[len(self.floats) :]
-            self.resident.knows(state, self.model.elsewhere.sum_at(ints.astype(np.int64), floats))
+            (value,) = self.model.elsewhere.sums_at(ints.astype(np.int64), floats[None])
+            self.resident.knows(state, value)
             self.sums += 1
         new = self.take_rows(counter, int(told[0])) if told[0] else False
         told[:] = 0

@@ -95,9 +95,10 @@ class Elsewhere:
             tree.merge(work(with_rows(self.near, columns), first // BLOCK, *arguments).nodes())
         return tree.root(blocks_of(size))
 
-    def sum_at(self, ints: np.ndarray, floats: np.ndarray) -> float:
-        """The exact log likelihood of a state: one pass."""
-        return float(self.sum_over(exact_sums, (ints[None], floats[None]), told="exact sum")[0])
+    def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
+        """The exact log likelihoods at some floats, one state a row: one pass."""
+        each = np.tile(ints, (len(floats), 1))
+        return self.sum_over(exact_sums, (each, floats), told="exact sums")
 
 
 def some_rows(source: Any) -> dict[str, np.ndarray]:
