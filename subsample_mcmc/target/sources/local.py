@@ -26,8 +26,8 @@ class LocalSource(Source):
     kind = "Arrays"
 
     def __init__(
-        self, parts: Sequence[Any], columns: dict[str, SourceColumn] | None = None, lengths: Any = None,
-        threads: int | None = None, kept: int = KEPT,
+        self, parts: Sequence[Any], columns: dict[str, SourceColumn] | None = None,
+        lengths: Any = None, threads: int | None = None, kept: int = KEPT,
     ):  # fmt: skip
         self.parts = list(parts)
         if columns is None:

@@ -42,7 +42,11 @@ class SeenPart(NamedTuple):
     rows: int
     digest: tuple[int, int]
     # Of NaN or infinite values, in the first column with some: name, kind, how many, first place.
-    fault: tuple[str, str, int, tuple[int, ...]] | None = None
+    fault: Any = None
+
+
+class MissingError(Exception):
+    """A column of a part has values that are missing: name, kind, how many, where the first is."""
 
 
 class Failed(NamedTuple):
@@ -82,6 +86,8 @@ def look(data: Any, sent: Any, part: int, first: int, checked: bool) -> tuple[Se
         if fault is not None or parcel.task is None or first < 0:
             return seen, None
         return seen, parcel.task(columns, first, part, parcel.shared)
+    except MissingError as missing:
+        return SeenPart(0, (0, 0), missing.args), None
     except Exception as error:
         return seen, Failed(error)
 

@@ -15,6 +15,7 @@ from subsample_mcmc.target.data import refused_values
 from subsample_mcmc.target.sources.digests import joined, told
 from subsample_mcmc.target.sources.parts import (
     Failed,
+    MissingError,
     Parcel,
     SeenPart,
     SourceColumn,
@@ -177,11 +178,7 @@ class Source:
     def judge(self, part: int, seen: SeenPart, first: int) -> None:
         """Remember what a part holds; refuse what is missing, and rows that changed."""
         if seen.fault is not None:
-            name, kind, count, (row, *column) = seen.fault
-            place = f"row {first + row} ({self.part_name(part)})"
-            place += "".join(f", column {j}" for j in column)
-            remedy = "drop these rows where the data are made, or"
-            raise refused_values(name, kind, count, place, remedy)
+            raise self.refused(seen.fault, part, first)
         known = self.seen[part]
         if known is not None and known[:2] != seen[:2]:
             was = "" if known.rows == seen.rows else f", {seen.rows} where there were {known.rows}"
@@ -197,6 +194,17 @@ class Source:
             )
         self.seen[part] = seen
         self.looked[part] = max(self.looked[part], LOOKS.index(self.missing))
+
+    def refused(self, fault: tuple, part: int, first: int) -> ValueError:
+        """What is said of missing values. fault: see SeenPart."""
+        name, kind, count, (row, *column) = fault
+        place = f"row {first + row} ({self.part_name(part)})"
+        place += "".join(f", column {j}" for j in column)
+        remedy = "drop these rows where the data are made, or"
+        if kind != "null":
+            return refused_values(name, kind, count, place, remedy)
+        values = f"{count:,} missing values, the first" if count > 1 else "1 missing value,"
+        return ValueError(f"data {name} has {values} in {place}: {remedy} fill them in.")
 
     def noted(self, error: Exception, part: int, first: int | None = None) -> Exception:
         """An exception of a part, with a note that names it."""
@@ -231,6 +239,8 @@ class Source:
             columns = self.result(handle)
             if isinstance(columns, Failed):
                 self.cancel(ticket)
+                if isinstance(columns.error, MissingError):
+                    raise self.refused(columns.error.args, part, int(self.starts()[part]))
                 raise self.noted(columns.error, part)
             found.append(columns)
         ticket.parts, ticket.handles = [], []

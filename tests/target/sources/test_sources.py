@@ -142,7 +142,7 @@ def test_rows_that_changed_are_named(arrays):
     before = source.content()
     list(source.map(sums, 0))
     value, own["y"][920] = own["y"][920], 7.0
-    with pytest.raises(ValueError, match="rows changed between passes: part 7, .* row 919"):
+    with pytest.raises(ValueError, match=r"rows changed between passes: part 7, .* row 919"):
         list(source.map(sums, 0))
     own["y"][920] = value
     assert source.content() == before == parts_of(own, [SIZE]).content()
