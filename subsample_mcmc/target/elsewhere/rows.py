@@ -28,8 +28,9 @@ class Asked(NamedTuple):
 
     model: Any  # of a few rows
     size: int  # rows in all
-    # (model of some rows, number of their first block, arguments) -> Tree of their blocks
-    work: Callable[..., Tree]
+    # (model of some rows, number of their first block, arguments) -> Tree of their blocks, or
+    # that and an array with a number for each row.
+    work: Callable[..., Any]
     arguments: tuple
 
 
@@ -76,23 +77,31 @@ class Elsewhere:
         return with_rows(self.near, self.source.receive(self.source.request(rows)))
 
     def sum_over(
-        self, work: Callable[..., Tree], arguments: tuple, combine: Any = np.add,
-        bar: Any = None, told: str = "rows",
+        self, work: Callable[..., Any], arguments: tuple, combine: Any = np.add,
+        bar: Any = None, told: str = "rows", rows: np.ndarray | None = None,
     ) -> np.ndarray:  # fmt: skip
-        """What `work` adds up over all rows: one pass. It is a function of a module."""
+        """What `work` adds up over all rows: one pass. It is a function of a module.
+
+        rows: where what it says of each row is written.
+        """
         size = self.source.size
         asked = Asked(self.stub, size, work, arguments)
         tree, pieces = Tree(combine), []
         own = bar or Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
         try:
-            for _, (nodes, ragged) in self.source.map(in_part, asked, bar=own):
+            for _, (nodes, ragged, each) in self.source.map(in_part, asked, bar=own):
                 tree.merge(nodes)
                 pieces += ragged
+                if rows is not None and each is not None:
+                    rows[each[0] : each[0] + len(each[1])] = each[1]
         finally:
             if bar is None:
                 own.close()
         for first, columns in sorted(whole_pieces(pieces, size), key=lambda one: one[0]):
-            tree.merge(work(with_rows(self.near, columns), first // BLOCK, *arguments).nodes())
+            done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
+            tree.merge(done.nodes())
+            if rows is not None and each is not None:
+                rows[first : first + len(each)] = each
         return tree.root(blocks_of(size))
 
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
@@ -129,21 +138,27 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
 
 
 def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: Asked) -> tuple:
-    """(nodes of the blocks that lie in a part, rows of the others): where its rows are."""
+    """(nodes of the blocks in a part, rows of the others, numbers of rows): where its rows are."""
     rows = len(next(iter(columns.values())))
     begin, end = whole_blocks(first, first + rows, asked.size)
-    nodes, ragged = [], []
+    nodes, ragged, numbers = [], [], None
     inside = slice(begin * BLOCK - first, min(end * BLOCK, asked.size) - first)
     if begin < end:
         some = with_rows(asked.model, {name: a[inside] for name, a in columns.items()})
-        nodes = asked.work(some, begin, *asked.arguments).nodes()
+        tree, each = both(asked.work(some, begin, *asked.arguments))
+        nodes, numbers = tree.nodes(), None if each is None else (begin * BLOCK, each)
     else:
         inside = slice(rows, rows)
     for piece in (slice(0, min(inside.start, rows)), slice(inside.stop, rows)):
         if piece.start < piece.stop:
             own = {name: np.array(a[piece]) for name, a in columns.items()}
             ragged.append((first + piece.start, own))
-    return nodes, ragged
+    return nodes, ragged, numbers
+
+
+def both(found: Any) -> tuple[Tree, np.ndarray | None]:
+    """(tree, numbers of rows) of what work returns."""
+    return found if isinstance(found, tuple) else (found, None)
 
 
 def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarray]]]:
