@@ -8,10 +8,11 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.runs import parallel
 from subsample_mcmc.target import exact_sums as totals
-from subsample_mcmc.target.rewards import probe, sum_of
+from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of
+from subsample_mcmc.target.rewards import probe, sum_between, sum_of
 from tests.helpers import runs
 
-N = 1200  # three chunks of 400
+N = 1200  # five blocks, the last of 176
 
 
 # -------------------------------------------------------------------------------------- models
@@ -105,10 +106,36 @@ def test_sums_by_chunks_are_the_sums(count, size):
     found, trial = asked(made, points)
     wanted = [one_by_one(made, point) for point in points]
     assert np.allclose(found, wanted, rtol=1e-10, atol=1e-10)
-    room = trial.calls.context.record.room
-    rows = room.shape[1]
-    assert room.shape[0] == count and rows <= min(totals.CHUNK, size)
-    assert -(-size // rows) * rows - size < -(-size // rows)  # the last chunk hardly overlaps
+    assert trial.calls.context.record.room.shape == (count, min(BLOCK, size))
+
+
+def blocks_between(model, points, first, last):
+    """The tree of some blocks of the data, each of them added up by itself."""
+    trial, tree = probe(model, model.ints.copy(), model.floats.copy(), points), Tree()
+    for k in range(first, last):
+        ends = k * BLOCK, min((k + 1) * BLOCK, model.size)
+        tree.add(0, k, np.array([sum_between(trial, p, *ends) for p in range(len(points))]))
+    return tree
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 512, 1025, 5000])
+@pytest.mark.parametrize("bare", [True, False])
+def test_sums_in_machine_code_are_those_of_the_tree(bare, size):
+    """To the last bit, whichever nodes of it are added up where; a running sum differs."""
+    form = {"log_likelihood": sm.Predictors(eta_3, factor_3)} if bare else {}
+    made = model(3, size, **form)
+    points = made.floats + np.linspace(-1.0, 1.0, 9)[:, None]
+    found, trial = asked(made, points)
+    blocks = blocks_of(size)
+    assert np.array_equal(found, blocks_between(made, points, 0, blocks).root(blocks))
+    each = [blocks_between(made, points, k, k + 1).nodes()[0][2] for k in range(blocks)]
+    assert blocks < 20 or not np.array_equal(found, np.cumsum(each, axis=0)[-1])
+    nodes = Tree()
+    for first, last in ((0, blocks // 3), (blocks // 3, blocks)):
+        for level, index in aligned(first, last):
+            ends = (BLOCK * index) << level, min((BLOCK * (index + 1)) << level, size)
+            nodes.add(level, index, np.array([sum_between(trial, p, *ends) for p in range(9)]))
+    assert np.array_equal(found, nodes.root(blocks))
 
 
 def test_sums_by_chunks_give_the_same_chain():

@@ -147,8 +147,8 @@ def reader_of_resident(reader) -> Any:
 
 
 @jit(inner="entry")
-def known_sum(context, size):
-    """The exact sum of the state as it is, if it was made beforehand; (context, size)."""
+def known_sum(context, first, last):
+    """The exact sum, over all rows, of the state as it is, if it was made beforehand."""
     data = context.data
     sums, ints, floats = data.resident_sums, data.resident_ints, data.resident_floats
     for slot in range(1, 1 + np.int64(sums[0, 0])):

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of, whole_blocks
+from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
 from subsample_mcmc.target.subset import without
 
@@ -106,8 +106,7 @@ class Elsewhere:
 
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """The exact log likelihoods at some floats, one state a row: one pass."""
-        each = np.tile(ints, (len(floats), 1))
-        return self.sum_over(exact_sums, (each, floats), told="exact sums")
+        return self.sum_over(exact_sums, (ints, floats), told="exact sums")
 
 
 def some_rows(source: Any) -> dict[str, np.ndarray]:
@@ -182,18 +181,16 @@ def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarra
 
 
 def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> Tree:
-    """Log likelihoods of states, by block; ints, floats: of each of them."""
-    from subsample_mcmc.numerics.rows import row_kind
-    from subsample_mcmc.target.rewards import probe, rewards_of
+    """Log likelihoods at some floats, one state a row, by nodes of the tree."""
+    from subsample_mcmc.target.rewards import probe, sums_between  # which knows resident.py
 
-    kind, blocks = row_kind(model.size), blocks_of(model.size)
-    found, each = np.zeros((blocks, len(ints))), np.zeros(BLOCK)
-    for s in range(len(ints)):
-        trial = probe(model, ints[s].copy(), floats[s].copy(), floats[s : s + 1].copy())
-        for k in range(blocks):
-            rows = np.arange(k * BLOCK, min((k + 1) * BLOCK, model.size), dtype=kind)
-            rewards_of(trial, 0, rows, each[: len(rows)])
-            found[k, s] = each[: len(rows)].sum()
+    nodes = aligned(begin, begin + blocks_of(model.size))
+    ends = np.array([(i << k, min((i + 1) << k, begin + blocks_of(model.size))) for k, i in nodes])
+    ends = np.minimum((ends - begin) * BLOCK, model.size)
+    found = np.zeros((len(nodes), len(floats)))
+    with np.errstate(all="ignore"):
+        sums_between(probe(model, ints.copy(), floats[0].copy(), floats), ends, found)
     tree = Tree()
-    tree.add_blocks(begin, found)
+    for (level, index), value in zip(nodes, found, strict=True):
+        tree.add(level, index, value)
     return tree

@@ -54,7 +54,7 @@ KERNELS = {
         sm.Gibbs("k", selector=sm.Racing(batch=64)), sm.Metropolis("mu", selector=sm.Racing(batch=64))
     ),
     "slice": lambda: sm.cycle(sm.Slice("mu", selector=sm.Exact()), sm.Gibbs("k")),
-    "weights": lambda: sm.cycle(sm.WangLandau("k"), sm.Metropolis("mu")),
+    "weights": lambda: sm.cycle(sm.WangLandau("k"), sm.Gibbs("k"), sm.Metropolis("mu")),
 }  # fmt: skip
 
 
