@@ -191,9 +191,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
                 left = both = float(known[arm - 1])
             if len(outliers):
                 out = float(probe.residuals(arm, outliers.astype(row_kind(model.size))).sum())
-                left, both = (
-                    (left - out, both) if known is not None else (left, both + abs(out))
-                )
+                left, both = (left - out, both) if known is not None else (left, both + abs(out))
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)

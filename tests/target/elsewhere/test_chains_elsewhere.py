@@ -120,9 +120,7 @@ def test_rows_that_are_drawn_were_known_before():
 
 def test_a_pool_that_fetches_other_rows_changes_no_draw(columns, monkeypatch):
     """Rows are found by their numbers: what was fetched in vain costs time and no more."""
-    made = sm.cycle(
-        sm.Gibbs("k"), sm.Metropolis("mu", selector=sm.Racing(batch=64, retreat=False))
-    )
+    made = sm.cycle(sm.Gibbs("k"), sm.Metropolis("mu", selector=sm.Racing(batch=64, retreat=False)))
     options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False}
     wanted = sm.sample(model_of(columns), made, **options)
     right = rows_ahead
