@@ -93,8 +93,13 @@ def size_of(value: Any) -> str:
         size = int(np.prod([int(n) for n in shape])) * np.dtype(value.dtype).itemsize
     except (TypeError, ValueError, AttributeError):
         return ""
+    return f"{tuple(shape)} of {value.dtype}, {size_in_words(size)}"
+
+
+def size_in_words(size: int) -> str:
+    """Bytes, in words."""
     unit, power = next(((u, p) for u, p in (("GB", 9), ("MB", 6)) if size >= 10**p), ("kB", 3))
-    return f"{tuple(shape)} of {value.dtype}, {size / 10**power:.3g} {unit}"
+    return f"{size / 10**power:.3g} {unit}"
 
 
 def by_name(data: Any) -> Any:

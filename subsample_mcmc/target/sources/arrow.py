@@ -58,6 +58,8 @@ def of_type(kind: Any, name: str, categories: dict[str, tuple]) -> SourceColumn:
     """What a column of a type of pyarrow holds; refuses what is no number."""
     from pyarrow import types
 
+    if hasattr(kind, "shape") and hasattr(kind, "value_type") and None not in kind.shape:
+        return SourceColumn(of_type(kind.value_type, name, {}).dtype, tuple(kind.shape))  # tensors
     if types.is_fixed_size_list(kind):
         inner = of_type(kind.value_type, name, {})
         return SourceColumn(inner.dtype, (kind.list_size, *inner.shape))
@@ -106,7 +108,7 @@ def of_chunks(given: Any, name: str, column: SourceColumn, cast: bool = False) -
     chunks = given.chunks if hasattr(given, "chunks") else [given]
     if column.shape:
         refuse_nulls(given, name)
-        arrays = [flat_lists(chunk, name).reshape(len(chunk), *column.shape) for chunk in chunks]
+        arrays = [flat(chunk, name).reshape(len(chunk), *column.shape) for chunk in chunks]
     else:
         if column.dtype.kind != "f":
             refuse_nulls(given, name)
@@ -117,15 +119,18 @@ def of_chunks(given: Any, name: str, column: SourceColumn, cast: bool = False) -
     return whole.astype(column.dtype, casting="safe", copy=False) if cast else whole
 
 
-def flat_lists(chunk: Any, name: str) -> np.ndarray:
-    """All numbers of a chunk of lists of one length."""
-    inner = chunk.flatten()
-    while hasattr(inner.type, "list_size"):
-        refuse_nulls(inner, name)
-        inner = inner.flatten()
-    if inner.type.to_pandas_dtype() not in (np.float32, np.float64, np.float16):
-        refuse_nulls(inner, name)
-    return inner.to_numpy(zero_copy_only=False)
+def flat(chunk: Any, name: str) -> np.ndarray:
+    """All numbers of a chunk of lists of one length, or of tensors of pyarrow or ray."""
+    if hasattr(chunk, "to_numpy_ndarray"):
+        return chunk.to_numpy_ndarray()
+    if not hasattr(chunk.type, "list_size"):
+        return chunk.to_numpy(zero_copy_only=False)
+    while hasattr(chunk.type, "list_size"):
+        refuse_nulls(chunk, name)
+        chunk = chunk.flatten()
+    if chunk.type.to_pandas_dtype() not in (np.float16, np.float32, np.float64):
+        refuse_nulls(chunk, name)
+    return chunk.to_numpy(zero_copy_only=False)
 
 
 def codes_of(given: Any, name: str, categories: tuple) -> np.ndarray:

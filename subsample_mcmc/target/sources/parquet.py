@@ -20,9 +20,9 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
     path: of a file, or of a folder; or a pattern, "rows/*.parquet", whose files are read in the
         order of their names; or a list of them. Of other file systems, "s3://bucket/rows/".
     columns: names of those that are read, or {name: column}; of several columns, a matrix is made:
-        {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. They keep their types:
-        float32 takes half the room of float64. Lists of one length are matrices; dictionaries are
-        codes of their labels, sorted.
+        {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. Numbers keep
+        their type: float32 takes half the room of float64. Lists of one length are matrices;
+        dictionaries are codes of their labels, sorted.
 
     Threads read row groups (best of 100,000 to 1,000,000 rows), as many at a time as there are
     cores; groups of which chains read single rows stay in memory, up to half a gigabyte.
@@ -99,7 +99,8 @@ class ParquetSource(LocalSource):
                 self.places.append(f"{path}, row group{last}")
                 if lengths is not None:
                     lengths.append(sum(fragment.row_groups[i].num_rows for i in groups))
-        self.schema, self.filesystem = dataset.schema, getattr(dataset, "filesystem", None)
+        self.schema: Any = dataset.schema
+        self.filesystem: Any = getattr(dataset, "filesystem", None)
         self.written = {path: self.stamp(path) for path in getattr(dataset, "files", ())}
         loaders = [Decoded(self, fragment) for fragment in parts]
         kinds = {name: categories_of(dataset, name) for name in self.fields if self.coded(name)}
