@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.elsewhere.over_parts import OverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.newton import (
@@ -139,6 +140,8 @@ class Expanded:
 
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
+        if model.elsewhere is not None:
+            return OverParts(model, "predictors", 2, True, model.floats)
         source = Linear(model, 2, True, model.floats)
         source.spans = spans
         return source
@@ -172,7 +175,10 @@ class Followed(Expanded):
     def source_of(self, model, spans) -> Any:
         """Derivatives by jets."""
         ends = [(part[5], part[6]) for part in self.coordinates.parts.values()]
-        return Jets(model, 2, spans, np.concatenate([np.arange(*each) for each in ends]))
+        free = np.concatenate([np.arange(*each) for each in ends])
+        if model.elsewhere is not None:
+            return OverParts(model, "jets", 2, True, model.floats, free)
+        return Jets(model, 2, spans, free)
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The same; where it is not smooth, nothing that is usable."""

@@ -87,7 +87,9 @@ class Elsewhere:
         size = self.source.size
         asked = Asked(self.stub, size, work, arguments)
         tree, pieces = Tree(combine), []
-        own = bar or Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
+        own = bar
+        if bar is None:
+            own = Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
         try:
             for _, (nodes, ragged, each) in self.source.map(in_part, asked, bar=own):
                 tree.merge(nodes)
