@@ -90,6 +90,7 @@ class Member:
     checkpoint: dict[str, np.ndarray] | None = None
     error: Exception | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+    fetched: np.ndarray | None = None  # of rows elsewhere: see elsewhere/pool.py, told
 
     @property
     def told(self) -> str:
@@ -249,6 +250,8 @@ class Team:
                 yield True
                 began, held = time.monotonic(), 0
         walker.close()
+        if walker.pool is not None:
+            member.fetched = walker.pool.told
         member.error = walker.error
         if walker.error is not None:
             self.stop.set()

@@ -26,6 +26,7 @@ from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import flat
@@ -251,7 +252,16 @@ class CountsModel(Model):
 
     def constant(self) -> float:
         """The same of all data."""
-        return float(np.sum(self.left_out(None)))
+        if self.elsewhere is not None:
+            return float(self.elsewhere.sum_over(left_out_by_block, (), told="constants")[0])
+        return float(left_out_by_block(self, 0).root(blocks_of(self.size))[0])
+
+
+def left_out_by_block(model: Model, begin: int) -> Tree:
+    """What log likelihoods of some rows lack, by block."""
+    each, tree = np.broadcast_to(model.left_out(None), model.size), Tree()
+    tree.add_blocks(begin, np.add.reduceat(each, np.arange(0, model.size, BLOCK))[:, None])
+    return tree
 
 
 def counted(x, y, offset, exposure, weights, family: str):
