@@ -69,7 +69,16 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
     x = arguments.pop("x")
     if isinstance(x, str | np.ndarray):
         return None
-    if (source := source_of(x)) is not None:
+    shaped = {n: v for n, v in arguments.items() if hasattr(type(v), "__dask_graph__")}
+    if hasattr(x, "assign") and shaped:  # a frame of dask, and columns beside it
+        x = x.assign(**{named_as(n, v): v for n, v in shaped.items()})
+        arguments |= {n: named_as(n, v) for n, v in shaped.items()}
+        shaped = {}
+    if not hasattr(x, "ndim") or hasattr(x, "columns"):
+        source = source_of(x)
+    else:
+        source = None
+    if source is not None:
         by_row = {n: v for n, v in arguments.items() if isinstance(v, str)}
         for name, column in by_row.items():
             if column not in source.columns:
@@ -86,12 +95,16 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
         if not terms:
             raise ValueError(f"{source} has no columns beside {', '.join(by_row.values())}.")
     else:
-        shaped = {n: v for n, v in arguments.items() if hasattr(type(v), "__dask_graph__")}
         if not shaped or (source := source_of({X: x, **shaped})) is None:
             return None
         terms, by_row = (X,), {name: name for name in shaped}
     others = {n: v for n, v in arguments.items() if n not in by_row}
     return source, terms, by_row, others
+
+
+def named_as(argument: str, column: Any) -> str:
+    """The name of a column that is given beside a frame."""
+    return str(getattr(column, "name", None) or argument)
 
 
 def regression(function: Any, source: Source, terms, by_row, others) -> Any:
