@@ -73,9 +73,18 @@ def check_elsewhere(kernel, model) -> None:
 
     Where rows are elsewhere, nobody could fetch these beforehand.
     """
+    near = model.near
+    state = near.state(near.ints, near.floats)
     for label, leaf in labelled(kernel):
-        if isinstance(leaf, Custom) and reads_rows(leaf.function, 2, model):
-            told = "reads data, and nobody knows which rows before it does"
+        reading = "reads data, and nobody knows which rows before it does"
+        own = [(leaf.function, 2)] if isinstance(leaf, Custom) else [
+            (function, place)
+            for function, arguments in leaf.suspects(near, state)
+            for place, value in enumerate(arguments)
+            if value is near.data
+        ]  # fmt: skip
+        if any(reads_rows(function, place, model) for function, place in own):
+            told = reading
         elif leaf.own_target or getattr(leaf, "cumulative", False):
             told = "needs all rows, one after the other"
         elif getattr(getattr(leaf, "selector", None), "thins", False):

@@ -82,10 +82,10 @@ class Program:
         must_be_model(model, "sm.sample(model, kernel)")
         model.notice_changes()
         model.prepared.update(prepared)
+        if model.elsewhere is not None and isinstance(kernel, Kernel):
+            check_elsewhere(kernel, model)
         check(kernel, model)
         kernel = kernel.settled(model)
-        if model.elsewhere is not None:
-            check_elsewhere(kernel, model)
         check_run(kernel, model.near)
         check_padding(model.near)
         self.doubtful = is_doubtful(kernel, model.near)

@@ -116,16 +116,26 @@ def find_rows(data, rows):
     return missing == 0
 
 
+@jit(inner=True)
+def fill_nan(out):
+    """These are not known."""
+    for i in range(len(out)):
+        out[i] = np.nan
+
+
 @memoised
 def read_resident(read) -> Any:
     """(context, arm, rows, out) by the rows that are in memory; see rewards.reading."""
 
     @jit(inner="entry", user=True)
     def read_rows(context, arm, rows, out):
-        if find_rows(context.data, rows):
-            return read(context, arm, context.data.resident_found[: len(rows)], out)
-        for i in range(len(out)):
-            out[i] = np.nan
+        found, count = context.data.resident_found, len(rows)
+        for first in range(0, count, len(found)):
+            some = min(count - first, len(found))
+            if find_rows(context.data, rows[first : first + some]):
+                read(context, arm, found[:some], out[first : first + some])
+            else:
+                fill_nan(out[first : first + some])
         return 0.0
 
     return read_rows
@@ -137,10 +147,13 @@ def reader_of_resident(reader) -> Any:
 
     @jit(inner="entry", user=True)
     def read_rows(context, source, arm, rows, out):
-        if find_rows(context.data, rows):
-            return reader(context, source, arm, context.data.resident_found[: len(rows)], out)
-        for i in range(len(out)):
-            out[i] = np.nan
+        found, count = context.data.resident_found, len(rows)
+        for first in range(0, count, len(found)):
+            some = min(count - first, len(found))
+            if find_rows(context.data, rows[first : first + some]):
+                reader(context, source, arm, found[:some], out[first : first + some])
+            else:
+                fill_nan(out[first : first + some])
         return 0.0
 
     return read_rows

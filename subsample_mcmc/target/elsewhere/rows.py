@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
@@ -54,6 +55,13 @@ class Elsewhere:
 
     def take(self, model: Any) -> None:
         """Make the model one of all rows."""
+        if model.prepare is not None:
+            read = fields_read(model.prepare, 1)
+            if read is None or read & set(self.example):
+                raise ValueError(
+                    "prepare(state, data) reads columns of the data, and these rows are elsewhere: "
+                    "what is made of all of them is a table, sm.Model(..., tables={...})."
+                )
         without(
             self.near, [0]
         )  # refuses functions that read the number of a row, or its neighbours

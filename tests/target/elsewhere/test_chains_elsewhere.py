@@ -172,6 +172,37 @@ def test_what_needs_all_rows_is_refused(columns):
         )  # fmt: skip
 
 
+def test_functions_of_kernels_and_models_read_no_rows(columns):
+    state = {"mu": 0.0, "k": 1}
+
+    def shared(state, data):
+        return (data.y[0],)
+
+    def with_shared(state, data, n, prepared):
+        return -abs(data.y[n] - state.mu[0]) + 0.0 * prepared[0]
+
+    with pytest.raises(ValueError, match="prepare.* reads columns"):
+        sm.Model(with_shared, parts_of(columns, [3000]), state, support={"k": 4}, prepare=shared)
+
+    def own_prior(state, data, site, value):
+        return -0.1 * value * abs(data.y[0])
+
+    far = model_of(parts_of(columns, [1000, 2000]))
+    kernel = sm.cycle(sm.Gibbs("k", log_prior=own_prior), sm.Metropolis("mu"))
+    with pytest.raises(ValueError, match="reads data, and nobody knows which rows"):
+        sm.sample(far, kernel, draws=2, warmup=1, chains=1)
+
+
+def test_batches_longer_than_the_room_for_them(columns):
+    made = sm.cycle(
+        sm.Gibbs("k", selector=sm.Exact()),
+        sm.Metropolis("mu", selector=sm.Racing(batch=1400, retreat=False)),
+    )
+    options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False}
+    wanted = sm.sample(model_of(columns), made, **options)
+    same(wanted, sm.sample(model_of(parts_of(columns, LAYOUTS["uneven, empty"])), made, **options))
+
+
 def test_a_missing_value_is_named(columns):
     y = columns["y"].copy()
     y[2_345] = np.nan

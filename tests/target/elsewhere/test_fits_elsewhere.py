@@ -121,6 +121,9 @@ def test_refused_with_what_to_do(columns):
         kernel = sm.Metropolis("beta", selector=selector, control=control, adapt=False)
         with pytest.raises(ValueError, match=f"elsewhere.*{told}|{told}.*elsewhere"):
             sm.sample(far, kernel, **run)
+    slope = sm.Langevin("beta", selector=sm.Exact(), adapt=False)
+    with pytest.raises(ValueError, match="reads a mini-batch .* elsewhere"):
+        sm.sample(far, slope, **run)
     with pytest.raises(ValueError, match="no column of"):
         sm.models.glm.logistic(parts_of(some(columns, SIZE, "a", "y"), LAYOUT), "z")
     y = columns["count"][:SIZE].astype(float)
