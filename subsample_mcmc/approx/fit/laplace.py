@@ -31,6 +31,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, qu
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.dyadic import Blocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
@@ -118,8 +119,8 @@ class Summed:
         """Log density at the first point, and what it rises by at the others."""
         values, base, _ = self.coordinates.lift(points)
         share = len(points) / len(stencil(self.coordinates.size))
-        parts = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
-        sums = self.weight * parts.sum(axis=0)
+        found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
+        sums = self.weight * found
         return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
 
 
@@ -140,7 +141,7 @@ class Expanded:
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
         source = Linear(model, 2, True, model.floats)
-        source.spans = spans
+        source.blocks = Blocks(spans)
         return source
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
