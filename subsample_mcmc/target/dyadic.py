@@ -9,8 +9,10 @@ the logarithm of the number of blocks: Higham 1993.)
 """
 
 import os
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -48,6 +50,29 @@ def aligned(first: int, last: int) -> list[tuple[int, int]]:
     return found
 
 
+class Blocks:
+    """The blocks of some rows: of all, or of runs of them, each cut from its own beginning.
+
+    spans: runs (first, past) of rows, in order. Those that cover all rows may be cut anywhere where
+    a block ends: their blocks are those of all rows.
+    """
+
+    def __init__(self, spans):
+        self.spans = list(spans)
+        self.ends = list(accumulate(blocks_of(last - first) for first, last in self.spans))
+        self.count = self.ends[-1] if self.ends else 0
+
+    def chunks(self, first: int, last: int, most: int) -> Iterator[tuple[int, int, int]]:
+        """(block, first row, past its last row) of at most so many blocks of one run at a time."""
+        while first < last:
+            run = bisect_right(self.ends, first)
+            low, high = self.spans[run]
+            begin = low + BLOCK * (first - self.ends[run - 1] if run else first)
+            past = min(first + most, last, self.ends[run])
+            yield first, begin, min(begin + BLOCK * (past - first), high)
+            first = past
+
+
 class SumsAndMaxima:
     """Combines vectors whose first numbers are sums, and whose others are maxima."""
 
@@ -70,16 +95,18 @@ class Tree:
     def __init__(self, combine: Callable[[Any, Any], Any] = np.add):
         self.combine = combine
         self.known: dict[tuple[int, int], np.ndarray] = {}
+        self.top = -1  # the highest level that there has been
 
     def add(self, level: int, index: int, value: np.ndarray) -> None:
         """Add a node, in any order; what is combined with it is there no more."""
-        for up in range(len(self.known) and 64 - level):
-            if (level + up, index >> up) in self.known:
+        for up in range(level, self.top + 1):
+            if (up, index >> (up - level)) in self.known:
                 raise ValueError(f"node {index} of level {level} was added twice: add it once.")
         while (other := self.known.pop((level, index ^ 1), None)) is not None:
             value = self.combine(value, other) if index & 1 == 0 else self.combine(other, value)
             level, index = level + 1, index >> 1
         self.known[level, index] = value
+        self.top = max(self.top, level)
 
     def add_blocks(self, first: int, values: np.ndarray) -> None:
         """Add blocks from `first` on: values (blocks, numbers)."""
@@ -98,6 +125,14 @@ class Tree:
         """Add the nodes of another tree, such as one of some rows that lie elsewhere."""
         for level, index, value in nodes:
             self.add(level, index, value)
+
+    def fill(self, blocks: int, value: np.ndarray) -> None:
+        """Add `value`, such as zeros, as each of the nodes that are missing of so many blocks."""
+        ends = [(index << level, (index + 1) << level) for level, index, _ in self.nodes()]
+        starts = [0, *(past for _, past in ends)]
+        for first, last in zip(starts, [*(first for first, _ in ends), blocks], strict=True):
+            for level, index in aligned(first, last):
+                self.add(level, index, value)
 
     def nodes(self) -> list[Node]:
         """What is there, in the order of the rows: (level, index, vector)."""
@@ -131,6 +166,13 @@ class Tree:
         return found
 
 
+def sum_of_rows(values: np.ndarray) -> float:
+    """The sum of one number for each row, along the tree."""
+    tree = Tree()
+    tree.add_blocks(0, np.add.reduceat(values, np.arange(0, len(values), BLOCK))[:, None])
+    return float(tree.root(blocks_of(len(values)))[0])
+
+
 # -------------------------------------------------------------------------------------- threads
 def threads() -> int:
     """How many may add up at once: the cores that this process may use."""
@@ -139,28 +181,39 @@ def threads() -> int:
     return os.cpu_count() or 1
 
 
-def ranges(first: int, last: int, workers: int) -> list[tuple[int, int]]:
+def ranges(first: int, last: int, workers: int, fewest: int = FEWEST) -> list[tuple[int, int]]:
     """Parts (first, last) of some blocks, for so many threads; most are one node each."""
-    length = max(FEWEST, (last - first) // (PARTS * workers))
+    length = max(fewest, (last - first) // (PARTS * workers))
     length = 1 << (length - 1).bit_length()
     ends = [*range(first - first % length + length, last, length), last]
     return list(zip([first, *ends], ends, strict=False)) if first < last else []
 
 
+def each_part(
+    part: Callable[[int, int], Any], first: int, last: int, fewest: int = FEWEST
+) -> Iterator[Any]:
+    """What part(first, last) returns of parts of some blocks, in their order; by all cores.
+
+    fewest: blocks of one part, at least, whose work is worth a thread.
+    """
+    workers = threads()
+    some = ranges(first, last, workers, fewest)
+    if len(some) < 2 or workers < 2:  # to start threads would take as long
+        yield from (part(*one) for one in some)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda one: part(*one), some)
+
+
 def in_threads(
-    part: Callable[[int, int], Tree], first: int, last: int, combine: Any = np.add
-) -> Tree:
+    part: Callable[[int, int], Tree], first: int, last: int, combine: Any = np.add,
+    fewest: int = FEWEST,
+) -> Tree:  # fmt: skip
     """The tree of blocks first .. last - 1: part(first, last) gives that of some of them.
 
-    Parts are made by all cores, and do not depend on how many there are.
+    Parts are made by all cores; what they make does not depend on how many there are.
     """
-    tree, workers = Tree(combine), threads()
-    some = ranges(first, last, workers)
-    if len(some) < 2 or workers < 2:  # to start threads would take as long
-        for one in some:
-            tree.merge(part(*one).nodes())
-        return tree
-    with ThreadPoolExecutor(workers) as pool:
-        for found in pool.map(lambda one: part(*one), some):
-            tree.merge(found.nodes())
+    tree = Tree(combine)
+    for found in each_part(part, first, last, fewest):
+        tree.merge(found.nodes())
     return tree

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.taylor.references import some_totals
 from subsample_mcmc.runs import parallel
 from subsample_mcmc.target import exact_sums as totals
-from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of
-from subsample_mcmc.target.rewards import probe, sum_between, sum_of
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
+from subsample_mcmc.target.rewards import probe, sum_of, sums_between
 from tests.helpers import runs
 
 N = 1200  # five blocks, the last of 176
@@ -109,13 +110,11 @@ def test_sums_by_chunks_are_the_sums(count, size):
     assert trial.calls.context.record.room.shape == (count, min(BLOCK, size))
 
 
-def blocks_between(model, points, first, last):
-    """The tree of some blocks of the data, each of them added up by itself."""
-    trial, tree = probe(model, model.ints.copy(), model.floats.copy(), points), Tree()
-    for k in range(first, last):
-        ends = k * BLOCK, min((k + 1) * BLOCK, model.size)
-        tree.add(0, k, np.array([sum_between(trial, p, *ends) for p in range(len(points))]))
-    return tree
+def between(trial, points, first, last):
+    """Sums over rows first .. last - 1, at each point."""
+    found = np.zeros(len(points))
+    sums_between(trial, first, last, found)
+    return found
 
 
 @pytest.mark.parametrize("size", [1, 255, 256, 257, 512, 1025, 5000])
@@ -123,18 +122,18 @@ def blocks_between(model, points, first, last):
 def test_sums_in_machine_code_are_those_of_the_tree(bare, size):
     """To the last bit, whichever nodes of it are added up where; a running sum differs."""
     form = {"log_likelihood": sm.Predictors(eta_3, factor_3)} if bare else {}
-    made = model(3, size, **form)
+    made, blocks = model(3, size, **form), blocks_of(size)
     points = made.floats + np.linspace(-1.0, 1.0, 9)[:, None]
     found, trial = asked(made, points)
-    blocks = blocks_of(size)
-    assert np.array_equal(found, blocks_between(made, points, 0, blocks).root(blocks))
-    each = [blocks_between(made, points, k, k + 1).nodes()[0][2] for k in range(blocks)]
+    ends = [(k * BLOCK, min((k + 1) * BLOCK, size)) for k in range(blocks)]
+    each = np.array([between(trial, points, *own) for own in ends])
+    tree = Tree()
+    tree.add_blocks(0, each)
+    assert np.array_equal(found, tree.root(blocks))
     assert blocks < 20 or not np.array_equal(found, np.cumsum(each, axis=0)[-1])
     nodes = Tree()
     for first, last in ((0, blocks // 3), (blocks // 3, blocks)):
-        for level, index in aligned(first, last):
-            ends = (BLOCK * index) << level, min((BLOCK * (index + 1)) << level, size)
-            nodes.add(level, index, np.array([sum_between(trial, p, *ends) for p in range(9)]))
+        nodes.merge(some_totals(made, made.ints, points, first, last).nodes())
     assert np.array_equal(found, nodes.root(blocks))
 
 

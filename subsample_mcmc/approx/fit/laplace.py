@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.approx.elsewhere.over_parts import OverParts
+from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.newton import (
@@ -32,6 +32,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, qu
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.dyadic import Blocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
@@ -119,8 +120,8 @@ class Summed:
         """Log density at the first point, and what it rises by at the others."""
         values, base, _ = self.coordinates.lift(points)
         share = len(points) / len(stencil(self.coordinates.size))
-        parts = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
-        sums = self.weight * parts.sum(axis=0)
+        found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
+        sums = self.weight * found
         return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
 
 
@@ -141,9 +142,9 @@ class Expanded:
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
         if model.elsewhere is not None:
-            return OverParts(model, "predictors", 2, True, model.floats)
+            return LinearOverParts(model, 2, True, model.floats)
         source = Linear(model, 2, True, model.floats)
-        source.spans = spans
+        source.blocks = Blocks(spans)
         return source
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
@@ -177,7 +178,7 @@ class Followed(Expanded):
         ends = [(part[5], part[6]) for part in self.coordinates.parts.values()]
         free = np.concatenate([np.arange(*each) for each in ends])
         if model.elsewhere is not None:
-            return OverParts(model, "jets", 2, True, model.floats, free)
+            return JetsOverParts(model, 2, free)
         return Jets(model, 2, spans, free)
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:

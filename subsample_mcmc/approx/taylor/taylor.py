@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
-from subsample_mcmc.approx.elsewhere.over_parts import OverParts, way_is
+from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
 from subsample_mcmc.approx.taylor.ceilings import MANY, NONE, Ceilings, ceilings_of
@@ -181,7 +181,7 @@ class Taylor(Control):
         configured(table): the discrete values of a configuration.
         """
         if model.elsewhere is not None:
-            return self.source_elsewhere(model, references)
+            return self.source_elsewhere(model, references, configured)
         way, why = self.way_of(model)
         self.check_order(way, why)
         order = self.order_of(model)
@@ -201,7 +201,7 @@ class Taylor(Control):
         self.check_order(way, why)
         return best_source(model, None, order, way, references), order, way, why
 
-    def source_elsewhere(self, model, references: list[np.ndarray]) -> tuple:
+    def source_elsewhere(self, model, references: list[np.ndarray], configured: Any) -> tuple:
         """The same where rows are elsewhere: of derivatives that one pass over them gives."""
         several, way = len(references) > 1, self.way_of(model.near)[0]
         if way == "given":
@@ -216,10 +216,19 @@ class Taylor(Control):
                     f"the rows of {model!r} are elsewhere, where derivatives are those of the "
                     f"function itself, and {why}."
                 )
-        order = self.order or (3 if len(model.floats) <= by_jets.CUBIC else 2)
         if way == "predictors":
             order = self.order_of(model.near)
-        return OverParts(model, way, order, several, references[0]), order, way, ""
+            return LinearOverParts(model, order, several, references[0]), order, way, ""
+        order = self.order or (3 if len(model.floats) <= by_jets.CUBIC else 2)
+        jets = JetsOverParts(model, order)
+        try:
+            jets.check_smooth(references, configured)  # of some rows
+        except NotSmoothError as told:
+            raise ValueError(
+                f"the rows of {model!r} are elsewhere, where derivatives are those of the function "
+                f"itself, and {told}."
+            ) from None
+        return jets, order, way, ""
 
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
@@ -285,7 +294,7 @@ class Taylor(Control):
         bar = Bar(total=total, desc="rows that matter", unit="row", unit_scale=True, delay=PATIENT)
         with bar:
             for table in range(len(sums.points)):
-                if isinstance(source, Linear) or (way_is(source, "predictors")):
+                if isinstance(source, Linear):
                     ints = configuration(probes.strides, table)
                     inverse = inverse_of(sums.metric[table], sums.used[table])
                     source.score(ints, sums.points[table], bar, inverse, scores)
