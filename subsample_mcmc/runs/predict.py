@@ -25,12 +25,12 @@ from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.population import common_length, prepared, read_only, whole
-from subsample_mcmc.target.rewards import refuse_rows_elsewhere
 from subsample_mcmc.target.user_functions import called_with, number
 
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most

@@ -446,9 +446,9 @@ def first_rows(source) -> dict[str, np.ndarray]:
 
 def move_elsewhere(model: Model, source) -> None:
     """Make a model of some rows one of all, which are elsewhere."""
-    from subsample_mcmc.target.elsewhere.rows import Elsewhere
+    from subsample_mcmc.target.elsewhere.rows import RowsElsewhere
 
-    Elsewhere(model, source).take(model)
+    RowsElsewhere(model, source).take(model)
 
 
 def must_be_model(given: Any, call: str) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.model import Model
-from subsample_mcmc.target.rewards import refuse_rows_elsewhere
 
 
 @memoised

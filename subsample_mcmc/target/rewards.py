@@ -25,7 +25,7 @@ from subsample_mcmc.numerics.pointers import (
 )
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK
-from subsample_mcmc.target.elsewhere.resident import known_sum, read_resident
+from subsample_mcmc.target.elsewhere.resident import known_sum, read_resident, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import (
     MASK,
     carry,
@@ -296,15 +296,6 @@ def probe(model, ints, floats, candidates=None, controls: Any = (), rows=None, d
     return pointer_to(trial)
 
 
-def refuse_rows_elsewhere(model, what: str = "this") -> None:
-    """Refuse a model whose rows are elsewhere, where they are read outside of a chain or a pass."""
-    if model.elsewhere is not None:
-        raise ValueError(
-            f"{what} reads rows at random, and those of {model!r} are elsewhere: "
-            f"{model.elsewhere.source}. Do it with a model of some of the rows in memory."
-        )
-
-
 def trial_of(
     model, ints, floats, memory, block, rows: int, candidates, controls, touched=None, data=None
 ) -> Trial:
@@ -495,16 +486,6 @@ def sums_between(trial, first, last, out):
     for arm in range(len(out)):
         place(trial, arm)
         out[arm] = call_numbers(trial.calls.total, trial.calls.context, first, last)
-
-
-@jit
-def sums_between(trial, ends, out):
-    """Exact sums over rows ends[i, 0] .. ends[i, 1] - 1 of each arm, callable from Python."""
-    for arm in range(out.shape[1]):
-        place(trial, arm)
-        for i in range(len(ends)):
-            total, context = trial.calls.total, trial.calls.context
-            out[i, arm] = call_numbers(total, context, ends[i, 0], ends[i, 1])
 
 
 @jit

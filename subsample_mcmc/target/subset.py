@@ -6,11 +6,11 @@ import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.pointwise import Pointwise
-from subsample_mcmc.target.rewards import refuse_rows_elsewhere
 
 STATES = 4  # in which the data that remain must say what they said
 MOST = 1_000_000  # data that are asked; of more, some evenly spaced, and neighbours of the others

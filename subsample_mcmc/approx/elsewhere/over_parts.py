@@ -24,7 +24,7 @@ class Share:
     """A bar on which a pass counts as a part of one."""
 
     def __init__(self, bar: Any, share: float):
-        self.bar, self.share = bar or Unseen(), share
+        self.bar, self.share = Unseen() if bar is None else bar, share
 
     def update(self, rows: float) -> None:
         """So many more were read."""
@@ -59,7 +59,8 @@ class Recipe:
     def __init__(self, kind: type, arguments: tuple, kept: tuple):
         """kind: Linear or Jets; arguments: of it, behind the model; kept: see Linear.kept."""
         self.kind, self.arguments, self.kept = kind, arguments, kept
-        self.once, self.first = threading.Lock(), None
+        self.once = threading.Lock()
+        self.first: Any = None
 
     def __reduce__(self):
         return Recipe, (self.kind, self.arguments, self.kept)

@@ -74,6 +74,15 @@ class Resident:
         return bool(self.told.any())
 
 
+def refuse_rows_elsewhere(model: Any, what: str = "this") -> None:
+    """Refuse a model whose rows are elsewhere, where they are read outside of a chain or a pass."""
+    if model.elsewhere is not None:
+        raise ValueError(
+            f"{what} reads rows at random, and those of {model!r} are elsewhere: "
+            f"{model.elsewhere.source}. Do it with a model of some of the rows in memory."
+        )
+
+
 def still(array: np.ndarray) -> np.ndarray:
     """A view that compiled code cannot write to."""
     view = array[...]

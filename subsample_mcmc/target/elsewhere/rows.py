@@ -24,7 +24,7 @@ FEW = 2  # rows that travel with the functions of a model
 PATIENT = 2.0  # seconds after which a bar is shown
 
 
-class Asked(NamedTuple):
+class PartWork(NamedTuple):
     """What is done in each part; it travels to all."""
 
     model: Any  # of a few rows
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     arguments: tuple
 
 
-class Elsewhere:
+class RowsElsewhere:
     """What a model knows of rows that are elsewhere."""
 
     def __init__(self, model: Any, source: Any):
@@ -93,7 +93,7 @@ class Elsewhere:
         rows: where what it says of each row is written.
         """
         size = self.source.size
-        asked = Asked(self.stub, size, work, arguments)
+        asked = PartWork(self.stub, size, work, arguments)
         tree, pieces = Tree(combine), []
         own = bar
         if bar is None:
@@ -146,7 +146,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     return made
 
 
-def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: Asked) -> tuple:
+def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: PartWork) -> tuple:
     """(nodes of the blocks in a part, rows of the others, numbers of rows): where its rows are."""
     rows = len(next(iter(columns.values())))
     begin, end = whole_blocks(first, first + rows, asked.size)
@@ -199,7 +199,9 @@ def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> 
     ends = np.minimum((ends - begin) * BLOCK, model.size)
     found = np.zeros((len(nodes), len(floats)))
     with np.errstate(all="ignore"):
-        sums_between(probe(model, ints.copy(), floats[0].copy(), floats), ends, found)
+        trial = probe(model, ints.copy(), floats[0].copy(), floats)
+        for (first, past), out in zip(ends.tolist(), found, strict=True):
+            sums_between(trial, first, past, out)
     tree = Tree()
     for (level, index), value in zip(nodes, found, strict=True):
         tree.add(level, index, value)

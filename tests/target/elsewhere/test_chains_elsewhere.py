@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.numerics.rows import make_rows, take
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.rows import make_rows, take
 from subsample_mcmc.target.elsewhere import pool as pools
 from subsample_mcmc.target.elsewhere.resident import rows_ahead
 from subsample_mcmc.target.sources.local import parts_of
 
 SIZE = 3_000
 LAYOUTS = {
-    "one part": [3000], "uneven, empty": [0, 1, 999, 0, 1300, 1, 699, 0], "of blocks": [768] * 3 + [696],
-    "single rows": [1] * 5 + [2990] + [1] * 5,
+    "one part": [3000], "uneven, empty": [0, 1, 999, 0, 1300, 1, 699, 0],
+    "of blocks": [768, 768, 768, 696], "single rows": [1] * 5 + [2990] + [1] * 5,
 }  # fmt: skip
 
 
@@ -51,7 +51,8 @@ KERNELS = {
         sm.Gibbs("k", selector=sm.Exact()), sm.Metropolis("mu", selector=sm.Exact())
     ),
     "races": lambda: sm.cycle(
-        sm.Gibbs("k", selector=sm.Racing(batch=64)), sm.Metropolis("mu", selector=sm.Racing(batch=64))
+        sm.Gibbs("k", selector=sm.Racing(batch=64)),
+        sm.Metropolis("mu", selector=sm.Racing(batch=64)),
     ),
     "slice": lambda: sm.cycle(sm.Slice("mu", selector=sm.Exact()), sm.Gibbs("k")),
     "weights": lambda: sm.cycle(sm.WangLandau("k"), sm.Gibbs("k"), sm.Metropolis("mu")),
@@ -181,7 +182,7 @@ def test_functions_of_kernels_and_models_read_no_rows(columns):
     def with_shared(state, data, n, prepared):
         return -abs(data.y[n] - state.mu[0]) + 0.0 * prepared[0]
 
-    with pytest.raises(ValueError, match="prepare.* reads columns"):
+    with pytest.raises(ValueError, match=r"prepare.* reads columns"):
         sm.Model(with_shared, parts_of(columns, [3000]), state, support={"k": 4}, prepare=shared)
 
     def own_prior(state, data, site, value):
