@@ -8,7 +8,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import to_block, to_free
-from subsample_mcmc.target.dyadic import BLOCK, Blocks, Tree, in_threads
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, in_threads
 from subsample_mcmc.target.rewards import probe, rewards_of
 
 ROWS = 8192  # read at a time
@@ -95,7 +95,7 @@ class Coordinates:
         spans: runs of rows. A few blocks are read at all points while in the cache; totals of rows
         would cancel, rows do not.
         """
-        blocks = Blocks(spans)
+        blocks = RowBlocks(spans)
 
         def part(first, last):
             return self.some_sums(values, blocks, tell, first, last)
@@ -103,7 +103,7 @@ class Coordinates:
         return in_threads(part, 0, blocks.count).root(blocks.count)
 
     def some_sums(
-        self, values: np.ndarray, blocks: Blocks, tell, first: int, last: int, origin: int = 0
+        self, values: np.ndarray, blocks: RowBlocks, tell, first: int, last: int, origin: int = 0
     ) -> Tree:
         """The same of some blocks, as a part of the tree of all.
 
