@@ -50,7 +50,7 @@ def aligned(first: int, last: int) -> list[tuple[int, int]]:
     return found
 
 
-class Blocks:
+class RowBlocks:
     """The blocks of some rows: of all, or of runs of them, each cut from its own beginning.
 
     spans: runs (first, past) of rows, in order. Those that cover all rows may be cut anywhere where

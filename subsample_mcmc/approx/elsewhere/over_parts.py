@@ -10,7 +10,7 @@ from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Linear
 from subsample_mcmc.approx.taylor.predictor_chunks import apart
 from subsample_mcmc.approx.taylor.references import used_of
-from subsample_mcmc.target.dyadic import BLOCK, Blocks, Tree, blocks_of
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of
 
 
 class Unseen:
@@ -76,7 +76,7 @@ class Recipe:
                 self.first = source
         own = copy(self.first)
         own.model = model
-        own.blocks = Blocks([(0, model.size)])
+        own.blocks = RowBlocks([(0, model.size)])
         return own
 
 
@@ -133,7 +133,7 @@ class JetsOverParts(Jets):
         return self.along_lines(ints, point, only, None, self.scales[table], table)
 
     def totals(
-        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: Blocks | None = None
+        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None
     ) -> np.ndarray:
         """(lines, 4): sums of value and coefficients along each vector: one pass over the data."""
         if blocks is not None:  # some rows, that are here

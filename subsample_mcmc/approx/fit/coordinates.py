@@ -9,7 +9,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import to_block, to_free
-from subsample_mcmc.target.dyadic import BLOCK, Blocks, Tree, in_threads
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, in_threads
 from subsample_mcmc.target.rewards import probe, rewards_of
 
 ROWS = 8192  # read at a time
@@ -45,14 +45,14 @@ class Told:
 
 
 def rises(
-    model, origin: int, ints, values, blocks: Blocks | None = None, tell=lambda rows: None,
+    model, origin: int, ints, values, blocks: RowBlocks | None = None, tell=lambda rows: None,
     first: int = 0, last: int | None = None,
 ) -> Tree:  # fmt: skip
     """See Coordinates.sums: of some blocks, by default all rows of a model, as a part of the tree.
 
     origin: which block of all rows the model's first row begins, where these are its own.
     """
-    blocks, tree = blocks or Blocks([(0, model.size)]), Tree()
+    blocks, tree = blocks or RowBlocks([(0, model.size)]), Tree()
     trial = probe(model, ints.copy(), values[0].copy(), values)
     past = blocks.count if last is None else last
     for block, begin, end in blocks.chunks(first, past, ROWS // BLOCK):
@@ -135,7 +135,7 @@ class Coordinates:
         spans: runs of rows, all of them where rows are elsewhere. A few blocks are read at all
         points while in the cache; totals of rows would cancel, rows do not.
         """
-        away, blocks = self.model.elsewhere, Blocks(spans)
+        away, blocks = self.model.elsewhere, RowBlocks(spans)
         if away is not None:
             return away.sum_over(rises, (self.ints, values), bar=Told(tell))
 
@@ -162,7 +162,7 @@ class Coordinates:
         return self.model.show(self.ints, self.lift(u)[0][0])
 
     def dict_of(self, floats: np.ndarray, variables=None) -> dict[str, Any]:
-        """Blocks by name: the fitted ones, or others."""
+        """RowBlocks by name: the fitted ones, or others."""
         found: dict[str, Any] = {}
         for v in self.variables if variables is None else variables:
             block, array = v.block, self.ints if v.support else floats

@@ -32,7 +32,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, qu
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.target.dyadic import Blocks
+from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
@@ -144,7 +144,7 @@ class Expanded:
         if model.elsewhere is not None:
             return LinearOverParts(model, 2, True, model.floats)
         source = Linear(model, 2, True, model.floats)
-        source.blocks = Blocks(spans)
+        source.blocks = RowBlocks(spans)
         return source
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:

@@ -18,6 +18,7 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading
 from subsample_mcmc.approx.taylor.predictor_chunks import every
+from subsample_mcmc.approx.taylor.references import scales_by
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
@@ -25,7 +26,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.dyadic import BLOCK, Blocks, Tree, blocks_of, each_part, in_threads
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part, in_threads
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
 
@@ -262,7 +263,7 @@ class Jets:
         size, d = model.size, len(model.floats)
         every = [(first, min(first + SPAN, size)) for first in range(0, size, SPAN)]
         self.spans = every if spans is None else spans
-        self.blocks = Blocks(self.spans)
+        self.blocks = RowBlocks(self.spans)
         self.free = np.arange(d) if free is None else np.asarray(free)
         self.full: dict[int, tuple] = {}  # sums over all rows, by configuration
         self.scales: dict[int, np.ndarray] = {}
@@ -351,7 +352,7 @@ class Jets:
         return value, s1, s2, by_pairs(third)
 
     def totals(
-        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: Blocks | None = None
+        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None
     ) -> np.ndarray:
         """(lines, 4): sums of value and coefficients along each vector; by all cores.
 
@@ -366,7 +367,7 @@ class Jets:
         return found.reshape(-1, 4)[: len(vectors)]
 
     def some_totals(
-        self, groups, blocks: Blocks, keep, bar, share: float, first: int, last: int, origin=0
+        self, groups, blocks: RowBlocks, keep, bar, share: float, first: int, last: int, origin=0
     ) -> Tree:
         """The same of some blocks, as a part of the tree of all; groups: what `states` made.
 
@@ -438,7 +439,7 @@ class Jets:
         spans = some_of(self.spans)
         unit = np.zeros((len(free), d))
         unit[np.arange(len(free)), free] = 1.0
-        sums = self.totals(ints, point, unit, every, blocks=Blocks(spans))
+        sums = self.totals(ints, point, unit, every, blocks=RowBlocks(spans))
         for j, known in zip(free, 2.0 * sums[:, 2], strict=True):
             if not np.isfinite(known):
                 raise NotSmoothError(f"log_likelihood has no second derivative by coordinate {j}")
@@ -482,15 +483,6 @@ class Jets:
                 total += float((values[1] - values[0] + (values[2] - values[0])).sum())
                 size += float(np.abs(values[0]).sum())
         return (total, 1e-14 * size) if np.isfinite(total) else (0.0, np.inf)
-
-
-def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Steps of about a standard deviation; where there is no curvature, a part of the value."""
-    size = np.abs(curvatures)
-    known = np.isfinite(size) & (size > 0.0)
-    return np.where(
-        known, 1.0 / np.sqrt(np.where(known, size, 1.0)), np.maximum(np.abs(point), 1e-3)
-    )
 
 
 def some_of(spans) -> list[tuple[int, int]]:

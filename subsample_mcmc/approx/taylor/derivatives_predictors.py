@@ -24,8 +24,8 @@ from subsample_mcmc.approx.taylor.checks import (
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
-    Chunk,
     PredictorChunkContext,
+    ReadRows,
     add_moments,
     apart,
     chunk_of,
@@ -46,7 +46,7 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import (
     BLOCK,
-    Blocks,
+    RowBlocks,
     SumsAndMaxima,
     Tree,
     blocks_of,
@@ -194,7 +194,7 @@ class Linear:
 
     def __init__(self, model, order: int, constant: bool, point):
         self.model, self.order, self.constant = model, order, constant
-        self.blocks = Blocks([(0, model.size)])  # of the rows that are added up
+        self.blocks = RowBlocks([(0, model.size)])  # of the rows that are added up
         given = model.predictors
         state = model.state(model.ints, model.floats)
         first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
@@ -397,7 +397,7 @@ class Linear:
 
         list(each_part(part, 0, self.blocks.count))
 
-    def chunks(self, ints, point, keep, bar, first: int, last: int) -> Iterator[Chunk]:
+    def chunks(self, ints, point, keep, bar, first: int, last: int) -> Iterator[ReadRows]:
         """Some blocks, a few at a time."""
         model, d, p = self.model, len(point), self.count
         active = used_of(model, ints)
@@ -418,7 +418,7 @@ class Linear:
                 read_chunk(moved, begin)
                 floats[j] = point[j]
                 x[:, :, j] = ((other - e) / scale[j]).T
-            yield Chunk(block, begin, keep(begin, end), x, e, f, v, r)
+            yield ReadRows(block, begin, keep(begin, end), x, e, f, v, r)
             bar.update(rows)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
 from subsample_mcmc.approx.taylor.predictor_chunks import apart, numbers_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.target.dyadic import BLOCK, Blocks, Tree, blocks_of, in_threads
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, in_threads
 from subsample_mcmc.target.lookups.bounds import look_at_part
 from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
@@ -119,7 +119,8 @@ class Given:
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data."""
-        blocks, _ = Blocks([(0, self.model.size)]), self.reader  # compiled before there are threads
+        blocks = RowBlocks([(0, self.model.size)])
+        _ = self.reader  # compiled before there are threads
 
         def part(first, last):
             return self.some_sums(ints, point, keep, bar, first, last)
@@ -135,7 +136,7 @@ class Given:
         model, d, read, tree = self.model, len(point), self.reader, Tree()
         state = model.state(np.array(ints), point.copy())
         (g, s1), (h, s2) = np.zeros((2, d)), np.zeros((2, d, d))
-        for block, begin, end in Blocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
+        for block, begin, end in RowBlocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
             sums = np.zeros((blocks_of(end - begin), numbers_of(d, False)))
             read(state, model.data, begin, keep(begin, end), g, h, s1, s2, sums)
             tree.add_blocks(origin + block, sums)

@@ -155,7 +155,7 @@ def chunk_reader(eta, of_eta, expand, remainder, count: int) -> Any:
     return read
 
 
-class Chunk(NamedTuple):
+class ReadRows(NamedTuple):
     """What is read of the rows of a few blocks."""
 
     block: int  # which block comes first

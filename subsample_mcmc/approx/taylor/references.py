@@ -137,6 +137,15 @@ def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     return np.diag(np.where(known, np.minimum(widths, 10.0 * steps), steps))
 
 
+def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Steps of about a standard deviation; where there is no curvature, a part of the value."""
+    size = np.abs(curvatures)
+    known = np.isfinite(size) & (size > 0.0)
+    return np.where(
+        known, 1.0 / np.sqrt(np.where(known, size, 1.0)), np.maximum(np.abs(point), 1e-3)
+    )
+
+
 def used_of(model, ints) -> int:
     """Continuous values beyond these are not there in a configuration of the discrete blocks."""
     ends = (v.block.start + v.length(ints) for v in model.variables.values() if not v.support)

@@ -17,7 +17,6 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
     Jets,
     NotSmoothError,
     on_lines,
-    scales_by,
     told,
 )
 from subsample_mcmc.approx.taylor.derivatives_predictors import proved_scores
@@ -30,6 +29,7 @@ from subsample_mcmc.approx.taylor.predictor_chunks import (
     numbers_of,
     places,
 )
+from subsample_mcmc.approx.taylor.references import scales_by
 from subsample_mcmc.approx.taylor.tensors import lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
