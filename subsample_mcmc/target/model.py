@@ -176,8 +176,10 @@ class Model:
 
     def _repr_html_(self) -> str:
         rows = [v.described(self.axes) for v in self.variables.values()]
-        named = zip(self.data._fields, self.data, strict=True)
-        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in named)
+        near = self.near.data._asdict()  # of rows elsewhere, some
+        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in near.items())
+        if self.elsewhere is not None:
+            columns = f"{self.elsewhere.source}; of some rows: {columns}"
         head = ["block", "shape", "values", "data of its own"]
         if not any(row[-1] for row in rows):
             head, rows = head[:-1], [row[:-1] for row in rows]

@@ -15,6 +15,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
 from subsample_mcmc.target.subset import without
@@ -118,6 +119,12 @@ class RowsElsewhere:
         """The exact log likelihoods at some floats, one state a row: one pass."""
         return self.sum_over(exact_sums, (ints, floats), told="exact sums")
 
+    def first_row(self, ints: np.ndarray, floats: np.ndarray, impossible: bool = False) -> int:
+        """The first row whose log likelihood is nan or +inf, or impossible: -inf; -1: none is."""
+        arguments = ints.copy(), floats.copy(), impossible
+        (row,) = self.sum_over(rows_by_value, arguments, np.minimum, told="rows by value")
+        return int(row) if row < self.source.size else -1
+
 
 def some_rows(source: Any) -> dict[str, np.ndarray]:
     """Rows of several parts, the last row among them; a first pass, where lengths are not known."""
@@ -205,4 +212,18 @@ def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> 
     tree = Tree()
     for (level, index), value in zip(nodes, found, strict=True):
         tree.add(level, index, value)
+    return tree
+
+
+def rows_by_value(model: Any, begin: int, ints, floats, impossible: bool) -> Tree:
+    """By block, the first row whose log likelihood is no number, or is -inf; infinite: none."""
+    from subsample_mcmc.target.rewards import probe, rewards_of
+
+    trial, tree = probe(model, ints, floats.copy(), floats[None]), Tree(np.minimum)
+    rows, each = np.arange(model.size, dtype=row_kind(model.size)), np.zeros(model.size)
+    with np.errstate(all="ignore"):
+        rewards_of(trial, 0, rows, each)
+    found = each == -np.inf if impossible else ~(each < np.inf)
+    numbers = np.where(found, begin * BLOCK + rows.astype(float), np.inf)
+    tree.add_blocks(begin, np.minimum.reduceat(numbers, np.arange(0, len(rows), BLOCK))[:, None])
     return tree

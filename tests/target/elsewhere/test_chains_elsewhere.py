@@ -1,5 +1,7 @@
 """Chains whose rows are elsewhere make the draws of chains whose rows are in memory."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -202,6 +204,20 @@ def test_batches_longer_than_the_room_for_them(columns):
     options = {"draws": 8, "warmup": 2, "chains": 1, "seed": 5, "progress": False}
     wanted = sm.sample(model_of(columns), made, **options)
     same(wanted, sm.sample(model_of(parts_of(columns, LAYOUTS["uneven, empty"])), made, **options))
+
+
+def root_of(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) * math.sqrt(data.x[n] + 3.0 - state.mu[0])
+
+
+def test_a_datum_that_cannot_be_added_is_named(columns):
+    x = np.abs(columns["x"])
+    x[2_345] = -3.0 + 0.05  # a root of a negative number, where mu is above .05
+    far = sm.Model(root_of, parts_of({"y": columns["y"], "x": x}, [1000, 2000]), {"mu": 0.0})
+    assert "1000, 2000" not in far._repr_html_() and "2 parts" in far._repr_html_()
+    step = sm.Metropolis("mu", selector=sm.Exact(), scale=0.3, adapt=False)
+    with pytest.raises(sm.RewardError, match=r"is nan at datum 2345 \(y=.*x=-2.95"):
+        sm.sample(far, step, draws=50, warmup=0, chains=1, seed=1, progress=False)
 
 
 def test_a_missing_value_is_named(columns):
