@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 BLOCK = 256  # rows that are added up before any tree
+ORDER = f"blocks of {BLOCK}, along a binary tree"  # what stored runs say of their sums
 FEWEST = 32  # blocks of one thread's part, at least
 PARTS = 16  # parts for each thread, so that none waits long for the last
 

@@ -147,10 +147,8 @@ class Coordinates:
     def not_finite(self, values: np.ndarray) -> int | None:
         """The first datum whose log likelihood is not finite at the first line of values."""
         if (away := self.model.elsewhere) is not None:
-            rows = [
-                away.first_row(self.ints, values[0], impossible) for impossible in (False, True)
-            ]
-            return min((row for row in rows if row >= 0), default=None)
+            known = [away.first_row(self.ints, values[0], no) for no in (False, True)]
+            return min((row for row in known if row >= 0), default=None)
         trial = probe(self.model, self.ints.copy(), values[0].copy(), values)
         for span in self.spans:
             rows = np.arange(*span, dtype=row_kind(self.model.size))
