@@ -351,7 +351,7 @@ class Model:
 
     @cached_property
     def chunks(self) -> Any:
-        """The exact sum, chunk by chunk of the data, where the model can; else None."""
+        """The exact sum, by predictors of many data at once where the model can; else None."""
         return by_chunks(self) if has_etas(self) and self.elsewhere is None else None
 
     @cached_property
