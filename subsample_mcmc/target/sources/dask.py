@@ -84,12 +84,12 @@ class DaskSource(Source):
             else:
                 alone.append((part, (rows,)))
         found = super().submit_rows(alone, sent)
-        for worker, some in groups.items():
+        for some in groups.values():
             parts, rows = [p for p, _ in some], [r for _, r in some]
             data = [self.parts[p] for p in parts] if len(parts) > 1 else self.parts[parts[0]]
             call = dask.delayed(take, pure=False, traverse=False)(data, sent, parts, rows)
-            options = {"workers": [worker], "allow_other_workers": True, "priority": SOON}
-            found.append((parts, self.client.compute(call, **options)))
+            # Dask itself runs it where the most of its data are, or elsewhere if that worker is gone.
+            found.append((parts, self.client.compute(call, priority=SOON)))
         return found
 
     def result(self, handle: Any) -> Any:
