@@ -67,7 +67,7 @@ class LocalSource(Source):
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rows")
             pool = self._pool
         load = self.load_kept if work is take else self.load
-        return [pool.submit(work, Later(load, part), sent, part, *more) for part, more in jobs]
+        return [pool.submit(work, Later(load, part), sent, *more) for part, more in jobs]
 
     def result(self, handle: Future) -> Any:
         return handle.result()

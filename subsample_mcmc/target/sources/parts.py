@@ -5,7 +5,7 @@ and opened once a worker.
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -92,14 +92,18 @@ def look(data: Any, sent: Any, part: int, first: int, checked: bool) -> tuple[Se
         return seen, Failed(error)
 
 
-def take(data: Any, sent: Any, part: int, rows: np.ndarray) -> Any:
-    """Some rows of a part, by their numbers within it."""
-    try:
-        parcel = parcel_of(sent)
-        columns = parcel.read(data() if callable(data) else data, parcel)
-        return {name: np.asarray(array)[rows] for name, array in columns.items()}
-    except Exception as error:
-        return Failed(error)
+def take(data: Any, sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray]) -> list[Any]:
+    """Some rows of parts, by their numbers within each; data: of one part, or a list of several."""
+    found: list[Any] = []
+    for k, some in enumerate(rows):
+        one = data[k] if len(parts) > 1 else data
+        try:
+            parcel = parcel_of(sent)
+            columns = parcel.read(one() if callable(one) else one, parcel)
+            found.append({name: np.asarray(array)[some] for name, array in columns.items()})
+        except Exception as error:
+            found.append(Failed(error))
+    return found
 
 
 def common_rows(columns: dict[str, np.ndarray]) -> int:

@@ -30,8 +30,8 @@ LOOKS = ("allow", "infinite", "refuse")  # what is looked for, the least first
 class Ticket:
     """Rows that were asked for and are under way."""
 
-    def __init__(self, parts: list[int], handles: list[Any]):
-        self.parts, self.handles = parts, handles
+    def __init__(self, groups: list[tuple[list[int], Any]]):
+        self.groups = groups  # (parts, handle of what gives the rows of each)
 
 
 class Source:
@@ -62,8 +62,13 @@ class Source:
         return parcel
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
-        """Start work(data of a part, sent, part, *arguments) for each (part, arguments)."""
+        """Start work(data of a part, sent, *arguments) for each (part, arguments)."""
         raise NotImplementedError
+
+    def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
+        """Start `take` of rows of parts: (parts, handle of a list); here of one part each."""
+        handles = self.submit(take, [(part, ((part,), (rows,))) for part, (rows,) in jobs], sent)
+        return [([part], handle) for (part, _), handle in zip(jobs, handles, strict=True)]
 
     def result(self, handle: Any) -> Any:
         """What came of it; waits for it."""
@@ -130,7 +135,7 @@ class Source:
         """
         starts = self.starts()
         chosen = range(self.count) if parts is None else [int(p) for p in parts]
-        jobs = [(p, (int(starts[p]), self.checked(p))) for p in chosen]
+        jobs = [(p, (p, int(starts[p]), self.checked(p))) for p in chosen]
         for part, (seen, result) in self.passed(jobs, self.parcel(task, shared)):
             first = int(starts[part])
             if seen is not None:
@@ -165,7 +170,7 @@ class Source:
 
     def looks(self, parts: Iterable[int]) -> Iterator[tuple[int, SeenPart]]:
         """Read these parts only to notice what they hold."""
-        jobs = [(int(p), (-1, self.checked(int(p)))) for p in parts]
+        jobs = [(int(p), (int(p), -1, self.checked(int(p)))) for p in parts]
         for part, (seen, result) in self.passed(jobs, self.parcel()):
             if isinstance(result, Failed):
                 raise self.noted(result.error, part)
@@ -230,27 +235,28 @@ class Source:
             before = stop
         if self._rows_of is None:
             self._rows_of = self.share(self.parcel())
-        return Ticket([part for part, _ in jobs], self.submit(take, jobs, self._rows_of))
+        return Ticket(self.submit_rows(jobs, self._rows_of))
 
     def receive(self, ticket: Ticket) -> dict[str, np.ndarray]:
         """The rows that were asked for, in their order; waits for them."""
-        found = []
-        for part, handle in zip(ticket.parts, ticket.handles, strict=True):
-            columns = self.result(handle)
-            if isinstance(columns, Failed):
-                self.cancel(ticket)
-                if isinstance(columns.error, MissingError):
-                    raise self.refused(columns.error.args, part, int(self.starts()[part]))
-                raise self.noted(columns.error, part)
-            found.append(columns)
-        ticket.parts, ticket.handles = [], []
+        found: dict[int, Any] = {}
+        for parts, handle in ticket.groups:
+            for part, columns in zip(parts, self.result(handle), strict=True):
+                if isinstance(columns, Failed):
+                    self.cancel(ticket)
+                    if isinstance(columns.error, MissingError):
+                        raise self.refused(columns.error.args, part, int(self.starts()[part]))
+                    raise self.noted(columns.error, part)
+                found[part] = columns
+        ticket.groups = []
         none = {n: np.zeros((0, *c.shape), c.dtype) for n, c in self.columns.items()}
-        return {n: np.concatenate([a, *(part[n] for part in found)]) for n, a in none.items()}
+        order = [found[part] for part in sorted(found)]
+        return {n: np.concatenate([a, *(part[n] for part in order)]) for n, a in none.items()}
 
     def cancel(self, ticket: Ticket) -> None:
         """The rows that were asked for are not wanted any more."""
-        self.drop(ticket.handles)
-        ticket.parts, ticket.handles = [], []
+        self.drop([handle for _, handle in ticket.groups])
+        ticket.groups = []
 
     # --------------------------------------------------------------------------------- digests
     def noticed(self) -> list[SeenPart]:
