@@ -274,7 +274,9 @@ def test_what_is_sent_is_small(columns, kind, request, monkeypatch, tmp_path):
     share, submit = type(away).share, type(away).submit
 
     def sharing(self, parcel):
-        parcels.append(len(dumps(parcel)))
+        asked = parcel.shared
+        model = parcel if asked is None else parcel._replace(shared=asked._replace(arguments=()))
+        parcels.append((len(dumps(model)), len(dumps(parcel))))
         return share(self, parcel)
 
     def submitting(self, work, jobs, sent):
@@ -284,5 +286,6 @@ def test_what_is_sent_is_small(columns, kind, request, monkeypatch, tmp_path):
     monkeypatch.setattr(type(away), "share", sharing)
     monkeypatch.setattr(type(away), "submit", submitting)
     fitted(regression(data))
-    assert len(parcels) > 4 and max(parcels) < 10_000
+    models, wholes = zip(*parcels, strict=True)
+    assert len(models) > 4 and max(models) < 10_000 and max(wholes) < 1_000_000
     assert len(tasks) > 30 and max(tasks) < 1_000_000
