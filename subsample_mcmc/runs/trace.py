@@ -166,6 +166,10 @@ class Trace:
             return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
 
+    def constant(self, name: str) -> list[int]:
+        """Places in a block, flat, where its constraint leaves one value: zeros above a diagonal."""
+        return (self.meta.get("constant") or {}).get(name, [])
+
     def every(self, name: str) -> int:
         """Of how many draws one is kept, of a block."""
         return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
@@ -183,7 +187,8 @@ class Trace:
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
 
-        names: of blocks; default all but labels of clusters, which are only names. Of draws that
+        names: of blocks; default all but labels of clusters, which are only names. What a
+        constraint makes constant is left out, such as zeros above a diagonal. Of draws that
         sm.WangLandau tilted, chain by chain: each has a law of its own, which is not the posterior.
         """
         return summary(self, names)

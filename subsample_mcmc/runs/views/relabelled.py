@@ -42,6 +42,11 @@ def relabelled(trace: Any, labels: Any, by: Any, blocks: Any, model: Any) -> Par
     count, order = key.shape[2], np.argsort(key, axis=2, kind="stable")
     labels = [labels] if isinstance(labels, str) else list(labels or ())
     named = components_of(trace, name, count, blocks, labels)
+    if factors := [block for block in named if trace.constant(block)]:
+        raise ValueError(
+            f"block {factors[0]!r} is a Cholesky factor: its rows in another order are none. Relabel "
+            "the others, blocks=, and correlations L L^T of the draws."
+        )
     places = np.empty_like(order)  # where each component goes
     np.put_along_axis(places, order, np.broadcast_to(np.arange(count), order.shape), axis=2)
     parts = Parts(trace)
