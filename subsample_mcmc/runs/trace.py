@@ -167,7 +167,7 @@ class Trace:
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
 
     def constant(self, name: str) -> list[int]:
-        """Places in a block, flat, where its constraint leaves one value: zeros above a diagonal."""
+        """Places in a block, flat, that its constraint makes constant: zeros above a diagonal."""
         return (self.meta.get("constant") or {}).get(name, [])
 
     def every(self, name: str) -> int:

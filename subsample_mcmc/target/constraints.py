@@ -195,8 +195,8 @@ def interval(low: float, high: float) -> Constraint:
 
 # A row of a Cholesky factor of a correlation matrix is a point of a half sphere. Its numbers are,
 # from the left, tanh(u) of what those before it leave of its length 1; the diagonal is what is left
-# in the end, 1 / cosh(u) of each. tanh(u) are canonical partial correlations (Lewandowski, Kurowicka
-# & Joe 2009). Nothing is subtracted, so factors keep their digits where correlations are next to 1.
+# in the end, 1 / cosh(u) of each. tanh(u) are canonical partial correlations (Lewandowski,
+# Kurowicka & Joe 2009). Nothing is subtracted: factors keep their digits next to correlations of 1.
 @jit(inner=True)
 def inside(kind, low, high, x):
     """Do these values lie in the set.
@@ -209,7 +209,7 @@ def inside(kind, low, high, x):
             total = 0.0
             for j in range(size):
                 value = x[i * size + j]
-                if j > i and not value == 0.0:
+                if j > i and value != 0.0:
                     return False
                 total += value * value
             if not x[i * size + i] > 0.0 or not abs(total - 1.0) < 1e-8:

@@ -159,7 +159,7 @@ def test_correlations_have_the_law_of_lewandowski(name, size):
 
 @pytest.mark.parametrize("power", [1.0, 0.0, -1.0])
 def test_another_measure_would_be_seen(power, rng):
-    """Draws of LKJ(2) pass; of another power of the diagonal, such as no Jacobian has, they fail."""
+    """Draws of LKJ(2) pass; those of another power of the diagonal, of a wrong Jacobian, fail."""
     z = 2.0 * rng.beta(2.5, 2.5, (3_000, 3)) - 1.0  # 3 x 3: partial correlations, by rows
     z[:, 2] = 2.0 * rng.beta(2.0, 2.0, 3_000) - 1.0
     u = np.arctanh(z)
@@ -169,3 +169,56 @@ def test_another_measure_would_be_seen(power, rng):
         weights /= weights.sum()
         draws = draws[rng.choice(3_000, 3_000, p=weights)]
     assert (min(p_values(draws, 3)) > 1e-5) == (power == 0.0)
+
+
+# ---------------------------------------------------------------------------------- refusals
+WRONG = {
+    "above the diagonal": np.array([[1.0, 0.1], [0.6, 0.8]]),
+    "a row too long": np.array([[1.0, 0.0], [0.6, 0.9]]),
+    "a negative diagonal": np.array([[1.0, 0.0], [0.6, -0.8]]),
+    "an edge": np.array([[1.0, 0.0], [1.0, 0.0]]),
+    "a first row of another sign": np.array([[-1.0, 0.0], [0.6, 0.8]]),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_factor_is_outside(name):
+    to, right = factor(2), np.array([[1.0, 0.0], [0.6, 0.8]])
+    assert is_inside(to.kind, to.low, to.high, right.ravel())
+    assert not is_inside(to.kind, to.low, to.high, WRONG[name].ravel())
+    with pytest.raises(
+        ValueError, match=r"needs a lower triangular .*np.eye\(2\)"
+    ):
+        sm.Model(
+            of_nothing, {"y": np.zeros(2)}, {"L": WRONG[name]}, constraints={"L": sm.cholesky_corr}
+        )
+
+
+@pytest.mark.plain
+def test_blocks_that_cannot_be_factors_are_refused():
+    data, wanted = {"y": np.zeros(2), "g": np.array([0, 1])}, {"L": sm.cholesky_corr}
+    for given in (np.ones(3), np.eye(3)[:2], np.eye(1), np.ones((2, 2, 2))):
+        with pytest.raises(ValueError, match="is of a square matrix of two rows or more"):
+            sm.Model(of_nothing, data, {"L": given}, constraints=wanted)
+    with pytest.raises(ValueError, match="the values of a Cholesky factor move together"):
+        sm.Model(of_nothing, data, {"L": np.eye(2)}, constraints=wanted, touches={"L": "g"})
+
+
+@sm.kernel(writes="L")
+def leaves(rng, state, data):
+    """Writes above the diagonal."""
+    state.L[0, 1] = 0.1
+
+
+def test_a_kernel_of_ones_own_that_leaves_the_set_ends_the_chain():
+    with pytest.raises(ValueError, match="L"):
+        sm.sample(alone(2), leaves, 10, 0, 1, seed=1, **QUIET)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("size", [2, 4])
+def test_values_near_a_factor_are_pulled_into_one(size, rng):
+    to, x = factor(size), rng.standard_normal(size * size)
+    to.pulled(x)
+    to.check("L", x)

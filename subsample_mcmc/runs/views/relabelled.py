@@ -44,8 +44,8 @@ def relabelled(trace: Any, labels: Any, by: Any, blocks: Any, model: Any) -> Par
     named = components_of(trace, name, count, blocks, labels)
     if factors := [block for block in named if trace.constant(block)]:
         raise ValueError(
-            f"block {factors[0]!r} is a Cholesky factor: its rows in another order are none. Relabel "
-            "the others, blocks=, and correlations L L^T of the draws."
+            f"block {factors[0]!r} is a Cholesky factor: its rows in another order are none. "
+            "Relabel the others, blocks=, and correlations L L^T of the draws."
         )
     places = np.empty_like(order)  # where each component goes
     np.put_along_axis(places, order, np.broadcast_to(np.arange(count), order.shape), axis=2)
