@@ -48,7 +48,8 @@ def predict(
     """Data that the posterior predicts: of each draw of a trace, one data set.
 
     simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
-        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm have.
+        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm and
+        sm.models.arch have.
     data: of others than were observed, as sm.Model takes them: what simulate reads, one length for
         all; numbers are as in the model. Categories and columns are taken by their names.
     draws: of each chain, evenly spaced; default all.
@@ -249,7 +250,7 @@ class Maker:
         return f" at datum {n}{datum_of(whole_columns, n, self.size)}{draw}"
 
     def one(self, drawn, chain: int, draw: int) -> np.ndarray:
-        """The data set of one draw; the array is used again by the next one of this thread."""
+        """The data set of one draw, in its user's order; the array is used again by the next."""
         own = self.local
         if not hasattr(own, "out"):
             own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
@@ -275,7 +276,7 @@ class Maker:
                 f"{ROLE} is nan{self.where(n, f', draw {draw} of chain {chain}')}: it must be a "
                 "number."
             )
-        return own.out
+        return own.out[::-1] if self.model.backwards else own.out
 
     def check_same(self, drawn, places: list[tuple[int, int]]) -> None:
         """Refuse a function that draws something else where it is compiled, from one seed.

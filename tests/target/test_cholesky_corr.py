@@ -187,9 +187,7 @@ def test_what_is_no_factor_is_outside(name):
     to, right = factor(2), np.array([[1.0, 0.0], [0.6, 0.8]])
     assert is_inside(to.kind, to.low, to.high, right.ravel())
     assert not is_inside(to.kind, to.low, to.high, WRONG[name].ravel())
-    with pytest.raises(
-        ValueError, match=r"needs a lower triangular .*np.eye\(2\)"
-    ):
+    with pytest.raises(ValueError, match=r"needs a lower triangular .*np.eye\(2\)"):
         sm.Model(
             of_nothing, {"y": np.zeros(2)}, {"L": WRONG[name]}, constraints={"L": sm.cholesky_corr}
         )
