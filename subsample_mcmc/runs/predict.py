@@ -22,7 +22,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
 from subsample_mcmc.target.exact_sums import MASK
@@ -71,7 +71,7 @@ def predict(
     must_be_model(model, "sm.predict(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     simulate = model.simulate if simulate is None else simulate
     if simulate is None:
         raise TypeError(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.pointwise import Pointwise
 
@@ -149,7 +149,7 @@ def asked_for(trace: Any, by: str, count: int, blocks: Any, long: dict) -> dict:
 
 def check_symmetry(trace: Any, parts: Parts, model: Model) -> None:
     """Refuse a model that is not the same when components trade names, at some draws."""
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     sums = []
     chains, draws = trace.shape
     chosen = np.unique(np.linspace(0, chains * draws - 1, min(ASKED, chains * draws)).astype(int))
