@@ -22,7 +22,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
@@ -49,7 +49,8 @@ def predict(
     """Data that the posterior predicts: of each draw of a trace, one data set.
 
     simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
-        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm have.
+        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm and
+        sm.models.arch have.
     data: of others than were observed, as sm.Model takes them: what simulate reads, one length for
         all; numbers are as in the model. Categories and columns are taken by their names.
     draws: of each chain, evenly spaced; default all.
@@ -71,7 +72,7 @@ def predict(
     must_be_model(model, "sm.predict(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     simulate = model.simulate if simulate is None else simulate
     if simulate is None:
         raise TypeError(
@@ -252,7 +253,7 @@ class Maker:
         return f" at datum {n}{datum_of(whole_columns, n, self.size)}{draw}"
 
     def one(self, drawn, chain: int, draw: int) -> np.ndarray:
-        """The data set of one draw; the array is used again by the next one of this thread."""
+        """The data set of one draw, in its user's order; the array is used again by the next."""
         own = self.local
         if not hasattr(own, "out"):
             own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
@@ -278,7 +279,7 @@ class Maker:
                 f"{ROLE} is nan{self.where(n, f', draw {draw} of chain {chain}')}: it must be a "
                 "number."
             )
-        return own.out
+        return own.out[::-1] if self.model.backwards else own.out
 
     def check_same(self, drawn, places: list[tuple[int, int]]) -> None:
         """Refuse a function that draws something else where it is compiled, from one seed.
