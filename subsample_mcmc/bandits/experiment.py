@@ -36,7 +36,10 @@ class Experiment:
     Until it is told, it asks for the same arm again: so a run that died in between loses nothing.
     `sm.Experiment.load("run.npz", selector)` goes on where `save` was called, as if nothing had
     happened; the strategy is given again, and must be the same.
+    selector: the strategy, as in sm.identify.
+    arms: how many.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
+    max_pulls: as in sm.identify.
 
     Example:
         >>> rewards = {0: 0.1, 1: 0.7, 2: 0.4}  # what a long computation would return

@@ -53,6 +53,9 @@ class Trace:
     `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
     says how they were made and `seconds` how long each chain took.
 
+    meta: how the draws were made, as runs write it down.
+    chains: what each chain drew and counted; sm.sample and sm.load make them.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])

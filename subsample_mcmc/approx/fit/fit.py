@@ -29,8 +29,10 @@ class Fit:
     One object, three uses: a reference point (sm.Taylor), a proposal or preconditioner (mean and
     covariance), and a pseudo-prior (draw and log_prob).
 
+    model: the one that was fitted.
     blocks: those that were fitted, in the model's order; free coordinates follow it.
-    point: all continuous values of the model at the mode. state: all its blocks by name.
+    point: all continuous values of the model at the mode.
+    state: all blocks of the model at the mode, by name.
     mean, covariance, factor: the Gaussian in free coordinates; factor @ factor.T = covariance.
         Where a block has no constraint these are its values.
     log_density: log likelihood + log prior + log |dx/du| at the mode, with terms that ready models

@@ -27,14 +27,19 @@ class Bilinear:
     of similarity, and clusters far behind are ruled out before any pair is read. Without similarity
     it is the score itself.
 
+    constant: the score of every pair, before tokens and tables.
     tokens: {"title": (indptr, ids, values, coefficient)}: mention i has the tokens
         ids[indptr[i]:indptr[i + 1]], each once, with these values.
     tables: {"year": (codes, table)}: one category per mention, -1 where it is missing, and a
         symmetric matrix of scores.
     between, within, shift: what similarity - h usually is: the variance, between clusters, of its
         mean over one; the variance between the members of one; and its mean. Numbers, or arrays by
-        level: level k begins where h, averaged over the cluster, reaches edges[k - 1].
+        level.
+    edges: ascending numbers; level k begins where h, averaged over the cluster, reaches
+        edges[k - 1]. Default: one level.
     reach: standard deviations by which a cluster must be behind to be ruled out unread.
+    explained: share of similarity's variance that h has; written by fit, printed, used by nothing.
+    learnt: of each table its kind and coefficients, by which `of` makes it for other mentions.
 
     `Bilinear.fit` estimates all of it from scored pairs.
 

@@ -21,7 +21,12 @@ FAR = 5.0  # standard errors that the mean may lie from 0
 
 
 class Parameters(NamedTuple):
-    """theta by name; alpha = (a_0, a_1, ..., a_q), as `simulate` takes it."""
+    """theta by name.
+
+    order: the number of lags.
+    nu: degrees of freedom.
+    alpha: (a_0, a_1, ..., a_q), as `simulate` takes it.
+    """
 
     order: int
     nu: Any
@@ -36,7 +41,8 @@ class ARCH(Model):
     first orders[q] + 2 components are in use; the others keep their initial values.
     returns: finite numbers in order of time. The likelihood is that of the same returns for every
         order: all but the first max(orders), which are only conditioned on.
-    log_prior(state) -> float takes the place of the priors below. Give it with all its constants:
+    orders: the numbers of lags among which q chooses.
+    log_prior(state) -> float: takes the place of the priors below. Give it with all its constants:
         those of theta have other dimensions for other orders.
     coordinates: in which kernels move theta, see sm.positive: square roots make posteriors nearly
         normal even where an a_i is near 0 (effective draws of an importance sampler at order 30:
@@ -185,6 +191,9 @@ def simulate(size: int, alpha: Any, nu: float, seed: Any = None, burn: int = 100
 
     z_t is standard Student-t with nu degrees of freedom, of variance nu / (nu - 2): the series is
     stationary with a finite variance if sum(alpha[1:]) nu / (nu - 2) < 1, else it is refused.
+    size: how many returns.
+    alpha: (a_0, a_1, ..., a_q), a_0 above 0, the others 0 or more.
+    nu: degrees of freedom, above 2.
     burn: values that are thrown away, after a start at the stationary variance.
     seed: None, int, SeedSequence or Generator.
     """
@@ -214,6 +223,9 @@ def simulate(size: int, alpha: Any, nu: float, seed: Any = None, burn: int = 100
 def example_returns(size: int = YEAR, seed: Any = SEED) -> np.ndarray:
     """A year of five-minute returns: nu = 4, a_0 = .1, 15 lags that fade like exp(-i / 8).
 
-    The a_i add up to .4, so the variance is 1. seed 2021 gives the series of the examples.
+    The a_i add up to .4, so the variance is 1.
+
+    size: how many returns.
+    seed: as in sm.models.arch.simulate; the default gives the series of the examples.
     """
     return simulate(size, ALPHA, NU, seed)

@@ -29,7 +29,12 @@ from subsample_mcmc.target.population import prepared, read_only, whole
 
 # ------------------------------------------------------------------------------- fields of a pair
 class Tokens(NamedTuple):
-    """Mention i has ids[indptr[i]:indptr[i + 1]], ascending, with these values."""
+    """Tokens of all mentions, one mention after the other.
+
+    indptr: mention i has ids[indptr[i]:indptr[i + 1]].
+    ids: of tokens, ascending within a mention.
+    values: one for each of ids.
+    """
 
     indptr: np.ndarray
     ids: np.ndarray
@@ -37,9 +42,11 @@ class Tokens(NamedTuple):
 
 
 class Category(NamedTuple):
-    """A code per mention, -1 where missing; kind: which tables of two codes make sense.
+    """A code per mention, of which pairs have tables.
 
-    "gap": a function of |a - b|, capped at 20; "same": equal, different or missing; "free": any.
+    codes: numbers from 0; -1 where missing.
+    kind: which tables of two codes make sense: "gap", a function of |a - b|, capped at 20; "same",
+        equal, different or missing; "free", any.
     """
 
     codes: np.ndarray
@@ -49,8 +56,10 @@ class Category(NamedTuple):
 def token_fields(mentions: Mentions) -> dict[str, Tokens]:
     """Fields whose inner products are features of a pair.
 
-    title, venue, organization: cosines; rarity: of shared coauthors, summed (10 times the feature
-    where that is not capped); coauthors: how many are shared.
+    Of title, venue and organization, cosines; of rarity, that of shared coauthors, summed (10 times
+    the feature where that is not capped); of coauthors, how many are shared.
+
+    mentions: what sm.models.coreference.Mentions made of a table.
     """
     rows, data = mentions.data["mention"], mentions.data
     found = {}
@@ -66,7 +75,10 @@ def token_fields(mentions: Mentions) -> dict[str, Tokens]:
 
 
 def category_fields(mentions: Mentions) -> dict[str, Category]:
-    """Codes whose tables of pairs are features: years, middle initials, and what is there."""
+    """Codes whose tables of pairs are features: years, middle initials, and what is there.
+
+    mentions: what sm.models.coreference.Mentions made of a table.
+    """
     rows, years = mentions.data["mention"], mentions.years
     known = years >= 0
     first = years[known].min() if known.any() else 0
@@ -90,14 +102,17 @@ COUNT = len(pair_features.FEATURES)
 class PairScore:
     """f = w'phi + w_0 + bias, clipped: what `co.similarity` computes of a pair of mentions.
 
-    weights: one for each of co.FEATURES, then w_0. bias: what to add for pairs in one cluster to
-    outweigh those that a clustering wrongly joins; tuned by B^3 on training blocks, see with_bias.
+    weights: one for each of co.FEATURES, then w_0.
+    bias: what to add for pairs in one cluster to outweigh those that a clustering wrongly joins;
+        tuned by B^3 on training blocks, see with_bias.
+    clip: scores are at most this far from 0.
+    pairs: that it was fitted to.
     """
 
     weights: np.ndarray
     bias: float = 0.0
     clip: float = pair_features.CLIP
-    pairs: int = field(default=0, repr=False)  # that it was fitted to
+    pairs: int = field(default=0, repr=False)
 
     def __post_init__(self):
         weights = np.array(self.weights, dtype=float)
@@ -223,8 +238,11 @@ def fit(
 ) -> PairScore:
     """Weights by logistic regression on labelled pairs within blocks: one person's, or not.
 
-    pairs: at most so many, drawn without replacement. ridge: the penalty ridge |w|^2 / 2 on the
-    mean log loss, intercept excepted. bias: of the score that comes out; it is not fitted here.
+    mentions: with labels.
+    pairs: at most so many, drawn without replacement.
+    seed: of that draw.
+    ridge: the penalty ridge |w|^2 / 2 on the mean log loss, intercept excepted.
+    bias: of the score that comes out; it is not fitted here.
     """
     if not 0.0 <= ridge < np.inf:
         raise ValueError(f"ridge={ridge}: give a number >= 0.")

@@ -66,6 +66,12 @@ class LeaveOneOut:
     `subsampling_se` is the error of its estimate of `elpd`. `to_frame`, `worst`, `plot`,
     `to_arviz` and `difference` are views of these.
 
+    model, trace: as in sm.loo.
+    draws: how many were used, of all chains.
+    found: of each row elpd, log mean likelihood, and Pareto k.
+    rows: numbers of the data that these are of.
+    surrogate: log likelihoods of all data by which a sample is scaled up; None where all were used.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - state.mu[0]) - 0.6931

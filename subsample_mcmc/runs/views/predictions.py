@@ -22,6 +22,12 @@ class Predictions:
     `dataset` is xarray's Dataset of dimensions chain, draw (numbers of the trace's draws) and, of
     whole data sets, "obs"; `summary`, `plot` and `to_arviz` are views of it.
 
+    trace: that was predicted from.
+    kept: numbers of its draws that were used.
+    values: arrays (chains, draws, ...) by statistic; "" of whole data sets.
+    name, observed, statistics: as in sm.predict.
+    new: are these of other data than the model's.
+
     Example:
         >>> x = np.column_stack([np.ones(1_000), np.random.default_rng(0).normal(size=1_000)])
         >>> model = sm.models.glm.gaussian(x, x[:, 1] + np.sin(np.arange(1_000)))
