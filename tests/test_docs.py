@@ -199,6 +199,18 @@ def test_the_table_of_promises_is_what_classes_say(reference):
     assert made.promise("laplace", sm.laplace) is None
 
 
+def test_names_by_room_are_the_same(reference):
+    """sm.rules.Normal is sm.Normal; its page says so, and links lead there."""
+    made, _ = reference
+    lines = made.rooms()
+    for room in made.ALIASES:
+        for name in dir(getattr(sm, room)):
+            i = lines.index(f"   * - ``sm.{room}.{name}``")
+            known = name in sm.__all__
+            assert lines[i + 1] == ("     - " + (f"``sm.{name}``" if known else ""))
+            assert not known or getattr(getattr(sm, room), name) is getattr(sm, name)
+
+
 def test_signatures_show_defaults(reference):
     made, _ = reference
     assert made.signature(sm.Gibbs).startswith("(block, selector=Racing(), scan='fixed'")

@@ -18,6 +18,7 @@ from subsample_mcmc import extend as e
 HEADER = ("name", "by default", "with sm.Exact()", "with sm.Betting(...)", "what decides it")
 OF_PARTS = ("guarantee", "describe", "plot")  # what a user asks a kernel or a selector
 ROOMS = tuple(dir(sm.models))
+ALIASES = ("kernels", "selectors", "rules", "bandits")  # names by room
 
 
 def held(module):
@@ -194,6 +195,25 @@ def promises():
     return lines
 
 
+def rooms():
+    """The page of names by room: the same objects, as sm.rules.Normal."""
+    lines = titled("Names by room")
+    lines += [
+        "Names such as ``sm.Normal`` or ``sm.Experiment`` say little where they stand alone. Each is "
+        "also in a room, under which it reads better; both are the same object.",
+        "",
+    ]
+    for room in ALIASES:
+        names = held(getattr(sm, room))
+        both = {name: f"``sm.{name}``" if name in sm.__all__ else "" for name in names}
+        rows = [(f"``sm.{room}.{n}``", both[n], summary(explained(v))) for n, v in names.items()]
+        lines += [
+            *titled(f"sm.{room}", "-"),
+            *table(rows, ("name", "the same as", "what it is"), "34 26 40"),
+        ]
+    return lines
+
+
 def write(folder, name, lines):
     """Write a page if it is new or another: Sphinx reads what changed."""
     path = folder / f"{name}.rst"
@@ -254,6 +274,7 @@ def make(app):
     lines += [".. toctree::", "", *(f"   sm.models.{room}" for room in ROOMS)]
     written.add(write(folder, "sm.models", lines))
     written.add(write(folder, "promises", promises()))
+    written.add(write(folder, "rooms", rooms()))
     for path in set(folder.glob("*.rst")) - written:
         path.unlink()
 
