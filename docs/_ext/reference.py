@@ -199,8 +199,8 @@ def rooms():
     """The page of names by room: the same objects, as sm.rules.Normal."""
     lines = titled("Names by room")
     lines += [
-        "Names such as ``sm.Normal`` or ``sm.Experiment`` say little where they stand alone. Each is "
-        "also in a room, under which it reads better; both are the same object.",
+        "Names such as ``sm.Normal`` or ``sm.Experiment`` say little where they stand alone. Each "
+        "is also in a room, under which it reads better; both are the same object.",
         "",
     ]
     for room in ALIASES:
