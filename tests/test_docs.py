@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -91,6 +92,35 @@ def test_files_that_are_named_exist(path):
     for module in re.findall(r"python -m (tests[\w.]+)", text_of(path)):
         there = ROOT / (module.replace(".", "/") + ".py")
         assert there.exists(), f"{name(path)} runs {module}, which does not exist"
+
+
+def known_commits():
+    """The commits that git knows; empty where there is no history, as in a source distribution."""
+    git = ["git", "rev-list", "HEAD"]
+    try:
+        out = subprocess.run(git, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return out.split()
+
+
+@pytest.mark.parametrize("page", ["benchmarks", "papers"])
+def test_commits_that_are_named_exist(page):
+    named = set(re.findall(r"\bcommit ([0-9a-f]{7})\b", text_of(DOCS / f"{page}.md")))
+    assert named
+    if len(known := known_commits()) < 2:
+        pytest.skip("no history of commits here")
+    assert all(any(commit.startswith(name) for commit in known) for name in named), named
+
+
+SECTIONS = re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(DOCS / "benchmarks.md"), re.M)
+
+
+@pytest.mark.parametrize(("title", "section"), SECTIONS, ids=[title for title, _ in SECTIONS])
+def test_benchmarks_say_how_when_and_of_what(title, section):
+    """The command that makes a table again, its date, and the commit that has its numbers."""
+    assert re.search(r"python -m tests\.benchmarks\.\w+", section)
+    assert re.search(r"20\d\d-\d\d-\d\d, commit [0-9a-f]{7}\b", section)
 
 
 def test_commands_exist():
