@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import subsample_mcmc as sm
@@ -15,6 +16,7 @@ DOCS = ROOT / "docs"
 MADE = {"_build", "made"}  # by `make docs`
 README = ROOT / "README.md"
 PAGES = [README, *(p for p in sorted(DOCS.rglob("*.md")) if not MADE & set(p.parts))]
+COMING_FROM = DOCS / "start" / "coming-from.md"
 LINKED = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 OTHERS = ("pymc", "numpyro", "blackjax")  # code of theirs runs where they are installed
 
@@ -45,8 +47,12 @@ BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
 def run(block, capsys):
-    exec(compile(block, "a page of docs", "exec"), {"__name__": "docs"})
-    assert capsys.readouterr().out
+    """What a program has made, and what it has printed."""
+    made = {"__name__": "docs"}
+    exec(compile(block, "a page of docs", "exec"), made)
+    printed = capsys.readouterr().out
+    assert printed
+    return made, printed
 
 
 @pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if not b.values[1]])
@@ -59,6 +65,25 @@ def test_code_of_pages_runs(block, other, capsys):
 def test_code_with_other_tools_runs(block, other, capsys):
     pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
     run(block, capsys)
+
+
+COMING = dict(re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(COMING_FROM), re.MULTILINE))
+COMPARED = {"Logistic regression": "beta", "Mixture": "mu", "Change point": "tau"}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("title", COMPARED)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of others
+def test_other_tools_find_the_same(title, other, capsys):
+    """The same data and model: means within .6 of a posterior sd, 200 draws and more."""
+    pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
+    ours, *theirs = re.findall(r"^```python\n(.*?)^```", COMING[title], re.MULTILINE | re.DOTALL)
+    (theirs,) = (block for block in theirs if re.search(rf"^import {other}\b", block, re.MULTILINE))
+    draws = run(ours, capsys)[0]["trace"].draws[COMPARED[title]]
+    draws = draws.reshape(draws.shape[0] * draws.shape[1], -1).astype(float)
+    told = np.array(re.findall(r"-?\d+\.\d+", run(theirs, capsys)[1]), float)[-draws.shape[1] :]
+    assert np.all(np.abs(told - draws.mean(axis=0)) < 0.6 * draws.std(axis=0)), (told, draws)
 
 
 # ------------------------------------------------------------------------------------- what is said
