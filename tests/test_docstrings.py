@@ -101,7 +101,7 @@ def called():
 def signature(value):
     """The names in a signature; none of exceptions that have none."""
     try:
-        return list(inspect.signature(value).parameters)
+        return [name for name in inspect.signature(value).parameters if name not in {"self", "cls"}]
     except ValueError:
         return []
 
@@ -141,6 +141,48 @@ def test_every_argument_is_told_of(name):
         pytest.importorskip("pymc", reason="needs PyMC: `make pymc`")
     value = at(name)
     check_arguments(signature(value), inspect.getdoc(value) or "", dir(value))
+
+
+# What the package asks of parts, in sm.extend, and of its own classes: users do not call these.
+PARTS = (
+    sm.extend.Control, sm.extend.Decision, sm.extend.Leaf, sm.extend.Prepared, sm.extend.Rule,
+    sm.extend.Selector, sm.bandits.Strategy,
+)  # fmt: skip
+OWN = {
+    "sm.Bilinear.check", "sm.DefaultKernel.made_of", "sm.Model.extra", "sm.Model.fingerprints", "sm.Model.left_out",
+    "sm.Model.set_state", "sm.Model.show", "sm.Model.state", "sm.Predictors.check_etas",
+    "sm.Predictors.count", "sm.PseudoPrior.block_of", "sm.PseudoPrior.check",
+    "sm.PseudoPrior.numbers", "sm.extend.Kernel.at_work", "sm.extend.Kernel.settled",
+    "sm.extend.Kernel.suspects",
+}  # fmt: skip
+
+
+def methods():
+    """Public methods with arguments that users call, by their class; each where it is defined."""
+    found, seen = {}, set()
+    for name in called():
+        value = None if name in NEEDS_PYMC else at(name)
+        for key, what in vars(value).items() if inspect.isclass(value) else ():
+            method = getattr(what, "__func__", what)
+            plain = inspect.isfunction(method) and key[0] != "_" and signature(method)
+            used = not issubclass(value, PARTS) or isinstance(what, classmethod)
+            if plain and used and method not in seen and f"{name}.{key}" not in OWN:
+                seen.add(method)
+                found[f"{name}.{key}"] = method
+    return found
+
+
+@pytest.mark.parametrize("name", methods())
+def test_every_argument_of_a_method_is_told_of(name):
+    method = methods()[name]
+    check_arguments(signature(method), inspect.getdoc(method) or "")
+
+
+def test_methods_are_looked_at():
+    assert {"sm.Trace.plot", "sm.Fit.matched", "sm.Bilinear.fit", "sm.extend.Kernel.describe"} <= {
+        *methods()
+    }
+    assert {name.rpartition(".")[2] in dir(at(name.rpartition(".")[0])) for name in OWN} == {True}
 
 
 def test_arguments_that_are_not_told_of_are_found():

@@ -81,7 +81,10 @@ class Experiment:
         return self.player.ask()
 
     def tell(self, reward: float) -> None:
-        """The reward of the arm that was asked for."""
+        """The reward of the arm that was asked for.
+
+        reward: a number.
+        """
         if self.player.state.now[0].count <= 0 or self.player.ask() is None:
             raise ValueError("tell() without ask(): it decides which arm the reward is of.")
         self.player.tell(reward)
@@ -92,7 +95,10 @@ class Experiment:
 
     # --------------------------------------------------------------------------------- on disk
     def save(self, path: str | os.PathLike) -> None:
-        """Keep everything in one file, which is whole at any time."""
+        """Keep everything in one file, which is whole at any time.
+
+        path: of the file.
+        """
         player, path = self.player, Path(path)
         note = {
             "version": __version__, "digest": self.digest, "arms": player.arms,
@@ -112,7 +118,11 @@ class Experiment:
 
     @classmethod
     def load(cls, path: str | os.PathLike, selector: Any) -> "Experiment":
-        """Go on with a saved experiment."""
+        """Go on with a saved experiment.
+
+        path: that `save` was given.
+        selector: the strategy, the same as before.
+        """
         try:
             with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 note = json.loads(file["note"].tobytes())

@@ -69,7 +69,11 @@ class Identification:
         return pd.DataFrame({"pulls": self.pulls, "mean": self.means}).rename_axis("arm")
 
     def plot(self, axes=None, most: int = 7):
-        """Two axes: the most pulled arms' pulls over time, and every arm's pulls and mean."""
+        """Two axes: the most pulled arms' pulls over time, and every arm's pulls and mean.
+
+        axes: two axes of matplotlib; None: of a new figure.
+        most: arms that are shown at most.
+        """
         from subsample_mcmc.bandits.identification import plot_run
 
         return plot_run(self, axes, most)
@@ -129,7 +133,10 @@ class Identifications:
         return self.regrets > 0.0
 
     def error_rate(self, level: float = 0.95) -> tuple[float, float, float]:
-        """(share of wrong runs, and its Clopper-Pearson interval)."""
+        """(share of wrong runs, and its Clopper-Pearson interval).
+
+        level: of the interval.
+        """
         from scipy.stats import beta
 
         wrong, runs, tail = int(self.errors.sum()), len(self), 0.5 * (1.0 - level)
@@ -152,7 +159,10 @@ class Identifications:
         return pd.DataFrame(columns).rename_axis("run")
 
     def plot(self, axes=None):
-        """The mean pulls of each arm, and errors over time if truth was given."""
+        """The mean pulls of each arm, and errors over time if truth was given.
+
+        axes: as many axes of matplotlib as there are panels; None: of a new figure.
+        """
         from subsample_mcmc.bandits.identification import plot_runs
 
         return plot_runs(self, axes)

@@ -122,9 +122,9 @@ class DefaultKernel(Single):
         return f"{Kernel._repr_html_(self)}\n<pre>{safe(self)}</pre>"
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start).
+        """A state for sm.sample(start=kernel.start), wide around the fit, or another mode with mass.
 
-        Or around another mode, where one may have some of the mass: so R-hat tells of them.
+        rng: a numpy Generator.
         """
         if self.fit is None:
             raise ValueError("there is no fit to start around: the model's initial state serves.")

@@ -115,9 +115,10 @@ class Plan:
     def plot(self, axes: Any = None, panels: Any = None) -> Any:
         """Matplotlib axes, an array of one per panel: what the pilots took, and why.
 
+        axes: as many of your own as there are panels; None: of a new figure.
         panels: names of "times" (per decision; a star is the advice), "shares" (of all rewards:
-        read, and expected) and "gaps" (G of each decision against what a race tells it from, with
-        lines of equal cost); None: all. axes: as many of your own, or None for a new figure.
+            read, and expected) and "gaps" (G of each decision against what a race tells it from,
+            with lines of equal cost); None: all.
         """
         from subsample_mcmc.runs.views.figures import plot_plan
 
@@ -129,6 +130,9 @@ class Plan:
         Korattikara, Chen & Welling (2014, section 5), on the decisions of the pilot: every one is
         raced PATHS times by simulation, Gaussian increments, and the mean over decisions of the
         rate of wrong ones is held to `error`.
+
+        kernel, variant: names, as in rows.
+        error: share of decisions that may be wrong.
         """
         if (kernel, variant) not in self.decisions:
             known = ", ".join(str(pair) for pair in self.decisions)

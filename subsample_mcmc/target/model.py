@@ -221,10 +221,11 @@ class Model:
         return 0.0
 
     def without(self, rows) -> "Model":
-        """A model of the same functions, without some data: their numbers, or booleans.
+        """A model of the same functions, without some data.
 
-        Each datum that remains must say what it said, which is looked at in four states: functions
-        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        rows: their numbers, or booleans. Each datum that remains must say what it said, which is
+            looked at in four states: functions that use its number n, or its neighbours, are
+            refused. Rows side by side are not copied.
         """
         from subsample_mcmc.target.subset import without
 

@@ -127,11 +127,17 @@ class Bilinear:
         return Pieces(self.constant, tuple(self.tokens.values()), tuple(self.tables.values()), left)
 
     def value(self, i: int, j: int) -> float:
-        """h of one pair."""
+        """h of one pair.
+
+        i, j: numbers of the mentions.
+        """
         return float(self.values(np.array([i]), np.array([j]))[0])
 
     def values(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """h of pairs (one[k], other[k])."""
+        """h of pairs (one[k], other[k]).
+
+        one, other: arrays of numbers of mentions.
+        """
         found = np.full(len(one), self.constant)
         for *lists, coefficient in self.tokens.values():
             found += coefficient * Sample(*lists).products(one, other)
@@ -141,7 +147,10 @@ class Bilinear:
         return found
 
     def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":
-        """The same scores of other mentions: the coefficients learnt here, their tokens."""
+        """The same scores of other mentions: the coefficients learnt here, their tokens.
+
+        tokens, categories: those of the others, as in fit.
+        """
         for name in (*self.tokens, *self.tables):
             if name not in (tokens if name in self.tokens else categories):
                 raise ValueError(f"{name!r} was fitted and is not given: give the same fields.")
@@ -167,11 +176,18 @@ class Bilinear:
     ) -> "Bilinear":  # fmt: skip
         """Least squares of similarity on random pairs of candidates, and what that leaves over.
 
-        tokens: {"title": (indptr, ids, values)}. categories: {"year": (codes, kind)}: kind "same"
-            (one number for equal ones, one for different ones), "gap" (one for each |difference|
-            up to 20), "free" (one for each pair of categories), or a list of symmetric matrices.
+        similarity: as in sm.GibbsPartition.
+        data: as in sm.Model.
+        tokens: {"title": (indptr, ids, values)}.
+        categories: {"year": (codes, kind)}: kind "same" (one number for equal ones, one
+            for different ones), "gap" (one for each |difference| up to 20), "free" (one for each
+            pair of categories), or a list of symmetric matrices.
+        candidates: as in sm.GibbsPartition.
         clusters: a labelling to measure the variances on, such as a true one of training data;
             None: that of a pilot, annealed by the fit itself.
+        pairs: how many are scored.
+        seed: of their draw.
+        reach: as in sm.Bilinear.
         """
         for name, given in categories.items():
             if not (isinstance(given, tuple) and len(given) == 2):

@@ -103,17 +103,25 @@ class ARCH(Model):
         return type(self), self.arguments
 
     def left_out(self, state) -> float:
-        """What depends on nu alone: it stands in the log prior, once for all data."""
+        """What depends on nu alone: it stands in the log prior, once for all data.
+
+        state: as in log_likelihood.
+        """
         return float(volatility.constant(float(state.theta[0])))
 
     def unpack(self, theta, k: int) -> Parameters:
-        """The parameters in use for order k of `orders`; theta may have further axes before."""
+        """The parameters in use for order k of `orders`.
+
+        theta: values of that block; there may be axes before the last.
+        k: an index into orders.
+        """
         order, theta = self.orders[k], np.asarray(theta)
         return Parameters(order, theta[..., 0], theta[..., 1 : order + 2])
 
     def summary(self, trace, weights=None) -> pd.DataFrame:
         """Posterior means and sds of nu, a_0 and the sum of the other a_i, a row per order.
 
+        trace: draws of the model.
         weights: (chains, draws), if draws are not all worth the same; default: what undoes the
             tilt of sm.WangLandau, if there is one.
         """
@@ -122,8 +130,11 @@ class ARCH(Model):
     def forecast(self, trace, level: float = 0.9, weights=None) -> pd.DataFrame:
         """The next return, a row per order and one averaged over orders by their probabilities.
 
-        sigma2: the posterior mean of its squared scale, with a central interval of probability
-        `level`; return_low, return_high: that of the return itself, a mixture of Student-t laws.
+        sigma2 is the posterior mean of its squared scale, with a central interval; return_low and
+        return_high are that of the return itself, a mixture of Student-t laws.
+
+        trace: draws of the model.
+        level: the probability of intervals.
         weights: as for `summary`.
         """
         return forecasts.forecast(self, trace, level, weights)

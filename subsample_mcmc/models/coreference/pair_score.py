@@ -133,16 +133,23 @@ class PairScore:
         return "\n".join([*shown, f"{'bias':>28} {self.bias:8.3f}"])
 
     def with_bias(self, bias: float) -> "PairScore":
-        """The same score with another bias: larger ones make larger clusters."""
+        """The same score with another bias: larger ones make larger clusters.
+
+        bias: as in sm.models.coreference.PairScore.
+        """
         return replace(self, bias=float(bias))
 
     def data(self, mentions: Mentions) -> dict[str, np.ndarray]:
-        """Arrays for sm.Model: those of the mentions, and the weights."""
+        """Arrays for sm.Model: those of the mentions, and the weights.
+
+        mentions: as in sm.models.coreference.token_fields.
+        """
         return mentions.data | {"weights": np.append(self.weights, [self.bias, self.clip])}
 
     def model(self, mentions: Mentions, start=None) -> Model:
         """A model of partitions of the mentions: block y, a label per mention.
 
+        mentions: as in sm.models.coreference.token_fields.
         start: initial labels, 0 .. N-1; default: every mention on its own.
         """
         start = np.arange(mentions.size) if start is None else np.asarray(start)
@@ -153,7 +160,11 @@ class PairScore:
         """The control variate of this score, fitted on one set of mentions, to serve another.
 
         What it leaves over is measured on the true clusters of labelled mentions; without any, on
-        those of a pilot. options: of sm.Bilinear.fit.
+        those of a pilot.
+
+        learn: mentions to fit it to.
+        serve: those that it serves; default: the same.
+        options: of sm.Bilinear.fit.
         """
         if learn.truth is not None and np.any((learn.truth < 0) | (learn.block < 0)):
             known = learn.take((learn.truth >= 0) & (learn.block >= 0))
@@ -167,7 +178,11 @@ class PairScore:
         return made if serve is None else made.of(token_fields(serve), category_fields(serve))
 
     def kernel(self, mentions: Mentions, **options: Any) -> GibbsPartition:
-        """sm.GibbsPartition of the mentions' blocks; options are its own."""
+        """sm.GibbsPartition of the mentions' blocks.
+
+        mentions: as in sm.models.coreference.token_fields.
+        options: of sm.GibbsPartition.
+        """
         return GibbsPartition("y", pair_features.similarity, candidates=mentions.block, **options)
 
     def tuned(
@@ -178,6 +193,12 @@ class PairScore:
 
         The one knob that matters. Training mentions only: it is no estimate of how well others
         will be clustered.
+
+        mentions: with labels.
+        biases: those that are tried.
+        sweeps: of each clustering.
+        seed: of the clusterings.
+        progress: a bar.
         """
         if mentions.truth is None:
             raise ValueError("these mentions have no labels: give the table a column `label`.")
@@ -201,7 +222,11 @@ class PairScore:
         return found
 
     def scores(self, mentions: Mentions, left, right) -> np.ndarray:
-        """f of pairs (left[k], right[k])."""
+        """f of pairs (left[k], right[k]).
+
+        mentions: as in sm.models.coreference.token_fields.
+        left, right: numbers of mentions.
+        """
         left, right = (np.ascontiguousarray(x, dtype=np.int64) for x in (left, right))
         if left.shape != right.shape or left.ndim != 1:
             raise ValueError(f"left {left.shape}, right {right.shape}: give one pair per entry.")
@@ -214,7 +239,12 @@ class PairScore:
         return out
 
     def auc(self, mentions: Mentions, pairs: int = 200_000, seed: int = 1) -> float:
-        """How often a pair of one person scores above a pair of two, within blocks."""
+        """How often a pair of one person scores above a pair of two, within blocks.
+
+        mentions: with labels.
+        pairs: how many are drawn, at most.
+        seed: of that draw.
+        """
         left, right, same = labelled_pairs(mentions, pairs, seed)
         ranks = pd.Series(self.scores(mentions, left, right)).rank().to_numpy()  # ties: the mean
         ones = int(same.sum())

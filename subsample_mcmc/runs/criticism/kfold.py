@@ -52,7 +52,10 @@ class KFold:
         self.elpd, self.se = self.total(elpd_i)
 
     def total(self, values: np.ndarray) -> tuple[float, float]:
-        """A sum over all data, and its error as that of a sum of independent groups."""
+        """A sum over all data, and its error as that of a sum of independent groups.
+
+        values: one for each datum.
+        """
         sums = np.bincount(self.units, weights=values)
         return float(values.sum()), (len(sums) * variance(sums)) ** 0.5
 
@@ -73,7 +76,10 @@ class KFold:
         return pandas.DataFrame(columns, index=pandas.Index(labels, name=ROWS))
 
     def difference(self, other: "KFold") -> ElpdDifference:
-        """How much better this model predicts than another one, of the same data and folds."""
+        """How much better this model predicts than another one, of the same data and folds.
+
+        other: what sm.kfold gave of the other model.
+        """
         if not isinstance(other, KFold):
             raise TypeError(f"other={other!r:.60}: give what sm.kfold returned of the other model.")
         if not np.array_equal(self.fold, other.fold):
