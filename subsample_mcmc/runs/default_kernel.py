@@ -122,7 +122,7 @@ class DefaultKernel(Single):
         return f"{Kernel._repr_html_(self)}\n<pre>{safe(self)}</pre>"
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A state for sm.sample(start=kernel.start), wide around the fit, or another mode with mass.
+        """A state for sm.sample(start=kernel.start), wide around the fit or another mode with mass.
 
         rng: a numpy Generator.
         """
