@@ -150,10 +150,10 @@ PARTS = (
 )  # fmt: skip
 OWN = {
     "sm.Bilinear.check", "sm.DefaultKernel.made_of", "sm.Model.extra", "sm.Model.fingerprints",
-    "sm.Model.left_out", "sm.Model.set_state", "sm.Model.show", "sm.Model.state", "sm.Predictors.check_etas",
-    "sm.Predictors.count", "sm.PseudoPrior.block_of", "sm.PseudoPrior.check",
-    "sm.PseudoPrior.numbers", "sm.extend.Kernel.at_work", "sm.extend.Kernel.settled",
-    "sm.extend.Kernel.suspects",
+    "sm.Model.left_out", "sm.Model.set_state", "sm.Model.show", "sm.Model.state",
+    "sm.Predictors.check_etas", "sm.Predictors.count", "sm.PseudoPrior.block_of",
+    "sm.PseudoPrior.check", "sm.PseudoPrior.numbers", "sm.extend.Kernel.at_work",
+    "sm.extend.Kernel.settled", "sm.extend.Kernel.suspects",
 }  # fmt: skip
 
 
