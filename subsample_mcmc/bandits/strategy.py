@@ -156,7 +156,7 @@ def stop(state, how):
     """End the run.
 
     state: as in sm.extend.answer_mean.
-    how: sm.extend.OWN_RULE, or another index of ENDINGS in bandits/strategy.py.
+    how: OWN_RULE, or another index of ENDINGS in bandits/strategy.py.
     """
     state.now[0].ended = how
     return STOP
