@@ -273,7 +273,7 @@ def test_signatures_show_defaults(reference):
 
 
 def test_docstrings_become_markup(reference):
-    _, docstrings = reference
+    made, docstrings = reference
     lines = docstrings.rendered(sm.Metropolis)
     assert "``scale``" in lines and ".. rubric:: Example" in lines
     assert any("``sm.pcn(fit)``" in line for line in lines)
@@ -284,3 +284,15 @@ def test_docstrings_become_markup(reference):
     ]  # fmt: skip
     goes_on = docstrings.rendered(None, "x: of what\nthere is.\nNo more.\n", {"x"})
     assert goes_on == ["``x``", "    of what there is.", "", "No more.", ""]
+    columns = docstrings.rendered(None, "counts    poisson,\n          binomial\nNext.\n")
+    assert columns == [
+        "::",
+        "",
+        "    counts    poisson,",
+        "              binomial",
+        "",
+        "Next.",
+        "",
+    ]
+    lines = docstrings.rendered(sm.models.glm, sm.models.glm.__doc__, made.argued(sm.models.glm))
+    assert {"``x``", "``prior_sd``", "``weights``"} <= {*lines}

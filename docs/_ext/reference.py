@@ -256,7 +256,7 @@ def make(app):
             *titled(f"sm.{name}"),
             f".. py:module:: sm.{name}",
             "",
-            *rendered(module, module.__doc__),
+            *rendered(module, module.__doc__, argued(module)),
         ]
         for n, value in sorted(of_module(module).items()):
             if n in sm.__all__ or not (inspect.isclass(value) or callable(value)):
@@ -277,6 +277,12 @@ def make(app):
     written.add(write(folder, "rooms", rooms()))
     for path in set(folder.glob("*.rst")) - written:
         path.unlink()
+
+
+def argued(module):
+    """Names of the arguments of what a module shows: its docstring may tell of them for all."""
+    made = [getattr(v, "py_func", v) for v in of_module(module).values()]
+    return {name for v in made if inspect.isfunction(v) for name in inspect.signature(v).parameters}
 
 
 def of_module(module):
