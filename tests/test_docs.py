@@ -270,6 +270,7 @@ def test_signatures_show_defaults(reference):
     made, _ = reference
     assert made.signature(sm.Gibbs).startswith("(block, selector=Racing(), scan='fixed'")
     assert "draws=1000" in made.signature(sm.sample)
+    assert "reach=no_reach, " in made.signature(sm.extend.ControlFunctions)
 
 
 def test_docstrings_become_markup(reference):

@@ -60,7 +60,8 @@ def signature(value):
     except (TypeError, ValueError):
         return ""
     bare = [argument.replace(annotation=given.empty) for argument in given.parameters.values()]
-    return re.sub(r"<[^>]*>", "...", str(inspect.Signature(bare)))
+    text = re.sub(r"CPUDispatcher\(<function (\w+) at \w+>\)", r"\1", str(inspect.Signature(bare)))
+    return re.sub(r"<[^>]*>", "...", text)
 
 
 def members(value):
