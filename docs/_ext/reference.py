@@ -60,7 +60,8 @@ def signature(value):
     except (TypeError, ValueError):
         return ""
     bare = [argument.replace(annotation=given.empty) for argument in given.parameters.values()]
-    text = re.sub(r"CPUDispatcher\(<function (\w+) at \w+>\)", r"\1", str(inspect.Signature(bare)))
+    text = str(inspect.Signature(bare))
+    text = re.sub(r"CPUDispatcher\(<function (\w+?)(_[0-9a-f]{16})? at \w+>\)", r"\1", text)
     return re.sub(r"<[^>]*>", "...", text)
 
 
