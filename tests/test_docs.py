@@ -129,13 +129,25 @@ def known_commits():
     return out.split()
 
 
-@pytest.mark.parametrize("page", ["benchmarks", "papers"])
-def test_commits_that_are_named_exist(page):
-    named = set(re.findall(r"\bcommit ([0-9a-f]{7})\b", text_of(DOCS / f"{page}.md")))
-    assert named
+def test_commits_that_are_named_exist():
+    """Figures and tables say at which commit they were made."""
+    named = {c for p in PAGES for c in re.findall(r"\bcommit ([0-9a-f]{7})\b", text_of(p))}
+    assert len(named) > 10
     if len(known := known_commits()) < 2:
         pytest.skip("no history of commits here")
     assert all(any(commit.startswith(name) for commit in known) for name in named), named
+
+
+def test_figures_of_papers_say_how_and_when():
+    """Each stands in a section whose command makes it, and which says at which commit it did."""
+    text = text_of(DOCS / "papers.md")
+    figures = re.findall(r"\((papers/[\w-]+\.png)\)", text)
+    assert sorted(figures) == sorted(f"papers/{p.name}" for p in DOCS.glob("papers/*.png"))
+    for paper, section in re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text, re.MULTILINE):
+        for part in re.split(r"^### (?=Fig)", section, flags=re.MULTILINE):
+            if "](papers/" in part:
+                assert "subsample-mcmc reproduce" in part, paper
+                assert re.search(r"Made at\s+commit [0-9a-f]{7}, 20\d\d-\d\d-\d\d", part), paper
 
 
 SECTIONS = re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(DOCS / "benchmarks.md"), re.M)
