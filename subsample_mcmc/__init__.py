@@ -7,6 +7,7 @@
     trace = sm.sample(model, kernel)                   draws; print(trace.report()): their cost
 
 Models           Model, Predictors, Population, from_pymc; positive, interval, simplex, ordered;
+                 parquet: data in files, which need not fit in memory;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
@@ -108,6 +109,7 @@ from subsample_mcmc.target.constraints import interval, ordered, positive, simpl
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.sources.parquet import parquet
 
 if _typing.TYPE_CHECKING:
     from subsample_mcmc.cli.cite import cite
@@ -188,6 +190,7 @@ __all__ = [
     "mixture",
     "normal_cdf",
     "ordered",
+    "parquet",
     "pcn",
     "plan",
     "positive",

@@ -59,6 +59,8 @@ def test_examples_give_what_they_say(name):
         pytest.skip("without the JIT these take minutes")
     if name == "from_pymc":
         pytest.importorskip("pymc", reason="needs PyMC: `make pymc`")
+    if name == "parquet":
+        pytest.importorskip("pyarrow", reason="needs pyarrow: `make clusters`")
     for test in examples(name):
         told = []
         failed, _ = RUNNER.run(test, out=told.append)

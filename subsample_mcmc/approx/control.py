@@ -24,6 +24,7 @@ from subsample_mcmc.numerics.pointers import (
     call_residuals,
 )
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
+from subsample_mcmc.target.elsewhere.resident import reader_of_resident
 from subsample_mcmc.target.rewards import example_context, place
 
 BOLD = 0.01  # delta from which on predictions may take a part of it
@@ -276,7 +277,8 @@ def controls_of(
     if functions.reader is not None or functions.adder is not None:
         context, rows = RecordAddress(example_context(model)), array(row_kind(model.size))
     if functions.reader is not None:
-        reader = FunctionAddress(functions.reader, context, source, NUMBER, rows, FLOATS)
+        read = functions.reader if model.elsewhere is None else reader_of_resident(functions.reader)
+        reader = FunctionAddress(read, context, source, NUMBER, rows, FLOATS)
     if functions.adder is not None:
         adder = FunctionAddress(functions.adder, context, source, NUMBER)
     return Controls(

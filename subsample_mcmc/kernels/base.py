@@ -195,6 +195,7 @@ class Leaf(Kernel):
 
     interpreted: ClassVar[bool] = False  # is its step Python, which hands out work to cores
     own_target: ClassVar[bool] = False  # does it bring what a model's log_likelihood is to others
+    elsewhere: ClassVar[str] = ""  # why it does not serve where rows are elsewhere
     columns: ClassVar[tuple[tuple[str, str], ...]] = tuple(
         (name, TALLY[name].str[1:]) for name in TALLY.names or ()
     )

@@ -16,6 +16,7 @@ from subsample_mcmc.approx.prediction import prediction, questions_of, residual_
 from subsample_mcmc.approx.thinned_draws import distances, thinned_draw
 from subsample_mcmc.approx.thinning import known_sums, negative_parts, thinned_choice
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
@@ -340,6 +341,8 @@ class Decision:
             return Racing()
         check_control(self.control, model, block, Racing(), self.arms)
         known = prepared_for(model, self.control)
+        if model.elsewhere is not None:  # weights of all rows would be kept in memory
+            return Racing(Betting()) if known.proved else Racing()
         return Thinned() if known.thins and (known.absolute or not self.draws) else Racing()
 
     def deciders(self, model) -> tuple[Any, Any]:

@@ -214,6 +214,16 @@ class Langevin(ContinuousBlock):
             "arms": 2 if self.correct else None, "proposes": True, "note": note,
         }  # fmt: skip
 
+    @property
+    def elsewhere(self) -> str:  # type: ignore[override]
+        """Mini-batch gradients read rows at every step."""
+        if self.surrogate_gradient:
+            return ""
+        return (
+            "reads a mini-batch of rows at every step for its gradient: give it "
+            'gradient="control" and control=sm.Taylor(fit)'
+        )
+
     def suspects(self, model, state):
         """Its gradient and its surrogate."""
         if self.surrogate is not None:

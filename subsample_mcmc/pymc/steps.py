@@ -18,7 +18,7 @@ from subsample_mcmc.pymc import FullDataWarning
 from subsample_mcmc.pymc.bridge import Translated, from_pymc, same
 from subsample_mcmc.pymc.rows import shared_in
 from subsample_mcmc.runs.chain import Program, Walker
-from subsample_mcmc.target.model import array_hash
+from subsample_mcmc.target.sources.checksums import array_hash
 
 
 class Elsewhere(Leaf):

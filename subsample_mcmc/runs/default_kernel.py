@@ -137,7 +137,7 @@ class DefaultKernel(Single):
             u = centre + WIDE * fit.factor @ rng.standard_normal(len(centre))
             values, _, slopes = co.lift(u)
             with np.errstate(all="ignore"):
-                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans).sum()):
+                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
                     return fit.state | co.dict_of(values[0])
         return fit.state
 

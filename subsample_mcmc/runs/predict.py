@@ -25,6 +25,7 @@ from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views import arviz_groups
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
@@ -84,6 +85,8 @@ def predict(
         )
     if led := tilted(trace.meta) + tempered(trace.meta):
         warn(f"{', '.join(led)}: these draws are not from the posterior, nor are predictions.")
+    if data is None:
+        refuse_rows_elsewhere(model, "sm.predict without data=")
     given, size = (model.data, model.size) if data is None else new_data(model, data)
     column = np.asarray(getattr(given, name, 0))
     if observed is None and column.shape == (size,):

@@ -253,6 +253,8 @@ def carried_out(
     else:
         trace = Trace(meta, [data_of(program, member) for member in members])
     trace.interrupted = team.interrupted
+    known = [m.fetched for m in members if m.fetched is not None]
+    trace.fetched = np.sum(known, axis=0) if known else None
     # Compiled steps cannot write to data; steps in Python may, by an array that they have kept.
     safe = (program.compiled and not DISABLED) or parallel
     changed = [] if safe else program.model.changed()

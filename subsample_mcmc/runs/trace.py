@@ -91,6 +91,8 @@ class Trace:
         self._states = [getattr(c, "checkpoint", None) for c in chains]
         self._checkpoints = self._states if whole else [None] * len(chains)
         self.interrupted = False  # ended by Ctrl-C
+        # Where rows are elsewhere, of this call: rows fetched, sums over all, seconds waited.
+        self.fetched: Any = None
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)

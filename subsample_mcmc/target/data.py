@@ -93,8 +93,13 @@ def size_of(value: Any) -> str:
         size = int(np.prod([int(n) for n in shape])) * np.dtype(value.dtype).itemsize
     except (TypeError, ValueError, AttributeError):
         return ""
+    return f"{tuple(shape)} of {value.dtype}, {size_in_words(size)}"
+
+
+def size_in_words(size: int) -> str:
+    """Bytes, in words."""
     unit, power = next(((u, p) for u, p in (("GB", 9), ("MB", 6)) if size >= 10**p), ("kB", 3))
-    return f"{tuple(shape)} of {value.dtype}, {size / 10**power:.3g} {unit}"
+    return f"{size / 10**power:.3g} {unit}"
 
 
 def by_name(data: Any) -> Any:
@@ -284,46 +289,51 @@ def absent_objects(array: np.ndarray) -> str:
     return absent(pandas.isna(array)) if array.dtype.kind in "OmM" else ""
 
 
-def refuse_nan(array: np.ndarray, name: str, given: Any, infinite: bool = False) -> None:
-    """Refuse NaN in an array of floats: one pass, in pieces, without a copy. given: by the user.
+def wrong_values(
+    array: np.ndarray, infinite: bool = False
+) -> tuple[str, int, tuple[int, ...]] | None:
+    """(kind, how many, where the first stands) of NaN in an array of floats; None: there are none.
 
-    Refuses infinite values, too, unless they may be: infinite.
+    One pass, in pieces, without a copy. Infinite values count, too, unless they may be: infinite.
     """
     if array.dtype.kind != "f" or not array.size:
-        return
+        return None
     once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)  # broadcast_to
     seen = np.atleast_1d(np.asarray(array)[(..., *once)])
     step = max(PIECE // max(seen[:1].size, 1), 1)
-    found = {np.isnan: 0, np.isinf: 0}
-    first: dict[Any, tuple[int, ...]] = {}
+    tests = {"missing": np.isnan, "infinite": np.isinf}
+    found = dict.fromkeys(tests, 0)
+    first: dict[str, tuple[int, ...]] = {}
     with np.errstate(invalid="ignore"):
         for start in range(0, len(seen), step):
             piece = seen[start : start + step]
             least = piece.min()  # NaN, if there is one
             if least == least and (infinite or (least > -np.inf and piece.max() < np.inf)):
                 continue
-            for kind in found:
-                gone = kind(piece)
+            for kind, test in tests.items():
+                gone = test(piece)
                 found[kind] += int(gone.sum())
                 if gone.any() and kind not in first:
                     row, *column = np.unravel_index(int(np.argmax(gone)), gone.shape)
                     first[kind] = start + int(row), *(int(j) for j in column)
-    kinds = [np.isnan] if infinite else list(found)
+    kinds = ["missing"] if infinite else list(tests)
     wrong = next((kind for kind in kinds if kind in first), None)
+    return None if wrong is None else (wrong, found[wrong], first[wrong])
+
+
+def refuse_nan(array: np.ndarray, name: str, given: Any, infinite: bool = False) -> None:
+    """Refuse NaN in an array of floats, and infinite values unless they may be.
+
+    given: by the user.
+    """
+    wrong = wrong_values(array, infinite)
     if wrong is None:
         return
-    count, at = found[wrong], first[wrong]
+    kind, count, at = wrong
     labels = list(given.columns) if is_frame(given) else None
     place = f"row {at[0]}"
     for j in at[1:]:
         place += f", column {labels[j]!r}" if labels else f", column {j}"
-    if wrong is np.isinf:
-        values = f"{count:,} infinite values, the first" if count > 1 else "1 infinite value,"
-        raise ValueError(
-            f"data {name} has {values} in {place}: correct these rows, or drop them, for every "
-            "array. If your function is right about infinity (a bound that is none, say), say "
-            "missing='infinite'."
-        )
     if nulls_in(given):
         gives = f"df.drop_nulls({name!r})" if hasattr(given, "drop_nulls") else "table.drop_null()"
         remedy = gives
@@ -332,9 +342,21 @@ def refuse_nan(array: np.ndarray, name: str, given: Any, infinite: bool = False)
     else:
         each = ".any(axis=1)" if array.ndim > 1 else ""
         remedy = f"keep = ~np.isnan({name}){each} and {name}[keep], for every array"
+    raise refused_values(name, kind, count, place, f"drop these rows before, {remedy}, or")
+
+
+def refused_values(name: str, kind: str, count: int, place: str, remedy: str) -> ValueError:
+    """What is said of missing or infinite values. remedy: what to do, before "fill them in"."""
+    if kind == "infinite":
+        values = f"{count:,} infinite values, the first" if count > 1 else "1 infinite value,"
+        return ValueError(
+            f"data {name} has {values} in {place}: correct these rows, or drop them, for every "
+            "array. If your function is right about infinity (a bound that is none, say), say "
+            "missing='infinite'."
+        )
     values = f"{count:,} missing values (NaN), the first" if count > 1 else "1 missing value (NaN),"
-    raise ValueError(
-        f"data {name} has {values} in {place}: drop these rows before, {remedy}, or fill them in. "
+    return ValueError(
+        f"data {name} has {values} in {place}: {remedy} fill them in. "
         "If your function tells NaN apart itself (math.isnan), say missing='allow'."
     )
 

@@ -229,7 +229,7 @@ class Fit:
         nodes = 0.5 * (low + REACH + (REACH - low) * np.polynomial.chebyshev.chebpts1(NODES))
         nodes = nodes[np.argsort(np.abs(nodes))]  # rises are over the first
         values, base, _ = co.lift(self.mean + nodes[:, None] * column / sd)
-        heights = base + np.append(0.0, co.sums(values, co.spans).sum(axis=0)[1:])
+        heights = base + np.append(0.0, co.sums(values, co.spans)[1:])
         good = np.isfinite(heights)
         curve = np.polynomial.Chebyshev.fit(nodes[good], heights[good], min(10, good.sum() - 1))
         z = np.linspace(low, REACH, 4001)

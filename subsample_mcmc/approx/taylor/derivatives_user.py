@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
+from subsample_mcmc.approx.taylor.predictor_chunks import apart, numbers_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, in_threads
 from subsample_mcmc.target.lookups.bounds import look_at_part
 from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
 
+MOST_BLOCKS = 256  # of rows that are read at a time
 CHECKED = 4  # data at which derivatives are compared with differences
 
 
@@ -85,37 +88,60 @@ class Given:
 
     @cached_property
     def reader(self) -> Any:
-        """read(...): adds a chunk to the sums."""
+        """read(...): adds a chunk to the sums of its blocks, each sum's numbers in a row."""
         derivatives, likelihood = self.derivatives, self.model.compiled[0]
 
         @jit
-        def read(state, data, first, weights, g, h, s0, s1, s2):
-            for i in range(len(weights)):
-                if weights[i] == 0.0:
-                    continue
-                n = (first + i) & MASK
-                clear(g, h)
-                derivatives(state, data, n, g, h)
-                s0[0] += likelihood(state, data, n)
-                for j in range(len(g)):
-                    s1[j] += g[j]
-                    for k in range(len(g)):
-                        s2[j, k] += h[j, k]
+        def read(state, data, first, weights, g, h, s1, s2, sums):
+            d = len(g)
+            for block in range(len(sums)):
+                s0 = 0.0
+                clear(s1, s2)
+                begin, end = block * BLOCK, min(block * BLOCK + BLOCK, len(weights))
+                for i in range(np.uint64(begin), np.uint64(end)):
+                    if weights[i] == 0.0:
+                        continue
+                    n = np.int64(first + i) & MASK
+                    clear(g, h)
+                    derivatives(state, data, n, g, h)
+                    s0 += likelihood(state, data, n)
+                    for j in range(d):
+                        s1[j] += g[j]
+                        for k in range(d):
+                            s2[j, k] += h[j, k]
+                sums[block, 0] = s0
+                for j in range(d):
+                    sums[block, 1 + j] = s1[j]
+                    for k in range(d):
+                        sums[block, 1 + d + j * d + k] = s2[j, k]
 
         return read
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data."""
-        model, d, read = self.model, len(point), self.reader
+        blocks = RowBlocks([(0, self.model.size)])
+        _ = self.reader  # compiled before there are threads
+
+        def part(first, last):
+            return self.some_sums(ints, point, keep, bar, first, last)
+
+        total = in_threads(part, 0, blocks.count).root(blocks.count)
+        return apart(total, len(point), len(point))
+
+    def some_sums(self, ints, point, keep, bar, first: int, last: int, origin: int = 0) -> Tree:
+        """The same sums of some blocks, one after the other, as a part of the tree of all.
+
+        origin: which block of all rows the model's first row begins, where these are its own.
+        """
+        model, d, read, tree = self.model, len(point), self.reader, Tree()
         state = model.state(np.array(ints), point.copy())
-        s0, s1, s2 = np.zeros(1), np.zeros(d), np.zeros((d, d))
-        g, h = np.zeros(d), np.zeros((d, d))
-        step = 1 << 16
-        for first in range(0, model.size, step):
-            last = min(first + step, model.size)
-            read(state, model.data, first, keep(first, last), g, h, s0, s1, s2)
-            bar.update(last - first)
-        return float(s0[0]), s1, s2, np.zeros((d, 0))
+        (g, s1), (h, s2) = np.zeros((2, d)), np.zeros((2, d, d))
+        for block, begin, end in RowBlocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
+            sums = np.zeros((blocks_of(end - begin), numbers_of(d, False)))
+            read(state, model.data, begin, keep(begin, end), g, h, s1, s2, sums)
+            tree.add_blocks(origin + block, sums)
+            bar.update(end - begin)
+        return tree
 
 
 @jit(inner=True)

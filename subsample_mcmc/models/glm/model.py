@@ -22,9 +22,11 @@ from subsample_mcmc.models.glm.columns import (
     rows_of,
     zero_one,
 )
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import flat
@@ -35,6 +37,7 @@ LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 # ------------------------------------------------------------------------------------ families
 @helpful
+@by_parts
 def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
 
@@ -62,6 +65,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights
 
 
 @helpful
+@by_parts
 def student_t(
     x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
@@ -95,6 +99,7 @@ def student_t(
 
 
 @helpful
+@by_parts
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
@@ -118,6 +123,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> M
 
 
 @helpful
+@by_parts
 def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
 
@@ -142,6 +148,7 @@ def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Mod
 
 
 @helpful
+@by_parts
 def cloglog(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
@@ -172,6 +179,7 @@ def cloglog(
 
 
 @helpful
+@by_parts
 def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
@@ -203,6 +211,7 @@ def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=No
 
 
 @helpful
+@by_parts
 def poisson(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
@@ -224,6 +233,7 @@ def poisson(
 
 
 @helpful
+@by_parts
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
@@ -262,7 +272,16 @@ class CountsModel(Model):
 
     def constant(self) -> float:
         """The same of all data."""
-        return float(np.sum(self.left_out(None)))
+        if self.elsewhere is not None:
+            return float(self.elsewhere.sum_over(left_out_by_block, (), told="constants")[0])
+        return float(left_out_by_block(self, 0).root(blocks_of(self.size))[0])
+
+
+def left_out_by_block(model: Model, begin: int) -> Tree:
+    """What log likelihoods of some rows lack, by block."""
+    each, tree = np.broadcast_to(model.left_out(None), model.size), Tree()
+    tree.add_blocks(begin, np.add.reduceat(each, np.arange(0, model.size, BLOCK))[:, None])
+    return tree
 
 
 def counted(x, y, offset, exposure, weights, family: str):

@@ -14,6 +14,7 @@ import scipy
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, refuse_constant, with_blocks
 from subsample_mcmc.models.glm.columns import labelled, rows_of
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import HALF_LOG_2PI, linear
 from subsample_mcmc.models.glm.scores import CLASSES
 from subsample_mcmc.numerics.fastmath import log
@@ -77,6 +78,7 @@ def level(value, state):
 
 # ------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def ordered_logistic(
     x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
@@ -108,6 +110,7 @@ def ordered_logistic(
 
 
 @helpful
+@by_parts
 def ordered_probit(
     x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:

@@ -8,6 +8,7 @@ import scipy
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive, restricted, rows_of
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import linear
 from subsample_mcmc.models.glm.model import made, with_offset
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
@@ -88,6 +89,7 @@ def log_precision(state):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def gamma_regression(
     x,
     y,
@@ -132,6 +134,7 @@ def gamma_regression(
 
 
 @helpful
+@by_parts
 def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Beta regression of shares: y in (0, 1) has a mean m of log odds x'beta.
 

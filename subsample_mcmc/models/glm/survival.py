@@ -11,6 +11,7 @@ import numpy as np
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import first_wrong, restricted, rows_of, zero_one
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import HALF_LOG_2PI, linear
 from subsample_mcmc.models.glm.model import PIECE
 from subsample_mcmc.models.glm.ordered import log_between
@@ -78,6 +79,7 @@ def log_sigma(state):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def weibull(
     x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
@@ -110,6 +112,7 @@ def weibull(
 
 
 @helpful
+@by_parts
 def log_normal(
     x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:

@@ -16,6 +16,7 @@ from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import (
     SIGMOID_FOURTH,
     SIGMOID_THIRD,
@@ -184,6 +185,7 @@ def draw_hurdle(eta):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def negative_binomial(
     x, y, dispersion=None, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None,
     weights=None,
@@ -222,6 +224,7 @@ def negative_binomial(
 
 
 @helpful
+@by_parts
 def zero_inflated_poisson(
     x,
     y,
@@ -255,6 +258,7 @@ def zero_inflated_poisson(
 
 
 @helpful
+@by_parts
 def zero_inflated_negative_binomial(
     x,
     y,
@@ -290,6 +294,7 @@ def zero_inflated_negative_binomial(
 
 
 @helpful
+@by_parts
 def hurdle_poisson(
     x,
     y,

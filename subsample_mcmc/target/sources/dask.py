@@ -1,0 +1,242 @@
+"""Rows in collections of dask: data frames, and dicts of arrays or of columns.
+
+With a client of a cluster (on this machine, Kubernetes, SSH, ...), functions run on its workers,
+where the rows are; what a lost worker held is computed again by dask. Without one, threads of this
+process compute parts, one each. Collections that are not persisted are computed anew in every pass.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.target.data import refuse_names
+from subsample_mcmc.target.sources.frames import of_dtype, of_frame, of_series
+from subsample_mcmc.target.sources.local import LocalSource
+from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, as_declared, take
+from subsample_mcmc.target.sources.source import Source
+
+SOON, USUAL = 10, 0  # priorities: rows that a chain waits for, and passes
+EVERY = 1 << 20  # parts of a pass that are handed to dask at a time: it has a queue of its own
+
+
+def dask_source(data: Any) -> Source:
+    """A data frame of dask, or a dict of its arrays or columns, as a source."""
+    if hasattr(data, "to_delayed") and hasattr(data, "columns"):
+        refuse_names(list(data.columns), "data frame")
+        columns = columns_of_frame(data._meta)
+        parts, read, lengths = culled(data.to_delayed()), of_frame, None
+    else:
+        columns, parts, lengths = of_collections(dict(data))
+        read = of_blocks
+    futures = futures_in(parts)
+    client = futures[0].client if futures else client_in_use()
+    if client is None:
+        return DaskThreads(parts, columns, lengths, read)
+    refuse_scattered(client, [*(future.key for future in futures), *keys_outside(parts)])
+    return DaskSource(client, parts, columns, lengths, read)
+
+
+class DaskSource(Source):
+    """Parts of collections of dask, on the workers of a client."""
+
+    kind = "Dask"
+    window = EVERY
+
+    def __init__(
+        self, client: Any, parts: list[Any], columns: dict[str, SourceColumn], lengths: Any,
+        read: Callable,
+    ):  # fmt: skip
+        super().__init__(columns, len(parts), lengths)
+        self.client, self.parts, self.read = client, parts, read  # type: ignore[method-assign]
+
+    def share(self, parcel: Parcel) -> Any:
+        import dask
+        from distributed.protocol.pickle import dumps
+
+        # A task that gives the bytes: dask ships its result to each worker once, and makes it
+        # again should it be lost.
+        return dask.delayed(bytes, pure=False)(dumps(parcel))
+
+    def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
+        import dask
+
+        run = dask.delayed(work, pure=False, traverse=False)
+        calls = [run(self.parts[part], sent, part, *more) for part, more in jobs]
+        priority = SOON if work is take else USUAL
+        return self.client.compute(calls, priority=priority) if calls else []
+
+    def result(self, handle: Any) -> Any:
+        return handle.result()
+
+    def drop(self, handles: list[Any]) -> None:
+        if handles:
+            self.client.cancel(handles)
+
+    def part_name(self, part: int) -> str:
+        return f"partition {part}"
+
+
+class DaskThreads(LocalSource):
+    """Parts of collections of dask, each computed in a thread of this process."""
+
+    kind = "Dask"
+
+    def __init__(
+        self, parts: list[Any], columns: dict[str, SourceColumn], lengths: Any, read: Callable
+    ):
+        loaders = [Computed(self, read, part) for part in parts]
+        super().__init__(loaders, columns, lengths)
+
+    def part_name(self, part: int) -> str:
+        return f"partition {part}"
+
+
+class Computed:
+    """Computes the columns of a part, in the thread that asks."""
+
+    def __init__(self, source: Source, read: Callable, part: Any):
+        self.source, self.read, self.part = source, read, part
+
+    def __call__(self) -> dict[str, np.ndarray]:
+        import dask
+
+        (data,) = dask.compute(self.part, scheduler="synchronous")
+        parcel = Parcel(self.source.columns, self.read, missing=self.source.missing)
+        return self.read(data, parcel)
+
+
+def of_blocks(data: dict[str, Any], parcel: Parcel) -> dict[str, np.ndarray]:
+    """The columns of a dict of arrays and of columns of data frames."""
+    return {
+        name: of_series(data[name], name, column)
+        if hasattr(data[name], "isna")
+        else as_declared(data[name], name, column)
+        for name, column in parcel.columns.items()
+    }
+
+
+def of_collections(data: dict[str, Any]) -> tuple[dict[str, SourceColumn], list[Any], Any]:
+    """(columns, parts, their lengths) of a dict of arrays and columns: dicts of blocks."""
+    refuse_names(list(data), "dict")
+    arrays = {n: v for n, v in data.items() if hasattr(v, "chunks")}
+    chunks = {n: v.chunks[0] for n, v in arrays.items() if v.ndim}
+    for name, value in data.items():
+        if not hasattr(type(value), "__dask_graph__") or (name in arrays and not value.ndim):
+            raise TypeError(
+                f"data {name} is {type(value).__name__}, and others are collections of dask: give "
+                f"it as one, too, dask.array.from_array({name}, chunks=...); what stands in no row "
+                "belongs into tables=."
+            )
+    known = {n: c for n, c in chunks.items() if not np.isnan(c).any()}
+    totals = {n: int(sum(c)) for n, c in known.items()}
+    if len(set(totals.values())) > 1:
+        raise ValueError(f"data have different lengths: {totals}.")
+    if len(known) == len(data) and len(set(known.values())) > 1:  # cut as the coarsest of them is
+        common = min(known.values(), key=len)
+        arrays = {n: v.rechunk({0: common}) for n, v in arrays.items()}
+    blocks, columns = {}, {}
+    for name, value in data.items():
+        if name in arrays:
+            whole = arrays[name].rechunk(dict.fromkeys(range(1, value.ndim), -1))
+            blocks[name] = culled(whole.to_delayed().ravel())
+            columns[name] = SourceColumn(np.dtype(value.dtype), tuple(value.shape[1:]))
+        else:
+            blocks[name] = culled(value.to_delayed())
+            columns |= columns_of_frame(value._meta.to_frame(name))
+    counts = {name: len(found) for name, found in blocks.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            f"data are cut into different numbers of parts, {counts}, and the lengths of some are "
+            "not known: repartition them alike, or x.compute_chunk_sizes() of dask arrays."
+        )
+    parts = [dict(zip(blocks, row, strict=True)) for row in zip(*blocks.values(), strict=True)]
+    lengths = next(iter(known.values()), None) if len(known) == len(data) else None
+    if lengths is not None:
+        lengths = next(v.chunks[0] for v in arrays.values())
+    return columns, parts, lengths
+
+
+def columns_of_frame(meta: Any) -> dict[str, SourceColumn]:
+    """What the columns of a data frame hold, by one of the same types without rows."""
+    return {str(name): of_dtype(meta[name], str(name)) for name in meta.columns}
+
+
+def culled(parts: Any) -> list[Any]:
+    """Each part with those tasks alone that it depends on."""
+    from dask.delayed import Delayed
+    from dask.optimization import cull
+
+    graphs: dict[int, dict] = {}
+    found = []
+    for part in parts:
+        graph = graphs.setdefault(id(part.dask), dict(part.dask))
+        found.append(Delayed(part.key, cull(graph, [part.key])[0]))
+    return found
+
+
+def client_in_use() -> Any:
+    """The client of the cluster that is in use, if there is one."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    with suppress(ValueError):
+        return default_client()
+    return None
+
+
+def tasks_of(parts: list[Any]) -> Iterator[tuple[Any, dict]]:
+    """(task, graph) of all that parts are made of."""
+    for part in parts:
+        for block in part.values() if isinstance(part, dict) else [part]:
+            for task in block.dask.values():
+                yield task, block.dask
+
+
+def futures_in(parts: list[Any]) -> list[Any]:
+    """Results on workers that parts are made of."""
+    if "distributed" not in sys.modules:
+        return []
+    from distributed import Future
+
+    held = ((task, getattr(task, "value", None)) for task, _ in tasks_of(parts))
+    return [one for both in held for one in both if isinstance(one, Future)]
+
+
+def keys_outside(parts: list[Any]) -> set:
+    """What parts depend on and their tasks do not make: it is on workers."""
+    return {
+        key
+        for task, graph in tasks_of(parts)
+        for key in getattr(task, "dependencies", ())
+        if key not in graph
+    }
+
+
+def refuse_scattered(client: Any, keys: list[Any]) -> None:
+    """Refuse parts that were sent to workers, and that nobody could compute again."""
+    gone: list = []
+    with suppress(Exception):  # a scheduler that runs no functions of others
+        gone = client.run_on_scheduler(without_recipe, keys=keys) if keys else []
+    if gone:
+        raise ValueError(
+            f"{gone[0]} and {len(gone) - 1} others of which the data are made were scattered: dask "
+            "cannot make them again when a worker is lost. Give what workers read themselves, "
+            "dask.dataframe.read_parquet(path), or make with a function of yours, "
+            "dask.dataframe.from_map(make_part, range(8)); .persist() keeps these in memory."
+        )
+
+
+def without_recipe(keys: list[Any], dask_scheduler: Any = None) -> list[str]:
+    """What these keys depend on, or are, that the scheduler cannot compute again."""
+    waiting = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
+    seen: set = set()
+    while waiting:
+        task = waiting.pop()
+        if task not in seen:
+            seen.add(task)
+            waiting.extend(task.dependencies)
+    return sorted(str(task.key) for task in seen if task.run_spec is None)

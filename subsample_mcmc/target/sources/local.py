@@ -1,0 +1,117 @@
+"""Parts that this process reads itself, in threads: arrays, memory maps, what has a loader."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.target.sources.parts import SourceColumn, take
+from subsample_mcmc.target.sources.source import Source
+
+KEPT = 1 << 29  # bytes of loaded parts that are kept for requests of rows
+
+
+class LocalSource(Source):
+    """Parts that are read here: each a dict of arrays, or a function that returns one.
+
+    columns: what they hold; by default as in the first part. lengths: rows of each part; by default
+        those of arrays, and found by a pass where parts are functions. kept: bytes of what
+        functions returned that are kept for the next rows.
+    """
+
+    kind = "Arrays"
+
+    def __init__(
+        self, parts: Sequence[Any], columns: dict[str, SourceColumn] | None = None,
+        lengths: Any = None, threads: int | None = None, kept: int = KEPT,
+    ):  # fmt: skip
+        self.parts = list(parts)
+        if columns is None:
+            columns = columns_of_arrays(self.load(0)) if self.parts else {}
+        if lengths is None and not any(callable(part) for part in self.parts):
+            lengths = [len(next(iter(part.values()), ())) for part in self.parts]
+        super().__init__(columns, len(self.parts), lengths)
+        self.threads, self.kept = threads or os.cpu_count() or 1, kept
+        self.window = 2 * self.threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._loaded: OrderedDict[int, dict[str, np.ndarray]] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def load(self, part: int) -> dict[str, np.ndarray]:
+        """The columns of a part."""
+        given = self.parts[part]
+        return given() if callable(given) else given
+
+    def load_kept(self, part: int) -> dict[str, np.ndarray]:
+        """The columns of a part, which are kept if there is room."""
+        if not callable(self.parts[part]):
+            return self.parts[part]
+        with self._changing:
+            if part in self._loaded:
+                self._loaded.move_to_end(part)
+                return self._loaded[part]
+        found = self.load(part)
+        with self._changing:
+            self._loaded[part] = found
+            while self._loaded and sum(map(nbytes, self._loaded.values())) > self.kept:
+                self._loaded.popitem(last=False)
+        return found
+
+    def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
+        with self._changing:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rows")
+            pool = self._pool
+        load = self.load_kept if work is take else self.load
+        return [pool.submit(work, Later(load, part), sent, part, *more) for part, more in jobs]
+
+    def result(self, handle: Future) -> Any:
+        return handle.result()
+
+    def drop(self, handles: list[Any]) -> None:
+        for handle in handles:
+            handle.cancel()
+
+    def close(self) -> None:
+        with self._changing:
+            pool, self._pool = self._pool, None
+            self._loaded.clear()
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+
+class Later:
+    """A part that is loaded where it is looked at."""
+
+    def __init__(self, load: Callable[[int], Any], part: int):
+        self.load, self.part = load, part
+
+    def __call__(self) -> Any:
+        return self.load(self.part)
+
+
+def nbytes(columns: dict[str, np.ndarray]) -> int:
+    """Bytes of all columns."""
+    return sum(array.nbytes for array in columns.values())
+
+
+def columns_of_arrays(arrays: dict[str, Any]) -> dict[str, SourceColumn]:
+    """What a dict of arrays holds."""
+    return {n: SourceColumn(np.dtype(a.dtype), tuple(a.shape[1:])) for n, a in arrays.items()}
+
+
+def parts_of(arrays: dict[str, Any], lengths: Sequence[int], **options: Any) -> LocalSource:
+    """Arrays in memory, or mapped into it, cut into parts of these lengths, which may be 0."""
+    stops = np.cumsum(lengths)
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if set(sizes.values()) != {int(stops[-1])}:
+        raise ValueError(f"parts of {stops[-1]} rows in all, and arrays of other lengths: {sizes}.")
+    cuts = [
+        slice(int(stop) - length, int(stop)) for stop, length in zip(stops, lengths, strict=True)
+    ]
+    parts = [{name: array[cut] for name, array in arrays.items()} for cut in cuts]
+    return LocalSource(parts, columns_of_arrays(arrays), lengths, **options)

@@ -1,0 +1,166 @@
+"""Rows in files of Parquet, read by row groups in threads of this process; no cluster needed."""
+
+import glob
+import os
+from pathlib import Path
+from typing import Any
+
+from subsample_mcmc.errors import helpful
+from subsample_mcmc.target.sources.arrow import declared, made_of, wanted_of
+from subsample_mcmc.target.sources.local import LocalSource
+from subsample_mcmc.target.sources.source import plural
+
+PART = 1 << 18  # rows: smaller row groups of a file are read together
+
+
+@helpful
+def parquet(path: Any, columns: Any = None) -> "ParquetSource":
+    """Data in files of Parquet, for sm.Model(data=...): read in parts, never held in memory whole.
+
+    path: of a file, or of a folder; or a pattern, "rows/*.parquet", whose files are read in the
+        order of their names; or a list of them. Of other file systems, "s3://bucket/rows/".
+    columns: names of those that are read, or {name: column}; of several columns, a matrix is made:
+        {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. Numbers keep
+        their type: float32 takes half the room of float64. Lists of one length are matrices;
+        dictionaries are codes of their labels, sorted.
+
+    Threads read row groups (best of 100,000 to 1,000,000 rows), as many at a time as there are
+    cores; groups of which chains read single rows stay in memory, up to half a gigabyte.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import pyarrow, pyarrow.parquet
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> rng = np.random.default_rng(1)
+        >>> for month in ("01", "02"):
+        ...     table = pyarrow.table({"y": rng.normal(size=500), "x0": rng.normal(size=500),
+        ...                            "x1": rng.normal(size=500), "day": np.arange(500)})
+        ...     pyarrow.parquet.write_table(table, folder / f"{month}.parquet")
+        >>> sm.parquet(folder / "*.parquet", columns={"y": "y", "x": ["x0", "x1"]})
+        Parquet, 2 files, 1,000 rows, 2 columns
+    """
+    try:
+        import pyarrow.dataset as files
+    except ImportError:
+        raise ImportError(
+            "sm.parquet needs pyarrow: pip install 'subsample-mcmc[parquet]'."
+        ) from None
+    return ParquetSource(files.dataset(paths_of(path), format="parquet"), columns)
+
+
+def paths_of(path: Any) -> Any:
+    """What pyarrow is given: one path or address, or a list of files."""
+    if isinstance(path, list | tuple):
+        found: list[str] = []
+        for one in path:
+            part = paths_of(one)
+            found += [part] if isinstance(part, str) else part
+        if not found:
+            raise ValueError("path=[] names no file.")
+        return found
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path={path!r:.60}: give a path, a pattern, or a list of them.")
+    text = os.fspath(path)
+    if "://" in text:
+        return text
+    text = os.path.expanduser(text)
+    if Path(text).exists():
+        return text
+    if not (matches := sorted(glob.glob(text, recursive=True))):
+        raise FileNotFoundError(f"no file is there, or matches: {text}")
+    return matches
+
+
+class ParquetSource(LocalSource):
+    """Fragments of a Dataset of pyarrow: row groups of Parquet, or whole files of other formats."""
+
+    kind = "Parquet"
+
+    def __init__(self, dataset: Any, columns: Any = None, threads: int | None = None):
+        names = list(dataset.schema.names)
+        self.wanted = wanted_of(columns, names, "dataset")
+        self.fields = sorted({part for parts in self.wanted.values() for part in parts})
+        parts: list[Any] = []
+        self.places: list[str] = []
+        lengths: list[int] | None = []
+        self.files = 0
+        for fragment in dataset.get_fragments():
+            self.files += 1
+            path = getattr(fragment, "path", "") or "in memory"
+            if not hasattr(fragment, "row_groups"):
+                parts.append(fragment)
+                self.places.append(path)
+                lengths = None
+                continue
+            for groups in together([group.num_rows for group in fragment.row_groups]):
+                ids = [fragment.row_groups[i].id for i in groups]
+                parts.append(fragment.subset(row_group_ids=ids))
+                last = f"s {ids[0]} to {ids[-1]}" if len(ids) > 1 else f" {ids[0]}"
+                self.places.append(f"{path}, row group{last}")
+                if lengths is not None:
+                    lengths.append(sum(fragment.row_groups[i].num_rows for i in groups))
+        self.schema: Any = dataset.schema
+        self.filesystem: Any = getattr(dataset, "filesystem", None)
+        self.written = {path: self.stamp(path) for path in getattr(dataset, "files", ())}
+        loaders = [Decoded(self, fragment) for fragment in parts]
+        kinds = {name: categories_of(dataset, name) for name in self.fields if self.coded(name)}
+        super().__init__(loaders, declared(self.wanted, dataset.schema, kinds), lengths, threads)
+
+    def coded(self, name: str) -> bool:
+        """Does a column hold labels that have codes."""
+        return hasattr(self.schema.field(name).type, "index_type")
+
+    def stamp(self, path: str) -> tuple:
+        """What differs after a file was written anew, though it may say so late."""
+        found = self.filesystem.get_file_info(path)
+        return found.size, found.mtime_ns
+
+    def part_name(self, part: int) -> str:
+        return f"part {part}: {self.places[part]}"
+
+    def origins(self) -> str:
+        return plural(self.files, "file")
+
+
+class Decoded:
+    """Reads the wanted columns of a fragment."""
+
+    def __init__(self, source: ParquetSource, fragment: Any):
+        self.source, self.fragment = source, fragment
+
+    def __call__(self) -> Any:
+        source = self.source
+        try:
+            table = self.fragment.to_table(
+                columns=source.fields, schema=source.schema, use_threads=False
+            )
+        except OSError as error:
+            path = getattr(self.fragment, "path", "")
+            if path not in source.written or source.stamp(path) == source.written[path]:
+                raise
+            raise ValueError(
+                f"rows changed between passes: {path} was written anew, and cannot be read as "
+                "before. Give files that nobody writes."
+            ) from error
+        return made_of(table, source.columns, source.wanted)
+
+
+def together(rows: list[int]) -> list[list[int]]:
+    """Numbers of row groups that are read together: next to each other, PART rows if they fit."""
+    runs: list[list[int]] = []
+    total = 0
+    for i, count in enumerate(rows):
+        if not runs or total + count > PART:
+            runs.append([])
+            total = 0
+        runs[-1].append(i)
+        total += count
+    return runs
+
+
+def categories_of(dataset: Any, name: str) -> tuple:
+    """The labels of a column, sorted: of all its rows, which are read for it."""
+    found: set = set()
+    for batch in dataset.to_batches(columns=[name]):
+        found |= set(batch.column(0).dictionary.to_pylist())
+    return tuple(sorted(label for label in found if label is not None))

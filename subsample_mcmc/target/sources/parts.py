@@ -1,0 +1,128 @@
+"""What runs beside the rows of one part: it reads its columns, looks at them, and does a task.
+
+Functions here travel to workers by name, and what they work with as one parcel, pickled once a call
+and opened once a worker.
+"""
+
+import pickle
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.target.data import wrong_values
+from subsample_mcmc.target.sources.digests import digest_of
+
+PARCELS = 4  # that a worker keeps open
+
+
+class SourceColumn(NamedTuple):
+    """What a column holds: numbers of a kind, the shape of one row of it, and what codes mean."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...] = ()
+    categories: tuple | None = None
+
+
+class Parcel(NamedTuple):
+    """What all parts of a call share."""
+
+    columns: dict[str, SourceColumn]
+    read: Callable[[Any, "Parcel"], dict[str, np.ndarray]]  # columns of what a part is
+    origin: Any = None  # what `read` needs to know beside
+    missing: str = "refuse"
+    task: Callable | None = None
+    shared: Any = None
+
+
+class SeenPart(NamedTuple):
+    """What was noticed of a part that was read whole."""
+
+    rows: int
+    digest: tuple[int, int]
+    # Of NaN or infinite values, in the first column with some: name, kind, how many, first place.
+    fault: Any = None
+
+
+class MissingError(Exception):
+    """A column of a part has values that are missing: name, kind, how many, where the first is."""
+
+
+class Failed(NamedTuple):
+    """An exception that is raised again where the call was made."""
+
+    error: Exception
+
+
+@lru_cache(maxsize=PARCELS)
+def opened(data: bytes) -> Parcel:
+    """A parcel as it was sent; once a worker."""
+    return pickle.loads(data)
+
+
+def parcel_of(sent: Any) -> Parcel:
+    """A parcel, as it is in this process or as it was sent to another."""
+    return opened(bytes(sent)) if isinstance(sent, bytes | bytearray | memoryview) else sent
+
+
+def look(data: Any, sent: Any, part: int, first: int, checked: bool) -> tuple[SeenPart | None, Any]:
+    """Read a part, notice what it holds, and do the task; (seen, result).
+
+    first: its first global row; -1, if that is not known yet: nothing is done then but looking.
+    checked: NaN and infinite values were looked for before.
+    """
+    seen = None
+    try:
+        parcel = parcel_of(sent)
+        columns = parcel.read(data() if callable(data) else data, parcel)
+        rows = common_rows(columns)
+        infinite = parcel.missing == "infinite"
+        fault = None
+        if not checked and parcel.missing != "allow":
+            found = ((name, wrong_values(a, infinite)) for name, a in columns.items())
+            fault = next(((name, *wrong) for name, wrong in found if wrong), None)
+        seen = SeenPart(rows, digest_of(columns, rows), fault)
+        if fault is not None or parcel.task is None or first < 0:
+            return seen, None
+        return seen, parcel.task(columns, first, part, parcel.shared)
+    except MissingError as missing:
+        return SeenPart(0, (0, 0), missing.args), None
+    except Exception as error:
+        return seen, Failed(error)
+
+
+def take(data: Any, sent: Any, part: int, rows: np.ndarray) -> Any:
+    """Some rows of a part, by their numbers within it."""
+    try:
+        parcel = parcel_of(sent)
+        columns = parcel.read(data() if callable(data) else data, parcel)
+        return {name: np.asarray(array)[rows] for name, array in columns.items()}
+    except Exception as error:
+        return Failed(error)
+
+
+def common_rows(columns: dict[str, np.ndarray]) -> int:
+    """How many rows all columns of a part have; refuses columns of other lengths."""
+    lengths = {name: len(array) for name, array in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns of one part have different lengths: {lengths}.")
+    return next(iter(lengths.values()), 0)
+
+
+def as_declared(array: np.ndarray, name: str, column: SourceColumn) -> np.ndarray:
+    """An array of a part, if it is what the column says; other kinds of numbers are refused."""
+    array = np.asarray(array)
+    if not len(array):
+        return np.zeros((0, *column.shape), column.dtype)
+    if array.dtype != column.dtype or array.shape[1:] != column.shape:
+        raise TypeError(
+            f"data {name} is {array.dtype} of shape {array.shape[1:]} a row here, and "
+            f"{column.dtype} of shape {column.shape} elsewhere: give all parts the same."
+        )
+    return array
+
+
+def of_arrays(data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
+    """The columns of a dict of arrays."""
+    return {n: as_declared(data[n], n, column) for n, column in parcel.columns.items()}

@@ -1,0 +1,177 @@
+"""Rows in Parquet: columns and their types, row groups, missing values, files that change."""
+
+import numpy as np
+import pytest
+
+from subsample_mcmc.target.sources import parquet as module
+from subsample_mcmc.target.sources.local import parts_of
+from subsample_mcmc.target.sources.parquet import parquet
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: `make clusters`")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: `make clusters`")
+SIZE = 5_000
+WANTED = {"y": "y", "x": ["x0", "x1"], "v": "v", "k": "k", "b": "b", "c": "c"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(SIZE, 3)).astype(np.float32)
+    labels = rng.choice(["low", "mid", "high"], SIZE)
+    return pa.table({
+        "y": rng.normal(size=SIZE), "x0": rng.normal(size=SIZE).astype(np.float32),
+        "x1": rng.normal(size=SIZE).astype(np.float32), "k": rng.integers(0, 9, SIZE, np.int16),
+        "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 3),
+        "b": rng.random(SIZE) < 0.5, "c": pa.array(labels).dictionary_encode(),
+        "text": labels, "not a name": np.zeros(SIZE),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def arrays(table):
+    vectors = np.asarray(table["v"].combine_chunks().flatten()).reshape(SIZE, 3)
+    codes = {"high": 0, "low": 1, "mid": 2}
+    return {
+        "y": np.asarray(table["y"]), "v": vectors, "k": np.asarray(table["k"]),
+        "x": np.column_stack([table["x0"], table["x1"]]).astype(np.float32),
+        "b": table["b"].to_numpy(),
+        "c": np.array([codes[label] for label in table["c"].to_pylist()]),
+    }  # fmt: skip
+
+
+FILES = {"one": [SIZE], "three": [1, 3_000, 1_999], "with empty ones": [0, 2_500, 0, 2_500, 0]}
+
+
+def written(folder, table, lengths, group=700):
+    first = 0
+    for i, length in enumerate(lengths):
+        path = folder / f"part-{i:02d}.parquet"
+        pq.write_table(table.slice(first, length), path, row_group_size=group)
+        first += length
+    return folder
+
+
+@pytest.fixture(params=FILES)
+def folder(request, table, tmp_path):
+    return written(tmp_path, table, FILES[request.param])
+
+
+def means(columns, first, part, shared):
+    return {name: array.sum(axis=0) for name, array in columns.items()}, len(columns["y"]), first
+
+
+@pytest.mark.parametrize("together", [1, 1_500, 1 << 18])
+def test_the_same_rows_however_they_are_cut(folder, arrays, monkeypatch, together):
+    monkeypatch.setattr(module, "PART", together)
+    source = parquet(folder / "*.parquet", WANTED)
+    assert source.size == SIZE and source.lengths().sum() == SIZE
+    assert source.count >= {1: 8, 1_500: 4, 1 << 18: 1}[together]
+    found = list(source.map(means, None))
+    assert [r[2] for _, r in found] == source.starts().tolist()
+    for name, array in arrays.items():
+        assert source.columns[name].dtype == array.dtype
+        assert source.columns[name].shape == array.shape[1:]
+        np.testing.assert_allclose(sum(r[0][name] for _, r in found), array.sum(axis=0), rtol=1e-4)
+    rows = np.unique(np.random.default_rng(3).integers(0, SIZE, 100))
+    received = source.receive(source.request(rows))
+    assert list(received) == list(WANTED)
+    for name, array in received.items():
+        assert array.dtype == arrays[name].dtype
+        np.testing.assert_array_equal(array, arrays[name][rows])
+    plain = {n: v for n, v in WANTED.items() if n != "c"}  # what categories are is content, too
+    local = parts_of({n: arrays[n] for n in plain}, [SIZE])
+    assert parquet(folder, plain).content() == local.content()
+    source.close()
+
+
+def test_words(folder, tmp_path):
+    source = parquet(folder, ["y", "k"])
+    files = len(list(folder.glob("*.parquet")))
+    count = f"{files} files" if files > 1 else "1 file"
+    assert repr(source) == f"Parquet, {count}, 5,000 rows, 2 columns"
+    assert parquet(folder, WANTED).columns["c"].categories == ("high", "low", "mid")
+    assert "part-" in source.part_name(0) and "row group" in source.part_name(0)
+
+
+def test_lists_of_files_keep_their_order(table, tmp_path):
+    folder = written(tmp_path, table, FILES["three"])
+    names = sorted(folder.glob("*.parquet"))
+    turned = parquet(names[::-1], "y")
+    assert turned.lengths().tolist() == [1_999, 3_000, 1]
+    one = turned.receive(turned.request([0]))["y"][0]
+    assert one == table["y"][3_001].as_py()
+    assert turned.content() != parquet(names, "y").content()
+
+
+@pytest.mark.parametrize(("columns", "error", "words"), [
+    (None, ValueError, "a column 'not a name'"),
+    (["y", "text"], TypeError, "data text is a column of type string: give codes"),
+    (["yy"], ValueError, "names 'yy', which is no column .* Did you mean 'y'"),
+    ({"x": ["y", "v"]}, ValueError, "a matrix is made of columns of numbers"),
+    ([], ValueError, "names no column"),
+])  # fmt: skip
+def test_columns_that_cannot_be_read(table, tmp_path, columns, error, words):
+    with pytest.raises(error, match=words):
+        parquet(written(tmp_path, table, [SIZE]), columns)
+
+
+def test_paths_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file is there, or matches: .*\*\.parquet"):
+        parquet(tmp_path / "*.parquet")
+    with pytest.raises(TypeError, match="give a path, a pattern, or a list"):
+        parquet(7)
+    with pytest.raises(ValueError, match="names no file"):
+        parquet([])
+
+
+def test_nulls_and_nan_are_named(tmp_path):
+    y = np.zeros(1_000)
+    y[700] = np.nan
+    nulls = pa.array([None if i == 801 else i for i in range(1_000)], pa.int32())
+    floats = pa.array([None if i == 900 else 0.0 for i in range(1_000)], pa.float32())
+    folder = written(tmp_path, pa.table({"y": y, "k": nulls, "f": floats}), [500, 500], 100)
+    for name, row, words in (("y", 700, r"\(NaN\)"), ("f", 900, r"\(NaN\)"), ("k", 801, "")):
+        expected = rf"data {name} has 1 missing value.*{words}.* row {row} \(part 1: .*part-01"
+        with pytest.raises(ValueError, match=expected):
+            list(parquet(folder, {name: name}).map(lengths_of, None))
+    source = parquet(folder, ["y", "f"])
+    source.missing = "allow"
+    assert np.isnan(source.receive(source.request([899, 900]))["f"]).tolist() == [False, True]
+    source = parquet(folder, ["k"])
+    with pytest.raises(ValueError, match="row 801"):
+        source.receive(source.request([999]))
+
+
+def lengths_of(columns, first, part, shared):
+    return len(next(iter(columns.values())))
+
+
+def test_files_that_change_are_named(table, tmp_path):
+    folder = written(tmp_path, table, FILES["three"])
+    source = parquet(folder, ["y"])
+    before = source.content()
+    list(source.map(lengths_of, None))
+    y = table["y"].to_numpy().copy()
+    y[3_500] += 1.0
+    at = table.schema.names.index("y")
+    written(folder, table.set_column(at, "y", pa.array(y)), FILES["three"])
+    with pytest.raises(ValueError, match=r"part 2: .*part-02.parquet.*, whose first is row 3001"):
+        list(source.map(lengths_of, None))
+    written(folder, pa.table({"y": y}), FILES["three"])  # whose columns lie elsewhere
+    with pytest.raises(ValueError, match=r"changed between passes: .*part-0\d.parquet"):
+        list(source.map(lengths_of, None))
+    assert parquet(folder, ["y"]).content() != before
+
+
+def test_groups_are_decoded_once_for_rows_and_kept_within_bounds(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PART", 1)
+    source = parquet(written(tmp_path, table, [SIZE]), ["y"])
+    decoded = []
+    real = module.made_of
+    monkeypatch.setattr(module, "made_of", lambda *given: (decoded.append(1), real(*given))[1])
+    for _ in range(3):
+        source.receive(source.request([0, 1, 701]))
+    assert len(decoded) == 2
+    source.kept = 2 * 700 * 8
+    source.receive(source.request(np.arange(SIZE)))
+    assert sum(a.nbytes for part in source._loaded.values() for a in part.values()) <= source.kept

@@ -1,0 +1,165 @@
+"""Rows in parts: lengths, passes, rows by number and digests, whatever the parts are."""
+
+import numpy as np
+import pytest
+
+from subsample_mcmc.target.sources.local import LocalSource, parts_of
+
+SIZE = 1_000
+CUTS = {
+    "one": [1000], "even": [250] * 4, "uneven": [0, 1, 617, 0, 0, 300, 1, 81, 0],
+    "single rows first": [1, 1, 1, 997], "empty at the ends": [0, 400, 600, 0],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(1)
+    return {
+        "y": rng.normal(size=SIZE).astype(np.float32), "x": rng.normal(size=(SIZE, 3)),
+        "k": rng.integers(0, 5, SIZE).astype(np.int8), "b": rng.random(SIZE) < 0.5,
+    }  # fmt: skip
+
+
+def sums(columns, first, part, shared):
+    rows = np.arange(first, first + len(columns["y"]))
+    return part, shared, float((rows * columns["y"]).sum()), columns["x"].sum(axis=0)
+
+
+def failing(columns, first, part, shared):
+    if part == shared:
+        raise KeyError("a mistake")
+
+
+@pytest.fixture(params=CUTS)
+def source(request, arrays):
+    made = parts_of(arrays, CUTS[request.param])
+    made.cut = CUTS[request.param]
+    yield made
+    made.close()
+
+
+def test_lengths_and_words(source):
+    assert source.lengths().tolist() == source.cut and source.size == len(source) == SIZE
+    assert source.starts().tolist() == [sum(source.cut[:i]) for i in range(len(source.cut))]
+    assert repr(source).endswith("1,000 rows, 4 columns")
+
+
+def test_a_pass_sees_every_row_once(source, arrays):
+    found = list(source.map(sums, "given"))
+    assert [part for part, _ in found] == list(range(source.count))
+    assert all(r[0] == p and r[1] == "given" for p, r in found)
+    whole = float((np.arange(SIZE) * arrays["y"]).sum())
+    assert sum(r[2] for _, r in found) == pytest.approx(whole)
+    np.testing.assert_allclose(sum(r[3] for _, r in found), arrays["x"].sum(axis=0))
+    assert [part for part, _ in source.map(sums, 0, parts=[0])] == [0]
+
+
+@pytest.mark.parametrize("rows", [[], [0], [999], [0, 1, 2, 617, 618, 619, 918, 919, 998, 999]])
+def test_rows_by_number(source, arrays, rows):
+    found = source.receive(source.request(rows))
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array[rows])
+    every = source.request(np.arange(SIZE))
+    some = source.request(np.arange(3, SIZE, 7))
+    np.testing.assert_array_equal(source.receive(some)["x"], arrays["x"][3::7])
+    source.cancel(every)
+
+
+def test_mistakes_of_requests_are_named(source):
+    for wrong in ([3, 2], [1, 1], [[1]]):
+        with pytest.raises(ValueError, match="sorted, and distinct"):
+            source.request(wrong)
+    for wrong in ([-1], [SIZE]):
+        with pytest.raises(IndexError, match="rows 0 to 999"):
+            source.request(wrong)
+
+
+def test_exceptions_arrive_as_they_are(source):
+    last = source.count - 1
+    with pytest.raises(KeyError, match="a mistake") as caught:
+        list(source.map(failing, last))
+    assert f"part {last}, whose first is row {source.starts()[last]}" in caught.value.__notes__[0]
+
+
+def test_content_does_not_depend_on_the_parts(source, arrays):
+    assert source.content() == parts_of(arrays, [SIZE]).content()
+    assert len(source.digests()) == source.count
+
+
+CHANGES = {
+    "one value": lambda a: a["y"].__setitem__(700, a["y"][700] + 1e-6),
+    "a sign": lambda a: a["x"].__setitem__((3, 1), -a["x"][3, 1]),
+    "all signs": lambda a: np.negative(a["x"], out=a["x"]),
+    "a code": lambda a: a["k"].__setitem__(999, a["k"][999] + 1),
+    "swapped rows": lambda a: [v.__setitem__([5, 900], v[[900, 5]]) for v in a.values()],
+    "swapped values": lambda a: a["y"].__setitem__([5, 900], a["y"][[900, 5]]),
+    "a row that moved": lambda a: [np.copyto(v[2:8], np.roll(v[2:8], 1, 0)) for v in a.values()],
+    "a swap in a row": lambda a: a["x"].__setitem__((7, [0, 1]), a["x"][7, [1, 0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_content_differs_after_a_change(arrays, change):
+    other = {name: array.copy() for name, array in arrays.items()}
+    CHANGES[change](other)
+    one, two = (parts_of(a, [500, 500]).content() for a in (arrays, other))
+    assert one != two
+
+
+def test_digests_tell_the_signs_of_two_columns(arrays):
+    """The highest bits of two words: a plain sum of words by keys would not see it."""
+    other = {n: -a if n == "x" else a for n, a in arrays.items()}
+    assert parts_of(arrays, [SIZE]).digests() != parts_of(other, [SIZE]).digests()
+    pair = {"a": np.ones(4), "b": np.ones(4)}
+    turned = {n: a * np.array([-1.0, 1, 1, 1]) for n, a in pair.items()}
+    assert parts_of(pair, [4]).content() != parts_of(turned, [4]).content()
+
+
+@pytest.mark.parametrize(("bad", "words"), [
+    (np.nan, "missing value"), (np.inf, "infinite value"), (-np.inf, "infinite value"),
+])  # fmt: skip
+def test_what_is_missing_is_named(arrays, bad, words):
+    own = arrays | {"x": arrays["x"].copy()}
+    own["x"][619, 2] = bad
+    source = parts_of(own, CUTS["uneven"])
+    with pytest.raises(ValueError, match=rf"data x has 1 {words}.* row 619 \(part 5\), column 2"):
+        list(source.map(sums, 0))
+    source.missing = "infinite"
+    if bad == bad:
+        assert len(list(source.map(sums, 0))) == 9
+    source.missing = "allow"
+    assert len(list(source.map(sums, 0))) == 9
+    source.missing = "refuse"  # what was allowed is not known to be right
+    with pytest.raises(ValueError, match=rf"data x has 1 {words}"):
+        list(source.map(sums, 0))
+
+
+def test_rows_that_changed_are_named(arrays):
+    own = {name: array.copy() for name, array in arrays.items()}
+    source = parts_of(own, CUTS["uneven"])
+    before = source.content()
+    list(source.map(sums, 0))
+    value, own["y"][920] = own["y"][920], 7.0
+    with pytest.raises(ValueError, match=r"rows changed between passes: part 7, .* row 919"):
+        list(source.map(sums, 0))
+    own["y"][920] = value
+    assert source.content() == before == parts_of(own, [SIZE]).content()
+
+
+def test_lengths_are_found_or_refused(arrays):
+    def loader(start, stop):
+        return lambda: {name: array[start:stop] for name, array in arrays.items()}
+
+    parts = [loader(0, 10), loader(10, 10), loader(10, 1000)]
+    source = LocalSource(parts)
+    assert repr(source) == "Arrays, 3 parts, rows not counted yet, 4 columns"
+    assert source.size == SIZE and source.lengths().tolist() == [10, 0, 990]
+    assert source.content() == parts_of(arrays, [SIZE]).content()
+    np.testing.assert_array_equal(source.receive(source.request([9, 10]))["k"], arrays["k"][9:11])
+    source.close()
+    with pytest.raises(ValueError, match="part 1, whose first is row 10, holds 0 rows, and 5 were"):
+        list(LocalSource(parts, lengths=[10, 5, 985]).map(sums, 0))
+    with pytest.raises(ValueError, match="lengths of 3 parts"):
+        LocalSource(parts, lengths=[1000])
