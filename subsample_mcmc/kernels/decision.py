@@ -308,14 +308,21 @@ class Decision:
 
     Its methods are what all kernels that decide do alike: refuse, and bind to a chain. In bind() a
     kernel registers what it keeps (run.keep) before it calls this one.
+
+    selector: what decides.
+    control: the control variate, or None.
+    arms: how many.
+    touched: is it about the rows that a site touches, not about all.
+    proposes: is it Metropolis-Hastings': the log of u among the offsets.
+    draws: is it a draw from a distribution over the arms: with Gumbels among them.
     """
 
     selector: Selector
     control: Control | None
     arms: int = 2
-    touched: bool = False  # is it about the rows that a site touches, not about all
-    proposes: bool = False  # is it Metropolis-Hastings': the log of u among the offsets
-    draws: bool = False  # is it a draw from a distribution over the arms: with Gumbels among them
+    touched: bool = False
+    proposes: bool = False
+    draws: bool = False
 
     def check(self, model, block: str) -> None:
         """Refuse a control variate that the model or the selector cannot go with."""

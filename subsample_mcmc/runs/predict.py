@@ -48,6 +48,8 @@ def predict(
 ) -> Predictions:  # fmt: skip
     """Data that the posterior predicts: of each draw of a trace, one data set.
 
+    model: that the trace is of.
+    trace: draws of its blocks.
     simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
         rng is a numpy Generator. Default: the model's own, which those of sm.models.glm and
         sm.models.arch have.
@@ -58,7 +60,10 @@ def predict(
         each data set is kept, numbers or small arrays, and memory stays small whatever N.
     observed: what was observed, to compare with; default the column `name` of the data, if there,
         and if no time of it is censored.
-    seed: as of sm.sample. Predictions do not depend on cores, the number of threads.
+    name: of what is predicted, in tables and figures.
+    seed: as in sm.sample.
+    cores: threads; they change nothing.
+    progress: as in sm.laplace.
 
     Example:
         >>> rng = np.random.default_rng(0)

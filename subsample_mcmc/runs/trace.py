@@ -53,6 +53,9 @@ class Trace:
     `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
     says how they were made and `seconds` how long each chain took.
 
+    meta: how the draws were made, as runs write it down.
+    chains: what each chain drew and counted; sm.sample and sm.load make them.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
@@ -141,7 +144,10 @@ class Trace:
         return True
 
     def must_have(self, name: Any) -> None:
-        """Refuse what is no block of the draws."""
+        """Refuse what is no block of the draws.
+
+        name: of a block.
+        """
         known = (*self.draws, *self.thinned)
         if name not in known:
             raise KeyError(
@@ -158,7 +164,10 @@ class Trace:
         return arviz_groups.dataset(self, self.drawn)
 
     def in_use(self, name: str) -> np.ndarray | None:
-        """Which components each draw of a block has, (chains, draws, length); None: all."""
+        """Which components each draw of a block has, (chains, draws, length); None: all.
+
+        name: of a block.
+        """
         told = (self.meta.get("lengths") or {}).get(name)
         if told is None or told["by"] not in self.draws:
             return None
@@ -173,7 +182,10 @@ class Trace:
         return (self.meta.get("constant") or {}).get(name, [])
 
     def every(self, name: str) -> int:
-        """Of how many draws one is kept, of a block."""
+        """Of how many draws one is kept, of a block.
+
+        name: of a block.
+        """
         return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
 
     @property
@@ -182,21 +194,30 @@ class Trace:
         return {name: self.with_gaps(name, values) for name, values in self.draws.items()}
 
     def with_gaps(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Draws of a block, nan where a draw does not have a component."""
+        """Draws of a block, nan where a draw does not have a component.
+
+        name: of a block.
+        values: its draws.
+        """
         used = self.in_use(name)
         return values if used is None else np.where(used, values, np.nan)
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
 
-        names: of blocks; default all but labels of clusters, which are only names. What a
-        constraint makes constant is left out, such as zeros above a diagonal. Of draws that
-        sm.WangLandau tilted, chain by chain: each has a law of its own, which is not the posterior.
+        names: of blocks; default all but labels of clusters, which are only names.
+
+        What a constraint makes constant is left out, such as zeros above a diagonal. Draws that
+        sm.WangLandau tilted are told chain by chain: each has a law of its own, which is not the
+        posterior.
         """
         return summary(self, names)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
+        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from.
+
+        path: of the file.
+        """
         meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
@@ -258,14 +279,21 @@ class Trace:
     ) -> ModelProbabilities:
         """Posterior probabilities and Bayes factors of a discrete block's values, with errors.
 
-        Tilts of sm.WangLandau are undone. labels: names of the values, in order. prior: the prior
-        probability that the model gives each value, uniform by default: Bayes factors are
-        posterior odds over prior odds, against the most probable value or `against`.
+        Tilts of sm.WangLandau are undone. Bayes factors are posterior odds over prior odds.
+
+        name: of the block.
+        labels: names of the values, in order.
+        prior: the prior probability that the model gives each value; default: uniform.
+        against: the value that others are compared with; default: the most probable one.
         """
         return probabilities(self, name, labels, prior, against)
 
     def learnt(self, kernel: str, array: str) -> list[np.ndarray | None]:
-        """An array that a kernel keeps in checkpoints, by chain; None where none is stored."""
+        """An array that a kernel keeps in checkpoints, by chain; None where none is stored.
+
+        kernel: its label, as in stats.
+        array: its name.
+        """
         at = [told["label"] for told in self.meta["kernels"]].index(kernel)
         return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
 
@@ -274,6 +302,8 @@ class Trace:
 
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
         chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
+
+        name: of a block.
         """
         return mixing_of(self, name)
 
@@ -356,18 +386,23 @@ class Trace:
     def plot(self, axes: Any = None, panels: Any = None) -> Any:
         """What ArviZ does not draw: matplotlib axes, an array of one per panel.
 
+        axes: as many of your own as there are panels; None: of a new figure,
+            `trace.plot()[0].figure`.
         panels: names of "read" (share of rewards read along the run), "margins" (nats between the
-        best two arms against what a race tells them from, of audited decisions), "errors" (audited
-        error rates with their bounds, and delta), "ended" (how decisions ended), "ess_per_second"
-        and "ess_per_million" (rewards read); None: all that have something to show. axes: as many
-        of your own, or None for a new figure, `trace.plot()[0].figure`.
+            best two arms against what a race tells them from, of audited decisions), "errors"
+            (audited error rates with their bounds, and delta), "ended" (how decisions ended),
+            "ess_per_second" and "ess_per_million" (rewards read); None: all that have something
+            to show.
         """
         from subsample_mcmc.runs.views.figures import plot_trace
 
         return plot_trace(self, axes, panels)
 
     def to_html(self, path: str | os.PathLike | None = None) -> str:
-        """One HTML page that needs no other file: report and figures; written to `path`."""
+        """One HTML page that needs no other file: report and figures.
+
+        path: of a file that it is written to, too.
+        """
         from subsample_mcmc.runs.views.html_page import page
 
         text = page(self)

@@ -168,6 +168,8 @@ cholesky_corr = Constraint(CHOLESKY, "cholesky_corr", -1.0)
 def interval(low: float, high: float) -> Constraint:
     """Values strictly between two finite numbers.
 
+    low, high: the two numbers.
+
     Example:
         >>> model = sm.Model(
         ...     lambda state, data, n: sm.log(state.p[0]) if data.y[n] else sm.log1p(-state.p[0]),

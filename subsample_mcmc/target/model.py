@@ -62,7 +62,7 @@ class Model:
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
         column, or at a computed negative index, is refused before anything is drawn or fitted.
-    log_prior(state) -> float; default 0.
+    log_prior(state) -> float: of all blocks; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
         sm.simplex of a block of two axes is of each row, sm.cholesky_corr of a (d, d) one.
@@ -239,10 +239,11 @@ class Model:
         return 0.0
 
     def without(self, rows) -> "Model":
-        """A model of the same functions, without some data: their numbers, or booleans.
+        """A model of the same functions, without some data.
 
-        Each datum that remains must say what it said, which is looked at in four states: functions
-        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        rows: their numbers, or booleans. Each datum that remains must say what it said, which is
+            looked at in four states: functions that use its number n, or its neighbours, are
+            refused. Rows side by side are not copied.
         """
         from subsample_mcmc.target.subset import without
 

@@ -42,9 +42,9 @@ from subsample_mcmc.target.layout import Block
 class Sources(NamedTuple):
     """Compiled access to rewards, made from a one-datum function.
 
-    rewards(context, arm, rows, out)   fill out with one arm's rewards for a mini-batch
-    total(context, arm, size)          the exact sum over all rows, no gather, no stores
-    prefetch(context, rows)            read the data of a mini-batch once, before the first arm
+    rewards(context, arm, rows, out): fill out with one arm's rewards for a mini-batch.
+    total(context, arm, size) -> float: the exact sum over all rows, no gather, no stores.
+    prefetch(context, rows): read the data of a mini-batch once, before the first arm.
     """
 
     rewards: Any
@@ -248,7 +248,11 @@ class Trial(NamedTuple):
 
 @jit(inner="always")
 def place(trial, arm):
-    """Write an arm into the state."""
+    """Write an arm into the state.
+
+    trial: as kernels' and control variates' functions get it.
+    arm: its number.
+    """
     target = trial.target[0]
     if target.site >= 0:
         trial.ints[target.start + target.site] = arm

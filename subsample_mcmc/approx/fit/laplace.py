@@ -210,11 +210,13 @@ def laplace(
 ) -> Fit:  # fmt: skip
     """The posterior mode and the Gaussian around it, in free coordinates: a Fit.
 
+    model: whose posterior is fitted.
     blocks: a name or several, of continuous blocks; default all. The others are held.
     given: values of blocks by name, {"k": 2, "sigma": 1.0}: what the others are held at, and where
         the search for fitted ones starts. Default: the model's initial values.
     starts: how many searches. Those after the first begin at draws from the Gaussian around its
         mode, sqrt(N) times as wide; the highest mode counts.
+    seed: of the starts after the first.
     tolerance: how far from the mode the result may be, in posterior standard deviations.
     progress: a bar after two seconds (None), at once (True), or never (False).
 

@@ -44,7 +44,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights
     sigma: the standard deviation; None: unknown, a second block log_sigma, a priori
         Normal(0, 2^2) unless log_prior says otherwise, which starts at y's standard deviation.
         Its derivatives have no bound, so that no range is known.
-    See the module's docstring for the rest.
+    x, y, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
@@ -71,8 +71,11 @@ def student_t(
 ) -> Model:
     """Robust regression: (y - x'beta) / sigma is Student-t with nu degrees of freedom.
 
-    Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    nu: degrees of freedom.
+    sigma: the scale; None: unknown, as for `gaussian`.
+    x, y, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
@@ -100,8 +103,10 @@ def student_t(
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
-    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: 0 and 1, or booleans; of a formula's categories, the second is 1.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, most=2, weights=weights)
     x, y = rows.x, rows.y
@@ -122,8 +127,10 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> M
 def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
 
-    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: as in sm.models.glm.logistic.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-2.0, 2.0, 2_000)])
@@ -147,9 +154,12 @@ def cloglog(
 ) -> Model:
     """Complementary log-log regression: y is 1 with probability 1 - exp(-exp(x'beta + offset)).
 
-    So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure:
-    as of `poisson`. Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the
-    second is 1. See the module's docstring for the rest.
+    So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure.
+    Blocks: beta (d,).
+
+    y: as in sm.models.glm.logistic.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng, time = np.random.default_rng(0), np.linspace(0.1, 2.0, 3_000)
@@ -173,8 +183,11 @@ def cloglog(
 def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
-    Blocks: beta (d,). y: whole numbers from 0 to trials. trials: one per row, or one for all. The
-    number of ways, of trials the y that were, is left out. See the module's docstring for the rest.
+    Blocks: beta (d,). The number of ways, of trials the y that were, is left out.
+
+    y: whole numbers from 0 to trials.
+    trials: one per row, or one for all.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, trials=trials, weights=weights)
     x, y, trials = rows.x, rows.y, rows.others["trials"]
@@ -204,9 +217,13 @@ def poisson(
 ) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
-    Blocks: beta (d,). y: counts. offset: one number per row. exposure: positive numbers whose
-    logarithms are offsets, such as the time in which events were counted.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: counts.
+    offset: one number per row.
+    exposure: positive numbers whose logarithms are offsets, such as the time in which events were
+        counted.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     data, eta, etas, rows = counted(x, y, offset, exposure, weights, "poisson")
     predictors = Predictors(
@@ -220,9 +237,12 @@ def poisson(
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
-    Blocks: beta (K - 1, d): class 0 is the reference, with score 0; y = 0 .. K - 1.
-    classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
-    to 6 classes. See the module's docstring for the rest.
+    Blocks: beta (K - 1, d): class 0 is the reference, with score 0. Third derivatives
+    are there for up to 6 classes.
+
+    y: 0 .. K - 1.
+    classes: K, at most 32; default, the largest label plus one.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, most=CLASSES, weights=weights)
     x = rows.x

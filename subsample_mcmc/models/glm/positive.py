@@ -103,10 +103,13 @@ def gamma_regression(
 ) -> Model:
     """Gamma regression: y > 0 has mean mu = exp(x'beta + offset) and variance mu^2 / shape.
 
-    Blocks: beta (d,), and log_shape, a priori Normal(0, 2^2), where shape is None: unknown; a given
-    shape, a positive number, has bounds of all derivatives, by which decisions are proved. Of an
-    unknown one there are none everywhere: see sm.models.glm.ordered_logistic.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+    Blocks: beta (d,), and log_shape, a priori Normal(0, 2^2), where shape is None.
+
+    y: positive numbers.
+    shape: a positive number, of which all derivatives have bounds, by which decisions are proved;
+        None: unknown, then there are none everywhere: see sm.models.glm.ordered_logistic.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -137,7 +140,9 @@ def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None, weights=Non
 
     Its variance is m (1 - m) / (1 + precision). Blocks: beta (d,), log_precision, a priori
     Normal(0, 2^2). Derivatives have no bounds everywhere: see sm.models.glm.ordered_logistic.
-    See the module's docstring for the rest.
+
+    y: shares, between 0 and 1.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)

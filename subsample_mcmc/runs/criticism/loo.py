@@ -50,13 +50,17 @@ def loo(
     N x draws. Pareto k says of each datum how far its number can be relied upon. Where a datum has
     an unknown of its own (z[n]), what is left out is only its likelihood given that: k tells.
 
+    model: that the trace is of.
+    trace: draws from its posterior.
     size: of a simple random sample of data, for large N. The sum over all is then estimated with
         its standard error: the sample only has to tell how the data differ from their log
         likelihood at the posterior mean, which is computed for all (of models with discrete blocks,
         from their mean likelihood at ten draws). Samples of one seed are of the same rows. That
         error is as of a normal law: too small where few data lie far off all others; take more.
     draws: of each chain, evenly spaced; default all.
-    seed: of the sample, as of sm.sample. cores: threads; they change nothing.
+    seed: as in sm.sample, of the sample.
+    cores: threads; they change nothing.
+    progress: as in sm.laplace.
 
     Example:
         >>> rng = np.random.default_rng(0)
