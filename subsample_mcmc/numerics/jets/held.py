@@ -9,12 +9,13 @@ remains is computed for several data at once.
 
     a Held line   a value, and where in the table its datum's numbers stand
     a loose one   the same, or a number that became a line: total = 0.0 before a loop. Then there
-                  is no place in the table. What is added to a Held line is one, whichever it was:
-                  so its place is the same all through a loop, which may be left out
+                  is no place in the table, and it may not bend. What is added to a Held line is
+                  one, whichever it was: so its place is the same all through a loop, which may be
+                  left out
 
 Each operation that bends has two rows of the table of its own. A log likelihood that calls one twice
 for a datum has no second pass, nor has one that compares what depends on parameters: it may go
-another way at the other end. The first is counted, the second does not compile.
+another way at the other end. The first is counted, once, for all data; the second does not compile.
 """
 
 import operator
@@ -75,25 +76,25 @@ class HeldSlope(kinds.SlopeType):
 
     def of_number(self, builder, number):
         """Of what is nowhere in the table."""
-        return ir.Constant(BOTH, None)
+        return ir.Constant(PARTS, None)
 
     def no_sign(self, builder):
         """Nobody reads what becomes of it."""
-        return ir.Constant(BOTH, None)
+        return ir.Constant(PARTS, None)
 
 
 BIT, PLACE = ir.IntType(1), types.CPointer(types.float64)
-BOTH = ir.LiteralStructType([ir.DoubleType().as_pointer(), BIT])
+PARTS = ir.LiteralStructType([ir.DoubleType().as_pointer(), BIT, BIT])
 WRITTEN, LOOSELY_WRITTEN = HeldSlope(True, False), HeldSlope(True, True)
 READ, LOOSELY_READ = HeldSlope(False, False), HeldSlope(False, True)
 
 
 @register_model(HeldSlope)
 class HeldSlopeModel(models.PrimitiveModel):
-    """A place, and is there one."""
+    """A place, is there one, and are writings counted."""
 
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, BOTH)
+        super().__init__(manager, kind, PARTS)
 
 
 def is_slope(kind: Any) -> bool:
@@ -187,6 +188,16 @@ def is_there(typing, slope):
     return types.boolean(slope), code
 
 
+@intrinsic
+def is_counted(typing, slope):
+    """Is it counted how often its datum is written."""
+
+    def code(target, builder, signature, given):
+        return builder.extract_value(given[0], 2)
+
+    return types.boolean(slope), code
+
+
 def pointer(builder, slope, row):
     """To the number of a slope's datum in a row of the table."""
     at = builder.mul(row, row.type(WIDTH))
@@ -224,6 +235,9 @@ def surely(typing, slope):
 line = kinds.of_parts(kinds.LineType)
 
 
+NOWHERE = "a number without place bends"
+
+
 def enter(x, where):
     """A line as it is where it bends, at a site; other numbers are what they are."""
 
@@ -236,8 +250,10 @@ def enter_at(x, where):
 
         def write(x, where):
             slope = x.c[1]
-            if is_there(slope):
-                put_number(slope, 2 + 2 * where, x.c[0])
+            if not is_there(slope):
+                raise ArithmeticError(NOWHERE)
+            put_number(slope, 2 + 2 * where, x.c[0])
+            if is_counted(slope):
                 put_number(slope, 0, number_at(slope, 0) + 1.0)
             return line((x.c[0], surely(slope)))
 
@@ -245,10 +261,8 @@ def enter_at(x, where):
 
     def read(x, where):
         slope, row = x.c[1], 2 + 2 * where
-        if is_there(slope):
-            start = number_at(slope, row)
-            return line((start, number_at(slope, row + 1) - start))
-        return line((x.c[0], 0.0))
+        start = number_at(slope, row)
+        return line((start, number_at(slope, row + 1) - start))
 
     return read
 
@@ -281,11 +295,12 @@ class HeldPart(kinds.PartType):
 @register_model(HeldPart)
 class HeldPartModel(models.StructModel):
     def __init__(self, manager, kind):
-        fields = [("values", kind.values), ("slopes", kind.slopes), ("place", PLACE)]
+        fields = [("values", kind.values), ("slopes", kind.slopes), ("place", PLACE),
+                  ("counted", types.boolean)]  # fmt: skip
         super().__init__(manager, kind, fields)
 
 
-for name in ("values", "slopes", "place"):
+for name in ("values", "slopes"):
     make_attribute_wrapper(HeldPart, name, name)
 
 
@@ -296,7 +311,8 @@ def part_like(typing, like, values, slopes):
 
     def code(target, builder, signature, given):
         made = target.make_helper(builder, kind)
-        made.place = target.make_helper(builder, like, value=given[0]).place
+        whole = target.make_helper(builder, like, value=given[0])
+        made.place, made.counted = whole.place, whole.counted
         made.values, made.slopes = given[1:]
         return made._getvalue()
 
@@ -308,9 +324,11 @@ def slope_like(typing, like):
     """The slope of one of its items."""
 
     def code(target, builder, signature, given):
-        place = target.make_helper(builder, like, value=given[0]).place
-        made = builder.insert_value(ir.Constant(BOTH, ir.Undefined), place, 0)
-        return builder.insert_value(made, BIT(1), 1)
+        whole = target.make_helper(builder, like, value=given[0])
+        made = ir.Constant(PARTS, ir.Undefined)
+        for i, part in enumerate((whole.place, BIT(1), whole.counted)):
+            made = builder.insert_value(made, part, i)
+        return made
 
     return like.slope(like), code
 
@@ -326,7 +344,8 @@ class HeldState(types.Type):
 @register_model(HeldState)
 class HeldStateModel(models.StructModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, [("record", kind.record), ("place", PLACE)])
+        fields = [("record", kind.record), ("place", PLACE), ("counted", types.boolean)]
+        super().__init__(manager, kind, fields)
 
 
 @infer_getattr
@@ -354,7 +373,7 @@ def block_of(target, builder, kind, value, name):
     made.values, made.slopes = (
         loaded(target, builder, own.kinds[i], block, own.offsets[i]) for i in range(2)
     )
-    made.place = state.place
+    made.place, made.counted = state.place, state.counted
     return made._getvalue()
 
 
@@ -362,7 +381,7 @@ def holding(slope) -> Any:
     """An intrinsic: a state of a datum, the i-th of a mini-batch, with a table from some row on."""
 
     @intrinsic
-    def hold(typing, record, table, row, i):
+    def hold(typing, record, table, row, i, counted):
         kind = HeldState(record, slope)
 
         def code(target, builder, signature, given):
@@ -370,10 +389,10 @@ def holding(slope) -> Any:
             made.record = given[0]
             data = target.make_array(table)(target, builder, value=given[1]).data
             at = builder.add(builder.mul(given[2], given[2].type(WIDTH)), given[3])
-            made.place = builder.gep(data, [at])
+            made.place, made.counted = builder.gep(data, [at]), given[4]
             return made._getvalue()
 
-        return kind(record, table, types.intp, types.intp), code
+        return kind(record, table, types.intp, types.intp, types.boolean), code
 
     return hold
 
@@ -382,6 +401,6 @@ writing, reading = holding(WRITTEN), holding(READ)
 finish = kinds.reading(WRITTEN)
 kinds.intrinsics(
     "held", joined=joined, is_there=is_there, number_at=number_at, put_number=put_number,
-    surely=surely, line=line, part_like=part_like, slope_like=slope_like, writing=writing,
+    is_counted=is_counted, surely=surely, line=line, part_like=part_like, slope_like=slope_like, writing=writing,
     reading=reading, finish=finish,
 )  # fmt: skip

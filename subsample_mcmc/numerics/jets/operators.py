@@ -423,7 +423,7 @@ def logsumexp(ranks, a, b):
         return b + soft(gap) if value(a) > -np.inf else jet(b, gap)
 
     if is_held(a, b):
-        return lambda a, b: choose(enter(a, FIRST_TERM), enter(b, SECOND_TERM))
+        return lambda a, b: choose(jet(enter(a, FIRST_TERM), b), jet(enter(b, SECOND_TERM), a))
     ranged = (a if ranks[0] else b).slope == ranges.RANGE  # one formula for both: none to decide
     return (lambda a, b: b + soft(a - b)) if ranged else choose
 

@@ -54,7 +54,7 @@ def table_of() -> np.ndarray:
 
 
 @memoised
-def first_pass(likelihood) -> Any:
+def first_pass(likelihood, counted: bool) -> Any:
     """write(state, data, table, end, rows): what is affine in the parameters."""
     jets = jets_of()
     likelihood, held, finish = jets.readable(likelihood), jets.held_in_table, jets.finish_table
@@ -62,7 +62,7 @@ def first_pass(likelihood) -> Any:
     @jit(flags=FLAGS, disjoint=True, inner=True)
     def write(state, data, table, end, rows):
         for i in range(np.uint64(len(rows))):
-            own = held(state, table, end, np.int64(i))
+            own = held(state, table, end, np.int64(i), counted)
             finish(likelihood(own, data, np.int64(rows[i]) & MASK))
 
     return write
@@ -71,7 +71,7 @@ def first_pass(likelihood) -> Any:
 @memoised
 def both_passes(likelihood, cubic: bool, constant: bool) -> Any:
     """read(context, source, arm, rows, out): l - h of a mini-batch, h with its constant or not."""
-    jets, write = jets_of(), first_pass(likelihood)
+    jets, write = jets_of(), first_pass(likelihood, False)
     likelihood, held = jets.readable(likelihood), jets.read_from_table
     coefficients = jets.coefficients
 
@@ -79,8 +79,8 @@ def both_passes(likelihood, cubic: bool, constant: bool) -> Any:
     def subtract(reference, data, table, rows, out):
         for i in range(np.uint64(len(rows))):
             n, k = np.int64(rows[i]) & MASK, np.int64(i)
-            value = coefficients(likelihood(held(reference, table, HERE, k), data, n))[0]
-            c = coefficients(likelihood(held(reference, table, THERE, k), data, n))
+            value = coefficients(likelihood(held(reference, table, HERE, k, False), data, n))[0]
+            c = coefficients(likelihood(held(reference, table, THERE, k, False), data, n))
             h = c[1] + c[2]
             if cubic:
                 h += c[3]
@@ -103,7 +103,7 @@ def both_passes(likelihood, cubic: bool, constant: bool) -> Any:
 @memoised
 def surveying(likelihood) -> Any:
     """survey(context, first): the first pass over context.rows."""
-    write = first_pass(likelihood)
+    write = first_pass(likelihood, True)
 
     @jit(inner="entry", user=True)
     def survey(context, first):
@@ -134,6 +134,6 @@ def has_two_passes(model, references, configured: Any) -> bool:
                 written = ~np.isnan(table[2::2, :CHUNK])
                 if not np.array_equal(table[0, :CHUNK], written.sum(axis=0)):
                     return False
-    except (CompileError, *NUMBA_ERRORS, AttributeError, TypeError, IndexError, ValueError):
+    except (CompileError, *NUMBA_ERRORS, ArithmeticError, AttributeError, TypeError, LookupError):
         return False
     return True
