@@ -1,11 +1,11 @@
 """A log likelihood in two passes over a mini-batch: first its affine parts, then all the rest.
 
 A loop over parameters inside a loop over data keeps the functions of its result from being computed
-for several data at once. So all data are passed over twice. The first pass, at either end of a step,
-computes what is affine in the parameters, and writes it into a table where it bends; nothing else
-that it computes is used, and the compiler leaves that out. In the second pass what is affine is not
-computed but read from the table, where it bends: the loops over parameters are left out, and what
-remains is computed for several data at once.
+for several data at once. So all data are passed over twice. The first pass, at either end of a
+step, computes what is affine in the parameters, and writes it into a table where it bends; nothing
+else that it computes is used, and the compiler leaves that out. In the second pass what is affine
+is not computed but read from the table, where it bends: the loops over parameters are left out, and
+what remains is computed for several data at once.
 
     a Held line   a value, and where in the table its datum's numbers stand
     a loose one   the same, or a number that became a line: total = 0.0 before a loop. Then there
@@ -13,9 +13,10 @@ remains is computed for several data at once.
                   one, whichever it was: so its place is the same all through a loop, which may be
                   left out
 
-Each operation that bends has two rows of the table of its own. A log likelihood that calls one twice
-for a datum has no second pass, nor has one that compares what depends on parameters: it may go
-another way at the other end. The first is counted, once, for all data; the second does not compile.
+Each operation that bends has two rows of the table of its own. A log likelihood that calls one
+twice for a datum has no second pass, nor has one that compares what depends on parameters: it may
+go another way at the other end. The first is counted, once, for all data; the second does not
+compile.
 """
 
 import operator
@@ -400,7 +401,7 @@ def holding(slope) -> Any:
 writing, reading = holding(WRITTEN), holding(READ)
 finish = kinds.reading(WRITTEN)
 kinds.intrinsics(
-    "held", joined=joined, is_there=is_there, number_at=number_at, put_number=put_number,
-    is_counted=is_counted, surely=surely, line=line, part_like=part_like, slope_like=slope_like, writing=writing,
-    reading=reading, finish=finish,
+    "held", joined=joined, is_there=is_there, is_counted=is_counted, number_at=number_at,
+    put_number=put_number, surely=surely, line=line, part_like=part_like, slope_like=slope_like,
+    writing=writing, reading=reading, finish=finish,
 )  # fmt: skip

@@ -33,7 +33,7 @@ from numba.extending import (
 
 from subsample_mcmc.numerics import fastmath, special
 from subsample_mcmc.numerics.jets import series
-from subsample_mcmc.numerics.jets.overloads import inlined, known_as
+from subsample_mcmc.numerics.jets.overloads import known_as
 from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
@@ -464,34 +464,6 @@ def go_on(target, builder, signature, given, result):
             target.compile_internal(builder, lambda v, i: v[i], taken, [made.items, index])
         )
         builder.store(builder.add(index, index.type(1)), made.index)
-
-
-# ----------------------------------------------------- functions of the package, called with jets
-def serve(dispatcher: Any, implementation: Any, arguments: int = 1) -> None:
-    """Let sm.log and its like be called with Lines and Jets."""
-    if arguments == 1:
-
-        @inlined
-        def of_jets(x):
-            return implementation(x)
-    else:
-
-        @inlined
-        def of_jets(a, b):
-            return implementation(a, b)
-
-    def among(given) -> bool:
-        return any(rank(one) in (1, 2) for one in given)
-
-    template, overload_of = dispatcher.get_call_template, dispatcher.get_overload
-
-    def get_call_template(args, kws):
-        return (of_jets.get_call_template if among(args) else template)(args, kws)
-
-    def get_overload(given):
-        return (of_jets.get_overload if among(given) else overload_of)(given)
-
-    dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload
 
 
 def intrinsics(where: str, **named: Any) -> None:

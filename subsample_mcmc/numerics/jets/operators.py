@@ -28,11 +28,10 @@ from subsample_mcmc.numerics.jets.kinds import (
     part_of,
     point,
     rank,
-    serve,
     sign,
     width_of,
 )
-from subsample_mcmc.numerics.jets.overloads import overload
+from subsample_mcmc.numerics.jets.overloads import overload, serve
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 __all__ = [
@@ -178,6 +177,12 @@ def raise_to(ranks, a, b):
     known, ranged = whole(b), ranks[1] == 0 and a.slope == ranges.RANGE
     if known == 1:
         return lambda a, b: a
+    if is_held(a) and known == 2:
+        return lambda a, b: enter(a, POWER) ** 2
+    if is_held(a) and known == 3:
+        return lambda a, b: enter(a, POWER) ** 3
+    if is_held(a) and known == 4:
+        return lambda a, b: enter(a, POWER) ** 4
     if ranged and known in (2, 4):
         known = -1  # of a * a nobody knows that both are one number, and that it is not negative
     if known == 2:
@@ -185,12 +190,7 @@ def raise_to(ranks, a, b):
     if known == 3:
         return lambda a, b: a * a * a
     if known == 4:
-
-        def fourth(a, b):
-            square = a * a
-            return square * square
-
-        return fourth
+        return lambda a, b: (a * a) * (a * a)
     power = ranges.power if ranged else series.power
     if ranks == (1, 0) and is_held(a):
         return lambda a, b: enter(a, POWER) ** b
@@ -398,6 +398,11 @@ def square(x):
 
 
 # --------------------------------------------------------------- functions of this package's own
+def has_slope(kind: Any) -> bool:
+    """Is it a Line or a Jet."""
+    return rank(kind) in (1, 2)
+
+
 def ours(name: str, known: Any) -> Any:
     """A name of this file's own, under which a function of the package is registered."""
 
@@ -410,7 +415,7 @@ def ours(name: str, known: Any) -> Any:
 
 
 for name, (dispatcher, known) in series.OURS.items():
-    serve(dispatcher, ours(name, known))
+    serve(dispatcher, ours(name, known), has_slope)
 soft = ours("soft", series.softplus)
 
 
@@ -433,7 +438,7 @@ def logsumexp_of_two(a, b):
 
 
 of_two(logsumexp_of_two)(logsumexp)
-serve(special.logsumexp, logsumexp_of_two, 2)
+serve(special.logsumexp, logsumexp_of_two, has_slope, 2)
 
 
 # ----------------------------------------------------------------------------------------- points

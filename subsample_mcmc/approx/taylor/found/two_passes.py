@@ -35,8 +35,8 @@ class TwoPassSource(NamedTuple):
 def source_of(model, ints, floats, steps) -> TwoPassSource:
     """Of one chain; ints, floats: of the reference, which others write."""
     moved, none = floats.copy(), np.zeros(len(floats))
-    states = (on_lines(model, ints, values, none) for values in (floats, moved))
-    return TwoPassSource(*states, floats, moved, steps, table_of())
+    there, here = (on_lines(model, ints, values, none) for values in (floats, moved))
+    return TwoPassSource(there, here, floats, moved, steps, table_of())
 
 
 class FirstPassContext(NamedTuple):
