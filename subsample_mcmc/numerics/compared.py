@@ -24,7 +24,7 @@ ADVICE = (
 )
 
 
-class WholeByZero(ArithmeticError):
+class WholeByZeroError(ArithmeticError):
     """A function divided whole numbers by 0; its argument says in which line."""
 
 
@@ -83,8 +83,8 @@ def in_numbers(record: Any, kind: type[Numbers] = Numbers) -> Any:
 def value_of(function, *variants: tuple) -> float:
     """What a function gives of the first arguments that it can be called with; else nan.
 
-    Raises WholeByZero where it divides whole numbers by 0. Of floats that is inf or nan where it is
-    compiled, which may be meant.
+    Raises WholeByZeroError where it divides whole numbers by 0. Of floats that is inf or nan where
+    it is compiled, which may be meant.
     """
     for arguments in variants:
         try:
@@ -92,7 +92,7 @@ def value_of(function, *variants: tuple) -> float:
                 return float(function(*arguments))
         except ZeroDivisionError as error:
             if line := line_of_whole(error):
-                raise WholeByZero(line) from error
+                raise WholeByZeroError(line) from error
         except Exception:  # no number of this kind, or what compiled code bears
             continue
     return np.nan
@@ -120,7 +120,7 @@ def in_python(read: Callable[..., float], compiled: float, told: Callable[[], tu
     """
     try:
         return read(Numbers)
-    except WholeByZero as error:
+    except WholeByZeroError as error:
         if np.isnan(compiled):
             return np.nan
         what, where = told()
@@ -147,7 +147,7 @@ def is_rounding(read: Callable[..., float], plain: float, compiled: float) -> bo
     def value(kind) -> float:
         try:
             return read(kind)
-        except WholeByZero:
+        except WholeByZeroError:
             return np.nan
 
     if not apart(value(Widened), compiled):

@@ -341,7 +341,7 @@ def test_whole_numbers_divided_by_0_are_refused(log_likelihood):
 
 
 def floats_by_0(state, data, n):
-    weight = sm.exp(-1.0 / data.zeros[n]) + sm.exp(-(2.0 // data.zeros[n]))  # infinity is meant
+    weight = sm.exp(-(2.0 // data.zeros[n])) + sm.exp(-1.0 / data.zeros[n])  # infinity is meant
     return -0.5 * (data.y[n] - state.b[0]) ** 2 + weight + sm.exp(-data.lag[n] / state.k[0])
 
 
