@@ -50,8 +50,8 @@ class LocalSource(Source):
     def load_kept(self, part: int) -> dict[str, np.ndarray]:
         """The columns of a part, which are kept as long as there is room.
 
-        Rows are drawn evenly from all parts, so what is kept is never thrown out for another: if the
-        parts that were used longest ago were, in a round of all of them none would be found again.
+        Rows are drawn evenly from all parts, so what is kept is never thrown out for another: if
+        parts that were used longest ago were, in a round of all none would be found again.
         """
         if not callable(self.parts[part]):
             return self.parts[part]
