@@ -2,9 +2,11 @@
 
 import importlib
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import subsample_mcmc as sm
@@ -14,6 +16,7 @@ DOCS = ROOT / "docs"
 MADE = {"_build", "made"}  # by `make docs`
 README = ROOT / "README.md"
 PAGES = [README, *(p for p in sorted(DOCS.rglob("*.md")) if not MADE & set(p.parts))]
+COMING_FROM = DOCS / "start" / "coming-from.md"
 LINKED = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 OTHERS = ("pymc", "numpyro", "blackjax")  # code of theirs runs where they are installed
 
@@ -44,8 +47,12 @@ BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
 def run(block, capsys):
-    exec(compile(block, "a page of docs", "exec"), {"__name__": "docs"})
-    assert capsys.readouterr().out
+    """What a program has made, and what it has printed."""
+    made = {"__name__": "docs"}
+    exec(compile(block, "a page of docs", "exec"), made)
+    printed = capsys.readouterr().out
+    assert printed
+    return made, printed
 
 
 @pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if not b.values[1]])
@@ -58,6 +65,25 @@ def test_code_of_pages_runs(block, other, capsys):
 def test_code_with_other_tools_runs(block, other, capsys):
     pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
     run(block, capsys)
+
+
+COMING = dict(re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(COMING_FROM), re.MULTILINE))
+COMPARED = {"Logistic regression": "beta", "Mixture": "mu", "Change point": "tau"}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("title", COMPARED)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of others
+def test_other_tools_find_the_same(title, other, capsys):
+    """The same data and model: means within .6 of a posterior sd, 200 draws and more."""
+    pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
+    ours, *theirs = re.findall(r"^```python\n(.*?)^```", COMING[title], re.MULTILINE | re.DOTALL)
+    (theirs,) = (block for block in theirs if re.search(rf"^import {other}\b", block, re.MULTILINE))
+    draws = run(ours, capsys)[0]["trace"].draws[COMPARED[title]]
+    draws = draws.reshape(draws.shape[0] * draws.shape[1], -1).astype(float)
+    told = np.array(re.findall(r"-?\d+\.\d+", run(theirs, capsys)[1]), float)[-draws.shape[1] :]
+    assert np.all(np.abs(told - draws.mean(axis=0)) < 0.6 * draws.std(axis=0)), (told, draws)
 
 
 # ------------------------------------------------------------------------------------- what is said
@@ -91,6 +117,47 @@ def test_files_that_are_named_exist(path):
     for module in re.findall(r"python -m (tests[\w.]+)", text_of(path)):
         there = ROOT / (module.replace(".", "/") + ".py")
         assert there.exists(), f"{name(path)} runs {module}, which does not exist"
+
+
+def known_commits():
+    """The commits that git knows; empty where there is no history, as in a source distribution."""
+    git = ["git", "rev-list", "HEAD"]
+    try:
+        out = subprocess.run(git, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return out.split()
+
+
+def test_commits_that_are_named_exist():
+    """Figures and tables say at which commit they were made."""
+    named = {c for p in PAGES for c in re.findall(r"\bcommit ([0-9a-f]{7})\b", text_of(p))}
+    assert len(named) > 10
+    if len(known := known_commits()) < 2:
+        pytest.skip("no history of commits here")
+    assert all(any(commit.startswith(name) for commit in known) for name in named), named
+
+
+def test_figures_of_papers_say_how_and_when():
+    """Each stands in a section whose command makes it, and which says at which commit it did."""
+    text = text_of(DOCS / "papers.md")
+    figures = re.findall(r"\((papers/[\w-]+\.png)\)", text)
+    assert sorted(figures) == sorted(f"papers/{p.name}" for p in DOCS.glob("papers/*.png"))
+    for paper, section in re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text, re.MULTILINE):
+        for part in re.split(r"^### (?=Fig)", section, flags=re.MULTILINE):
+            if "](papers/" in part:
+                assert "subsample-mcmc reproduce" in part, paper
+                assert re.search(r"Made at\s+commit [0-9a-f]{7}, 20\d\d-\d\d-\d\d", part), paper
+
+
+SECTIONS = re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(DOCS / "benchmarks.md"), re.M)
+
+
+@pytest.mark.parametrize(("title", "section"), SECTIONS, ids=[title for title, _ in SECTIONS])
+def test_benchmarks_say_how_when_and_of_what(title, section):
+    """The command that makes a table again, its date, and the commit that has its numbers."""
+    assert re.search(r"python -m tests\.benchmarks\.\w+", section)
+    assert re.search(r"20\d\d-\d\d-\d\d, commit [0-9a-f]{7}\b", section)
 
 
 def test_commands_exist():
@@ -199,14 +266,27 @@ def test_the_table_of_promises_is_what_classes_say(reference):
     assert made.promise("laplace", sm.laplace) is None
 
 
+def test_names_by_room_are_the_same(reference):
+    """sm.rules.Normal is sm.Normal; its page says so, and links lead there."""
+    made, _ = reference
+    lines = made.rooms()
+    for room in made.ALIASES:
+        for name in dir(getattr(sm, room)):
+            i = lines.index(f"   * - ``sm.{room}.{name}``")
+            known = name in sm.__all__
+            assert lines[i + 1] == ("     - " + (f"``sm.{name}``" if known else ""))
+            assert not known or getattr(getattr(sm, room), name) is getattr(sm, name)
+
+
 def test_signatures_show_defaults(reference):
     made, _ = reference
     assert made.signature(sm.Gibbs).startswith("(block, selector=Racing(), scan='fixed'")
     assert "draws=1000" in made.signature(sm.sample)
+    assert "reach=no_reach, " in made.signature(sm.extend.ControlFunctions)
 
 
 def test_docstrings_become_markup(reference):
-    _, docstrings = reference
+    made, docstrings = reference
     lines = docstrings.rendered(sm.Metropolis)
     assert "``scale``" in lines and ".. rubric:: Example" in lines
     assert any("``sm.pcn(fit)``" in line for line in lines)
@@ -217,3 +297,15 @@ def test_docstrings_become_markup(reference):
     ]  # fmt: skip
     goes_on = docstrings.rendered(None, "x: of what\nthere is.\nNo more.\n", {"x"})
     assert goes_on == ["``x``", "    of what there is.", "", "No more.", ""]
+    columns = docstrings.rendered(None, "counts    poisson,\n          binomial\nNext.\n")
+    assert columns == [
+        "::",
+        "",
+        "    counts    poisson,",
+        "              binomial",
+        "",
+        "Next.",
+        "",
+    ]
+    lines = docstrings.rendered(sm.models.glm, sm.models.glm.__doc__, made.argued(sm.models.glm))
+    assert {"``x``", "``prior_sd``", "``weights``"} <= {*lines}

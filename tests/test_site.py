@@ -24,7 +24,7 @@ SITE = Path(os.environ.get("SUBSAMPLE_MCMC_SITE", ROOT / "docs" / "_build" / "ht
 WIDTHS, PAGES = (390, 1400), (
     "index", "start/does-it-pay", "start/coming-from", "guides/control-variates", "gallery/index",
     "gallery/mixture", "how/thinning", "reference/index", "reference/made/Metropolis",
-    "reference/made/promises", "papers", "benchmarks",
+    "reference/made/promises", "reference/made/rooms", "papers", "benchmarks",
 )  # fmt: skip
 
 
@@ -113,6 +113,14 @@ def test_the_reference_shows_signatures_and_defaults(browser, address):
     assert re.sub(r"\s+", " ", told).startswith("class sm.Metropolis(block, scale=0.1, proposal=")
     links = browser.say("[...document.querySelectorAll('dd a')].map(a => a.getAttribute('href'))")
     assert any("pcn.html#sm.pcn" in link for link in links)
+
+
+def test_names_by_room_lead_to_their_pages(browser, address):
+    browser.open(address + "reference/made/rooms.html")
+    links = browser.say("[...document.querySelectorAll('td a')].map(a => [a.innerText, a.href])")
+    led = {name: link.rpartition("/")[2] for name, link in links}
+    assert led["sm.rules.Normal"] == led["sm.Normal"] == "Normal.html#sm.Normal"
+    assert led["sm.bandits.UCBE"] == "sm.bandits.html#sm.bandits.UCBE"
 
 
 def test_formulas_are_drawn_by_the_browser_itself(browser, address):

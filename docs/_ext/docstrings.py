@@ -10,6 +10,7 @@ import inspect
 import re
 
 CODE = re.compile(r"`([^`]+)`|\b(sm\.\w+(?:\.\w+)*(?:\((?:[^()]|\([^()]*\))*\))?)")
+COLUMNS = re.compile(r"\S {3,}\S")  # words in columns, as in the tour of a module
 ARGUMENT = re.compile(r"(\w+(?:, \w+)*(?:\([^)]*\))?(?: -> [\w, ]+)?): (?=\S)")
 
 
@@ -41,14 +42,16 @@ def is_argument(line, names):
 
 
 def blocks(text, names):
-    """("text" | "argument" | "code" | "indented", lines), in order."""
+    """("text" | "argument" | "code" | "indented" | "columns", lines), in order."""
     kind, held = "", []
     for line in [*text.splitlines(), ""]:
         indented = line.startswith("    ")
         if not line.strip():
             new = "indented" if kind in ("code", "indented") and held else ""
-        elif kind == "argument" and indented:
-            new = kind
+        elif (kind in ("argument", "columns") and indented) or (
+            not indented and COLUMNS.search(line)
+        ):
+            new = kind if indented else "columns"
         elif indented and (line.lstrip().startswith(">>>") or kind == "code"):
             new = "code"
         elif indented:
@@ -92,6 +95,8 @@ def rendered(value, text=None, names=()):
             done += [".. code-block:: pycon", "", *("    " + line[4:] for line in lines), ""]
         elif kind == "indented":
             done += ["::", "", *("    " + line[4:] for line in lines), ""]
+        elif kind == "columns":
+            done += ["::", "", *("    " + line for line in lines), ""]
         else:
             before, last = lines[:-1], lines[-1]
             if last in ("Example:", "Examples:"):

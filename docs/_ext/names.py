@@ -3,10 +3,20 @@
 import re
 
 from docutils import nodes
+from reference import ALIASES
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+import subsample_mcmc as sm
+
 PUBLIC = re.compile(r"(sm\.\w+(?:\.\w+)*)\b")
+
+
+def page_of(name):
+    """Under which name it has its page: sm.rules.Normal is sm.Normal, by its room."""
+    _, room, *rest = name.split(".")
+    by_room = room in ALIASES and rest and rest[0] in sm.__all__
+    return ".".join(["sm", *rest]) if by_room else name
 
 
 class LinkNames(SphinxTransform):
@@ -23,8 +33,8 @@ class LinkNames(SphinxTransform):
             if any(isinstance(n, nodes.title) for n in (node.parent, node.parent.parent)):
                 continue
             reference = addnodes.pending_xref(
-                "", refdomain="py", reftype="obj", reftarget=found[1], refexplicit=True,
-                refdoc=self.env.docname, refwarn=False,
+                "", refdomain="py", reftype="obj", reftarget=page_of(found[1]),
+                refexplicit=True, refdoc=self.env.docname, refwarn=False,
             )  # fmt: skip
             node.replace_self(reference)
             reference += node

@@ -18,6 +18,7 @@ from subsample_mcmc import extend as e
 HEADER = ("name", "by default", "with sm.Exact()", "with sm.Betting(...)", "what decides it")
 OF_PARTS = ("guarantee", "describe", "plot")  # what a user asks a kernel or a selector
 ROOMS = tuple(dir(sm.models))
+ALIASES = ("kernels", "selectors", "rules", "bandits")  # names by room
 
 
 def held(module):
@@ -59,7 +60,9 @@ def signature(value):
     except (TypeError, ValueError):
         return ""
     bare = [argument.replace(annotation=given.empty) for argument in given.parameters.values()]
-    return re.sub(r"<[^>]*>", "...", str(inspect.Signature(bare)))
+    text = str(inspect.Signature(bare))
+    text = re.sub(r"CPUDispatcher\(<function (\w+?)(_[0-9a-f]{16})? at \w+>\)", r"\1", text)
+    return re.sub(r"<[^>]*>", "...", text)
 
 
 def members(value):
@@ -194,6 +197,25 @@ def promises():
     return lines
 
 
+def rooms():
+    """The page of names by room: the same objects, as sm.rules.Normal."""
+    lines = titled("Names by room")
+    lines += [
+        "Names such as ``sm.Normal`` or ``sm.Experiment`` say little where they stand alone. Each "
+        "is also in a room, under which it reads better; both are the same object.",
+        "",
+    ]
+    for room in ALIASES:
+        names = held(getattr(sm, room))
+        both = {name: f"``sm.{name}``" if name in sm.__all__ else "" for name in names}
+        rows = [(f"``sm.{room}.{n}``", both[n], summary(explained(v))) for n, v in names.items()]
+        lines += [
+            *titled(f"sm.{room}", "-"),
+            *table(rows, ("name", "the same as", "what it is"), "34 26 40"),
+        ]
+    return lines
+
+
 def write(folder, name, lines):
     """Write a page if it is new or another: Sphinx reads what changed."""
     path = folder / f"{name}.rst"
@@ -236,7 +258,7 @@ def make(app):
             *titled(f"sm.{name}"),
             f".. py:module:: sm.{name}",
             "",
-            *rendered(module, module.__doc__),
+            *rendered(module, module.__doc__, argued(module)),
         ]
         for n, value in sorted(of_module(module).items()):
             if n in sm.__all__ or not (inspect.isclass(value) or callable(value)):
@@ -254,8 +276,15 @@ def make(app):
     lines += [".. toctree::", "", *(f"   sm.models.{room}" for room in ROOMS)]
     written.add(write(folder, "sm.models", lines))
     written.add(write(folder, "promises", promises()))
+    written.add(write(folder, "rooms", rooms()))
     for path in set(folder.glob("*.rst")) - written:
         path.unlink()
+
+
+def argued(module):
+    """Names of the arguments of what a module shows: its docstring may tell of them for all."""
+    made = [getattr(v, "py_func", v) for v in of_module(module).values()]
+    return {name for v in made if inspect.isfunction(v) for name in inspect.signature(v).parameters}
 
 
 def of_module(module):

@@ -24,6 +24,7 @@ from subsample_mcmc.numerics.pointers import (
     call_residuals,
 )
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
+from subsample_mcmc.target.elsewhere.resident import reader_of_resident
 from subsample_mcmc.target.rewards import example_context, place
 
 BOLD = 0.01  # delta from which on predictions may take a part of it
@@ -67,31 +68,40 @@ def read_residuals(trial, arm, rows, out):
 
 
 class ControlFunctions(NamedTuple):
-    """The compiled half of a control variate; trial.control.arrays holds its arrays."""
+    """The compiled half of a control variate; trial.control.arrays holds its arrays.
 
-    sum: Any  # (trial, arm) -> sum of h over all rows that are raced; the arm is in the state
-    residuals: Any  # (trial, arm, rows, out): l - h; places the arm itself
-    # (trial, i, j, each, everything) -> bound of |residual_i - residual_j|, of one row or of the
-    # sum over the rows that are raced, or over all of them.
+    sum(trial, arm) -> float: of h over all rows that are raced; the arm is in the state.
+    residuals(trial, arm, rows, out): l - h; places the arm itself.
+    reach(trial, i, j, each, everything) -> float: bound of |residual_i - residual_j|, of one row or
+        of the sum over the rows that are raced, or over all of them.
+    distance(trial, arm) -> float: squared, from the reference, 1 on average at home.
+    trusted(trial, arm) -> bool: is h likely to be a help, so near the reference.
+    estimate(trial, i, j, everything) -> float: what a pilot says of the sum's reach.
+    spread(trial, i, j) -> float: standard deviation of residual_i - residual_j, by a pilot.
+    whole(trial, arm) -> float: sum of h over all rows, and what else is believed of l's.
+    every(trial, arm) -> float: sum of h over all rows.
+    bounds(trial) -> tuple: bounds of the sum of |residual_1 - residual_0| over the rows that are
+        raced, and over all; rounding of one of them; configuration of the discrete blocks.
+    bound(trial, arm) -> tuple: the same of |residual| at one arm.
+    ceilings(trial, out) -> bool: is it known beforehand what each arm's `every` and the bound of
+        its residuals may come to together; if so, written to `out`.
+    reader(context, source, arm, rows, out): what knows the model, for residuals; called by its
+        address as trial.control.reader.
+    adder(context, source, number) -> float: the same for sum, as trial.control.adder.
+    """
+
+    sum: Any
+    residuals: Any
     reach: Any = no_reach
-    # (trial, arm) -> squared distance from the reference, 1 on average at home
     distance: Any = no_distance
-    # (trial, arm) -> bool: is h likely to be a help, so near the reference
     trusted: Any = always_trusted
-    estimate: Any = no_estimate  # (trial, i, j, everything) -> what a pilot says of the sum's reach
-    spread: Any = None  # (trial, i, j) -> standard deviation of residual_i - residual_j, by a pilot
-    whole: Any = None  # (trial, arm) -> sum of h over all rows, and what else is believed of l's
-    every: Any = None  # (trial, arm) -> sum of h over all rows
-    # (trial) -> (bounds of the sum of |residual_1 - residual_0| over the rows that are raced, and
-    # over all; rounding of one of them; configuration of the discrete blocks)
+    estimate: Any = no_estimate
+    spread: Any = None
+    whole: Any = None
+    every: Any = None
     bounds: Any = None
-    bound: Any = None  # (trial, arm) -> the same of |residual| at one arm
-    # (trial, out) -> bool: is it known beforehand what each arm's `every` and the bound of its
-    # residuals may come to together; if so, written to `out`
+    bound: Any = None
     ceilings: Any = no_ceilings
-    # What knows the model, called by its address as trial.control.reader: for `residuals`,
-    # (context, source, arm, rows, out), and as trial.control.adder, for `sum`: (context, source,
-    # number).
     reader: Any = None
     adder: Any = None
 
@@ -138,7 +148,8 @@ def functions_of_state(total: Any, residuals: Any) -> ControlFunctions:
 
     total(state, arrays) -> float: the sum of h over all rows.
     residuals(state, data, arrays, rows, out): writes l - h of the data whose numbers are in rows.
-    arrays: the attribute of that name of what prepare() returns, made with `record`.
+
+    Here arrays is the attribute of that name of what prepare() returns, made with `record`.
     """
 
     @jit(inner="entry", user=True)
@@ -266,7 +277,8 @@ def controls_of(
     if functions.reader is not None or functions.adder is not None:
         context, rows = RecordAddress(example_context(model)), array(row_kind(model.size))
     if functions.reader is not None:
-        reader = FunctionAddress(functions.reader, context, source, NUMBER, rows, FLOATS)
+        read = functions.reader if model.elsewhere is None else reader_of_resident(functions.reader)
+        reader = FunctionAddress(read, context, source, NUMBER, rows, FLOATS)
     if functions.adder is not None:
         adder = FunctionAddress(functions.adder, context, source, NUMBER)
     return Controls(

@@ -36,7 +36,10 @@ class Experiment:
     Until it is told, it asks for the same arm again: so a run that died in between loses nothing.
     `sm.Experiment.load("run.npz", selector)` goes on where `save` was called, as if nothing had
     happened; the strategy is given again, and must be the same.
+    selector: the strategy, as in sm.identify.
+    arms: how many.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
+    max_pulls: as in sm.identify.
 
     Example:
         >>> rewards = {0: 0.1, 1: 0.7, 2: 0.4}  # what a long computation would return
@@ -78,7 +81,10 @@ class Experiment:
         return self.player.ask()
 
     def tell(self, reward: float) -> None:
-        """The reward of the arm that was asked for."""
+        """The reward of the arm that was asked for.
+
+        reward: a number.
+        """
         if self.player.state.now[0].count <= 0 or self.player.ask() is None:
             raise ValueError("tell() without ask(): it decides which arm the reward is of.")
         self.player.tell(reward)
@@ -89,7 +95,10 @@ class Experiment:
 
     # --------------------------------------------------------------------------------- on disk
     def save(self, path: str | os.PathLike) -> None:
-        """Keep everything in one file, which is whole at any time."""
+        """Keep everything in one file, which is whole at any time.
+
+        path: of the file.
+        """
         player, path = self.player, Path(path)
         note = {
             "version": __version__, "digest": self.digest, "arms": player.arms,
@@ -109,7 +118,11 @@ class Experiment:
 
     @classmethod
     def load(cls, path: str | os.PathLike, selector: Any) -> "Experiment":
-        """Go on with a saved experiment."""
+        """Go on with a saved experiment.
+
+        path: that `save` was given.
+        selector: the strategy, the same as before.
+        """
         try:
             with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 note = json.loads(file["note"].tobytes())

@@ -22,6 +22,17 @@ from subsample_mcmc.style import (
 class Identification:
     """One run: the arm that was named, and what it took.
 
+    arm: the one that was named.
+    pulls: of each arm.
+    means: of what each arm gave; nan where it was not pulled.
+    stopped_by: own rule, stopping rule, budget, alone, max_pulls, interrupted, or under way.
+    guarantee: of this run, by how it ended: "bounded", "asymptotic" or "none".
+    seconds: that the run took.
+    regret: mean of the best arm less that of the named one; None without truth.
+    times: pulls in all, each time the run was looked at.
+    history: pulls of each arm by then, (times, arms).
+    leaders: the arm with the highest mean at these times.
+
     Example:
         >>> def pull(arm, rng):
         ...     return float(arm) + rng.standard_normal()
@@ -31,15 +42,15 @@ class Identification:
     """
 
     arm: int
-    pulls: np.ndarray  # of each arm
-    means: np.ndarray  # of what they gave; nan where none
-    stopped_by: str  # own rule, stopping rule, budget, alone, max_pulls, interrupted, under way
-    guarantee: str  # of this run, by how it ended: bounded, asymptotic or none
+    pulls: np.ndarray
+    means: np.ndarray
+    stopped_by: str
+    guarantee: str
     seconds: float
-    regret: float | None  # mean of the best arm less that of the named one, if truth was given
-    times: np.ndarray = field(repr=False)  # pulls in all, when the run was looked at
-    history: np.ndarray = field(repr=False)  # (times, arms) pulls of each by then
-    leaders: np.ndarray = field(repr=False)  # the highest mean at these times
+    regret: float | None
+    times: np.ndarray = field(repr=False)
+    history: np.ndarray = field(repr=False)
+    leaders: np.ndarray = field(repr=False)
 
     @property
     def total(self) -> int:
@@ -58,7 +69,11 @@ class Identification:
         return pd.DataFrame({"pulls": self.pulls, "mean": self.means}).rename_axis("arm")
 
     def plot(self, axes=None, most: int = 7):
-        """Two axes: the most pulled arms' pulls over time, and every arm's pulls and mean."""
+        """Two axes: the most pulled arms' pulls over time, and every arm's pulls and mean.
+
+        axes: two axes of matplotlib; None: of a new figure.
+        most: arms that are shown at most.
+        """
         from subsample_mcmc.bandits.identification import plot_run
 
         return plot_run(self, axes, most)
@@ -74,6 +89,16 @@ class Identification:
 class Identifications:
     """Many runs: one entry per run in every array, but for the mean pulls of each arm.
 
+    arms: that were named.
+    totals: pulls of all arms.
+    stopped_by: as in sm.Identification.
+    regrets: means of the best arms less those of the named ones; None without truth.
+    pulls: of each arm, the mean over runs.
+    guarantee: the weakest of any run.
+    seconds: that all runs took.
+    times: pulls in all at which `early` is known.
+    early: share of runs whose leader was not best, at these times; None without truth.
+
     Example:
         >>> def pull(arm, rng):
         ...     return float(arm) + rng.standard_normal()
@@ -87,12 +112,12 @@ class Identifications:
     arms: np.ndarray
     totals: np.ndarray
     stopped_by: np.ndarray
-    regrets: np.ndarray | None  # means of the best arms less those of the named, if truth was given
-    pulls: np.ndarray  # of each arm, the mean over runs
-    guarantee: str  # the weakest of any run
+    regrets: np.ndarray | None
+    pulls: np.ndarray
+    guarantee: str
     seconds: float
     times: np.ndarray = field(repr=False)
-    early: np.ndarray | None = field(repr=False)  # (times,) share of runs whose leader is not best
+    early: np.ndarray | None = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -108,7 +133,10 @@ class Identifications:
         return self.regrets > 0.0
 
     def error_rate(self, level: float = 0.95) -> tuple[float, float, float]:
-        """(share of wrong runs, and its Clopper-Pearson interval)."""
+        """(share of wrong runs, and its Clopper-Pearson interval).
+
+        level: of the interval.
+        """
         from scipy.stats import beta
 
         wrong, runs, tail = int(self.errors.sum()), len(self), 0.5 * (1.0 - level)
@@ -131,7 +159,10 @@ class Identifications:
         return pd.DataFrame(columns).rename_axis("run")
 
     def plot(self, axes=None):
-        """The mean pulls of each arm, and errors over time if truth was given."""
+        """The mean pulls of each arm, and errors over time if truth was given.
+
+        axes: as many axes of matplotlib as there are panels; None: of a new figure.
+        """
         from subsample_mcmc.bandits.identification import plot_runs
 
         return plot_runs(self, axes)

@@ -43,6 +43,7 @@ def identify(
         from Python if not. With data: pull(data, arm, rng). With one more argument, count: it
         returns an array of so many rewards, 4,096 at most at a time. One that is compiled is tried
         beforehand, beside itself in Python; others are called as often as is counted.
+    arms: how many.
     selector: a strategy, such as sm.LilUCB(), sm.SequentialHalving(budget=...) or one of
         sm.bandits; or a function of data that gives one.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
@@ -50,7 +51,8 @@ def identify(
     runs: more than one gives Identifications: independent runs on all cores (the same for any
         number of them), with error rates if truth is given.
     data: what pull reads, a dict of arrays and numbers; or a function of rng that makes them anew
-        for each run. truth: the true means, or a function of data that gives them.
+        for each run.
+    truth: the true means, or a function of data that gives them.
     cores: runs that go on at a time, if pull compiles; default all cores.
     compiled: True insists on compiled code, False does without; default: if it can be.
     progress: a bar; None shows it when the work takes seconds.

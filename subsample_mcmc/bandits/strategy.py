@@ -44,7 +44,12 @@ OWN_RULE, STOPPING_RULE, BUDGET, ALONE, MAX_PULLS, INTERRUPTED = range(1, len(EN
 
 
 class Steps(NamedTuple):
-    """The compiled half of a strategy."""
+    """The compiled half of a strategy.
+
+    ask(params, state, rng) -> int: the arm to pull next, state.now[0].count times; `stop` ends.
+    tell(params, state, arm, reward): note a reward.
+    answer(params, state) -> int: the arm that is best, as far as is known.
+    """
 
     ask: Any
     tell: Any
@@ -61,7 +66,10 @@ class Standing(NamedTuple):
 
 
 def begin(arms: int) -> Standing:
-    """Nothing pulled yet."""
+    """Nothing pulled yet.
+
+    arms: how many.
+    """
     return Standing(
         np.zeros(1, dtype=NOW).view(np.recarray),
         np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms),
@@ -145,7 +153,11 @@ def note(state, arm, reward):
 
 @jit(inner=True)
 def stop(state, how):
-    """End the run."""
+    """End the run.
+
+    state: as in sm.extend.answer_mean.
+    how: OWN_RULE, or another index of ENDINGS in bandits/strategy.py.
+    """
     state.now[0].ended = how
     return STOP
 
@@ -200,7 +212,11 @@ def highest_inside(state, order):
 
 @jit(inner=True)
 def leading(state, rng):
-    """The arm with the highest mean, once all were pulled; one of several at random."""
+    """The arm with the highest mean, once all were pulled; one of several at random.
+
+    state: as in sm.extend.answer_mean.
+    rng: a numpy Generator.
+    """
     best, highest, ties = 0, -np.inf, 0
     for arm in range(len(state.means)):
         if state.means[arm] > highest:
@@ -214,13 +230,22 @@ def leading(state, rng):
 
 @jit(inner=True)
 def tell_all(params, state, arm, reward):
-    """The `tell` of strategies that keep nothing but means."""
+    """The `tell` of strategies that keep nothing but means.
+
+    params, state: as in sm.extend.answer_mean.
+    arm: that was pulled.
+    reward: that it gave.
+    """
     note(state, arm, reward)
 
 
 @jit(inner=True)
 def answer_mean(params, state):
-    """The `answer` of most strategies."""
+    """The `answer` of most strategies.
+
+    params: numbers of the strategy, from numbers().
+    state: what it keeps, from fresh().
+    """
     return highest_mean(state)
 
 
@@ -240,7 +265,12 @@ def shuffle(order, rng):
 
 @jit(inner=True)
 def pull_each_once(state, rng, order):
-    """Arms in random order while some are not pulled; -1 afterwards."""
+    """Arms in random order while some are not pulled; -1 afterwards.
+
+    state: as in sm.extend.answer_mean.
+    rng: a numpy Generator.
+    order: room for the numbers of all arms.
+    """
     now = state.now[0]
     if now.cursor == 0:
         for i in range(len(order)):

@@ -47,6 +47,14 @@ SLOW = 2.0  # seconds after which a progress bar appears
 class Choice(NamedTuple):
     """One decision: the arm, what it cost, and whether anything was left to chance.
 
+    arm: its number.
+    pulls: rewards that were read.
+    rounds: mini-batches that were read of each arm that was still in.
+    exact: no arm was dropped before all its rows were read, so the arm is the argmax.
+    dropped_early: arms that were dropped before all their rows were read.
+    ended: "alone" (one arm was possible), "exact", "raced", "exhausted" (all rows were read) or
+        "retreated" (the rest was summed exactly).
+
     Example:
         >>> choice = sm.choose([[0.0, 1.0], [2.0, 3.0]], selector=sm.Exact())
         >>> int(choice.arm), int(choice.pulls), bool(choice.exact)
@@ -56,14 +64,19 @@ class Choice(NamedTuple):
     arm: int
     pulls: int
     rounds: int
-    exact: bool  # no arm was dropped before all its rows were read: the arm is the argmax
+    exact: bool
     dropped_early: int
-    ended: str  # alone, exact, raced, exhausted (all rows read), retreated (streamed the rest)
+    ended: str
 
 
 @dataclass(frozen=True)
 class Draws:
     """Many decisions: one entry per draw in every array.
+
+    arms: that were drawn.
+    pulls, rounds, dropped_early, ended: of each draw, as in sm.Choice.
+    everything: rewards that an exact draw reads.
+    guarantee: that of the selector.
 
     Example:
         >>> data = {"y": np.ones(100)}
@@ -79,8 +92,8 @@ class Draws:
     pulls: np.ndarray
     rounds: np.ndarray
     dropped_early: np.ndarray
-    ended: np.ndarray  # see Choice.ended
-    everything: int  # pulls of an exact draw
+    ended: np.ndarray
+    everything: int
     guarantee: str
 
     @property
@@ -127,9 +140,11 @@ class Engine(NamedTuple):
 def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     """The arm with the largest total of rewards plus offset, found by reading what is needed.
 
-    rewards: (arms, N) array with shared rows, list of 1-D arrays of any lengths (arms with rows
-    of their own), or sm.Population (whose log prior counts). offsets: one number per arm, -inf
-    excludes it; default zeros, no Gumbels. seed: of the rows that are read.
+    rewards: (arms, N) array with shared rows, list of 1-D arrays of any lengths (arms with rows of
+        their own), or sm.Population (whose log prior counts).
+    offsets: one number per arm, -inf excludes it; default zeros, no Gumbels.
+    selector: how it is decided; default sm.Racing().
+    seed: of the rows that are read: None, an int, a SeedSequence, or a Generator.
 
     Example:
         >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
@@ -162,9 +177,14 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
 def draw(population, size=1, selector=None, seed=None, progress=None) -> Draws:
     """Independent draws of an arm, each with fresh Gumbels and fresh rows.
 
-    selector: default Racing(). seed: None, an int, a SeedSequence, or a Generator, which is
-    advanced. The Gumbels do not depend on the selector: with one seed, Exact() and Racing()
-    decide under the same Gumbels. progress: a bar; None shows it when the work takes seconds.
+    The Gumbels do not depend on the selector: with one seed, Exact() and Racing() decide under the
+    same Gumbels.
+
+    population: an sm.Population.
+    size: how many draws.
+    selector: how each is decided; default sm.Racing().
+    seed: None, an int, a SeedSequence, or a Generator, which is advanced.
+    progress: a bar; None shows it when the work takes seconds.
 
     Example:
         >>> def log_factor(data, arm, n):

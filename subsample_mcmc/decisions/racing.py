@@ -164,10 +164,15 @@ def expected_pulls(
 ):  # fmt: skip
     """Pulls that Racing-Normal does not exceed with probability 1 - delta, by the gap's size.
 
-    gap: smallest normalised gap of the best arm: (mean difference per row) / (standard deviation
-    of the difference, paired; sum of the two standard deviations otherwise); an array works.
     D ceil_m( N / ((N-1) gap^2 / (4 B^2) + 1) ), B = B_Normal(delta/D', m/N), and ceil_m rounds up
     to the next look (Chen & Ghahramani 2016, Prop. 7; exact means and Gaussian sums assumed).
+
+    gap: smallest normalised gap of the best arm: (mean difference per row) / (standard deviation of
+        the difference, paired; sum of the two standard deviations otherwise); an array works.
+    size: rows, N.
+    arms: how many, D.
+    delta, batch, growth: as in sm.Racing.
+    paired: moments are of differences: D' = D - 1; else of each arm, D' = D.
 
     Example:
         >>> gaps = np.array([0.001, 0.1, 1.0])  # of means, in sds of the difference

@@ -71,7 +71,12 @@ class Selector:
 
 @jit(inner=True)
 def failed(code, arm, row, pulls, rounds):
-    """A Outcome that Python turns into an exception."""
+    """A Outcome that Python turns into an exception.
+
+    code: what is wrong, a negative number.
+    arm, row: whose reward it is; -1 of none.
+    pulls, rounds: as in sm.extend.Outcome.
+    """
     return Outcome(-1, pulls, rounds, code, 0, arm, row)
 
 
@@ -88,5 +93,8 @@ def possible_arms(offsets):
 
 @jit(inner=True)
 def not_a_sum(value):
-    """True for nan and +inf; -inf is a legal sum."""
+    """True for nan and +inf; -inf is a legal sum.
+
+    value: a number.
+    """
     return not value < np.inf

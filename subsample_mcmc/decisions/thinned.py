@@ -102,6 +102,7 @@ class Thinned(Selector):
 
     most: rows drawn, as a share of all, beyond which everything is read instead.
     lost: nats of acceptance at most, as a pilot says, beyond which the auxiliary test decides.
+    weights: set by the package for models of weighted data: leave it out.
 
     An exact decision under the same u is coupled to other numbers, so an audit compares none. Of
     proposals it adds up max(-r_n, 0) over all rows: the most that the factorised test can cost, in

@@ -172,8 +172,8 @@ class Kernel:
     def describe(self, model: Model | None = None) -> str:
         """Blocks, selectors, control variates and guarantees, one kernel a line.
 
-        For a model: refused as in sm.sample, but for blocks that it does not move, which it tells.
-        (A control variate reads the data, once for both.)
+        model: refused as in sm.sample, but for blocks that it does not move, which it tells. (A
+            control variate reads the data, once for both.) None: what is known without a model.
         """
         return description(self if model is None else checked_and_bound(self, model), model)
 
@@ -195,6 +195,7 @@ class Leaf(Kernel):
 
     interpreted: ClassVar[bool] = False  # is its step Python, which hands out work to cores
     own_target: ClassVar[bool] = False  # does it bring what a model's log_likelihood is to others
+    elsewhere: ClassVar[str] = ""  # why it does not serve where rows are elsewhere
     columns: ClassVar[tuple[tuple[str, str], ...]] = tuple(
         (name, TALLY[name].str[1:]) for name in TALLY.names or ()
     )

@@ -21,6 +21,7 @@ from subsample_mcmc.kernels.base import Kernel, labelled
 from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
 from subsample_mcmc.kernels.partition.pair_scores import is_batched
+from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.jit import FLAGS, compiles
 from subsample_mcmc.target.lookups.bounds import (
     State,
@@ -65,6 +66,46 @@ def check_run(kernel, model) -> None:
     for leaf in kernel.leaves():
         if getattr(leaf, "similarity", None) is not None:
             look_at_pairs(leaf, model)
+
+
+def check_elsewhere(kernel, model) -> None:
+    """Refuse kernels that read other rows than those which their decisions draw.
+
+    Where rows are elsewhere, nobody could fetch these beforehand.
+    """
+    near = model.near
+    state = near.state(near.ints, near.floats)
+    for label, leaf in labelled(kernel):
+        reading = "reads data, and nobody knows which rows before it does"
+        own = [(leaf.function, 2)] if isinstance(leaf, Custom) else [
+            (function, place)
+            for function, arguments in leaf.suspects(near, state)
+            for place, value in enumerate(arguments)
+            if value is near.data
+        ]  # fmt: skip
+        if any(reads_rows(function, place, model) for function, place in own):
+            told = reading
+        elif leaf.own_target or getattr(leaf, "cumulative", False):
+            told = "needs all rows, one after the other"
+        elif getattr(getattr(leaf, "selector", None), "thins", False):
+            told = (
+                "decides by sm.Thinned(), which keeps 16 bytes of each row in memory: give "
+                "selector=sm.Racing(sm.Betting()), whose error has a bound"
+            )
+        elif leaf.elsewhere:
+            told = leaf.elsewhere
+        else:
+            continue
+        raise ValueError(
+            f"kernel {label}, {leaf.text()}, {told}; the rows of {model!r} are elsewhere: "
+            f"{model.elsewhere.source}."
+        )
+
+
+def reads_rows(function, position: int, model) -> bool:
+    """May a function read a column of rows that are elsewhere, from this argument."""
+    fields = fields_read(getattr(function, "py_func", function), position)
+    return fields is None or bool(fields & set(model.elsewhere.example))
 
 
 def look_at_parts(kernel, labels: dict[int, str], model, at: State) -> None:

@@ -287,6 +287,8 @@ def changed(kernel: Any, change: Any) -> Any:
 def cycle(*kernels: Kernel) -> Kernel:
     """Kernels in turn; the same as first >> second.
 
+    kernels: in their order.
+
     Example:
         >>> kernel = sm.cycle(sm.Gibbs("k"), sm.Metropolis("mu"))
         >>> kernel.text() == (sm.Gibbs("k") >> sm.Metropolis("mu")).text()
@@ -304,6 +306,8 @@ def cycle(*kernels: Kernel) -> Kernel:
 
 def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
     """One of several kernels a step: pairs (kernel, weight).
+
+    pairs: of a kernel and its weight each.
 
     Example:
         >>> near, far = sm.Metropolis("mu", scale=0.01), sm.Metropolis("mu", scale=1.0)
@@ -324,6 +328,9 @@ def mixture(*pairs: tuple[Kernel, float]) -> Kernel:
 def repeat(kernel: Kernel, times: int) -> Kernel:
     """A kernel several times in a row.
 
+    kernel: what is repeated.
+    times: how often.
+
     Example:
         >>> print((sm.Gibbs("k") >> sm.repeat(sm.Metropolis("mu"), 5)).text())
         Gibbs('k') >> repeat(Metropolis('mu'), 5)
@@ -340,6 +347,9 @@ def when(predicate, kernel: Kernel) -> Kernel:
 
     That it does not is checked at every step: a kernel that could leave the set it runs on would
     not leave the posterior fixed.
+
+    predicate(state) -> bool: where the kernel moves.
+    kernel: that moves there.
 
     Example:
         >>> def far(state):

@@ -199,11 +199,14 @@ def writable(model, ints, floats, blocks) -> tuple[Any, list[np.ndarray]]:
 def kernel(writes, stats=(), guarantee: str = "exact") -> Callable[[Any], Custom]:
     """Decorate mine(rng, state, data), which updates the blocks in `writes` in place.
 
-    rng is a numpy Generator; other blocks are read-only. It returns None, or one number for each
-    name in `stats`. It is compiled; if it cannot be, the chain's loop runs in Python, with the
-    same draws up to rounding. guarantee: what you know it leaves fixed ("exact", "unadjusted",
-    ...); nothing here can check that for you, except a small model whose posterior you know.
-    Some steps are tried first, on copies, with every look-up checked.
+    rng is a numpy Generator; other blocks are read-only. It is compiled; if it cannot be, the
+    chain's loop runs in Python, with the same draws up to rounding. Some steps are tried first, on
+    copies, with every look-up checked.
+
+    writes: the name of a block, or several.
+    stats: names of numbers that mine returns, one for each; without any it returns None.
+    guarantee: what you know it leaves fixed ("exact", "unadjusted", ...); nothing here can check
+        that for you, except a small model whose posterior you know.
 
     Example:
         >>> @sm.kernel(writes="mu")

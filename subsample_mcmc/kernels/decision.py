@@ -16,6 +16,7 @@ from subsample_mcmc.approx.prediction import prediction, questions_of, residual_
 from subsample_mcmc.approx.thinned_draws import distances, thinned_draw
 from subsample_mcmc.approx.thinning import known_sums, negative_parts, thinned_choice
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
@@ -307,14 +308,21 @@ class Decision:
 
     Its methods are what all kernels that decide do alike: refuse, and bind to a chain. In bind() a
     kernel registers what it keeps (run.keep) before it calls this one.
+
+    selector: what decides.
+    control: the control variate, or None.
+    arms: how many.
+    touched: is it about the rows that a site touches, not about all.
+    proposes: is it Metropolis-Hastings': the log of u among the offsets.
+    draws: is it a draw from a distribution over the arms: with Gumbels among them.
     """
 
     selector: Selector
     control: Control | None
     arms: int = 2
-    touched: bool = False  # is it about the rows that a site touches, not about all
-    proposes: bool = False  # is it Metropolis-Hastings': the log of u among the offsets
-    draws: bool = False  # is it a draw from a distribution over the arms: with Gumbels among them
+    touched: bool = False
+    proposes: bool = False
+    draws: bool = False
 
     def check(self, model, block: str) -> None:
         """Refuse a control variate that the model or the selector cannot go with."""
@@ -333,6 +341,8 @@ class Decision:
             return Racing()
         check_control(self.control, model, block, Racing(), self.arms)
         known = prepared_for(model, self.control)
+        if model.elsewhere is not None:  # weights of all rows would be kept in memory
+            return Racing(Betting()) if known.proved else Racing()
         return Thinned() if known.thins and (known.absolute or not self.draws) else Racing()
 
     def deciders(self, model) -> tuple[Any, Any]:

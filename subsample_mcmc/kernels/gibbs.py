@@ -65,6 +65,7 @@ class GibbsTools(NamedTuple):
 class Gibbs(OneBlock):
     """Draw every site of a discrete block from its conditional distribution.
 
+    block: its name.
     selector: how a draw is decided; default Thinned() with a control variate whose residuals are
         bounded, else Racing(). Sites that see too few data for a race are summed exactly in one
         loop, whatever the selector; a block that no datum depends on, such as indicators in a

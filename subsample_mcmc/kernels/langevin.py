@@ -92,9 +92,11 @@ class Langevin(ContinuousBlock):
         else warm-up learns one scale per coordinate.
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded, else Racing(). It reads rows of its own.
-    correct=False: plain SGLD: no decision, and a bias that nobody knows. Proposals off the
-        support are refused. Steps are h (1 + t)^-decay, t the chain's iterations before,
-        warm-up included; where they decrease, weight draws by the statistic `scale`, the step.
+    correct: False is plain SGLD: no decision, and a bias that nobody knows. Proposals off the
+        support are refused.
+    adapt: learn step and scales in warm-up.
+    decay: with correct=False steps are h (1 + t)^-decay, t the chain's iterations before, warm-up
+        included; where they decrease, weight draws by the statistic `scale`, the step.
     backward: the mini-batch of the way back, "same" as forward or "fresh". Both are exact: (S, S')
         and (S', S) are equally likely. A fresh one mixes better (ESS 102 against 9 with 10% of
         20,000 data): the same one adds its noise twice.
@@ -211,6 +213,16 @@ class Langevin(ContinuousBlock):
         return super().facts(model) | {
             "arms": 2 if self.correct else None, "proposes": True, "note": note,
         }  # fmt: skip
+
+    @property
+    def elsewhere(self) -> str:  # type: ignore[override]
+        """Mini-batch gradients read rows at every step."""
+        if self.surrogate_gradient:
+            return ""
+        return (
+            "reads a mini-batch of rows at every step for its gradient: give it "
+            'gradient="control" and control=sm.Taylor(fit)'
+        )
 
     def suspects(self, model, state):
         """Its gradient and its surrogate."""

@@ -82,6 +82,7 @@ class Metropolis(ContinuousBlock):
         are bounded; Exact() for sites that touch few data; else Racing(). describe(model) says
         which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
+    adapt: let warm-up learn the scale, and the beta of sm.pcn.
     surrogate: see sm.delayed.
 
     Example:
@@ -289,9 +290,11 @@ def metropolis_step(propose, learn, own_coordinates: bool):
 def delayed(kernel, surrogate):
     """Delayed acceptance: screen proposals by a surrogate that reads no data.
 
-    surrogate(state) -> float: a deterministic approximation of the whole log likelihood. Most
-    bad proposals end there; those that pass are decided by the kernel's selector. Exact with an
-    Exact selector; with a raced one the promise is that of the race.
+    Most bad proposals end there; those that pass are decided by the kernel's selector: exact with
+    an Exact selector; with a raced one the promise is that of the race.
+
+    kernel: sm.Metropolis or sm.Langevin.
+    surrogate(state) -> float: a deterministic approximation of the whole log likelihood.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])

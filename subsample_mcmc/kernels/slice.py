@@ -109,6 +109,8 @@ class Slice(ContinuousBlock):
         Normal at delta .05 and .01, a posterior's sd came out 2.1 and 1.24 times too large, with
         fresh rows 1.12 and 1.006. Points are chosen knowing the order, so no bound on a single
         test survives: at best "asymptotic".
+    adapt: let warm-up learn the width.
+    control: as in sm.Metropolis.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])

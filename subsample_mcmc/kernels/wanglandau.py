@@ -41,6 +41,9 @@ class WangLandau(Leaf):
     frozen, and each draw is one under prior times exp(tilt) of its chain.
     trace.model_probabilities("q") undoes the tilt.
 
+    block: its name.
+    decay: steps after which increments are half as large.
+    rate: nats of the first one.
     start: the tilt to start from, one number per value, up to a constant: minus the log evidences
         of Laplace fits. From zero, T steps can bridge decay * log(1 + T / decay) nats at most.
     (Wang and Landau 2001, Phys. Rev. Lett. 86, 2050; annealed as in Chen and Ghahramani 2016,

@@ -35,6 +35,8 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     order and any case. Others are ignored. Stamps are of the bars' ends or their starts, all alike.
     Refused, with line numbers or times: what is no time or no number, missing or non-positive
     prices, stamps that repeat or go back. Gaps within a day are no error: log_returns reports them.
+
+    path: of the file.
     """
     header = pd.read_csv(path, nrows=0).columns
     lower = [str(column).strip().lower() for column in header]
@@ -104,14 +106,22 @@ def at(wrong: np.ndarray, times: pd.DatetimeIndex | None) -> str:
 # -------------------------------------------------------------------------------------- returns
 @dataclass(frozen=True, eq=False)
 class Returns:
-    """Log returns in order of time: an array for numpy; print it to see how it was made."""
+    """Log returns in order of time: an array for numpy; print it to see how it was made.
+
+    values: the returns.
+    times: of the later of each two prices; None if not known.
+    overnight: returns between two days, among the bars' returns.
+    treatment: what was done with them: "drop", "rescale" or "keep".
+    scale: what overnight returns were multiplied by.
+    gaps: missing bars within days, a table with the columns after and before.
+    """
 
     values: np.ndarray
-    times: pd.DatetimeIndex | None  # of the later of each two prices
-    overnight: int  # returns between two days, among the bars' returns
-    treatment: str  # what was done with them: "drop", "rescale" or "keep"
-    scale: float  # what overnight returns were multiplied by
-    gaps: pd.DataFrame  # missing bars within days: columns after, before
+    times: pd.DatetimeIndex | None
+    overnight: int
+    treatment: str
+    scale: float
+    gaps: pd.DataFrame
 
     def __len__(self) -> int:
         return len(self.values)
@@ -139,8 +149,9 @@ class Returns:
 def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     """Logarithms of ratios of consecutive prices.
 
-    bars: the table of read_bars, or prices, with their `times` if these are known; of a Series the
-        index, if it has stamps. Days are those of the stamps' own time zone.
+    bars: the table of read_bars, or prices.
+    times: of prices, if these are known; default, of a Series the index, if it has stamps. Days are
+        those of the stamps' own time zone.
     overnight: what becomes of returns between two calendar days: "drop"; "rescale" multiplies
         them by one number, so that their mean square is that of the others; "keep".
     """
@@ -210,7 +221,11 @@ def gaps_of(times: pd.DatetimeIndex, night: np.ndarray) -> pd.DataFrame:
 
 
 class Standardised(NamedTuple):
-    """Returns of mean 0 and standard deviation 1, and what they had."""
+    """Returns of mean 0 and standard deviation 1.
+
+    values: the returns.
+    mean, sd: what they had.
+    """
 
     values: np.ndarray
     mean: float
@@ -218,7 +233,10 @@ class Standardised(NamedTuple):
 
 
 def standardised(returns) -> Standardised:
-    """(values, mean, sd): returns less their mean, over their population standard deviation."""
+    """(values, mean, sd): returns less their mean, over their population standard deviation.
+
+    returns: numbers in order of time.
+    """
     values = checked_returns(returns)
     mean, sd = float(values.mean()), float(values.std())
     return Standardised(read_only((values - mean) / sd), mean, sd)

@@ -199,6 +199,8 @@ def _exp32(x):
 def log(x):
     """Natural logarithm of one number: -inf at 0, nan below.
 
+    x: a number.
+
     Example:
         >>> float(sm.log(2.0)) == np.log(2.0)
         np.True_
@@ -213,6 +215,8 @@ def log(x):
 def log1p(x):
     """Logarithm of 1 + x for one number, accurate for small x: -inf at -1, nan below.
 
+    x: a number.
+
     Example:
         >>> float(sm.log1p(1e-300))  # exact near 0
         1e-300
@@ -225,6 +229,8 @@ def log1p(x):
 @jit(flags=CONTRACT, inner="public")
 def exp(x):
     """Exponential of one number: inf above 709.78 (float32: 88.72), subnormal, then 0 far below.
+
+    x: a number.
 
     Example:
         >>> round(float(sm.exp(1.0)), 12)

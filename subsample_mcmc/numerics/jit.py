@@ -70,15 +70,18 @@ def jit(
 ) -> Callable:  # fmt: skip
     """Return `function` compiled: nogil, numpy's error model, every option explicit.
 
-    `flags` are LLVM's fast-math flags; `disjoint` promises that array arguments do not overlap;
-    `inner` functions are only called by compiled ones (no Python wrapper: a third less to compile);
-    "always" ones are inlined whatever their size, which loops need to vectorise, and "public"
-    ones too, though Python may call them; "entry" ones are called by address.
-    `user` leaves the function free to allocate (package functions are compiled without
-    reference counting). Two functions of equal content share one compiled object.
-    `checked` functions, and those of a user's that they reach, raise IndexError for every look-up
-    beyond an array, and for negative indices that are not written as constants. In functions with
-    `squares`, and those of a user's that they reach, z * z of one name is z ** 2.
+    Two functions of equal content share one compiled object.
+
+    function: plain Python; None: a decorator with these options.
+    flags: LLVM's fast-math flags.
+    disjoint: array arguments do not overlap.
+    inner: only compiled functions call it (no Python wrapper: a third less to compile); "always"
+        ones are inlined whatever their size, which loops need to vectorise, and "public" ones too,
+        though Python may call them; "entry" ones are called by address.
+    user: the function may allocate (package functions are compiled without reference counting).
+    checked: the function, and those of a user's that it reaches, raise IndexError for every look-up
+        beyond an array, and for negative indices that are not written as constants.
+    squares: in the function, and in those of a user's that it reaches, z * z of one name is z ** 2.
     """
     if function is None:
         return lambda f: jit(

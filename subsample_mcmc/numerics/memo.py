@@ -93,7 +93,10 @@ def is_of_users(value: Any) -> bool:
 
 
 def memoised(build: Builder) -> Builder:
-    """A builder whose results are kept, by its arguments; these are hashable, and by position."""
+    """A builder whose results are kept, by its arguments.
+
+    build: a function whose arguments are hashable and by position.
+    """
 
     @wraps(build)
     def remembered(*arguments):

@@ -47,7 +47,10 @@ def no_assignment(self, key, value):
 
 
 def record(*fields: str) -> type:
-    """The one NamedTuple class with these fields, importable so that caches can name it."""
+    """The one NamedTuple class with these fields, importable so that caches can name it.
+
+    fields: their names.
+    """
     for field in fields:
         if not isinstance(field, str):
             raise TypeError(f"the name {field!r} cannot be a field: give a text, like 'x1'.")

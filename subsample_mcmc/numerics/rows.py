@@ -60,6 +60,7 @@ def row_kind(rows: int) -> Any:
 def make_rows(sizes, barred=()) -> Rows:
     """Empty bookkeeping for populations of the given sizes (one entry if the arms share rows).
 
+    sizes: rows of each population.
     barred: rows beside them that are never drawn; the one population is what is left.
     """
     part = np.zeros(len(sizes), dtype=PART).view(np.recarray)
@@ -131,7 +132,13 @@ def _shuffle_next(rows, stream, p, m, left):
 
 @jit(inner=True)
 def take(rows, stream, p, m):
-    """Draw `m` <= CHUNK new rows of population `p`; return where in `rows.kept` they start."""
+    """Draw new rows; return where in `rows.kept` they start.
+
+    rows: that `make_rows` made.
+    stream: of random numbers, of which one is taken for each row.
+    p: number of the population.
+    m: how many, at most CHUNK.
+    """
     part = rows.part[p]
     size, word, room = part.rows, part.first_word, part.room
     left = size - part.barred - part.drawn
@@ -166,7 +173,10 @@ def take(rows, stream, p, m):
 
 @jit(inner=True)
 def put_back(rows):
-    """Forget the decision: every bit as before, at the cost of what was drawn."""
+    """Forget the decision: every bit as before, at the cost of what was drawn.
+
+    rows: that `make_rows` made.
+    """
     plain = len(rows.bars) == 0
     for p in range(len(rows.part)):
         if rows.part[p].drawn == 0:

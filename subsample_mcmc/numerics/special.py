@@ -27,6 +27,8 @@ TAIL, STEPS = -3.0, 60  # below TAIL the normal tail is a continued fraction of 
 def softplus(x):
     """log(1 + exp(x)) of one number, right on both sides: x far above 0, exp(x) far below.
 
+    x: a number.
+
     Example:
         >>> float(sm.softplus(800.0))  # where exp(x) is infinite
         800.0
@@ -37,6 +39,8 @@ def softplus(x):
 @jit(flags=CONTRACT, inner="public")
 def log_sigmoid(x):
     """log(1 / (1 + exp(-x))) of one number: the log probability of a success with log odds x.
+
+    x: log odds.
 
     Example:
         >>> float(sm.log_sigmoid(-800.0))
@@ -54,7 +58,9 @@ def sigmoid(x):
 
 @jit(flags=CONTRACT, inner="public")
 def logsumexp(a, b):
-    """log(exp(a) + exp(b)) of two numbers: a mixture of two log densities. -inf stands for none.
+    """log(exp(a) + exp(b)) of two numbers: a mixture of two log densities.
+
+    a, b: logarithms, -inf for none.
 
     Example:
         >>> round(float(sm.logsumexp(-1000.0, -1000.0)), 6)
@@ -117,6 +123,8 @@ def polygammas(x):
 def digamma(x):
     """The derivative of the logarithm of the gamma function at one number above 0; nan elsewhere.
 
+    x: a number.
+
     Example:
         >>> round(float(sm.digamma(1.0)), 9)  # minus Euler's constant
         -0.577215665
@@ -135,6 +143,8 @@ def log_gamma(x):
 @jit(flags=CONTRACT, inner="public")
 def normal_cdf(x):
     """The probability that a standard normal variable is below x.
+
+    x: a number.
 
     Example:
         >>> float(sm.normal_cdf(0.0))
@@ -163,6 +173,8 @@ def mills(t):
 @jit(flags=CONTRACT, inner="public")
 def log_normal_cdf(x):
     """The logarithm of `sm.normal_cdf`, right in the far tail: for probit models.
+
+    x: a number.
 
     Example:
         >>> round(float(sm.log_normal_cdf(-40.0)), 6)  # where the probability itself is 0

@@ -36,6 +36,7 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     What is no sum over rows (a time series, a Gaussian process of the rows) and distributions
     without bounds of a discrete variable are refused, with what to do.
 
+    pm_model: a pm.Model.
     rows: names of the data with one entry per row. Default: found by how the likelihood reads
         them. Given, from_pymc refuses where it finds others.
 
@@ -58,6 +59,8 @@ def posterior(pm_model: Any, trace: Any, var_names: Any = None) -> Any:
     Variables are on their own scale, whatever the blocks are (a matrix of pm.LKJCholeskyCov is
     packed, as PyMC has it); pm.Deterministic are computed for every draw.
 
+    pm_model: a pm.Model.
+    trace: draws of the model that sm.from_pymc(pm_model) gave.
     var_names: default, all but pm.Deterministic with an entry per row, which may not fit memory.
 
     Example:

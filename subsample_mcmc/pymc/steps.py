@@ -18,7 +18,7 @@ from subsample_mcmc.pymc import FullDataWarning
 from subsample_mcmc.pymc.bridge import Translated, from_pymc, same
 from subsample_mcmc.pymc.rows import shared_in
 from subsample_mcmc.runs.chain import Program, Walker
-from subsample_mcmc.target.model import array_hash
+from subsample_mcmc.target.sources.checksums import array_hash
 
 
 class Elsewhere(Leaf):
@@ -214,13 +214,15 @@ class RacingStep(BlockedStep):
 class RacingGibbs(RacingStep):
     """Draw discrete variables of a PyMC model by races, in pm.sample(step=[RacingGibbs([z])]).
 
-    vars: discrete variables, or their names; default, all of them. Options are those of sm.Gibbs:
-    selector, control, scan, temperature, cumulative. translated: what sm.from_pymc(model) returned,
-    if fits or control variates are of it. The step holds the data of now: after pm.set_data it
-    refuses to go on.
-    PyMC's steps for the other variables, NUTS say, read all data at every step of theirs: a
-    FullDataWarning says so once. Statistics of a step: rows, the log factors that it read, and
-    share, of all that an exact step may read.
+    vars: discrete variables, or their names; default, all of them.
+    options: selector, control, scan, temperature, cumulative, those of sm.Gibbs.
+    translated: what sm.from_pymc(model) returned, if fits or control variates are of it.
+    model, rng, blocked, initial_point, compile_kwargs: what pm.sample gives to all steps of PyMC.
+
+    The step holds the data of now: after pm.set_data it refuses to go on. PyMC's steps for the
+    other variables, NUTS say, read all data at every step of theirs: a FullDataWarning says so
+    once. Statistics of a step: rows, the log factors that it read, and share, of all that an exact
+    step may read.
     """
 
     name = "racing_gibbs"
@@ -230,10 +232,12 @@ class RacingGibbs(RacingStep):
 class RacingMetropolis(RacingStep):
     """Move continuous variables of a PyMC model by raced Metropolis steps, one after the other.
 
-    vars: continuous variables, or their names; default, all of them. Options are those of
-    sm.Metropolis: scale, proposal, selector, control, adapt. A step adapts its scale while PyMC
-    tunes. The rest is as in RacingGibbs; accepted is the share of the step's proposals that was
-    accepted.
+    vars: continuous variables, or their names; default, all of them.
+    options: scale, proposal, selector, control, adapt, those of sm.Metropolis.
+    translated, model, rng, blocked, initial_point, compile_kwargs: as in sm.pymc.RacingGibbs.
+
+    A step adapts its scale while PyMC tunes. The rest is as of RacingGibbs; accepted is the share
+    of the step's proposals that was accepted.
     """
 
     name = "racing_metropolis"

@@ -23,8 +23,17 @@ def audit(
     """Make every decision of a short run twice, by a selector and exactly: a Report of the errors.
 
     The exact decision sums all data under the same Gumbels and uniforms; it never uses the race's
-    own sums. kernel: whose decisions, with its selectors replaced; default a Gibbs or Metropolis
-    kernel for every block. trace: start where it ended, else in the model's initial state.
+    own sums.
+
+    model: as in sm.sample.
+    selector: that is to be judged.
+    kernel: whose decisions, with its selectors replaced; default a Gibbs or Metropolis kernel for
+        every block.
+    steps: of the kernel.
+    trace: start where it ended, else in the model's initial state.
+    warmup: steps before, which are not counted.
+    seed: as in sm.sample.
+    progress: a bar.
 
     Example:
         >>> def log_likelihood(state, data, n):

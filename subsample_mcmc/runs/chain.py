@@ -12,7 +12,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
-from subsample_mcmc.kernels.checks import check_reached, check_run, is_doubtful
+from subsample_mcmc.kernels.checks import check_elsewhere, check_reached, check_run, is_doubtful
 from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
@@ -21,6 +21,7 @@ from subsample_mcmc.runs.compared import check_compiled
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.runs.padding import check_padding
+from subsample_mcmc.target.elsewhere.pool import Pool
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
@@ -81,11 +82,13 @@ class Program:
         must_be_model(model, "sm.sample(model, kernel)")
         model.notice_changes()
         model.prepared.update(prepared)
+        if model.elsewhere is not None and isinstance(kernel, Kernel):
+            check_elsewhere(kernel, model)
         check(kernel, model)
         kernel = kernel.settled(model)
-        check_run(kernel, model)
-        check_padding(model)
-        self.doubtful = is_doubtful(kernel, model)
+        check_run(kernel, model.near)
+        check_padding(model.near)
+        self.doubtful = is_doubtful(kernel, model.near)
         self.model, self.kernel = model, kernel
         self.keep, self.kept = keep, kept_of(keep, model)
         self.layout = Layout(self.kept.blocks, columns_of(kernel))  # of what is kept
@@ -120,7 +123,7 @@ class Program:
         except NUMBA_ERRORS as error:
             told = f"{self.kernel.text()} cannot be compiled: {' '.join(str(error).split())[:600]}"
             raise CompileError(self.blamed() or told) from error
-        check_compiled(self.model)
+        check_compiled(self.model.near)
 
     def blamed(self) -> str:
         """Which of the user's functions does not compile, and why; empty if all do."""
@@ -164,6 +167,7 @@ class Walker:
             audits.generate_state(1, np.uint64), now,
         )  # fmt: skip
         self.shared = pointer_to(self.chain)
+        self.pool = None if model.elsewhere is None else Pool(model, self.ints, self.floats)
         self.take_tools(watched)
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
@@ -176,7 +180,8 @@ class Walker:
         watched: a bar shows what compiles, if that takes long.
         """
         program, audited = self.program, self.chain.now[0].audit > 0.0
-        self.run = Run.over(self.ints, self.floats, self.words, program.reads, audited)
+        data = None if self.pool is None else self.pool.data
+        self.run = Run.over(self.ints, self.floats, self.words, program.reads, audited, data)
         part = program.kernel.at_work(program.model, self.run, program.steps)
         if watched:
             functions = list({id(one): one for one in functions_in(part)}.values())
@@ -206,20 +211,32 @@ class Walker:
         now = self.chain.now
         now["warm"] = int(warm)
         begun = self.iteration
-        try:
-            with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
-                reached = self.program.loop(
-                    self.shared, self.main, self.ints, self.floats, self.words, self.run.reads,
-                    self.run.before, out, 0, draws, thin, not warm,
-                )  # fmt: skip
-        except Exception as error:  # raised by a user's function
-            if not draws:
-                raise
-            error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
-            reached, self.error = (self.iteration - begun) // thin, error
-            self.take_tools()
+        while True:
+            try:
+                with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
+                    reached = self.program.loop(
+                        self.shared, self.main, self.ints, self.floats, self.words, self.run.reads,
+                        self.run.before, out, 0, draws, thin, not warm,
+                    )  # fmt: skip
+            except Exception as error:  # raised by a user's function
+                if not draws:
+                    raise
+                error.add_note(f"This was chain {self.number}, iteration {self.iteration}.")
+                reached, self.error = (self.iteration - begun) // thin, error
+                self.take_tools()
+                self.restore(before)
+                return self.advance(reached, thin, warm, into)
+            if self.pool is None or not self.pool.stopped:
+                break
+            broke = int(now[0].code) != 0
             self.restore(before)
-            return self.advance(reached, thin, warm, into)
+            now["code"] = 0
+            if broke and reached:  # rows for these draws are here: the next one begins a turn
+                self.pool.forget()
+                return self.advance(reached, thin, warm, into)
+            if self.pool.serve(self.chain.rows):  # what is wanted from here on; new arrays
+                self.take_tools()
+                self.restore(before)
         if int(now[0].code) != 0:
             self.error = explanation(self)
             self.restore(before)
@@ -232,6 +249,11 @@ class Walker:
             if self.turns & (self.turns - 1) == 0:
                 self.look_again([(self.ints, self.floats)])
         return out._replace(words=words.T)
+
+    def close(self) -> None:
+        """Nothing more is drawn: rows that are on their way need not come."""
+        if self.pool is not None:
+            self.pool.close()
 
     def remember(self, out: Chunk) -> None:
         """Keep the draws in which each of the first numbers was lowest and highest."""

@@ -82,9 +82,9 @@ class Candidate:
 class DefaultKernel(Single):
     """The kernel that was chosen for a model. print() shows code that makes it again.
 
-    code: that code. guarantee: what it promises for this model. found: one line for each candidate
-    that was tried or left out, and why. fit: what sm.laplace said, if a fit was made. modes: what
-    further searches came to.
+    part, code, promised: the kernel, code that makes it again, and its guarantee for this model.
+    found: one line for each candidate that was tried or left out, and why.
+    fit, modes: what sm.laplace said, if a fit was made, and what further searches came to.
 
     Example:
         >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
@@ -122,9 +122,9 @@ class DefaultKernel(Single):
         return f"{Kernel._repr_html_(self)}\n<pre>{safe(self)}</pre>"
 
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A state, wide around the fit: for sm.sample(model, kernel, start=kernel.start).
+        """A state for sm.sample(start=kernel.start), wide around the fit or another mode with mass.
 
-        Or around another mode, where one may have some of the mass: so R-hat tells of them.
+        rng: a numpy Generator.
         """
         if self.fit is None:
             raise ValueError("there is no fit to start around: the model's initial state serves.")
@@ -137,7 +137,7 @@ class DefaultKernel(Single):
             u = centre + WIDE * fit.factor @ rng.standard_normal(len(centre))
             values, _, slopes = co.lift(u)
             with np.errstate(all="ignore"):
-                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans).sum()):
+                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
                     return fit.state | co.dict_of(values[0])
         return fit.state
 
@@ -148,12 +148,12 @@ def default_kernel(
 ) -> DefaultKernel:
     """The kernel that sm.sample(model) takes where none is given; print it for code to copy.
 
+    model, progress: as in sm.sample.
     promise: the weakest guarantee that may do: "exact", "bounded" or "asymptotic", with which races
         are tried as well; None: what each kernel decides by where it is told nothing.
     steps: of the run to come, over all chains: pilots have a tenth of its time, or a second each.
 
-    The choice rests on times, and may fall differently on another machine or day: where draws must
-    be the same again, copy the code.
+    The choice rests on times, and may be another one next time: to have the same, copy the code.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])

@@ -106,7 +106,7 @@ def explanation(walker: Any) -> Exception:
     if row < 0 or code == NOT_FINITE:  # an exact sum does not say which of its terms it was
         told = first_bad(walker, int(now.kernel), arm, code, row)
         row = told[0] if told else row
-    datum = f" at datum {row}{datum_of(model.data, row, model.size)}" if row >= 0 else ""
+    datum = f" at datum {shown(model, row)}" if row >= 0 else ""
     if code == NOT_FINITE:
         value, block = (f"{told[1]}", told[2]) if told else ("nan or +inf", "")
         return RewardError(
@@ -136,6 +136,13 @@ def explanation(walker: Any) -> Exception:
     return RuntimeError(f"{where}: unknown error {code}; {state}.")
 
 
+def shown(model, row: int) -> str:
+    """A datum in words: its number, and its columns."""
+    if model.elsewhere is None:
+        return f"{row}{datum_of(model.data, row, model.size)}"
+    return f"{row}{datum_of(model.elsewhere.of_rows(np.array([row])).near.data, 0, 1)}"
+
+
 def why_impossible(walker: Any) -> str:
     """Which part of the density is zero in the current state, in words, if it can be told."""
     model = walker.program.model
@@ -145,10 +152,12 @@ def why_impossible(walker: Any) -> str:
             if model.log_prior is not None and prior_at(model, state) == -np.inf:
                 return ", where log_prior is -inf"
             made = model.extra(state)
+            if (away := model.elsewhere) is not None:
+                row = away.first_row(walker.ints, walker.floats, impossible=True)
+                return f", where log_likelihood is -inf at datum {shown(model, row)}" * (row >= 0)
             for n in range(model.size) if model.log_likelihood is not None else ():
                 if at_datum(model, state, n, made) == -np.inf:
-                    datum = f"{n}{datum_of(model.data, n, model.size)}"
-                    return f", where log_likelihood is -inf at datum {datum}"
+                    return f", where log_likelihood is -inf at datum {shown(model, n)}"
     except Exception:  # a message must not fail
         return ""
     return ""
@@ -170,19 +179,23 @@ def first_bad(walker: Any, leaf: int, arm: int, code: int, row: int):
     last = first + (1 if target.site >= 0 else int(target.length))
     kept = where[first:last].copy()
     where[first:last] = value
-    shown = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
+    words = ", ".join(f"{v:.6g}" for v in where[first : min(last, first + MOST_SHOWN)])
     more = ", ..." if last - first > MOST_SHOWN else ""
-    shown = f" = {shown}" if last == first + 1 else f" = [{shown}{more}]"
+    words = f" = {words}" if last == first + 1 else f" = [{words}{more}]"
     writes = labelled(walker.program.kernel)[leaf][1].writes
     if target.site < 0 and len(writes) > 1:  # several as one, with what stands still between them
-        shown = f" ({model.show(walker.ints, walker.floats, names=writes)})"
+        words = f" ({model.show(walker.ints, walker.floats, names=writes)})"
     try:
         with np.errstate(all="ignore"):
-            made = model.extra(state)
-            for n in range(model.size) if row < 0 else (row,):
-                found = at_datum(model, state, n, made)
+            made, near, rows = model.extra(state), model, range(model.size) if row < 0 else (row,)
+            if (away := model.elsewhere) is not None:
+                if row < 0:
+                    row = away.first_row(trial.ints, trial.floats, code != NOT_FINITE)
+                near, rows = away.of_rows(np.array([row])), (0,)
+            for n in rows:
+                found = at_datum(near, state, n, made)
                 if not found < np.inf if code == NOT_FINITE else found == -np.inf:
-                    return n, found, "" if target.site >= 0 else shown
+                    return n if near is model else row, found, "" if target.site >= 0 else words
     except Exception:  # of a user's function: a message must not fail
         return None
     finally:

@@ -15,7 +15,9 @@ from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
 from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
-from subsample_mcmc.target.model import Model, array_hash
+from subsample_mcmc.target.dyadic import ORDER
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.sources.checksums import array_hash
 
 INITIAL = "initial state"
 
@@ -27,6 +29,9 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
         "version of Python": ".".join(map(str, sys.version_info[:2])),
         "version of numpy": np.__version__,
         "version of numba": NUMBA,
+        # Runs that were stored when rows were added up in another order cannot go on: draws would
+        # be those of neither.
+        "order in which rows are added up": ORDER,
     }
     found |= model.fingerprints(again=False)  # the program has just looked
     found[INITIAL] = array_hash(model.ints) + array_hash(model.floats)
@@ -110,7 +115,7 @@ def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: b
         return
     shown = [
         f"{name} ({stored[name]} then, {today[name]} now)"
-        if name.startswith(("version", "composition", "derivatives", "gradient"))
+        if name.startswith(("version", "composition", "derivatives", "gradient", "order"))
         and name in stored
         and name in today
         else name + (" (new)" if name not in stored else "" if name in today else " (gone)")

@@ -23,6 +23,7 @@ from subsample_mcmc.runs.chain import Program, Walker
 from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.fingerprint import spelled
 from subsample_mcmc.runs.kept import fingerprints
+from subsample_mcmc.target.model import SENT
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
@@ -89,6 +90,7 @@ class Member:
     checkpoint: dict[str, np.ndarray] | None = None
     error: Exception | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+    fetched: np.ndarray | None = None  # of rows elsewhere: see elsewhere/pool.py, told
 
     @property
     def told(self) -> str:
@@ -247,6 +249,9 @@ class Team:
                 self.hand_on(member, walker)
                 yield True
                 began, held = time.monotonic(), 0
+        walker.close()
+        if walker.pool is not None:
+            member.fetched = walker.pool.told
         member.error = walker.error
         if walker.error is not None:
             self.stop.set()
@@ -269,6 +274,8 @@ class Team:
     # --------------------------------------------------------------------------------- tasks
     def as_tasks(self, cores: int, backend: str, bars: Bars) -> None:
         """Chains as tasks of some seconds each, which carry their checkpoint there and back."""
+        if self.program.model.elsewhere is not None:
+            raise TypeError(SENT)
         joblib = joblib_with(backend)
         shared = (*self.program.parts(), marks(self.program))
         chain_plan, name = self.chain_plan, os.urandom(16)

@@ -49,6 +49,13 @@ class Plan:
     second, of the slowest quantity, which short pilots tell roughly. `kernels` has each variant by
     its name, and `best` is the one that the advice names: sm.sample(model, found.best).
 
+    rows: a dict for each kernel and variant.
+    decisions: (G, N v) of each pilot's decisions, by (kernel, variant).
+    size: rows of the model.
+    refused: lines on variants that could not run.
+    kernels: each variant by its name.
+    by_rate: several kernels were compared, by effective draws a second.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
@@ -108,9 +115,10 @@ class Plan:
     def plot(self, axes: Any = None, panels: Any = None) -> Any:
         """Matplotlib axes, an array of one per panel: what the pilots took, and why.
 
+        axes: as many of your own as there are panels; None: of a new figure.
         panels: names of "times" (per decision; a star is the advice), "shares" (of all rewards:
-        read, and expected) and "gaps" (G of each decision against what a race tells it from, with
-        lines of equal cost); None: all. axes: as many of your own, or None for a new figure.
+            read, and expected) and "gaps" (G of each decision against what a race tells it from,
+            with lines of equal cost); None: all.
         """
         from subsample_mcmc.runs.views.figures import plot_plan
 
@@ -122,6 +130,9 @@ class Plan:
         Korattikara, Chen & Welling (2014, section 5), on the decisions of the pilot: every one is
         raced PATHS times by simulation, Gaussian increments, and the mean over decisions of the
         rate of wrong ones is held to `error`.
+
+        kernel, variant: names, as in rows.
+        error: share of decisions that may be wrong.
         """
         if (kernel, variant) not in self.decisions:
             known = ", ".join(str(pair) for pair in self.decisions)
@@ -172,13 +183,20 @@ def plan(
 ) -> Plan:  # fmt: skip
     """Run short pilots of a kernel as it is, without control variates, with others, and exactly.
 
-    kernel: one, or several by name, {"walk": sm.Metropolis("b"), "pCN": ...}, each in all variants:
-    they are compared by effective draws a second. controls: control variates by name, such as
-    {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()}; each is given to every kernel that decides.
     Pilots start at the fit of a control variate, if there is one, else in the model's initial
-    state. A pilot takes `steps` draws, once to time it and once to audit it; or, with `seconds`, as
-    many as fit into this time of all pilots, beside compiling and warm-up. Ctrl-C gives what there
-    is so far.
+    state. Ctrl-C gives what there is so far.
+
+    model: as in sm.sample.
+    kernel: one, or several by name, {"walk": sm.Metropolis("b"), "pCN": ...}, each in all variants:
+        they are compared by effective draws a second.
+    controls: control variates by name, such as {"order 2": sm.Taylor(fit, 2), "bins": sm.Bins()};
+        each is given to every kernel that decides.
+    steps: draws of a pilot, once to time it and once to audit it.
+    warmup: steps before these.
+    seed: as in sm.sample.
+    progress: a bar.
+    seconds: instead of steps: as many as fit into this time of all pilots, beside compiling and
+        warm-up.
 
     Example:
         >>> def log_likelihood(state, data, n):

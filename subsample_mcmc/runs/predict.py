@@ -22,9 +22,10 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
@@ -47,8 +48,11 @@ def predict(
 ) -> Predictions:  # fmt: skip
     """Data that the posterior predicts: of each draw of a trace, one data set.
 
+    model: that the trace is of.
+    trace: draws of its blocks.
     simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
-        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm have.
+        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm and
+        sm.models.arch have.
     data: of others than were observed, as sm.Model takes them: what simulate reads, one length for
         all; numbers are as in the model. Categories and columns are taken by their names.
     draws: of each chain, evenly spaced; default all.
@@ -56,7 +60,10 @@ def predict(
         each data set is kept, numbers or small arrays, and memory stays small whatever N.
     observed: what was observed, to compare with; default the column `name` of the data, if there,
         and if no time of it is censored.
-    seed: as of sm.sample. Predictions do not depend on cores, the number of threads.
+    name: of what is predicted, in tables and figures.
+    seed: as in sm.sample.
+    cores: threads; they change nothing.
+    progress: as in sm.laplace.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -70,7 +77,7 @@ def predict(
     must_be_model(model, "sm.predict(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     simulate = model.simulate if simulate is None else simulate
     if simulate is None:
         raise TypeError(
@@ -79,6 +86,8 @@ def predict(
         )
     if led := tilted(trace.meta) + tempered(trace.meta):
         warn(f"{', '.join(led)}: these draws are not from the posterior, nor are predictions.")
+    if data is None:
+        refuse_rows_elsewhere(model, "sm.predict without data=")
     given, size = (model.data, model.size) if data is None else new_data(model, data)
     column = np.asarray(getattr(given, name, 0))
     if observed is None and column.shape == (size,):
@@ -249,7 +258,7 @@ class Maker:
         return f" at datum {n}{datum_of(whole_columns, n, self.size)}{draw}"
 
     def one(self, drawn, chain: int, draw: int) -> np.ndarray:
-        """The data set of one draw; the array is used again by the next one of this thread."""
+        """The data set of one draw, in its user's order; the array is used again by the next."""
         own = self.local
         if not hasattr(own, "out"):
             own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
@@ -275,7 +284,7 @@ class Maker:
                 f"{ROLE} is nan{self.where(n, f', draw {draw} of chain {chain}')}: it must be a "
                 "number."
             )
-        return own.out
+        return own.out[::-1] if self.model.backwards else own.out
 
     def check_same(self, drawn, places: list[tuple[int, int]]) -> None:
         """Refuse a function that draws something else where it is compiled, from one seed.

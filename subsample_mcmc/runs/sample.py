@@ -36,9 +36,12 @@ def sample(
 ) -> Trace:  # fmt: skip
     """Draws from the posterior of a model, made by a kernel: a Trace.
 
+    model: what is sampled, an sm.Model.
     kernel: how chains move; default one that short pilots choose, sm.default_kernel(model), which
         prints as code. Chains then start apart, around a fit, where there is one.
+    draws: of each chain, after warm-up.
     warmup: steps before the first draw, in which kernels adapt; they are not kept.
+    chains: how many.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced. Chains have streams of
         their own: their draws do not depend on how many there are, nor on cores.
     audit: share of decisions that are made again, exactly, under the same random numbers; the
@@ -46,6 +49,7 @@ def sample(
     store: a path, such as "run.nc". Draws are appended as they are made and not kept in memory (the
         Trace at the end reads them); it can be read while the run goes on (sm.load), and resumed
         after a crash (sm.resume).
+    progress: show a bar, and say what was chosen.
     thin: steps of the kernel per draw.
     start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
         start(rng) -> dict; blocks that are left out start as in the model.
@@ -120,8 +124,13 @@ def resume(
     """Go on with a stored run until it is complete, bit for bit as if it had not stopped.
 
     The model and the kernel are given again, and checked against the stored run: a change of
-    functions, data, kernels or versions is refused with its name. draws: the new total per chain,
-    to go further than was asked for. keep: as of the run, where functions of the state are kept.
+    functions, data, kernels or versions is refused with its name.
+
+    path: as in sm.load.
+    model, kernel: those of the run.
+    draws: the new total per chain, to go further than was asked for.
+    progress, cores, parallel: as in sm.sample.
+    keep: as of the run, where functions of the state are kept.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -185,6 +194,8 @@ def resume(
 def load(path: str | os.PathLike) -> Trace:
     """The draws of a stored run, also of one that is still going on.
 
+    path: that `store` of sm.sample named.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
@@ -242,6 +253,8 @@ def carried_out(
     else:
         trace = Trace(meta, [data_of(program, member) for member in members])
     trace.interrupted = team.interrupted
+    known = [m.fetched for m in members if m.fetched is not None]
+    trace.fetched = np.sum(known, axis=0) if known else None
     # Compiled steps cannot write to data; steps in Python may, by an array that they have kept.
     safe = (program.compiled and not DISABLED) or parallel
     changed = [] if safe else program.model.changed()
@@ -354,6 +367,12 @@ def lengths_of(model: Model) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def constants_of(model: Model) -> dict[str, list[int]]:
+    """Of blocks with a constraint that leaves some values no choice: where these stand, flat."""
+    found = {n: v.constraint.constant(v.block.length) for n, v in model.variables.items()}
+    return {name: places for name, places in found.items() if places}
+
+
 def copied(state: Any) -> Any:
     """A state that a user's function may change and return again."""
     return {k: np.copy(v) for k, v in state.items()} if isinstance(state, dict) else state
@@ -373,7 +392,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
         "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
-        "lengths": lengths_of(model),
+        "lengths": lengths_of(model), "constant": constants_of(model),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
         "keep": None if program.kept.everything else {

@@ -53,6 +53,9 @@ class Trace:
     `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
     says how they were made and `seconds` how long each chain took.
 
+    meta: how the draws were made, as runs write it down.
+    chains: what each chain drew and counted; sm.sample and sm.load make them.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
@@ -88,6 +91,8 @@ class Trace:
         self._states = [getattr(c, "checkpoint", None) for c in chains]
         self._checkpoints = self._states if whole else [None] * len(chains)
         self.interrupted = False  # ended by Ctrl-C
+        # Where rows are elsewhere, of this call: rows fetched, sums over all, seconds waited.
+        self.fetched: Any = None
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
@@ -139,7 +144,10 @@ class Trace:
         return True
 
     def must_have(self, name: Any) -> None:
-        """Refuse what is no block of the draws."""
+        """Refuse what is no block of the draws.
+
+        name: of a block.
+        """
         known = (*self.draws, *self.thinned)
         if name not in known:
             raise KeyError(
@@ -156,7 +164,10 @@ class Trace:
         return arviz_groups.dataset(self, self.drawn)
 
     def in_use(self, name: str) -> np.ndarray | None:
-        """Which components each draw of a block has, (chains, draws, length); None: all."""
+        """Which components each draw of a block has, (chains, draws, length); None: all.
+
+        name: of a block.
+        """
         told = (self.meta.get("lengths") or {}).get(name)
         if told is None or told["by"] not in self.draws:
             return None
@@ -166,8 +177,15 @@ class Trace:
             return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
 
+    def constant(self, name: str) -> list[int]:
+        """Places in a block, flat, that its constraint makes constant: zeros above a diagonal."""
+        return (self.meta.get("constant") or {}).get(name, [])
+
     def every(self, name: str) -> int:
-        """Of how many draws one is kept, of a block."""
+        """Of how many draws one is kept, of a block.
+
+        name: of a block.
+        """
         return next((b.every for b in thinned_in(self.meta) if b.name == name), 1)
 
     @property
@@ -176,20 +194,30 @@ class Trace:
         return {name: self.with_gaps(name, values) for name, values in self.draws.items()}
 
     def with_gaps(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Draws of a block, nan where a draw does not have a component."""
+        """Draws of a block, nan where a draw does not have a component.
+
+        name: of a block.
+        values: its draws.
+        """
         used = self.in_use(name)
         return values if used is None else np.where(used, values, np.nan)
 
     def summary(self, names: Sequence[str] | str | None = None) -> Any:
         """ArviZ's summary as a pandas table of numbers: a row per component, beta[age] by name.
 
-        names: of blocks; default all but labels of clusters, which are only names. Of draws that
-        sm.WangLandau tilted, chain by chain: each has a law of its own, which is not the posterior.
+        names: of blocks; default all but labels of clusters, which are only names.
+
+        What a constraint makes constant is left out, such as zeros above a diagonal. Draws that
+        sm.WangLandau tilted are told chain by chain: each has a law of its own, which is not the
+        posterior.
         """
         return summary(self, names)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from."""
+        """Write one netCDF file that arviz reads, sm.load gives back and sm.resume goes on from.
+
+        path: of the file.
+        """
         meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
@@ -251,14 +279,21 @@ class Trace:
     ) -> ModelProbabilities:
         """Posterior probabilities and Bayes factors of a discrete block's values, with errors.
 
-        Tilts of sm.WangLandau are undone. labels: names of the values, in order. prior: the prior
-        probability that the model gives each value, uniform by default: Bayes factors are
-        posterior odds over prior odds, against the most probable value or `against`.
+        Tilts of sm.WangLandau are undone. Bayes factors are posterior odds over prior odds.
+
+        name: of the block.
+        labels: names of the values, in order.
+        prior: the prior probability that the model gives each value; default: uniform.
+        against: the value that others are compared with; default: the most probable one.
         """
         return probabilities(self, name, labels, prior, against)
 
     def learnt(self, kernel: str, array: str) -> list[np.ndarray | None]:
-        """An array that a kernel keeps in checkpoints, by chain; None where none is stored."""
+        """An array that a kernel keeps in checkpoints, by chain; None where none is stored.
+
+        kernel: its label, as in stats.
+        array: its name.
+        """
         at = [told["label"] for told in self.meta["kernels"]].index(kernel)
         return [(state or {}).get(f"kernel {at}.{array}") for state in self._states]
 
@@ -267,6 +302,8 @@ class Trace:
 
         Of a wide block, at most 200 components, evenly spaced, are looked at. With sm.WangLandau,
         chain by chain. Of cluster labels, which are only names: of the size of one's cluster.
+
+        name: of a block.
         """
         return mixing_of(self, name)
 
@@ -289,7 +326,29 @@ class Trace:
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """
-        return arviz_groups.to_arviz(self, self.flat, observed, log_likelihood, thin, progress)
+        return arviz_groups.to_arviz(self, observed, log_likelihood, thin, progress)
+
+    def log_likelihood(self, model: Any, draws: int | None = None, rows: Any = None) -> Any:
+        """The log likelihood of every datum at every draw: xarray's Dataset, made as it is read.
+
+        Of dimensions chain, draw, obs, as to_arviz(log_likelihood=model) has it; but nothing is
+        computed until values are asked for, and then no more than is asked for, each time:
+        found.isel(obs=slice(0, 100)).mean(). At most 2 GB at a time; found.load() keeps them.
+
+        model: the sm.Model that was sampled. draws: of each chain, evenly spaced; default all.
+        rows: numbers of data, or a slice; default all.
+
+        Example:
+            >>> def log_likelihood(state, data, n):
+            ...     return -abs(data.y[n] - state.mu[0]) - 0.6931
+            >>> y = np.random.default_rng(0).laplace(size=100_000)
+            >>> model = sm.Model(log_likelihood, {"y": y}, {"mu": 0.0})
+            >>> trace = sm.sample(model, sm.Slice("mu"), draws=200, seed=1, progress=False)
+            >>> found = trace.log_likelihood(model).log_likelihood
+            >>> found.shape, found.isel(obs=[7, 99_999]).mean(("chain", "draw")).shape
+            ((4, 200, 100000), (2,))
+        """
+        return arviz_groups.log_likelihood(self, model, draws, rows)
 
     def to_frame(self) -> Any:
         """A pandas table: a row per chain and draw; columns chain, draw, mu, beta[age], ..."""
@@ -327,18 +386,23 @@ class Trace:
     def plot(self, axes: Any = None, panels: Any = None) -> Any:
         """What ArviZ does not draw: matplotlib axes, an array of one per panel.
 
+        axes: as many of your own as there are panels; None: of a new figure,
+            `trace.plot()[0].figure`.
         panels: names of "read" (share of rewards read along the run), "margins" (nats between the
-        best two arms against what a race tells them from, of audited decisions), "errors" (audited
-        error rates with their bounds, and delta), "ended" (how decisions ended), "ess_per_second"
-        and "ess_per_million" (rewards read); None: all that have something to show. axes: as many
-        of your own, or None for a new figure, `trace.plot()[0].figure`.
+            best two arms against what a race tells them from, of audited decisions), "errors"
+            (audited error rates with their bounds, and delta), "ended" (how decisions ended),
+            "ess_per_second" and "ess_per_million" (rewards read); None: all that have something
+            to show.
         """
         from subsample_mcmc.runs.views.figures import plot_trace
 
         return plot_trace(self, axes, panels)
 
     def to_html(self, path: str | os.PathLike | None = None) -> str:
-        """One HTML page that needs no other file: report and figures; written to `path`."""
+        """One HTML page that needs no other file: report and figures.
+
+        path: of a file that it is written to, too.
+        """
         from subsample_mcmc.runs.views.html_page import page
 
         text = page(self)

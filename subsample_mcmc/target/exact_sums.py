@@ -1,4 +1,4 @@
-"""Exact sums over all data: chunk by chunk where a model can, and the last few remembered.
+"""Exact sums over all data: block by block, along the tree of dyadic.py; the last few remembered.
 
 A sum is remembered by the complete state that it is of, to the last bit, so it cannot be stale:
 nothing needs to be told when a block moves. All kernels of a chain share what is known, which is
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.dyadic import BLOCK
 
 MASK = np.int64(2**63 - 1)  # tells LLVM that an index is not negative
-CHUNK = 512  # data whose predictors are computed together, at most: they stay in the nearest cache
+NODES = 64  # levels of a tree of blocks, at most
 # Numbers of a state, and slots, beyond which looking for a state costs too much to be worth it.
 NUMBERS, SLOTS, FEWEST = 128, 64, 4
 
@@ -99,18 +100,50 @@ def remembered(place, add_up) -> Any:
     return total
 
 
-# -------------------------------------------------------------------------------------- chunks
+# ---------------------------------------------------------------------------------------- blocks
+def new_nodes() -> np.ndarray:
+    """One number for each level of the tree along which blocks are added up."""
+    return np.zeros(NODES)
+
+
+# Without the flags that let LLVM change the order of additions.
+@jit(inner=True)
+def carry(nodes, block, value):
+    """Add the sum of the next block; nodes: of each 1 in the binary number `block`, a sum."""
+    level = 0
+    while (block >> level) & 1:
+        value = nodes[level] + value
+        level += 1
+    nodes[level] = value
+
+
+@jit(inner=True)
+def root(nodes, rows):
+    """The sum of all blocks that so many rows make: the same as dyadic.Tree gives."""
+    blocks, value, level = (rows + BLOCK - 1) // BLOCK, 0.0, 0
+    while blocks & 1 == 0 and blocks > 0:
+        blocks >>= 1
+        level += 1
+    if blocks > 0:
+        value = nodes[level]
+    while blocks > 1:
+        blocks >>= 1
+        level += 1
+        if blocks & 1:
+            value = nodes[level] + value
+    return value
+
+
 def has_etas(model) -> bool:
     """Does the model know the predictors of many data at once."""
     return model.predictors is not None and model.predictors.etas is not None
 
 
 def room_of(model) -> np.ndarray:
-    """Room for the predictors of one chunk: all chunks of a model are of one size."""
+    """Room for the predictors of a block."""
     if not has_etas(model):
         return np.zeros((1, 1))
-    chunks = -(-model.size // CHUNK)
-    return np.zeros((model.predictors.count(model), -(-model.size // chunks)))
+    return np.zeros((model.predictors.count(model), min(model.size, BLOCK)))
 
 
 def entry(count: int) -> Any:
@@ -138,10 +171,10 @@ def entry(count: int) -> Any:
 
 
 def by_chunks(model) -> Any:
-    """add_up(trial, size): the predictors of a chunk, then a loop over log factors alone.
+    """add_up(trial, first, last): the predictors of a block, then a loop over log factors alone.
 
-    Both vectorise, where one loop over data with eta's own loop in it does not. The last chunk
-    overlaps the one before: so all have the length of `room`.
+    Both vectorise, where one loop over data with eta's own loop in it does not. The last block
+    reads predictors of the one before, too, so that all have the length of `room`.
     """
     predictors = model.predictors
     of = entry(predictors.count(model))
@@ -156,12 +189,12 @@ def by_chunks(model) -> Any:
         return value
 
     @jit(inner=True)
-    def add_up(trial, size):
-        value, room = 0.0, trial.room
-        for start in range(0, size, room.shape[1]):
-            first = min(start, size - room.shape[1])
-            etas(trial.state, trial.data, first & MASK, room)
-            value += add_factors(trial.data, room, first & MASK, start - first)
-        return value
+    def add_up(trial, first, last):
+        room, nodes = trial.room, trial.nodes
+        for count, low in enumerate(range(first, last, BLOCK)):
+            start = min(low, last - room.shape[1])
+            etas(trial.state, trial.data, start & MASK, room)
+            carry(nodes, count, add_factors(trial.data, room, start & MASK, low - start))
+        return root(nodes, last - first)
 
     return add_up

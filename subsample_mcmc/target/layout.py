@@ -133,11 +133,13 @@ class Run:
     reads: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # words: rewards read
     before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
     audited: bool = False  # are some decisions made again, exactly
+    data: Any = None  # of rows that are elsewhere: those that this chain has in memory
 
     @classmethod
-    def over(cls, ints, floats, words, reads=(), audited: bool = False) -> "Run":
+    def over(cls, ints, floats, words, reads=(), audited: bool = False, data: Any = None) -> "Run":
         """A chain's arrays, before a kernel is bound to them; the one place where a run begins."""
-        return cls(ints, floats, words, reads=np.asarray(reads, dtype=np.int64), audited=audited)
+        reads = np.asarray(reads, dtype=np.int64)
+        return cls(ints, floats, words, reads=reads, audited=audited, data=data)
 
     def keep(self, name: str, array: np.ndarray) -> np.ndarray:
         """Make an array part of the checkpoint: what a kernel has learnt."""

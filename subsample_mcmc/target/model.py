@@ -26,6 +26,8 @@ from subsample_mcmc.target.population import (
     tables_of,
 )
 from subsample_mcmc.target.predictors import Predictors
+from subsample_mcmc.target.sources.checksums import array_hash, checksum
+from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.user_functions import (
     called_with,
     flat,
@@ -39,7 +41,10 @@ from subsample_mcmc.target.user_functions import (
 )
 
 LABELS = "labels of data "  # in names of fingerprints
-HASHED = 1 << 30  # bytes of an array that a fingerprint reads whole
+SENT = (
+    "the rows of this model are elsewhere, and its chains run in this process: leave parallel= out "
+    "(passes over rows use all workers that have them)."
+)
 
 
 class Model:
@@ -57,10 +62,10 @@ class Model:
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
         column, or at a computed negative index, is refused before anything is drawn or fitted.
-    log_prior(state) -> float; default 0.
+    log_prior(state) -> float: of all blocks; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
-        sm.simplex of a block of two axes is of each row.
+        sm.simplex of a block of two axes is of each row, sm.cholesky_corr of a (d, d) one.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
@@ -102,7 +107,8 @@ class Model:
         touches=None, prepare=None, lengths=None, missing="refuse", site_prior=None,
         coords=None, dims=None, simulate=None, tables=None,
     ):  # fmt: skip
-        data = by_name(data)
+        source = source_of(data)  # of rows that are elsewhere
+        data = by_name(data) if source is None else first_rows(source)
         if not isinstance(data, dict) and not hasattr(data, "_fields"):
             raise TypeError(
                 f"data={type(data).__name__}: give a dict or NamedTuple of arrays, such as "
@@ -158,7 +164,10 @@ class Model:
         self.noticed: Any = None  # what tells a change of data, as they were when first prepared
         self.hashed: Any = None  # (the same, hashes of the parts)
         self.looked_up: set = set()  # functions and states whose look-ups were found to be right
+        self.elsewhere: Any = None  # target/elsewhere, where the rows are
         self.try_functions()
+        if source is not None:
+            move_elsewhere(self, source)
 
     def __repr__(self) -> str:
         name = getattr(self.log_likelihood, "__name__", "no log_likelihood")
@@ -167,15 +176,24 @@ class Model:
 
     def _repr_html_(self) -> str:
         rows = [v.described(self.axes) for v in self.variables.values()]
-        named = zip(self.data._fields, self.data, strict=True)
-        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in named)
+        near = self.near.data._asdict()  # of rows elsewhere, some
+        columns = ", ".join(f"{name} {np.shape(values)}" for name, values in near.items())
+        if self.elsewhere is not None:
+            columns = f"{self.elsewhere.source}; of some rows: {columns}"
         head = ["block", "shape", "values", "data of its own"]
         if not any(row[-1] for row in rows):
             head, rows = head[:-1], [row[:-1] for row in rows]
         told = f"<p>{safe(self)}</p>", *tabled(head, rows), f"<p>data: {safe(columns)}</p>"
         return "\n".join(told)
 
+    @property
+    def near(self) -> "Model":
+        """A model whose rows are in memory: itself, or one of some rows, for checks."""
+        return self if self.elsewhere is None else self.elsewhere.near
+
     def __reduce__(self):  # made anew where it is unpickled: no machine code, read-only arrays
+        if self.elsewhere is not None:
+            raise TypeError(SENT)
         return (
             type(self),
             self.given,
@@ -221,10 +239,11 @@ class Model:
         return 0.0
 
     def without(self, rows) -> "Model":
-        """A model of the same functions, without some data: their numbers, or booleans.
+        """A model of the same functions, without some data.
 
-        Each datum that remains must say what it said, which is looked at in four states: functions
-        that use its number n, or its neighbours, are refused. Rows side by side are not copied.
+        rows: their numbers, or booleans. Each datum that remains must say what it said, which is
+            looked at in four states: functions that use its number n, or its neighbours, are
+            refused. Rows side by side are not copied.
         """
         from subsample_mcmc.target.subset import without
 
@@ -333,15 +352,15 @@ class Model:
 
     @cached_property
     def chunks(self) -> Any:
-        """The exact sum, chunk by chunk of the data, where the model can; else None."""
-        return by_chunks(self) if has_etas(self) else None
+        """The exact sum, by predictors of many data at once where the model can; else None."""
+        return by_chunks(self) if has_etas(self) and self.elsewhere is None else None
 
     @cached_property
     def large(self) -> tuple:
         """Data arrays too big for the cache, for selectors that read them ahead."""
         return tuple(
             (field, array.ndim == 2)
-            for field, array in enumerate(self.data)
+            for field, array in enumerate(self.data if self.elsewhere is None else ())
             if np.ndim(array) in (1, 2) and len(array) == self.size and array.nbytes > BIG
         )
 
@@ -368,11 +387,11 @@ class Model:
 
     def checksums(self) -> tuple:
         """What tells a change of data."""
-        return tuple(checksum(np.asarray(value)) for value in self.data)
+        return tuple(checksum(np.asarray(value)) for value in self.near.data)
 
     def changed(self) -> list[str]:
         """Names of data that were changed in place since the model was last looked at."""
-        both = zip(self.data._fields, self.noticed, self.checksums(), strict=True)
+        both = zip(self.near.data._fields, self.noticed, self.checksums(), strict=True)
         return [name for name, before, now in both if before != now]
 
     def fingerprints(self, again: bool = True) -> dict[str, str]:
@@ -404,8 +423,11 @@ class Model:
     def hashes(self) -> dict[str, str]:
         """These, and hashes of the data as they are now."""
         found = self.hashes_of_functions()
-        for name, value in zip(self.data._fields, self.data, strict=True):
+        data = self.data._asdict() if self.elsewhere is None else self.elsewhere.others
+        for name, value in data.items():
             found[f"data {name}"] = array_hash(np.asarray(value))
+        if self.elsewhere is not None:
+            found["data, rows elsewhere"] = self.elsewhere.source.content()
         for name, labels in {**self.categories, **self.columns}.items():  # what codes stand for
             text = "|".join(map(repr, np.asarray(labels).tolist()))
             found[f"{LABELS}{name}"] = hashlib.sha256(text.encode()).hexdigest()
@@ -416,6 +438,20 @@ class Model:
                 text += array_hash(part)
             found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
         return found
+
+
+def first_rows(source) -> dict[str, np.ndarray]:
+    """Some rows of data that are elsewhere, on which a model is tried."""
+    from subsample_mcmc.target.elsewhere.rows import some_rows
+
+    return some_rows(source)
+
+
+def move_elsewhere(model: Model, source) -> None:
+    """Make a model of some rows one of all, which are elsewhere."""
+    from subsample_mcmc.target.elsewhere.rows import RowsElsewhere
+
+    RowsElsewhere(model, source).take(model)
 
 
 def must_be_model(given: Any, call: str) -> None:
@@ -435,56 +471,3 @@ def must_be_model(given: Any, call: str) -> None:
     else:
         advice = ", sm.Model(log_likelihood, data, state)"
     raise TypeError(f"model={given!r:.60}: give an sm.Model{advice}.")
-
-
-WEYL, FIRST, SECOND = (
-    np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53),
-)  # fmt: skip
-HALF = np.uint64(32)
-
-
-@jit
-def mixed(words, out):
-    """Two sums of 64-bit words, each mixed with its place: plain sums stay where all signs flip."""
-    total = other = np.uint64(0)
-    for i in range(np.uint64(len(words))):
-        h = (words[i] ^ (i * WEYL)) * FIRST
-        h = (h ^ (h >> HALF)) * SECOND
-        h ^= h >> HALF
-        total += h
-        other ^= h * WEYL
-    out[0], out[1] = total, other
-
-
-def checksum(array: np.ndarray) -> Any:
-    """What differs after an array was changed in place, at the speed of memory."""
-    if DISABLED or array.nbytes > HASHED or array.dtype.hasobject:
-        return array_hash(array)
-    flat_view = np.ascontiguousarray(written_once(array)).reshape(-1).view(np.uint8)
-    if flat_view.ctypes.data % 8:
-        flat_view = flat_view.copy()
-    whole = len(flat_view) // 8 * 8
-    words, out = flat_view[:whole].view(np.uint64), np.zeros(2, dtype=np.uint64)
-    words.flags.writeable = False  # one type for all
-    mixed(words, out)
-    return array.shape, array.dtype.str, *out.tolist(), flat_view[whole:].tobytes()
-
-
-def written_once(array: np.ndarray) -> np.ndarray:
-    """Of what np.broadcast_to repeats, one."""
-    once = (slice(0, 1) if step == 0 else slice(None) for step in array.strides)
-    return array[(..., *once)]
-
-
-def array_hash(array: np.ndarray) -> str:
-    """A hash of an array's content; beyond a gigabyte, of evenly spaced parts of it."""
-    made = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    array = written_once(array)
-    flat_view = np.ascontiguousarray(array).ravel()
-    if array.nbytes <= HASHED:
-        made.update(flat_view.data if flat_view.size else b"")
-    else:
-        step = flat_view.size // 1024
-        for i in range(1024):
-            made.update(flat_view[i * step : i * step + HASHED // 1024 // array.itemsize].data)
-    return made.hexdigest()

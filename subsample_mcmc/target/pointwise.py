@@ -7,6 +7,7 @@ import numpy as np
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.model import Model
 
@@ -57,6 +58,7 @@ class Pointwise:
     """Log likelihoods of a model's data, as its log_likelihood gives them; for one thread."""
 
     def __init__(self, model: Model):
+        refuse_rows_elsewhere(model)
         self.model = model
         self.ints, self.floats = model.ints.copy(), model.floats.copy()
         self.state = model.state(self.ints, self.floats)

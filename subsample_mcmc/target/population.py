@@ -27,12 +27,18 @@ from subsample_mcmc.target.user_functions import (
 
 
 class Shape(NamedTuple):
-    """What a rule or selector must know about a population before any reward is read."""
+    """What a rule or selector must know about a population before any reward is read.
 
-    sizes: tuple[int, ...]  # rows per arm
-    shared: bool  # do all arms share one set of rows
-    barred: Any = ()  # rows beside these that no race draws: a control variate reads them all
-    residual_rewards: bool = False  # of a control variate: ten times a streamed factor's cost
+    sizes: rows per arm.
+    shared: do all arms share one set of rows.
+    barred: rows beside these that no race draws: a control variate reads them all.
+    residual_rewards: of a control variate: ten times a streamed factor's cost.
+    """
+
+    sizes: tuple[int, ...]
+    shared: bool
+    barred: Any = ()
+    residual_rewards: bool = False
 
     @property
     def arms(self) -> int:
@@ -46,14 +52,15 @@ BIG = 1 << 22  # bytes beyond which an array does not stay in the cache
 class Population:
     """N log factors for each of D arms: p(arm) is proportional to prior * exp(sum_n log_factor).
 
-    log_factor(data, arm, n) -> float is plain Python and is compiled; it is first called once
-    uncompiled, so that a mistake shows an ordinary traceback. -inf is a legal value. n is an
-    unsigned integer (that is what lets the loop vectorise): index with it, and write float(n)
-    before negating it or subtracting from it. Numbers that change go into data.
+    log_factor(data, arm, n) -> float: plain Python, compiled; first called once uncompiled, so that
+        a mistake shows an ordinary traceback. -inf is a legal value. n is an unsigned integer (that
+        is what lets the loop vectorise): index with it, and write float(n) before negating it or
+        subtracting from it. Numbers that change go into data.
     data: tuple, NamedTuple or dict of arrays (memory-mapped ones included), or a data frame. They
         are not copied: what you change in place, the next decision sees. Look-ups beyond an array
         are refused, as data were at the first decision.
-    arms: how many. size: rows; default the length of the first array.
+    arms: how many.
+    size: rows; default the length of the first array.
     log_prior: what does not depend on data, one number per arm; default zeros.
     missing: "refuse" NaN, nulls, masked and infinite values in data; "allow" them, unseen, where
         log_factor tells them apart itself; "infinite": only infinite ones may be.

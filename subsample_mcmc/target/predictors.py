@@ -25,15 +25,16 @@ class Predictors:
     of which sm.Taylor then needs derivatives in eta alone, a few numbers per datum.
 
     eta(state, data, n) -> float, or a tuple of floats: linear (affine) in every continuous block.
-    log_factor(eta, data, n) -> float, of one datum. It may not read the state: what it depends on
+    log_factor(eta, data, n) -> float: of one datum. It may not read the state: what it depends on
         is a predictor, such as eta = (x'beta, log_sigma).
     derivatives(eta, data, n) -> tuple: the partial derivatives of log_factor by eta up to second
         or third order. One predictor: (f', f'') or (f', f'', f'''). Two, a and b: (a, b, aa, ab,
         bb) or with (aaa, aab, abb, bbb); and so on, in lexicographic order. Default: differences.
-    remainder(eta, data, n) -> (third, fourth): bounds of the third and fourth derivative of
-        t -> log_factor(e + t u) over all e and all directions u of length 1. With `growth` > 0
-        the bounds are those at eta itself, and grow at most like exp(growth |e - eta|). What makes
-        decisions provable; without it Betting refuses.
+    remainder(eta, data, n) -> tuple: bounds (third, fourth) of the third and fourth derivative of
+        t -> log_factor(e + t u) over all e and all directions u of length 1. What
+        makes decisions provable; without it Betting refuses.
+    growth: above 0, these bounds are those at eta itself, and grow at most like
+        exp(growth |e - eta|).
     etas(state, data, first, out): the predictors of consecutive data in one call, for exact sums:
         writes those of datum first + i into out[0, i], or of several predictors, k into out[k, i].
         Loop over data innermost, along slices made before, x = data.x[first:]: this vectorises,

@@ -18,19 +18,23 @@ from subsample_mcmc.numerics.pointers import (
     RecordAddress,
     array,
     call,
-    call_number,
     call_numbers,
     call_rows,
     call_touch,
     pointer_to,
 )
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.dyadic import BLOCK
+from subsample_mcmc.target.elsewhere.resident import known_sum, read_resident, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import (
     MASK,
+    carry,
     memory_of,
     new_memory,
+    new_nodes,
     remembered,
     room_of,
+    root,
 )
 from subsample_mcmc.target.layout import Block
 
@@ -38,9 +42,9 @@ from subsample_mcmc.target.layout import Block
 class Sources(NamedTuple):
     """Compiled access to rewards, made from a one-datum function.
 
-    rewards(context, arm, rows, out)   fill out with one arm's rewards for a mini-batch
-    total(context, arm, size)          the exact sum over all rows, no gather, no stores
-    prefetch(context, rows)            read the data of a mini-batch once, before the first arm
+    rewards(context, arm, rows, out): fill out with one arm's rewards for a mini-batch.
+    total(context, arm, size) -> float: the exact sum over all rows, no gather, no stores.
+    prefetch(context, rows): read the data of a mini-batch once, before the first arm.
     """
 
     rewards: Any
@@ -214,6 +218,7 @@ class Context(NamedTuple):
     indices: np.ndarray  # data touched, all sites in a row
     target: np.recarray  # (1,) of TARGET
     room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
+    nodes: np.ndarray  # of an exact sum under way: see target/exact_sums.py, `carry`
 
 
 class Calls(NamedTuple):
@@ -222,7 +227,7 @@ class Calls(NamedTuple):
     context: Any  # a Context
     row: Any  # a number of the type that rows have
     rewards: Any  # (context, arm, rows, out): of the arm that stands in the state
-    total: Any  # (context, size): their sum over all rows
+    total: Any  # (context, first, last): their sum over these rows
     prior: Any  # (context): the log prior of the state
     touch: Any  # (context, rows): read a mini-batch's data once; 0: they stay in the cache
 
@@ -243,7 +248,11 @@ class Trial(NamedTuple):
 
 @jit(inner="always")
 def place(trial, arm):
-    """Write an arm into the state."""
+    """Write an arm into the state.
+
+    trial: as kernels' and control variates' functions get it.
+    arm: its number.
+    """
     target = trial.target[0]
     if target.site >= 0:
         trial.ints[target.start + target.site] = arm
@@ -268,7 +277,7 @@ def make_trial(
     rows -= len(controls.outliers) if controls else 0
     memory = memory_of(model, run)
     trial = trial_of(
-        model, run.ints, run.floats, memory, block, rows, candidates, controls, touched
+        model, run.ints, run.floats, memory, block, rows, candidates, controls, touched, run.data
     )
     trial.target["leaf"] = run.leaf
     if beside is not None:
@@ -300,8 +309,11 @@ def trial_of(
     target["site"] = 0 if block.discrete else -1
     target["asleep"] = int(len(memory) == 1)
     indices = EVERY_ROW if touched is None else touched
-    data = model.data if data is None else data
-    context = Context(model.state(ints, floats), data, indices, target, room_of(model))
+    if data is None:
+        refuse_rows_elsewhere(model)
+        data = model.data
+    state = model.state(ints, floats)
+    context = Context(state, data, indices, target, room_of(model), new_nodes())
     return Trial(
         calls_of(model, context, touched is not None), ints, floats, target,
         np.zeros((1, 1)) if candidates is None else candidates, indices, controls, memory,
@@ -313,7 +325,7 @@ def example_context(model) -> Context:
     """A context like that of every decision about all data of a model: of the same types."""
     state = model.state(model.ints, model.floats)
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
-    return Context(state, model.data, EVERY_ROW, target, room_of(model))
+    return Context(state, model.data, EVERY_ROW, target, room_of(model), new_nodes())
 
 
 # ---------------------------------------------------------------------------------- rewards
@@ -334,7 +346,7 @@ def rewards(trial, arm, rows, out):
 @jit(inner=True)
 def add_up(trial, size):
     """The sum of the rewards of the arm in the state, over all rows."""
-    return call_number(trial.calls.total, trial.calls.context, size)
+    return call_numbers(trial.calls.total, trial.calls.context, 0, size)
 
 
 @jit(inner=True)
@@ -361,11 +373,13 @@ def calls_of(model, context: Context, touched: bool) -> Calls:
     """The functions of a model, about this context."""
     likelihood, prepare, prior = model.compiled
     read, add = reading(likelihood, prepare, touched, None if touched else model.chunks)
+    if model.elsewhere is not None:
+        read, add = read_resident(read), known_sum
     about, row = RecordAddress(context), row_kind(model.size)
     return Calls(
         about, row(0),
         FunctionAddress(read, about, NUMBER, array(row), FLOATS),
-        FunctionAddress(add, about, NUMBER),
+        FunctionAddress(add, about, NUMBER, NUMBER),
         FunctionAddress(of_state(prior), about),
         touching(() if touched else model.large, about, row),
     )  # fmt: skip
@@ -411,11 +425,11 @@ def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
             for i in range(np.uint64(len(rows))):
                 out[i] = one(state, data, indices[first + rows[i]] & MASK, prepared)
 
-        @jit(flags=FLAGS, inner=True)
-        def streamed(state, data, indices, first, prepared, size):
+        @jit(flags=FLAGS, inner="always")
+        def block(state, data, indices, start, prepared, first, last):
             value = 0.0
-            for i in range(np.uint64(size)):
-                value += one(state, data, indices[np.uint64(first) + i] & MASK, prepared)
+            for i in range(np.uint64(start + first), np.uint64(start + last)):
+                value += one(state, data, indices[i] & MASK, prepared)
             return value
     else:
 
@@ -424,12 +438,20 @@ def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
             for i in range(np.uint64(len(rows))):
                 out[i] = one(state, data, np.int64(rows[i]) & MASK, prepared)
 
-        @jit(flags=FLAGS, inner=True)
-        def streamed(state, data, indices, first, prepared, size):
+        @jit(flags=FLAGS, inner="always")
+        def block(state, data, indices, start, prepared, first, last):
             value = 0.0
-            for i in range(np.uint64(size)):
+            for i in range(np.uint64(first), np.uint64(last)):
                 value += one(state, data, np.int64(i) & MASK, prepared)
             return value
+
+    # Without the flags, and blocks inlined with theirs: their order is that of the tree.
+    @jit(disjoint=True, inner=True)
+    def streamed(state, data, indices, start, prepared, nodes, first, last):
+        for count, low in enumerate(range(first, last, BLOCK)):
+            high = min(low + BLOCK, last)
+            carry(nodes, count, block(state, data, indices, start, prepared, low, high))
+        return root(nodes, last - first)
 
     # What prepare allocates must be counted, or it is never released.
     counts = prepare is not nothing
@@ -441,13 +463,16 @@ def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
         return 0.0
 
     @jit(inner="entry", user=counts)
-    def add(context, size):
-        prepared, first = prepare(context.state, context.data), context.target[0].first
-        return streamed(context.state, context.data, context.indices, first, prepared, size)
+    def add(context, first, last):
+        prepared, start = prepare(context.state, context.data), context.target[0].first
+        return streamed(
+            context.state, context.data, context.indices, start, prepared, context.nodes, first,
+            last,
+        )  # fmt: skip
 
     @jit(inner="entry")
-    def add_chunks(context, size):
-        return chunks(context, size)
+    def add_chunks(context, first, last):
+        return chunks(context, first, last)
 
     return read, add if chunks is None else add_chunks
 
@@ -457,6 +482,14 @@ def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
 def sum_of(trial, arm, size):
     """The exact sum of an arm, callable from Python."""
     return remembered_total(trial, arm, size)
+
+
+@jit
+def sums_between(trial, first, last, out):
+    """Write each arm's sum over rows first .. last - 1: a node of its tree, if these rows are."""
+    for arm in range(len(out)):
+        place(trial, arm)
+        out[arm] = call_numbers(trial.calls.total, trial.calls.context, first, last)
 
 
 @jit

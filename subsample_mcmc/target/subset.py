@@ -6,6 +6,7 @@ import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
@@ -19,6 +20,7 @@ SAME = 1e-9
 
 def without(model: Model, rows: Any) -> Model:
     """See Model.without."""
+    refuse_rows_elsewhere(model, "model.without")
     keep = kept_rows(rows, model.size)
     refuse_kinds(model)
     (given, by_row, first, log_prior, support, constraints, touches, prepare, lengths, missing,

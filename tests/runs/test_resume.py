@@ -276,6 +276,17 @@ def test_other_versions_are_refused(what, finished, monkeypatch):
         resumed(finished, 30)
 
 
+def test_runs_whose_rows_were_added_up_in_another_order_are_refused(finished, monkeypatch):
+    """Such as those stored by earlier versions, which said nothing of it."""
+    found, key = store.peek(finished), "order in which rows are added up"
+    prints = {k: v for k, v in found.meta["fingerprints"].items() if k != key}
+    for old, told in ((prints, "(new)"), (prints | {key: "one by one"}, "(one by one then, ")):
+        meta = found.meta | {"fingerprints": old}
+        monkeypatch.setattr(store, "peek", lambda path, meta=meta: found._replace(meta=meta))
+        with pytest.raises(ValueError, match=re.escape(f"{key} {told}")):
+            resumed(finished, 30)
+
+
 def test_the_same_made_anew_is_accepted(tmp_path):
     path = tmp_path / "run.nc"
     runs.run(10, store=path)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.taylor.references import some_totals
 from subsample_mcmc.runs import parallel
 from subsample_mcmc.target import exact_sums as totals
-from subsample_mcmc.target.rewards import probe, sum_of
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
+from subsample_mcmc.target.rewards import probe, sum_of, sums_between
 from tests.helpers import runs
 
-N = 1200  # three chunks of 400
+N = 1200  # five blocks, the last of 176
 
 
 # -------------------------------------------------------------------------------------- models
@@ -105,10 +107,34 @@ def test_sums_by_chunks_are_the_sums(count, size):
     found, trial = asked(made, points)
     wanted = [one_by_one(made, point) for point in points]
     assert np.allclose(found, wanted, rtol=1e-10, atol=1e-10)
-    room = trial.calls.context.record.room
-    rows = room.shape[1]
-    assert room.shape[0] == count and rows <= min(totals.CHUNK, size)
-    assert -(-size // rows) * rows - size < -(-size // rows)  # the last chunk hardly overlaps
+    assert trial.calls.context.record.room.shape == (count, min(BLOCK, size))
+
+
+def between(trial, points, first, last):
+    """Sums over rows first .. last - 1, at each point."""
+    found = np.zeros(len(points))
+    sums_between(trial, first, last, found)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 257, 512, 1025, 5000])
+@pytest.mark.parametrize("bare", [True, False])
+def test_sums_in_machine_code_are_those_of_the_tree(bare, size):
+    """To the last bit, whichever nodes of it are added up where; a running sum differs."""
+    form = {"log_likelihood": sm.Predictors(eta_3, factor_3)} if bare else {}
+    made, blocks = model(3, size, **form), blocks_of(size)
+    points = made.floats + np.linspace(-1.0, 1.0, 9)[:, None]
+    found, trial = asked(made, points)
+    ends = [(k * BLOCK, min((k + 1) * BLOCK, size)) for k in range(blocks)]
+    each = np.array([between(trial, points, *own) for own in ends])
+    tree = Tree()
+    tree.add_blocks(0, each)
+    assert np.array_equal(found, tree.root(blocks))
+    assert blocks < 20 or not np.array_equal(found, np.cumsum(each, axis=0)[-1])
+    nodes = Tree()
+    for first, last in ((0, blocks // 3), (blocks // 3, blocks)):
+        nodes.merge(some_totals(made, made.ints, points, first, last).nodes())
+    assert np.array_equal(found, nodes.root(blocks))
 
 
 def test_sums_by_chunks_give_the_same_chain():

@@ -123,6 +123,11 @@ class Bins(Control):
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse data that cannot be cut, and likelihoods that look beyond their datum."""
+        if model.elsewhere is not None:
+            raise ValueError(
+                f"{self!r} groups rows in memory, and those of {model!r} are elsewhere: "
+                f"{model.elsewhere.source}. Use control=sm.Taylor(fit)."
+            )
         if model.tables:
             raise ValueError(
                 f"Bins does not serve models with tables, {', '.join(model.tables)}: look up "

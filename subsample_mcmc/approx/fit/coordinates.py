@@ -1,7 +1,6 @@
 """Some continuous blocks of a model as one vector of free coordinates, and back."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,10 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import to_block, to_free
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, in_threads
 from subsample_mcmc.target.rewards import probe, rewards_of
 
-BLOCK = 8192  # rows read at a time
+ROWS = 8192  # read at a time
 
 free_at = getattr(to_free, "py_func", to_free)
 
@@ -37,6 +37,39 @@ def lift_of(prior) -> Any:
     return lift
 
 
+class Told:
+    """A bar that hands on how many rows were read."""
+
+    def __init__(self, tell):
+        self.update = tell
+
+
+def rises(
+    model, origin: int, ints, values, blocks: RowBlocks | None = None, tell=lambda rows: None,
+    first: int = 0, last: int | None = None,
+) -> Tree:  # fmt: skip
+    """See Coordinates.sums: of some blocks, by default all rows of a model, as a part of the tree.
+
+    origin: which block of all rows the model's first row begins, where these are its own.
+    """
+    blocks, tree = blocks or RowBlocks([(0, model.size)]), Tree()
+    trial = probe(model, ints.copy(), values[0].copy(), values)
+    past = blocks.count if last is None else last
+    for block, begin, end in blocks.chunks(first, past, ROWS // BLOCK):
+        rows = np.arange(begin, end, dtype=row_kind(model.size))
+        starts = np.arange(0, len(rows), BLOCK)
+        base, each = np.zeros(len(rows)), np.empty(len(rows))
+        found = np.empty((len(starts), len(values)))
+        with np.errstate(all="ignore"):
+            for p in range(len(values)):
+                rewards_of(trial, p, rows, each)
+                found[:, p] = np.add.reduceat(each - base, starts)
+                base = base if p else each.copy()
+        tree.add_blocks(origin + block, found)
+        tell(len(rows))
+    return tree
+
+
 class Coordinates:
     """Some continuous blocks of a model as one vector of free coordinates; the rest is held."""
 
@@ -53,7 +86,7 @@ class Coordinates:
         model.set_state(self.ints, self.floats, given)
         self.variables = [v for name, v in model.variables.items() if name in names]
         self.parts: dict[str, tuple] = {}  # kind, low, high, ends in u, ends in the floats
-        self.labels, end = [], model.size
+        self.labels, end, self.count = [], model.size, model.size  # count: of all data
         for v in self.variables:
             to, a, c = v.constraint, len(self.labels), v.block.start
             length = v.length(self.ints)  # of a padded block, what it has in this state
@@ -62,7 +95,13 @@ class Coordinates:
             ends = a, len(self.labels), c, c + length
             self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
         self.size, self.blocks = len(self.labels), tuple(self.parts)
-        self.spans = [(i, min(i + BLOCK, end)) for i in range(0, end, BLOCK)]  # of all rows
+        self.spans = [(i, min(i + ROWS, end)) for i in range(0, end, ROWS)]  # of all rows
+
+    def of_rows(self, rows: np.ndarray) -> "Coordinates":
+        """The same of some rows, which are fetched where they are elsewhere."""
+        some = copy(self)
+        some.model = self.model.elsewhere.of_rows(rows)
+        return some
 
     def free(self, floats: np.ndarray) -> np.ndarray:
         """Free coordinates of all continuous values of the model."""
@@ -91,31 +130,25 @@ class Coordinates:
         return ((4.0 * found[1] - found[0]) / 3.0).T
 
     def sums(self, values: np.ndarray, spans, tell=lambda rows: None) -> np.ndarray:
-        """By span of rows: the log likelihood at the first line of values, its rises at the others.
+        """The log likelihood of some rows at the first line of values, its rises at the others.
 
-        Spans are read at all points while in the cache; totals of rows would cancel, rows do not.
+        spans: runs of rows, all of them where rows are elsewhere. A few blocks are read at all
+        points while in the cache; totals of rows would cancel, rows do not.
         """
-        model, rewards = self.model, rewards_of
+        away, blocks = self.model.elsewhere, RowBlocks(spans)
+        if away is not None:
+            return away.sum_over(rises, (self.ints, values), bar=Told(tell))
 
-        def part(span):
-            trial = probe(model, self.ints.copy(), values[0].copy(), values)
-            rows = np.arange(*span, dtype=row_kind(model.size))
-            first, each, found = np.zeros(len(rows)), np.empty(len(rows)), np.empty(len(values))
-            with np.errstate(all="ignore"):
-                for p in range(len(values)):
-                    rewards(trial, p, rows, each)
-                    found[p] = (each - first).sum()
-                    first = first if p else each.copy()
-            tell(len(rows))
-            return found
+        def part(first, last):
+            return rises(self.model, 0, self.ints, values, blocks, tell, first, last)
 
-        if len(spans) == 1:  # to start threads would take as long
-            return part(spans[0])[None]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return np.array(list(pool.map(part, spans)))
+        return in_threads(part, 0, blocks.count).root(blocks.count)
 
     def not_finite(self, values: np.ndarray) -> int | None:
         """The first datum whose log likelihood is not finite at the first line of values."""
+        if (away := self.model.elsewhere) is not None:
+            known = [away.first_row(self.ints, values[0], no) for no in (False, True)]
+            return min((row for row in known if row >= 0), default=None)
         trial = probe(self.model, self.ints.copy(), values[0].copy(), values)
         for span in self.spans:
             rows = np.arange(*span, dtype=row_kind(self.model.size))
@@ -132,7 +165,7 @@ class Coordinates:
         return self.model.show(self.ints, self.lift(u)[0][0])
 
     def dict_of(self, floats: np.ndarray, variables=None) -> dict[str, Any]:
-        """Blocks by name: the fitted ones, or others."""
+        """RowBlocks by name: the fitted ones, or others."""
         found: dict[str, Any] = {}
         for v in self.variables if variables is None else variables:
             block, array = v.block, self.ints if v.support else floats

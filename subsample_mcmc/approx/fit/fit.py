@@ -29,8 +29,10 @@ class Fit:
     One object, three uses: a reference point (sm.Taylor), a proposal or preconditioner (mean and
     covariance), and a pseudo-prior (draw and log_prob).
 
+    model: the one that was fitted.
     blocks: those that were fitted, in the model's order; free coordinates follow it.
-    point: all continuous values of the model at the mode. state: all its blocks by name.
+    point: all continuous values of the model at the mode.
+    state: all blocks of the model at the mode, by name.
     mean, covariance, factor: the Gaussian in free coordinates; factor @ factor.T = covariance.
         Where a block has no constraint these are its values.
     log_density: log likelihood + log prior + log |dx/du| at the mode, with terms that ready models
@@ -110,6 +112,8 @@ class Fit:
         """(mean, covariance) of a block's free coordinates, the others integrated out.
 
         Of several blocks, fit.gaussian(("b", "sigma")): theirs one after the other, in this order.
+
+        block: a name, or a tuple of names.
         """
         names = (block,) if isinstance(block, str) else tuple(block)
         for name in names:
@@ -133,12 +137,19 @@ class Fit:
         return log(float(multivariate_normal.cdf(self.mean[at], np.zeros(len(at)), part)))
 
     def components(self) -> list[tuple[Any, int]]:
-        """Fitted values: their variables, and where they stand in them."""
-        co = self.coordinates
-        return [(v, j) for v in co.variables for j in range(v.length(co.ints))]
+        """Fitted values: their variables, and where they stand in them; no constant ones."""
+        co, found = self.coordinates, []
+        for v in co.variables:
+            length = v.length(co.ints)
+            constant = set(v.constraint.constant(length))
+            found += [(v, j) for j in range(length) if j not in constant]
+        return found
 
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Values of the fitted blocks, drawn from the Gaussian."""
+        """Values of the fitted blocks, drawn from the Gaussian.
+
+        rng: a numpy Generator.
+        """
         while True:
             u = self.mean + self.factor @ rng.standard_normal(len(self.mean))
             values, _, jacobian = self.coordinates.lift(u)
@@ -146,7 +157,10 @@ class Fit:
                 return self.coordinates.dict_of(values[0])
 
     def log_prob(self, state: dict[str, Any]) -> float:
-        """Log density of draw() at values of the fitted blocks; others are not read."""
+        """Log density of draw() at values of the fitted blocks; others are not read.
+
+        state: values by name, as draw() gives them.
+        """
         from scipy.linalg import solve_triangular  # .1 s at import
 
         floats = self.point.copy()
@@ -167,9 +181,12 @@ class Fit:
 
         Better for proposals and pseudo-priors than the curvature at the mode, by far where a
         posterior is not Gaussian in its coordinates. The point and log_density stay the mode's;
-        log_evidence is the importance sampler's. draws: in a round, of which there are a few; each
-        reads all data; or, with control=sm.Taylor(...), none. inflate: factor on the covariance,
-        as a light tail is worse than a heavy one.
+        log_evidence is the importance sampler's.
+
+        control: sm.Taylor(...), with which no data are read.
+        draws: in a round, of which there are a few; each reads all data without a control.
+        inflate: factor on the covariance, as a light tail is worse than a heavy one.
+        seed: None, an int, a SeedSequence, or a Generator.
         """
         found = moments(
             self.coordinates, self.mean, self.factor, control,
@@ -205,13 +222,18 @@ class Fit:
         return found
 
     def along(self, kind: int, j: int, at: int) -> dict[str, float]:
-        """Nats from a Gaussian of a positive value, in each coordinate; j: its free coordinate."""
+        """Nats from a Gaussian of a positive value, in each coordinate.
+
+        kind: of its constraint.
+        j: its free coordinate.
+        at: its place among continuous values.
+        """
         co, column, sd = self.coordinates, self.covariance[j], float(self.covariance[j, j] ** 0.5)
         low = max(-REACH, -0.99 * self.mean[j] / sd) if kind in ROOTS else -REACH
         nodes = 0.5 * (low + REACH + (REACH - low) * np.polynomial.chebyshev.chebpts1(NODES))
         nodes = nodes[np.argsort(np.abs(nodes))]  # rises are over the first
         values, base, _ = co.lift(self.mean + nodes[:, None] * column / sd)
-        heights = base + np.append(0.0, co.sums(values, co.spans).sum(axis=0)[1:])
+        heights = base + np.append(0.0, co.sums(values, co.spans)[1:])
         good = np.isfinite(heights)
         curve = np.polynomial.Chebyshev.fit(nodes[good], heights[good], min(10, good.sum() - 1))
         z = np.linspace(low, REACH, 4001)
@@ -228,7 +250,10 @@ class Fit:
         return found
 
     def plot(self, trace=None) -> Any:
-        """The Gaussian's density of each component, against draws of a trace: a Figure."""
+        """The Gaussian's density of each component, against draws of a trace: a Figure.
+
+        trace: draws to compare with; None: the densities alone.
+        """
         plt = pyplot("fit.plot")
         co, z, rng = self.coordinates, np.linspace(-4.0, 4.0, 401), np.random.default_rng(0)
         rows = [(v.block, j) for v, j in self.components()][:PANELS]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.newton import (
@@ -31,6 +32,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, qu
 from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
@@ -75,7 +77,7 @@ class Summed:
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
-        self.weight = coordinates.model.size / sum(last - first for first, last in spans)
+        self.weight = coordinates.count / sum(last - first for first, last in spans)
         if coordinates.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{coordinates.size} free coordinates are too many for differences, which serve "
@@ -91,7 +93,7 @@ class Summed:
 
     def least(self, value: float) -> float:
         """The shortest step, in standard deviations, that rounding allows."""
-        noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.model.size)
+        noise = 1e-15 * abs(value) * sqrt(self.weight / self.coordinates.count)
         return min(max(1.0, self.step), max(self.step, noise**0.25))
 
     def kinked(self, u: np.ndarray, curvature: np.ndarray, within: float) -> bool:
@@ -118,8 +120,8 @@ class Summed:
         """Log density at the first point, and what it rises by at the others."""
         values, base, _ = self.coordinates.lift(points)
         share = len(points) / len(stencil(self.coordinates.size))
-        parts = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
-        sums = self.weight * parts.sum(axis=0)
+        found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
+        sums = self.weight * found
         return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
 
 
@@ -135,12 +137,14 @@ class Expanded:
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
         self.source = self.source_of(model, spans)
-        self.weight = model.size / sum(last - first for first, last in spans)
+        self.weight = coordinates.count / sum(last - first for first, last in spans)
 
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
+        if model.elsewhere is not None:
+            return LinearOverParts(model, 2, True, model.floats)
         source = Linear(model, 2, True, model.floats)
-        source.spans = spans
+        source.blocks = RowBlocks(spans)
         return source
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
@@ -172,7 +176,10 @@ class Followed(Expanded):
     def source_of(self, model, spans) -> Any:
         """Derivatives by jets."""
         ends = [(part[5], part[6]) for part in self.coordinates.parts.values()]
-        return Jets(model, 2, spans, np.concatenate([np.arange(*each) for each in ends]))
+        free = np.concatenate([np.arange(*each) for each in ends])
+        if model.elsewhere is not None:
+            return JetsOverParts(model, 2, free)
+        return Jets(model, 2, spans, free)
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The same; where it is not smooth, nothing that is usable."""
@@ -188,6 +195,14 @@ def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
     return [(start, min(start + length, size)) for start in starts]
 
 
+def side_by_side(spans: list[tuple[int, int]], co: Coordinates) -> tuple[list, Coordinates]:
+    """(spans, coordinates) of some rows that are elsewhere, and are fetched."""
+    ends = np.cumsum([last - first for first, last in spans])
+    rows = np.concatenate([np.arange(*span) for span in spans])
+    found = [(int(b - (y - x)), int(b)) for b, (x, y) in zip(ends, spans, strict=True)]
+    return found, co.of_rows(np.unique(rows))
+
+
 @helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
@@ -195,11 +210,13 @@ def laplace(
 ) -> Fit:  # fmt: skip
     """The posterior mode and the Gaussian around it, in free coordinates: a Fit.
 
+    model: whose posterior is fitted.
     blocks: a name or several, of continuous blocks; default all. The others are held.
     given: values of blocks by name, {"k": 2, "sigma": 1.0}: what the others are held at, and where
         the search for fitted ones starts. Default: the model's initial values.
     starts: how many searches. Those after the first begin at draws from the Gaussian around its
         mode, sqrt(N) times as wide; the highest mode counts.
+    seed: of the starts after the first.
     tolerance: how far from the mode the result may be, in posterior standard deviations.
     progress: a bar after two seconds (None), at once (True), or never (False).
 
@@ -224,18 +241,19 @@ def laplace(
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
     u, rng = co.free(co.floats), np.random.default_rng(seed)
-    few = windows(size, WINDOWS, WINDOW)
-    some = few if size >= MANY else co.spans
-    check_model(model, ints=co.ints)
+    few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
+    if model.elsewhere is not None:  # the same rows, side by side
+        few, co_few = side_by_side(few, co)
+    check_model(model.near, ints=co.ints)
 
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows) by one way to read the log density."""
-        full, heights = kind(co, co.spans, bar), none
+        full, heights = kind(co_few if size < MANY else co, co.spans, bar), none
         near = max(tolerance, ROUGH) if kind is Wide else tolerance
         if size < MANY:
             return *several(full, u, len(none), rng, near)[:2], full.passes
         try:
-            found, heights, _ = several(kind(co, few, bar), u, len(none), rng, max(near, 1e-2))
+            found, heights, _ = several(kind(co_few, few, bar), u, len(none), rng, max(near, 1e-2))
             found = climb(full, full.around(found[0].u + found[1], found[0]), near)
         except FAILURES:  # some data did not tell about all
             found = climb(full, begin(full, u), near)
@@ -257,13 +275,13 @@ def laplace(
 
     def kinks_at(now: Local, within: float) -> bool:
         """Has it kinks around there."""
-        return Summed(co, some, bar).kinked(now.u, now.curvature, within)
+        return Summed(co_few, few, bar).kinked(now.u, now.curvature, within)
 
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        kind = way_of(co, some, u)
+        kind = way_of(co_few, few, u)
         try:
             found, heights, passes = search(kind)
         except FAILURES as error:
@@ -280,7 +298,7 @@ def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
     model = co.model
     if model.predictors is not None:
         return Expanded
-    few_evaluations = model.size < MANY or co.size <= FEW  # sooner made than jets are compiled
+    few_evaluations = co.count < MANY or co.size <= FEW  # sooner made than jets are compiled
     if few_evaluations or co.size > MOST_PARAMETERS or obstacle(model):
         return Summed
     try:

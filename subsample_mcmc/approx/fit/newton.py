@@ -61,8 +61,8 @@ def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, 
         if last is not None:
             across = np.sqrt(max(move @ last[0] @ move, 1e-300))  # by the curvature before
             ratio, bent = across / last[1], (sd / across) ** 2
-            if last[1] < 1.0 or co.model.size >= MANY:  # near enough to tell
-                small = sd * max(sd / last[1] ** 2, co.model.size**-0.5)
+            if last[1] < 1.0 or co.count >= MANY:  # near enough to tell
+                small = sd * max(sd / last[1] ** 2, co.count**-0.5)
         runs = runs + 1 if 0.9 < ratio < np.inf and bent < 0.7 else 0
         if runs >= 3 and sd < 0.1:
             break  # steps as long as before while the density levels off
@@ -114,7 +114,7 @@ def several(likelihood, u, starts: int, rng, tolerance: float) -> tuple[Any, tup
                 best = found if heights[k] == max(heights) else best
                 if k == 0:
                     u, spread = found[0].u, deviations(found[0].curvature)
-                    spread *= sqrt(likelihood.coordinates.model.size)
+                    spread *= sqrt(likelihood.coordinates.count)
             except (ValueError, np.linalg.LinAlgError) as error:
                 trouble = trouble or error
                 if isinstance(error, RewardError):

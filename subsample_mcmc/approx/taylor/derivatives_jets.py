@@ -11,14 +11,14 @@ too, and whether their sum is what differences see at half a standard deviation.
 with abs(y - mu), interpolation is the better polynomial.
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading
+from subsample_mcmc.approx.taylor.predictor_chunks import every
+from subsample_mcmc.approx.taylor.references import scales_by
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
@@ -26,6 +26,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part, in_threads
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
 
@@ -111,7 +112,8 @@ def preparing(likelihood, prepare, filled: bool, several: bool) -> tuple:
 def summing(likelihood, prepare, filled: bool) -> Any:
     """add(state, data, first, weights, order, look, out) -> a row, or -1.
 
-    Adds up coefficients of rows from `first` on whose weight is not 0: out (LANES, 4). With look,
+    Adds up coefficients of rows from `first` on whose weight is not 0, by block: out (blocks,
+    LANES, 4). With look,
     the first row is returned of which the lanes of the second half, along directions opposite to
     those of the first, have other derivatives up to the order, or that has none.
     """
@@ -138,23 +140,25 @@ def summing(likelihood, prepare, filled: bool) -> Any:
 
     @jit(flags=FLAGS, user=allocates)
     def add(state, data, first, weights, order, look, out):
-        value, made = 0.0, prepare(state, data)
-        one, two, three = no_lanes(), no_lanes(), no_lanes()
-        for i in range(np.uint64(len(weights))):
-            if weights[i] != 0.0:
-                n = np.int64(first + i) & MASK
-                c = coefficients(of_datum(state, data, n, made))
-                if look:
-                    if is_bent(c, order):
-                        return n
-                else:
-                    value += c[0]
-                    one, two, three = one + c[1], two + c[2], three + c[3]
-        for k in range(lanes):
-            out[k, 0] += value
-            out[k, 1] += lane(one, k)
-            out[k, 2] += lane(two, k)
-            out[k, 3] += lane(three, k)
+        made = prepare(state, data)
+        for block in range(len(out)):
+            value, one, two, three = 0.0, no_lanes(), no_lanes(), no_lanes()
+            begin, end = block * BLOCK, min(block * BLOCK + BLOCK, len(weights))
+            for i in range(np.uint64(begin), np.uint64(end)):
+                if weights[i] != 0.0:
+                    n = (first + np.int64(i)) & MASK
+                    c = coefficients(of_datum(state, data, n, made))
+                    if look:
+                        if is_bent(c, order):
+                            return n
+                    else:
+                        value += c[0]
+                        one, two, three = one + c[1], two + c[2], three + c[3]
+            for k in range(lanes):
+                out[block, k, 0] += value
+                out[block, k, 1] += lane(one, k)
+                out[block, k, 2] += lane(two, k)
+                out[block, k, 3] += lane(three, k)
         return -1
 
     return add
@@ -224,7 +228,7 @@ def found_obstacle(model, filled: bool) -> str:
         likelihood, prepare, _ = model.compiled
         add = summing(likelihood, prepare, filled)
         none = np.zeros(int(DISABLED))  # plain Python: of one row
-        add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((jets.LANES, 4)))
+        add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((1, jets.LANES, 4)))
     except CompileError as error:
         return f"{name} does not compile for derivatives: {str(error)[:200]}"
     except NUMBA_ERRORS as error:
@@ -259,6 +263,7 @@ class Jets:
         size, d = model.size, len(model.floats)
         every = [(first, min(first + SPAN, size)) for first in range(0, size, SPAN)]
         self.spans = every if spans is None else spans
+        self.blocks = RowBlocks(self.spans)
         self.free = np.arange(d) if free is None else np.asarray(free)
         self.full: dict[int, tuple] = {}  # sums over all rows, by configuration
         self.scales: dict[int, np.ndarray] = {}
@@ -296,13 +301,12 @@ class Jets:
         if len(keep.outliers) and table in self.full:
             few = self.of_rows(ints, point, keep.outliers, table)
             return tuple(a - b for a, b in zip(self.full[table], few, strict=True))
-        found = self.along_lines(ints, point, self.spans, keep, bar, table=table)
+        found = self.along_lines(ints, point, keep, bar, table=table)
         self.full[table] = found
         return found
 
     def of_rows(self, ints, point, rows, table: int) -> tuple:
         """The same of a few rows."""
-        spans = [(first, last) for first, last in self.spans if among(rows, first, last)]
 
         def only(first, last):
             weights = np.zeros(last - first)
@@ -310,9 +314,9 @@ class Jets:
             weights[rows[low:high] - first] = 1.0
             return weights
 
-        return self.along_lines(ints, point, spans, only, None, self.scales[table], table)
+        return self.along_lines(ints, point, only, None, self.scales[table], table)
 
-    def along_lines(self, ints, point, spans, keep, bar, scales=None, table: int = 0) -> tuple:
+    def along_lines(self, ints, point, keep, bar, scales=None, table: int = 0) -> tuple:
         """(s0, s1, s2, s3) of some rows: along the coordinates first, whose curvatures give scales.
 
         keep(first, last): weights of rows, 0 or not.
@@ -323,7 +327,7 @@ class Jets:
         unit[np.arange(len(free)), free] = 1.0
         count = -(-len(lines) // jets_of().LANES)
         share = 1.0 / count
-        first = self.totals(ints, point, unit, spans, keep, bar, share)
+        first = self.totals(ints, point, unit, keep, bar, share)
         if scales is None:
             scales = scales_by(2.0 * first[:, 2], point[free])
             self.scales[table] = scales
@@ -332,7 +336,7 @@ class Jets:
         powers = scales[:, None] ** np.arange(4.0)
         found = np.concatenate([
             first * powers,
-            self.totals(ints, point, vectors[len(free) :], spans, keep, bar, share),
+            self.totals(ints, point, vectors[len(free) :], keep, bar, share),
         ])  # fmt: skip
         if not np.all(np.isfinite(found)):
             raise NotSmoothError(
@@ -347,28 +351,40 @@ class Jets:
         third /= scales[:, None, None] * scales[:, None] * scales
         return value, s1, s2, by_pairs(third)
 
-    def totals(self, ints, point, vectors, spans, keep, bar=None, share=1.0) -> np.ndarray:
+    def totals(
+        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None
+    ) -> np.ndarray:
         """(lines, 4): sums of value and coefficients along each vector; by all cores.
 
-        Spans are added up in order: sums do not depend on how many cores there are.
+        blocks: of other rows than the source's.
         """
-        model, add = self.model, summing(*functions_of(self.model))
-        groups = self.states(ints, point, vectors)
+        groups, blocks = self.states(ints, point, vectors), blocks or self.blocks
 
-        def part(span):
-            out, weights = np.zeros((len(groups), jets_of().LANES, 4)), keep(*span)
-            with np.errstate(all="ignore"):
-                for group, own in zip(groups, out, strict=True):
-                    add(group, model.data, span[0], weights, self.order, False, own)
+        def part(first, last):
+            return self.some_totals(groups, blocks, keep, bar, share, first, last)
+
+        found = in_threads(part, 0, blocks.count).root(blocks.count)
+        return found.reshape(-1, 4)[: len(vectors)]
+
+    def some_totals(
+        self, groups, blocks: RowBlocks, keep, bar, share: float, first: int, last: int, origin=0
+    ) -> Tree:
+        """The same of some blocks, as a part of the tree of all; groups: what `states` made.
+
+        origin: which block of all rows the model's first row begins, where these are its own.
+        """
+        model, add, tree = self.model, summing(*functions_of(self.model)), Tree()
+        for block, begin, end in blocks.chunks(first, last, SPAN // BLOCK):
+            weights, count = keep(begin, end), blocks_of(end - begin)
+            out = np.zeros((len(groups), count, jets_of().LANES, 4))
+            if weights.any():
+                with np.errstate(all="ignore"):
+                    for group, own in zip(groups, out, strict=True):
+                        add(group, model.data, begin, weights, self.order, False, own)
+            tree.add_blocks(origin + block, out.swapaxes(0, 1).reshape(count, -1))
             if bar is not None:
-                bar.update((span[1] - span[0]) * share * len(groups))
-            return out
-
-        total = np.zeros((len(groups), jets_of().LANES, 4))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for found in pool.map(part, spans):
-                total += found
-        return total.reshape(-1, 4)[: len(vectors)]
+                bar.update((end - begin) * share * len(groups))
+        return tree
 
     def states(self, ints, point, vectors) -> list:
         """States on lines, LANES at a time; those that are left over do not move."""
@@ -399,15 +415,18 @@ class Jets:
         scales[self.free] = scales_by(np.zeros(len(self.free)), point[self.free])
         some = np.random.default_rng(0).standard_normal((half, len(point))) * scales
         group = self.states(ints, point, np.concatenate([some, -some]))[0]
-        unused = np.zeros((jets.LANES, 4))
 
-        def part(span):
-            weights = np.ones(span[1] - span[0])
-            with np.errstate(all="ignore"):
-                return add(group, model.data, span[0], weights, self.order, True, unused)
+        def part(first, last):
+            for _, begin, end in self.blocks.chunks(first, last, SPAN // BLOCK):
+                unused = np.zeros((blocks_of(end - begin), jets.LANES, 4))
+                weights = np.ones(end - begin)
+                with np.errstate(all="ignore"):
+                    row = add(group, model.data, begin, weights, self.order, True, unused)
+                if row >= 0:
+                    return row
+            return -1
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            bad = [row for row in pool.map(part, self.spans) if row >= 0]
+        bad = [row for row in each_part(part, 0, self.blocks.count) if row >= 0]
         if bad:
             raise NotSmoothError(
                 f"log_likelihood is not smooth at the reference at datum {bad[0]}"
@@ -420,7 +439,7 @@ class Jets:
         spans = some_of(self.spans)
         unit = np.zeros((len(free), d))
         unit[np.arange(len(free)), free] = 1.0
-        sums = self.totals(ints, point, unit, spans, lambda first, last: np.ones(last - first))
+        sums = self.totals(ints, point, unit, every, blocks=RowBlocks(spans))
         for j, known in zip(free, 2.0 * sums[:, 2], strict=True):
             if not np.isfinite(known):
                 raise NotSmoothError(f"log_likelihood has no second derivative by coordinate {j}")
@@ -464,21 +483,6 @@ class Jets:
                 total += float((values[1] - values[0] + (values[2] - values[0])).sum())
                 size += float(np.abs(values[0]).sum())
         return (total, 1e-14 * size) if np.isfinite(total) else (0.0, np.inf)
-
-
-def among(rows: np.ndarray, first: int, last: int) -> bool:
-    """Is one of these, which are sorted, in first .. last - 1."""
-    low, high = np.searchsorted(rows, (first, last))
-    return bool(low < high)
-
-
-def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Steps of about a standard deviation; where there is no curvature, a part of the value."""
-    size = np.abs(curvatures)
-    known = np.isfinite(size) & (size > 0.0)
-    return np.where(
-        known, 1.0 / np.sqrt(np.where(known, size, 1.0)), np.maximum(np.abs(point), 1e-3)
-    )
 
 
 def some_of(spans) -> list[tuple[int, int]]:

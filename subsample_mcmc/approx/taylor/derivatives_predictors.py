@@ -3,13 +3,13 @@
 With eta_n = X_n x, all derivatives by x are those by eta times columns of X_n: a few numbers per
 datum, whatever the number of parameters. X_n itself is read off eta: it is affine, so differences
 of it are exact. Where derivatives are differences too, they need not be accurate: the same numbers
-stand in the residuals and in the sums, and sum_n h is what it is said to be. Sums are made in one
-thread and in row order: the same data give the same sums, to the last bit, on every run.
+stand in the residuals and in the sums, and sum_n h is what it is said to be. Sums are made in all
+threads, along a tree of blocks of rows: the same data give the same sums, to the last bit.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
-from itertools import combinations_with_replacement as multisets
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,15 @@ from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
     PredictorChunkContext,
+    ReadRows,
+    add_moments,
+    apart,
     chunk_of,
     chunk_reader,
+    every,
+    fill_lengths,
+    numbers_of,
+    places,
     read_chunk,
     read_given,
     reader_of,
@@ -37,6 +44,15 @@ from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.dyadic import (
+    BLOCK,
+    RowBlocks,
+    SumsAndMaxima,
+    Tree,
+    blocks_of,
+    each_part,
+    in_threads,
+)
 from subsample_mcmc.target.exact_sums import MASK, entry
 from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
@@ -140,94 +156,10 @@ def contraction(count: int, order: int) -> Any:
     return of_many
 
 
-# -------------------------------------------------------------------------- moments of predictors
-class Places(NamedTuple):
-    """Where a partial derivative stands in the tuple that `derivatives` returns."""
-
-    second: np.ndarray  # (p, p)
-    third: np.ndarray  # (p, p, p)
-    used: int  # how many there are
-
-
-def places(count: int, order: int) -> Places:
-    """First derivatives stand in the order of the predictors, then second and third ones."""
-    second, third = np.zeros((count,) * 2, dtype=np.int64), np.zeros((count,) * 3, dtype=np.int64)
-    at = count
-    for k, l in multisets(range(count), 2):
-        second[k, l] = second[l, k] = at
-        at += 1
-    for part in multisets(range(count), 3) if order > 2 else ():
-        for k, l, m in permutations(part):
-            third[k, l, m] = at
-        at += 1
-    return Places(second, third, at)
-
-
-def permutations(part) -> set:
-    """All orders of three indices."""
-    k, l, m = part
-    return {(k, l, m), (k, m, l), (l, k, m), (l, m, k), (m, k, l), (m, l, k)}
-
-
-@jit(flags=FLAGS)
-def add_moments(where, weights, x, f, s1, s2, s3, row, pairs):
-    """Add sum_n f_n X_n, f_n X_n X_n' and f_n X_n X_n X_n of the rows of a chunk.
-
-    s3 holds the last two indices as pairs b >= c, those of unlike coordinates twice.
-    """
-    count, cubic = len(x), s3.shape[1] > 0
-    for i in range(len(weights)):
-        if weights[i] == 0.0:
-            continue
-        for k in range(count):
-            for b in range(np.uint64(len(s1))):
-                s1[b] += f[i, k] * x[k, i, b]
-                row[b] = 0.0
-            for l in range(count):
-                value = f[i, where.second[k, l]]
-                for b in range(np.uint64(len(s1))):
-                    row[b] += value * x[l, i, b]
-            for a in range(np.uint64(len(s1))):
-                value = x[k, i, a]
-                for b in range(np.uint64(len(s1))):
-                    s2[a, b] += value * row[b]
-            if not cubic:
-                continue
-            for q in range(np.uint64(len(pairs))):
-                pairs[q] = 0.0
-            for l in range(count):
-                for m in range(count):
-                    value, q = f[i, where.third[k, l, m]], np.uint64(0)
-                    for b in range(np.uint64(len(s1))):
-                        both = 2.0 * value * x[l, i, b]
-                        for c in range(np.uint64(b)):
-                            pairs[q + c] += both * x[m, i, c]
-                        q += b
-                        pairs[q] += 0.5 * both * x[m, i, b]
-                        q += np.uint64(1)
-            for a in range(np.uint64(len(s1))):
-                value = x[k, i, a]
-                for q in range(np.uint64(len(pairs))):
-                    s3[a, q] += value * pairs[q]
-
-
-@jit(flags=FLAGS)
-def fill_lengths(x, inverse, out):
-    """Write |X_n B^-1| (Frobenius) of every row: how far eta_n moves at distance 1, at most."""
-    d = np.uint64(len(inverse))
-    for i in range(len(out)):
-        total = 0.0
-        for k in range(len(x)):
-            for b in range(d):
-                value = 0.0
-                for a in range(d):
-                    value += x[k, i, a] * inverse[b, a]
-                total += value * value
-        out[i] = total**0.5
-
-
 # --------------------------------------------------------------------------------------- the source
 AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
+MOST_BLOCKS, CHUNK_BYTES = 32, 1 << 22  # of rows that are read at a time
+REMAINDERS = SumsAndMaxima(1)
 LARGEST = 1e30  # of residuals that are told apart: in single precision, too
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
 
@@ -262,7 +194,7 @@ class Linear:
 
     def __init__(self, model, order: int, constant: bool, point):
         self.model, self.order, self.constant = model, order, constant
-        self.spans: Any = ((0, model.size),)  # which rows are added up
+        self.blocks = RowBlocks([(0, model.size)])  # of the rows that are added up
         given = model.predictors
         state = model.state(model.ints, model.floats)
         first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
@@ -358,58 +290,82 @@ class Linear:
 
         keep(first, last): weights 1 and 0 of rows, 0 for rows that are always read.
         """
+        blocks, _ = self.blocks, self.reader  # compiled before there are threads
+
+        def part(first, last):
+            return self.some_sums(ints, point, keep, bar, first, last)
+
+        total = in_threads(part, 0, blocks.count).root(blocks.count)
+        return apart(total, used_of(self.model, ints), len(point))
+
+    def some_sums(self, ints, point, keep, bar, first: int, last: int, origin: int = 0) -> Tree:
+        """The same sums of some blocks, one after the other, as a part of the tree of all.
+
+        origin: which block of all rows the model's first row begins, where these are its own.
+        """
         where = pointer_to(places(self.count, self.order))
-        used = used_of(self.model, ints)
-
-        def room(d):
-            return np.zeros(d), np.zeros((d, d)), np.zeros((d, d * (d + 1) // 2 * (self.order > 2)))
-
-        (s1, s2, s3), s0 = room(used), 0.0
-        row, pairs = np.zeros(used), np.zeros(s3.shape[1])
-        for weight, x, _, f, v, _ in self.chunks(ints, point, keep, bar):
-            s0 += float(np.where(weight > 0.0, v, 0.0).sum())
-            add_moments(where, weight, x[:, :, :used], f, s1, s2, s3, row, pairs)
-        found = room(len(point))
-        for whole, part in zip(found, (s1, s2, s3), strict=True):
-            whole[tuple(slice(n) for n in part.shape)] = part
-        return s0, *found
+        used, tree = used_of(self.model, ints), Tree()
+        numbers = numbers_of(used, self.order > 2)
+        row, pairs = np.zeros(used), np.zeros(used * (used + 1) // 2 * (self.order > 2))
+        for chunk in self.chunks(ints, point, keep, bar, first, last):
+            sums = np.zeros((blocks_of(len(chunk.v)), numbers))
+            x = chunk.x[:, :, :used]
+            add_moments(where, chunk.weights, chunk.v, x, chunk.f, sums, row, pairs)
+            tree.add_blocks(origin + chunk.block, sums)
+        return tree
 
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding: a second pass.
 
         scores: where what each row's residual may come to is written, if that is more.
         """
-        found, first = np.zeros(4), 0
-        for weight, x, _, _, v, r in self.chunks(ints, point, keep, bar):
-            rho = np.zeros(len(weight))
-            fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
+        blocks, _ = self.blocks, self.reader
+
+        def part(first, last):
+            return self.some_remainders(ints, point, keep, bar, inverse, scores, first, last)
+
+        found = in_threads(part, 0, blocks.count, REMAINDERS).root(blocks.count)
+        if not np.all(np.isfinite(found)):
+            raise ValueError("remainder or log_factor is not finite at the reference.")
+        return found
+
+    def some_remainders(
+        self, ints, point, keep, bar, inverse, scores, first: int, last: int, origin: int = 0
+    ) -> Tree:
+        """The same of some blocks, as a part of the tree of all."""
+        tree, turned = Tree(REMAINDERS), np.ascontiguousarray(inverse.T)
+        for chunk in self.chunks(ints, point, keep, bar, first, last):
+            rho, r = np.zeros(len(chunk.v)), chunk.r
+            fill_lengths(chunk.x, turned, rho)
             if not np.all(r >= 0.0):
                 raise ValueError(
                     f"remainder returned {r[~(r >= 0.0)][0]:.6g}: bounds cannot be negative or nan."
                 )
             if scores is not None:
-                part = scores[first : first + len(weight)]
+                own = scores[chunk.first : chunk.first + len(rho)]
                 known = proved_scores(r, rho, self.order, self.model.predictors.growth)
-                np.fmax(part, known, out=part)
-                first += len(weight)
-            raced = weight > 0.0
+                np.fmax(own, known, out=own, casting="same_kind")
+            raced = chunk.weights > 0.0
             each = np.where(raced, r * rho ** (self.order + 1), 0.0)
-            found[0] += each.sum()
-            grown = self.model.predictors.growth * np.where(raced, rho, 0.0).max()
-            rounding = 1e-13 * np.where(raced, np.abs(v), 0.0).max()
-            found[1:] = np.maximum(found[1:], [each.max(), grown, rounding])  # nan is told below
-        if not np.all(np.isfinite(found)):
-            raise ValueError("remainder or log_factor is not finite at the reference.")
-        return found
+            starts = np.arange(0, len(each), BLOCK)
+            largest = each, np.where(raced, rho, 0.0), np.where(raced, np.abs(chunk.v), 0.0)
+            found = [np.add.reduceat(each, starts)]
+            found += [np.maximum.reduceat(a, starts) for a in largest]  # nan is told at the end
+            factors = np.array([1.0, 1.0, self.model.predictors.growth, 1e-13])
+            tree.add_blocks(origin + chunk.block, np.array(found).T * factors)
+        return tree
 
     def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
         """Bounds of each row's residual at distance 1, but for factors that all rows share."""
-        found, first = np.zeros(self.model.size), 0
-        for weight, x, _, _, _, r in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
-            rho, last = np.zeros(len(weight)), first + len(weight)
-            fill_lengths(x, np.ascontiguousarray(inverse.T), rho)
-            found[first:last] = r * rho ** (self.order + 1)
-            first = last
+        found, turned, _ = np.zeros(self.model.size), np.ascontiguousarray(inverse.T), self.reader
+
+        def part(first, last):
+            for chunk in self.chunks(ints, point, every, bar, first, last):
+                rho, past = np.zeros(len(chunk.v)), chunk.first + len(chunk.v)
+                fill_lengths(chunk.x, turned, rho)
+                found[chunk.first : past] = chunk.r * rho ** (self.order + 1)
+
+        list(each_part(part, 0, self.blocks.count))
         return found
 
     def score(self, ints, point, bar, inverse, scores) -> None:
@@ -417,49 +373,53 @@ class Linear:
 
         Each predictor alone, and all of them together. For rows whose remainders have no bound.
         """
-        first, count = 0, self.count
+        count, _, _ = self.count, self.reader, self.reading
         ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
         kind, turned = row_kind(self.model.size), np.ascontiguousarray(inverse.T)
-        for weight, x, e, _, _, _ in self.chunks(ints, point, lambda a, b: np.ones(b - a), bar):
-            rows = np.arange(first, first + len(weight), dtype=kind)
-            there, rho, out = e.T, np.zeros(e.T.shape), np.zeros((2, len(e)))
-            source = source_of(self.model, np.array(ints), point, self.widths, len(e))
-            source.here[:] = source.there[:] = there
-            residuals = residuals_of(self.model, self.reading, source)
-            for k in range(count):
-                fill_lengths(x[k : k + 1], turned, rho[k])
-            read_given(residuals, rows, out[0])
-            for way in ways:
-                for far in (AWAY, -AWAY):
-                    source.here[:] = there + far * way[:, None] * rho
-                    read_given(residuals, rows, out[1])
-                    off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
-                    off[~np.isfinite(out).all(axis=0)] = np.inf
-                    scores[rows] = np.fmax(scores[rows], off)
-            first += len(weight)
 
-    def chunks(self, ints, point, keep, bar) -> Any:
-        """Parts of the data: weights, X by predictor and row, eta, derivatives, values, bounds."""
+        def part(first, last):
+            for chunk in self.chunks(ints, point, every, bar, first, last):
+                rows = np.arange(chunk.first, chunk.first + len(chunk.v), dtype=kind)
+                there, rho, out = chunk.e.T, np.zeros(chunk.e.T.shape), np.zeros((2, len(rows)))
+                source = source_of(self.model, np.array(ints), point, self.widths, len(rows))
+                source.here[:] = source.there[:] = there
+                residuals = residuals_of(self.model, self.reading, source)
+                for k in range(count):
+                    fill_lengths(chunk.x[k : k + 1], turned, rho[k])
+                read_given(residuals, rows, out[0])
+                for way in ways:
+                    for far in (AWAY, -AWAY):
+                        source.here[:] = there + far * way[:, None] * rho
+                        read_given(residuals, rows, out[1])
+                        off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
+                        off[~np.isfinite(out).all(axis=0)] = np.inf
+                        scores[rows] = np.fmax(scores[rows], off)
+
+        list(each_part(part, 0, self.blocks.count))
+
+    def chunks(self, ints, point, keep, bar, first: int, last: int) -> Iterator[ReadRows]:
+        """Some blocks, a few at a time."""
         model, d, p = self.model, len(point), self.count
         active = used_of(model, ints)
         floats = point.copy()
         state = model.state(np.array(ints), floats)
         used = places(p, self.order).used
         scale, none = np.maximum(np.abs(point), 1.0), np.zeros((0, 0))
-        step = max(256, min(4096, (1 << 22) // (d * p * 8)))
-        for first, last in ((f, end) for start, end in self.spans for f in range(start, end, step)):
-            rows = min(step, last - first)
+        numbers = max(d * p * BLOCK, numbers_of(active, self.order > 2))
+        most = max(1, min(MOST_BLOCKS, CHUNK_BYTES // (8 * numbers)))
+        for block, begin, end in self.blocks.chunks(first, last, most):
+            rows = end - begin
             e, f = np.zeros((rows, p)), np.zeros((rows, used))
             v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
             own = PredictorChunkContext(state, model.data, self.widths, e, f, v, r, self.order)
-            read_chunk(chunk_of(self.reader, own), first)
+            read_chunk(chunk_of(self.reader, own), begin)
             x, moved = np.zeros((p, rows, d)), chunk_of(self.reader, own._replace(e=other, f=none))
             for j in range(active):
                 floats[j] = point[j] + scale[j]
-                read_chunk(moved, first)
+                read_chunk(moved, begin)
                 floats[j] = point[j]
                 x[:, :, j] = ((other - e) / scale[j]).T
-            yield keep(first, first + rows), x, e, f, v, r
+            yield ReadRows(block, begin, keep(begin, end), x, e, f, v, r)
             bar.update(rows)
 
 

@@ -75,6 +75,7 @@ class Derivatives:
 def derivatives(model, fit=None, order: int | None = None) -> Derivatives:
     """Where sm.Taylor's derivatives of a model come from, what they cost, and a check of them.
 
+    model: whose log likelihood is looked at.
     fit, order: as for sm.Taylor; default, the model's initial values, and the usual order.
 
     The data are passed over a few times, to find a posterior standard deviation.

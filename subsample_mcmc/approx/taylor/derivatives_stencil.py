@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import locate
-from subsample_mcmc.approx.taylor.references import scales_of
+from subsample_mcmc.approx.taylor.references import scales_of, totals_at
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.rewards import (
@@ -20,7 +20,6 @@ from subsample_mcmc.target.rewards import (
     probe,
     rewards,
     rewards_of,
-    sum_of,
 )
 
 HALVINGS = 12  # of the steps, until no point of the stencil lies where a likelihood is impossible
@@ -205,15 +204,12 @@ class Stencil:
     def totals(self, ints, points, keep, bar) -> np.ndarray:
         """Sums of the log likelihood over the raced rows, at each point."""
         model = self.model
-        floats = points[0].copy()
-        trial = probe(model, np.array(ints), floats, points)
-        found = np.zeros(len(points))
+        found = totals_at(model, ints, points, bar.update)
+        trial = probe(model, np.array(ints), points[0].copy(), points)
         few, values = keep.outliers.astype(row_kind(model.size)), np.zeros(CHUNK)
-        for p in range(len(points)):
-            found[p] = sum_of(trial, p, model.size)
+        for p in range(len(points) if len(few) else 0):
             for first in range(0, len(few), CHUNK):
                 part = few[first : first + CHUNK]
                 rewards_of(trial, p, part, values[: len(part)])
                 found[p] -= values[: len(part)].sum()
-            bar.update(model.size / len(points))
         return found

@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
+from subsample_mcmc.approx.taylor.predictor_chunks import apart, numbers_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, in_threads
 from subsample_mcmc.target.lookups.bounds import look_at_part
 from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
 
+MOST_BLOCKS = 256  # of rows that are read at a time
 CHECKED = 4  # data at which derivatives are compared with differences
 
 
@@ -85,11 +88,11 @@ class Given:
 
     @cached_property
     def reader(self) -> Any:
-        """read(...): adds a chunk to the sums."""
+        """read(...): adds a chunk to the sums of its blocks, each sum's numbers in a row."""
         derivatives, likelihood = self.derivatives, self.model.compiled[0]
 
-        @jit
-        def read(state, data, first, weights, g, h, s0, s1, s2):
+        @jit(inner=True)
+        def add(state, data, first, weights, g, h, s0, s1, s2):
             for i in range(len(weights)):
                 if weights[i] == 0.0:
                     continue
@@ -102,20 +105,48 @@ class Given:
                     for k in range(len(g)):
                         s2[j, k] += h[j, k]
 
+        @jit
+        def read(state, data, first, weights, g, h, s0, s1, s2, sums):
+            d = len(g)
+            for block in range(len(sums)):
+                s0[0] = 0.0
+                clear(s1, s2)
+                begin = block * BLOCK
+                some = weights[begin : begin + BLOCK]
+                add(state, data, first + begin, some, g, h, s0, s1, s2)
+                sums[block, 0] = s0[0]
+                for j in range(d):
+                    sums[block, 1 + j] = s1[j]
+                    for k in range(d):
+                        sums[block, 1 + d + j * d + k] = s2[j, k]
+
         return read
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data."""
-        model, d, read = self.model, len(point), self.reader
+        blocks = RowBlocks([(0, self.model.size)])
+        _ = self.reader  # compiled before there are threads
+
+        def part(first, last):
+            return self.some_sums(ints, point, keep, bar, first, last)
+
+        total = in_threads(part, 0, blocks.count).root(blocks.count)
+        return apart(total, len(point), len(point))
+
+    def some_sums(self, ints, point, keep, bar, first: int, last: int, origin: int = 0) -> Tree:
+        """The same sums of some blocks, one after the other, as a part of the tree of all.
+
+        origin: which block of all rows the model's first row begins, where these are its own.
+        """
+        model, d, read, tree = self.model, len(point), self.reader, Tree()
         state = model.state(np.array(ints), point.copy())
-        s0, s1, s2 = np.zeros(1), np.zeros(d), np.zeros((d, d))
-        g, h = np.zeros(d), np.zeros((d, d))
-        step = 1 << 16
-        for first in range(0, model.size, step):
-            last = min(first + step, model.size)
-            read(state, model.data, first, keep(first, last), g, h, s0, s1, s2)
-            bar.update(last - first)
-        return float(s0[0]), s1, s2, np.zeros((d, 0))
+        (g, s1), (h, s2), s0 = np.zeros((2, d)), np.zeros((2, d, d)), np.zeros(1)
+        for block, begin, end in RowBlocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
+            sums = np.zeros((blocks_of(end - begin), numbers_of(d, False)))
+            read(state, model.data, begin, keep(begin, end), g, h, s0, s1, s2, sums)
+            tree.add_blocks(origin + block, sums)
+            bar.update(end - begin)
+        return tree
 
 
 @jit(inner=True)

@@ -16,7 +16,8 @@ from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.constraints import ORDERED
+from subsample_mcmc.target.constraints import CHOLESKY, ORDERED
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.rewards import probe, rewards_of
 
 LOOKED = 500_000  # residuals, at least four a datum, by which a share of the rows is chosen
@@ -123,6 +124,9 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
     ints = configuration(probes.strides, table)
     at = np.array([1.0, -1.0, FAR, -FAR, NEAR, -NEAR][: 6 if cubic else 4])
     centre, ways, place = lines(probes, sums, table, ints, at)
+    if model.elsewhere is not None:
+        score_lines_elsewhere(model, ints, centre, ways, place, cubic, scores, bar)
+        return
     trial = probe(model, ints, centre[0].copy(), np.tile(centre, (1 + len(at), 1)))
     read = rewards_of
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
@@ -147,6 +151,57 @@ def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> No
                 blind += 1
             bar.update(model.size / (len(ways) + 1))
     warn_of_blind(blind, len(ways))
+
+
+def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores, bar) -> None:
+    """The same where rows are elsewhere: all lines in one pass, which are made shorter together."""
+    halved = np.zeros(len(ways), dtype=int)
+    while True:
+        points, chosen = [], []
+        for k, way in enumerate(ways):
+            while halved[k] <= HALVINGS:
+                found, allowed = place(way * 0.5 ** halved[k])
+                if allowed:
+                    points.append(found)
+                    chosen.append(k)
+                    break
+                halved[k] += 1
+        if not points:
+            break
+        each = np.zeros_like(scores)
+        far = FAR * 0.5 ** halved[chosen]
+        counts = model.elsewhere.sum_over(
+            scores_along, (ints, centre, np.array(points), far, cubic), bar=bar, rows=each
+        )
+        unknown = np.array(chosen)[counts > MOST_ROWS * model.size]
+        if not len(unknown):
+            np.fmax(scores, each, out=scores)
+            break
+        halved[unknown] += 1
+    warn_of_blind(int(np.count_nonzero(halved > HALVINGS)), len(ways))
+
+
+def scores_along(model, begin: int, ints, centre, points, far, cubic: bool) -> tuple:
+    """Of some rows, by how many each line is infinite; and what rows score along all of them."""
+    trial = probe(
+        model, np.array(ints), centre[0].copy(), np.tile(centre, (1 + points.shape[1], 1))
+    )
+    scores, tree = np.zeros(model.size, dtype=np.float32), Tree()
+    counts = np.zeros((blocks_of(model.size), len(points)))
+    with np.errstate(all="ignore"):
+        for k, ends in enumerate(points):
+            for rows in pieces(model.size):
+                middle = np.zeros(len(rows))
+                read = rewards_of
+                read(trial, 0, rows, middle)
+                trial.candidates[1:] = ends
+                off = residuals_at(read, trial, rows, middle, len(ends)).astype(np.float32)
+                power = (AWAY / far[k]) ** (4 if cubic else 3)
+                scores[rows] = np.fmax(scores[rows], power * off)
+                infinite = np.isinf(off)
+                counts[:, k] += np.bincount(rows // BLOCK, infinite, len(counts))
+    tree.add_blocks(begin, counts)
+    return tree, scores
 
 
 def warn_of_blind(blind: int, ways: int) -> None:
@@ -219,5 +274,7 @@ def is_inside(model, floats, ints) -> bool:
             if not np.all((given.low < part) & (part < given.high)):
                 return False
             if given.kind == ORDERED and not np.all(part[:-1] < part[1:]):
+                return False
+            if given.kind == CHOLESKY and not np.all(part[:: int(given.high) + 1] > 0.0):
                 return False
     return True

@@ -41,7 +41,8 @@ class Probes(NamedTuple):
 class Probe:
     """Residuals at points around the reference of one configuration, callable from Python."""
 
-    def __init__(self, probes: Probes, sums, table: int, outliers, points=None):
+    def __init__(self, probes: Probes, sums, table: int, outliers, points=None, rows=None):
+        """rows: those that are looked at, which are fetched where rows are elsewhere."""
         model, source, strides, fits = probes
         ints = configuration(strides, table)
         if points is None:
@@ -49,11 +50,15 @@ class Probe:
         points = np.concatenate([sums.points[table][None], points])
         bound = make_polynomial(model, sums, strides, len(points), source)
         own, functions = bound.arrays, polynomial_functions(source.residuals, source.reading)
-        controls = controls_of(model, functions, bound, len(points), outliers)
-        self.model, self.outliers = model, outliers
+        self.model, self.ints, self.points = model, ints, points
+        here, self.fetched = model, None
+        if model.elsewhere is not None:
+            self.fetched = np.union1d(outliers, [0] if rows is None else rows).astype(np.int64)
+            here = model.elsewhere.of_rows(self.fetched)
+        controls = controls_of(here, functions, bound, len(points), self.places(outliers))
         floats = sums.points[table].copy()
-        self.trial = probe(model, ints, floats, points, controls)
-        self.plain = probe(model, ints, floats, points)  # of one type, whatever the control
+        self.trial = probe(here, ints, floats, points, controls._replace(size=model.size))
+        self.plain = probe(here, ints, floats, points)  # of one type, whatever the control
         self.arms = range(1, len(points))
         self.read, self.own = reader(source.residuals), own
 
@@ -61,9 +66,15 @@ class Probe:
         """Distance of a point from the reference."""
         return float(self.own.sizes[arm])
 
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """Where rows stand among those that are in memory."""
+        if self.fetched is None:
+            return rows
+        return np.searchsorted(self.fetched, rows).astype(row_kind(len(self.fetched)))
+
     def residuals(self, arm: int, rows: np.ndarray) -> np.ndarray:
         """Residuals of a point less those of the reference."""
-        found = np.zeros((2, len(rows)))
+        found, rows = np.zeros((2, len(rows))), self.places(rows)
         with np.errstate(all="ignore"):
             for first in range(0, len(rows), CHUNK):
                 part = slice(first, first + CHUNK)
@@ -74,6 +85,11 @@ class Probe:
     def whole(self, first: int, past: int) -> np.ndarray:
         """The sums of the residuals of all rows, by the exact totals, of arms first .. past - 1."""
         found, size = np.zeros(past - first), self.model.size
+        if self.model.elsewhere is not None:
+            arms = np.array([0, *range(first, past)])
+            totals = self.model.elsewhere.sums_at(self.ints, self.points[arms])
+            left_of_totals(self.trial, arms, totals, found)
+            return found
         together = max(1, READ // size)  # now and then Python looks whether it is interrupted
         with np.errstate(all="ignore"):
             for begin in range(0, len(found), together):
@@ -127,6 +143,16 @@ def left_over(plain, trial, first, size, out):
         out[i] = remembered_total(plain, first + i, size) - whole_sum(trial, first + i) - none
 
 
+@jit
+def left_of_totals(trial, arms, totals, out):
+    """The same of totals that are known; the first is that of the reference."""
+    place(trial, arms[0])
+    none = totals[0] - whole_sum(trial, arms[0])
+    for i in range(len(out)):
+        place(trial, arms[1 + i])
+        out[i] = totals[1 + i] - whole_sum(trial, arms[1 + i]) - none
+
+
 @memoised
 def reader(residuals) -> Any:
     """read(trial, arm, rows, out), callable from Python."""
@@ -149,9 +175,10 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
-        probe = Probe(probes, sums, table, outliers)
+        probe = Probe(probes, sums, table, outliers, rows=rows)
         # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
         seen, squares, units = np.zeros(4), [], []
+        known = probe.whole(1, 1 + len(probe.arms)) if model.size <= MOST_DATA else None
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
             if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
@@ -160,13 +187,11 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             left = both = raced * np.abs(found).mean()
             squares.append((found @ found) / len(found))
             units.append((unit, probe.own.guesses[arm, 1]))
-            if model.size <= MOST_DATA:
-                left = both = float(probe.whole(arm, arm + 1)[0])
+            if known is not None:
+                left = both = float(known[arm - 1])
             if len(outliers):
                 out = float(probe.residuals(arm, outliers.astype(row_kind(model.size))).sum())
-                left, both = (
-                    (left - out, both) if model.size <= MOST_DATA else (left, both + abs(out))
-                )
+                left, both = (left - out, both) if known is not None else (left, both + abs(out))
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)

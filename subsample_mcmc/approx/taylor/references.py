@@ -5,8 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, in_threads
 from subsample_mcmc.target.lookups.reads import unread
-from subsample_mcmc.target.rewards import probe, sum_of
+from subsample_mcmc.target.rewards import probe, sums_between
+
+# Blocks that are read at one point before they are read at the next, at least; blocks, times
+# points, that are worth a call, and a thread.
+FEWEST, TOGETHER, WORTH = 64, 2048, 16_384
 
 
 # ----------------------------------------------------------------- values of the discrete blocks
@@ -86,26 +91,59 @@ def point_of(given: Any, model) -> np.ndarray:
     return np.array(given.point, dtype=float)
 
 
+def totals_at(model, ints, points: np.ndarray, tell=lambda rows: None) -> np.ndarray:
+    """Exact sums over all rows, at each point; tell(rows): of each point, a part at a time."""
+    blocks = blocks_of(model.size)
+
+    def part(first, last):
+        found = some_totals(model, ints, points, first, last)
+        tell(min(last * BLOCK, model.size) - first * BLOCK)
+        return found
+
+    return in_threads(part, 0, blocks, fewest=max(1, WORTH // len(points))).root(blocks)
+
+
+def some_totals(model, ints, points: np.ndarray, first: int, last: int, origin: int = 0) -> Tree:
+    """The same of some blocks, as a part of the tree of all.
+
+    origin: which block of all rows the model's first row begins, where these are its own.
+    """
+    trial, tree = probe(model, np.array(ints), points[0].copy(), points), Tree()
+    step = max(FEWEST, TOGETHER // len(points))
+    for start in range(first, last, step):
+        for level, index in aligned(origin + start, origin + min(start + step, last)):
+            begin, end = (((index + k) << level) - origin for k in (0, 1))
+            sums = np.zeros(len(points))
+            sums_between(trial, begin * BLOCK, min(end * BLOCK, model.size), sums)
+            tree.add(level, index, sums)
+    return tree
+
+
 def scales_of(model, ints, point: np.ndarray) -> np.ndarray:
     """Steps by the curvature of the log likelihood: about one conditional standard deviation."""
-    d = len(point)
-    total, points = sum_of, np.tile(point, (3, 1))
-    trial = probe(model, np.array(ints), point.copy(), points)
-    steps, middle = np.zeros(d), total(trial, 0, model.size)
-    for j in range(d):
-        step = 1e-5 * max(abs(point[j]), 1e-2)
-        for _ in range(8):  # wider, until the curvature stands out of the rounding
-            points[1, j], points[2, j] = point[j] + step, point[j] - step
-            up, down = (total(trial, p, model.size) for p in (1, 2))
-            bend = abs(up - 2.0 * middle + down)
-            finite = np.isfinite(bend)
-            if not finite or bend > 1e-7 * abs(middle):
-                break
-            step *= 10.0
-        points[1:, j] = point[j]
-        known = finite and bend > 0.0
-        steps[j] = min(step / np.sqrt(bend), 10.0 * step) if known else step
-    return np.diag(steps)
+    d, middle = len(point), float(totals_at(model, ints, point[None])[0])
+    steps, bends = 1e-5 * np.maximum(np.abs(point), 1e-2), np.zeros(d)
+    left = np.arange(d)
+    for _ in range(8):  # wider, until the curvature stands out of the rounding
+        if not len(left):
+            break
+        ends = np.diag(steps)[left]
+        up, down = totals_at(model, ints, point + np.concatenate([ends, -ends])).reshape(2, -1)
+        bends[left] = np.abs(up - 2.0 * middle + down)
+        left = left[np.isfinite(bends[left]) & ~(bends[left] > 1e-7 * abs(middle))]
+        steps[left] *= 10.0
+    known = np.isfinite(bends) & (bends > 0.0)
+    widths = steps / np.sqrt(np.where(known, bends, 1.0))
+    return np.diag(np.where(known, np.minimum(widths, 10.0 * steps), steps))
+
+
+def scales_by(curvatures: np.ndarray, point: np.ndarray) -> np.ndarray:
+    """Steps of about a standard deviation; where there is no curvature, a part of the value."""
+    size = np.abs(curvatures)
+    known = np.isfinite(size) & (size > 0.0)
+    return np.where(
+        known, 1.0 / np.sqrt(np.where(known, size, 1.0)), np.maximum(np.abs(point), 1e-3)
+    )
 
 
 def used_of(model, ints) -> int:

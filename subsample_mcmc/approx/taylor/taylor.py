@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
+from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
 from subsample_mcmc.approx.taylor.ceilings import MANY, NONE, Ceilings, ceilings_of
@@ -56,6 +57,7 @@ USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
 CUBIC = 40
 FOUND = "found predictors"  # the way of a plain function that has them
 PATIENT = 2.0  # seconds after which a progress bar appears
+SCORED = 1 << 27  # rows elsewhere up to which each has a score, 4 bytes, of what it may turn
 
 
 class Keep:
@@ -178,6 +180,8 @@ class Taylor(Control):
 
         configured(table): the discrete values of a configuration.
         """
+        if model.elsewhere is not None:
+            return self.source_elsewhere(model, references, configured)
         way, why = self.way_of(model)
         self.check_order(way, why)
         order = self.order_of(model)
@@ -197,6 +201,35 @@ class Taylor(Control):
         self.check_order(way, why)
         return best_source(model, None, order, way, references), order, way, why
 
+    def source_elsewhere(self, model, references: list[np.ndarray], configured: Any) -> tuple:
+        """The same where rows are elsewhere: of derivatives that one pass over them gives."""
+        several, way = len(references) > 1, self.way_of(model.near)[0]
+        if way == "given":
+            raise ValueError(
+                f"{self!r} has derivatives of its own, which are read in memory, and the rows of "
+                f"{model!r} are elsewhere: leave derivatives= out."
+            )
+        if way != "predictors":
+            way = "jets"
+            if why := by_jets.obstacle(model.near):
+                raise ValueError(
+                    f"the rows of {model!r} are elsewhere, where derivatives are those of the "
+                    f"function itself, and {why}."
+                )
+        if way == "predictors":
+            order = self.order_of(model.near)
+            return LinearOverParts(model, order, several, references[0]), order, way, ""
+        order = self.order or (3 if len(model.floats) <= by_jets.CUBIC else 2)
+        jets = JetsOverParts(model, order)
+        try:
+            jets.check_smooth(references, configured)  # of some rows
+        except NotSmoothError as told:
+            raise ValueError(
+                f"the rows of {model!r} are elsewhere, where derivatives are those of the function "
+                f"itself, and {told}."
+            ) from None
+        return jets, order, way, ""
+
     # ------------------------------------------------------------------------------- the seam
     def check(self, model, block: str) -> None:
         """Refuse models with too many configurations, or another model than the fit's."""
@@ -214,7 +247,13 @@ class Taylor(Control):
         if len(model.floats) == 0:
             raise ValueError("the model has no continuous block: there is nothing to expand in.")
         references_of(self.fit, model, count)
-        self.check_order(*self.way_of(model))
+        if model.elsewhere is None:
+            self.check_order(*self.way_of(model))
+        elif self.outliers and self.outliers != "auto":
+            raise ValueError(
+                f"{self!r}: the rows of {model!r} are elsewhere, and a share of them is looked for "
+                'in memory: leave outliers="auto", or give 0.0.'
+            )
 
     def gradient(self) -> Any:
         """Compiled; it reads no data."""
@@ -228,7 +267,7 @@ class Taylor(Control):
             model, references, lambda table: configuration(strides, table)
         )
         outliers, scores = np.zeros(0, dtype=np.int64), None
-        if self.outliers == "auto":
+        if self.outliers == "auto" and (model.elsewhere is None or model.size <= SCORED):
             scores = np.zeros(model.size, dtype=np.float32)
         sums = self.add_up(model, source, references, strides, outliers, scores=scores)
         several = isinstance(self.fit, list | tuple)
@@ -236,7 +275,7 @@ class Taylor(Control):
         if scores is not None:
             self.score(probes, sums, scores)
             outliers = loud(scores)
-        elif self.outliers:
+        elif self.outliers and self.outliers != "auto":
             outliers = influential(probes, sums, self.outliers)
         if len(outliers):
             sums = self.add_up(model, source, references, strides, outliers, sums)
@@ -367,7 +406,7 @@ class Expansion(Prepared):
     @cached_property
     def source(self) -> Any:
         """Where derivatives come from; made anew after it was unpickled."""
-        source = best_source(self.model, *self.how)
+        source = best_source(self.model, *self.how)  # of rows elsewhere none is pickled
         source.restore(self.kept)
         return source
 
@@ -379,6 +418,8 @@ class Expansion(Prepared):
     @property
     def thins(self) -> bool:  # type: ignore[override]
         """Are residuals bounded, and weights of all rows no burden."""
+        if self.model.elsewhere is not None:
+            return False
         return self.proved and len(self.sums.points) * self.model.size <= USUAL_WEIGHTS
 
     @cached_property

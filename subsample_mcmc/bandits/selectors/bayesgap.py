@@ -40,18 +40,20 @@ class BayesGap(Selector, Strategy):
 
     budget: pulls; as a selector, rewards read in a decision. It may be exceeded if arms are
         impossible, by N for each that would be named, until one is possible.
-    covariance: of the means before anything is pulled (times prior_scale^2), a (K, K) matrix; as a
-        selector of totals in nats. mean: of the prior; as a selector, up to a constant.
+    covariance: of the means before anything is pulled, a (K, K) matrix; as a selector of totals in
+        nats.
+    prior_scale: its square multiplies covariance.
+    mean: of the prior, a number or one for each arm; as a selector, up to a constant.
     noise: variance of one reward, a number or one for each arm; as a selector it is found from
         the mini-batches.
     epsilon: regret that does not matter: of the two, an arm this far below the best is no error.
-        hardness: the paper's H if it is known, with which it bounds the chance of an arm more than
+    hardness: the paper's H if it is known, with which it bounds the chance of an arm more than
         epsilon below the best; None estimates it from bounds of 3 standard deviations, anew at
         every pull, and nothing is promised.
     all_pulled: the paper's exploration takes one pull for each arm out of the budget: fatal for
         budgets below the number of arms, and harmful just above (50 arms, 52 pulls: regret .12
-        instead of .02). None: does so from two pulls for each arm. judge_last: let the last
-        posterior count, which the paper's loop leaves out.
+        instead of .02). None: does so from two pulls for each arm.
+    judge_last: let the last posterior count, which the paper's loop leaves out.
     batch: as a selector, rows of a pull; None: all of them.
 
     Example:

@@ -60,8 +60,9 @@ class SequentialHalving(Selector, Strategy):
         them for it is exact. With less than two for each arm, those with the highest log prior plus
         Gumbel are read, and the others dropped unread.
     allocation: within a stage, "equal"; "known-variance", by `variances` (SHVar); or
-        "adaptive-variance", by upper bounds of the estimated ones (SHAdaVar; delta is theirs).
+        "adaptive-variance", by upper bounds of the estimated ones (SHAdaVar).
     variances: of one reward of each arm, over its rows or pulls (nats squared in a sampler).
+    delta: chance that the bound of a variance is too low, with "adaptive-variance".
     Nothing bounds the error: audit it.
 
     Example:

@@ -79,6 +79,7 @@ class LilUCBScratch(NamedTuple):
 class LilUCB(Selector, Strategy):
     """Pull the arm with the highest LIL upper confidence bound until one dominates all others.
 
+    delta: chance of a wrong arm that the theory variant bounds.
     variant: "theory" holds its Theorem 2 and needs `scale`; "heuristic" has the constants that
         its authors found fastest and no guarantee: with D = 100 arms it exceeds delta.
     scale: sub-Gaussian scale of the rewards, half their range; None (heuristic only) estimates

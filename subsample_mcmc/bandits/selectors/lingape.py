@@ -73,12 +73,14 @@ class LinGapE(Selector, Strategy):
     The promise is as good as these numbers: log factors linear in the features, noise and norm no
     less than the truth.
 
-    features: (K, d), one row for each arm. noise: sub-Gaussian scale of one reward. norm: bound of
-        the length of the unknown vector. ridge: the paper's lambda.
+    features: (K, d), one row for each arm.
+    noise: sub-Gaussian scale of one reward.
+    norm: bound of the length of the unknown vector.
+    ridge: the paper's lambda.
     rule: "greedy", or "ratio" (bandits only): after the best design for the closest pair.
     delta, epsilon: with probability 1 - delta the named mean is at most epsilon below the best
-        (bandits only, a selector has to name the best). union: delta over all pairs, as the
-        paper's; the bound holds without.
+        (bandits only, a selector has to name the best).
+    union: delta over all pairs, as the paper's; the bound holds without.
     growth: pull the chosen arm this share of its own pulls again before thinking anew (bandits).
     batch: as a selector, rows read at once. Once as many were read of one arm as there are, or of
         all as an exact decision would, the arms that the bound has not ruled out are summed.

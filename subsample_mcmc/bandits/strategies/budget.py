@@ -184,8 +184,7 @@ GAPS = Steps(gaps_ask, tell_all, gaps_answer)
 class ByGaps(Strategy):
     """What UCBE, UGapE, GapE and GapEV share. Equal indices are told apart at random.
 
-    budget: pulls in all. width: of the range of rewards. hardness: the sum that the constant is
-        made of, by `hardness_of_means`; None: estimated from the means so far.
+    What their arguments are stands at UCBE.
     """
 
     budget: int
@@ -234,13 +233,20 @@ class ByGaps(Strategy):
 
 @dataclass(frozen=True)
 class UCBE(ByGaps):
-    """UCB-E (Audibert, Bubeck & Munos 2010): the highest mean + b sqrt(a / T)."""
+    """UCB-E (Audibert, Bubeck & Munos 2010): the highest mean + b sqrt(a / T).
+
+    budget: pulls in all.
+    width: of the range of rewards.
+    hardness: the sum that the constant is made of, by `hardness_of_means`; None: estimated from the
+        means so far.
+    """
 
 
 @dataclass(frozen=True)
 class UGapE(ByGaps):
     """UGapEb (Gabillon, Ghavamzadeh & Lazaric 2012): the least possible regret, or its rival.
 
+    budget, width, hardness: as in sm.bandits.UCBE.
     epsilon: its error is to name an arm whose mean is more than this below the best.
     """
 
@@ -252,6 +258,7 @@ class UGapE(ByGaps):
 class GapE(ByGaps):
     """GapE (Gabillon, Ghavamzadeh, Lazaric & Bubeck 2011): the highest b sqrt(a / T) - gap.
 
+    budget, width, hardness: as in sm.bandits.UCBE.
     b_in_hardness: H = sum b^2 / gap^2, as its theorem; False: sum 1 / gap^2, by which the
         experiments of Lalitha et al. (2023) come out.
     """
@@ -262,7 +269,10 @@ class GapE(ByGaps):
 
 @dataclass(frozen=True)
 class GapEV(ByGaps):
-    """GapE-V: variances in the index, sqrt(2 a s^2 / T) + 7 a b / (3 (T - 1)) - gap."""
+    """GapE-V: variances in the index, sqrt(2 a s^2 / T) + 7 a b / (3 (T - 1)) - gap.
+
+    budget, width, hardness: as in sm.bandits.UCBE.
+    """
 
     rule = GAP_E_V
     first = 2
@@ -274,6 +284,13 @@ def hardness_of_means(strategy: type, means, width=1.0, variances=None, epsilon=
 
     Two best arms are infinitely hard to tell apart, one arm is nothing to tell: both are refused,
     but for UGapE with epsilon above 0, which need not tell them apart.
+
+    strategy: a class, UCBE, UGapE, GapE or GapEV.
+    means: true ones, of two arms or more.
+    width: as in sm.bandits.UCBE.
+    variances: true ones, which GapEV needs.
+    epsilon: as in sm.bandits.UGapE.
+    inside: what GapE calls b_in_hardness.
     """
     means = np.asarray(means, dtype=float)
     if means.ndim != 1 or len(means) < 2 or not np.all(np.isfinite(means)):

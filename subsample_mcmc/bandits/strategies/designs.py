@@ -254,9 +254,13 @@ DESIGN = Steps(design_ask, design_tell, design_answer)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class XYAllocation(Strategy):
-    """Experiments designed for the directions between arms; see the module.
+    """Experiments designed for the directions between arms; O(K^3) a pull.
 
-    noise: sub-Gaussian scale of rewards. theta: the truth, for "oracle" alone. O(K^3) a pull.
+    features: (K, d), one row for each arm.
+    delta: chance of a wrong arm at most.
+    noise: sub-Gaussian scale of rewards.
+    allocation: "static", "adaptive" or "oracle".
+    theta: the truth, for "oracle" alone.
     """
 
     features: Any

@@ -65,7 +65,10 @@ UNIFORM = Steps(uniform_ask, tell_all, answer_mean)
 
 @dataclass(frozen=True)
 class Uniform(Strategy):
-    """Arms one after the other, in random order; budget: None goes on until it is stopped."""
+    """Arms one after the other, in random order.
+
+    budget: pulls in all; None goes on until it is stopped.
+    """
 
     budget: int | None = None
 
@@ -143,6 +146,8 @@ SUCCESSIVE = Steps(successive_ask, tell_all, successive_answer)
 class SuccessiveElimination(Strategy):
     """Pull all arms that are in, then drop those whose interval lies below another's.
 
+    delta: chance of a wrong arm at most.
+    scale: as in sm.bandits.LUCB.
     radius: "lemma" or "paper", that of LILStopping; or "hoeffding", of Even-Dar, Mannor & Mansour
         (2006). The first and the last hold at all times: the best arm is dropped with probability
         delta at most, for sub-Gaussian rewards of this scale.

@@ -178,6 +178,9 @@ class LILStopping(Strategy):
     each a half. A run that the strategy ended has the strategy's guarantee, none if that was for
     its budget. The rule is looked at after every pull, within blocks, too, and ends them.
 
+    strategy: what chooses the arms.
+    delta: of the rule.
+    scale: as in sm.bandits.LUCB.
     variant: "lemma" has the level that the lemma supports, (delta / (2 K c(e)))^(1 / (1 + e));
         "paper" has delta / (2 K) there, as the authors' experiments: no theorem covers it.
     """

@@ -193,7 +193,11 @@ class MedianElimination(Strategy):
 
     What delta bounds is the chance to name an arm whose mean is more than epsilon below the best:
     one that is not best but that close is no error. Pulls grow with 1 / epsilon^2, whatever the
-    rewards. Written for rewards in [0, 1]; scale: of sub-Gaussian ones, 1/2 for these.
+    rewards.
+
+    epsilon: regret that is no error.
+    delta: chance of an error at most.
+    scale: of sub-Gaussian rewards; 1/2 serves rewards in [0, 1].
     """
 
     epsilon: float
@@ -237,6 +241,7 @@ class ExponentialGap(Strategy):
 
     The first phase alone pulls every arm some hundred thousand times: with LILStopping around it
     it ends long before, much like pulling all arms in turn.
+    delta: chance of a wrong arm at most.
     scale: the sub-Gaussian scale of the rewards: the standard deviation of Gaussian ones, half the
         width of the range of others; .5 serves rewards in [0, 1]. A run whose rewards vary by more
         has no guarantee, and says so.

@@ -149,12 +149,19 @@ class ByPosterior(Strategy):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BayesUCB(ByPosterior):
-    """The highest posterior quantile 1 - 1 / (t + 1) (Kaufmann, Cappe & Garivier 2012)."""
+    """The highest posterior quantile 1 - 1 / (t + 1) (Kaufmann, Cappe & Garivier 2012).
+
+    budget, covariance, noise, prior_scale, mean: as in sm.BayesGap.
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GPUCB(ByPosterior):
-    """The highest mean + sqrt(2 log(K t^2 pi^2 / (6 delta))) sd (Srinivas et al. 2010)."""
+    """The highest mean + sqrt(2 log(K t^2 pi^2 / (6 delta))) sd (Srinivas et al. 2010).
+
+    budget, covariance, noise, prior_scale, mean: as in sm.BayesGap.
+    delta: chance that some mean lies above its bound, of the paper's theorem.
+    """
 
     delta: float = 0.05
     rule = GP_UCB
@@ -166,21 +173,31 @@ class GPUCB(ByPosterior):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Thompson(ByPosterior):
-    """The best arm of a draw from the posterior."""
+    """The best arm of a draw from the posterior.
+
+    budget, covariance, noise, prior_scale, mean: as in sm.BayesGap.
+    """
 
     rule = THOMPSON
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExpectedImprovement(ByPosterior):
-    """The largest expected improvement over the highest posterior mean."""
+    """The largest expected improvement over the highest posterior mean.
+
+    budget, covariance, noise, prior_scale, mean: as in sm.BayesGap.
+    """
 
     rule = EI
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProbabilityOfImprovement(ByPosterior):
-    """The largest probability to improve on the highest posterior mean by a margin."""
+    """The largest probability to improve on the highest posterior mean by a margin.
+
+    budget, covariance, noise, prior_scale, mean: as in sm.BayesGap.
+    margin: by which the highest mean is to be exceeded.
+    """
 
     margin: float = 0.01
     rule = PI

@@ -109,6 +109,8 @@ class SuccessiveRejects(Strategy):
     """K - 1 phases, each drops the lowest mean (Audibert, Bubeck & Munos 2010).
 
     The budget is never exceeded, and every arm is pulled once at least.
+
+    budget: pulls in all.
     """
 
     budget: int
@@ -149,6 +151,8 @@ class VarianceRejects(SuccessiveRejects):
     Variance-based rejects (Faella, Finzi & Sauro 2020) drops an arm a phase by intervals of 1.96
     standard deviations; no public text gives more, so this stands in for it. Where several arms
     have the largest, as all do that do not vary, the least pulled of them is next.
+
+    budget: pulls in all.
     """
 
     by_variance = 1

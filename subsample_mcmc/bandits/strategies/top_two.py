@@ -123,11 +123,13 @@ TOP_TWO = Steps(top_two_ask, tell_all, answer_mean)
 class TopTwo(Strategy):
     """Pull a leader with probability beta, else its challenger.
 
+    delta: chance of a wrong arm at most.
     rule: "EB-TCI" (Jourdan, Degenne, Baudry, de Heide & Kaufmann 2022): the highest mean, and the
         rival with the least evidence plus log pulls against it; "T3C" (Shang et al. 2020): the
         best of a posterior draw, and the rival with the least evidence; "TTTS" (Russo 2016): both
         by posterior draws. O(K) a pull.
     scale: the standard deviation of Gaussian rewards.
+    beta: how often the leader is pulled.
     threshold: "proved", by which it errs with probability delta at most; or "practice", which
         stops sooner and promises nothing, not even as delta goes to 0.
     Of equal means, or of rivals with equal evidence, one at random.

@@ -137,8 +137,11 @@ class TrackAndStop(Strategy):
     """Pull arms in the shares that would tell the best apart soonest (Garivier & Kaufmann 2016).
 
     D-tracking. The expected number of pulls comes as close as can be to the lower bound, as delta
-    goes to 0. every: pulls between two solutions for the shares, K by default. threshold: that of
-    TopTwo: "proved", or "practice", which promises nothing. Ties are broken at random.
+    goes to 0. Ties are broken at random.
+
+    delta: chance of a wrong arm at most.
+    threshold: as in sm.bandits.TopTwo.
+    every: pulls between two solutions for the shares; default K.
     scale: the standard deviation of the rewards, at least. A run whose rewards vary by more has no
         guarantee, and says so.
     """

@@ -35,7 +35,10 @@ class Each(NamedTuple):
 
 
 def each(arms: int) -> Each:
-    """Nothing pulled."""
+    """Nothing pulled.
+
+    arms: how many.
+    """
     return Each(*begin(arms), np.zeros(arms, dtype=np.int64))
 
 
@@ -74,6 +77,8 @@ class UCB1(Strategy):
 
     Of several highest, one at random. Made for regret: it never stops by itself. Put LILStopping
     around it.
+
+    scale: as in sm.bandits.LUCB.
     """
 
     scale: float = 0.5
@@ -148,6 +153,7 @@ LUCB_STEPS = Steps(lucb_ask, tell_all, answer_mean)
 class LUCB(Strategy):
     """Pull the leader and its closest rival until the two are apart by their bounds.
 
+    delta: chance of a wrong arm at most.
     variant: "1" (Kalyanakrishnan, Tewari, Auer & Stone 2012), with a bound for all arms and times
         by their union; "++" (Simchowitz, Jamieson & Recht 2017), with the LIL bound, delta / 2 for
         every rival and delta / (2 (K - 1)) for the leader: log K is paid by the leader alone.

@@ -72,6 +72,7 @@ class Confidence(Rule):
 
     spread: width of one interval that holds every reward of both arms, or one width per arm. It is
         checked against the rewards read; a violation is an error.
+    p: how fast delta_t falls, above 1.
 
     Example:
         >>> rewards = np.random.default_rng(0).uniform([[0.0], [0.4]], 1.0, (2, 50_000))

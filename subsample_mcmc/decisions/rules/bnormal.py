@@ -52,6 +52,11 @@ def b_normal(delta, first_fraction, side: str = "table1", growth: float = 2.0):
     From the shipped table (error below 1e-6) for growth 2, delta in [1e-9, .495] and
     first_fraction >= 2^-30, else solved by quadrature. Arrays broadcast, and return an array.
 
+    delta: probability of a wrong drop.
+    first_fraction: share of the rows that the first look reads.
+    side: "table1", by which the paper's table was made, or "eq5", what its Eq. 5 says.
+    growth: factor from the rows of one look to those of the next, above 1.
+
     Example:
         >>> round(sm.b_normal(0.01, 1e-3), 3)  # the first look reads a thousandth of the rows
         3.036
@@ -74,6 +79,8 @@ def _b_normal(delta, first_fraction, side, growth):
 
 def b_normal_table(side: str = "table1", growth: float = 2.0):
     """DataFrame laid out like Table 1 of the paper: B for 39 deltas (rows) x 6 first fractions.
+
+    side, growth: as in sm.b_normal.
 
     Example:
         >>> sm.b_normal_table().loc[0.01].round(2).tolist()

@@ -34,13 +34,21 @@ NOT_FINITE, ALL_IMPOSSIBLE, OUT_OF_SPREAD, BEYOND_BOUND = -1, -2, -3, -4
 
 
 class Outcome(NamedTuple):
-    """One decision: the arm and what it cost, or a negative `ended` and who is to blame."""
+    """One decision: the arm and what it cost, or a negative `ended` and who is to blame.
+
+    arm: its number; -1 where there is none.
+    pulls: rewards that were read.
+    rounds: mini-batches that were read.
+    ended: how, an index of ENDINGS; negative, an error.
+    dropped_early: arms dropped by the rule before all their rows were read.
+    bad_arm, bad_row: whose reward was the error; -1 of none.
+    """
 
     arm: int
     pulls: int
     rounds: int
     ended: int
-    dropped_early: int  # arms dropped by the rule before all their rows were read
+    dropped_early: int
     bad_arm: int
     bad_row: int
 
@@ -113,13 +121,18 @@ def always_sure(race, params, memory, arm):
 
 
 class RuleFunctions(NamedTuple):
-    """The compiled half of a rule; functions are compile-time, numbers travel in params."""
+    """The compiled half of a rule; functions are compile-time, numbers travel in params.
+
+    drop(race, params, memory, arm) -> bool: may an arm be dropped.
+    observe(race, params, memory, arm, rows, lo, hi): keep what it needs of an arm's rewards.
+    start(race, params, memory): of a decision.
+    sure(race, params, memory, arm) -> bool: of an arm that may be dropped, is an error cheap or
+        next to impossible. If not, it stays in the race for as long as that may go on.
+    """
 
     drop: Any
     observe: Any = nothing_to_observe
     start: Any = nothing_to_start
-    # (race, params, memory, arm) -> bool: of an arm that may be dropped, is an error cheap or
-    # next to impossible. If not, it stays in the race for as long as that may go on.
     sure: Any = always_sure
 
 
@@ -212,7 +225,10 @@ def add_moments(race, leader, arm, lo, hi):
 
 @jit(inner="always")
 def variance(race, arm):
-    """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise."""
+    """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise.
+
+    race, arm: as in sm.extend.gap.
+    """
     own = race.arms[arm]
     mean = own.first / own.seen
     spread = own.second / own.seen - mean * mean
@@ -235,13 +251,20 @@ def skewness_at(race, arm, spread):
 
 @jit(inner="always")
 def skewness(race, arm):
-    """Sample skewness of leader - arm (paired) or of the arm; 0 without variance."""
+    """Sample skewness of leader - arm (paired) or of the arm; 0 without variance.
+
+    race, arm: as in sm.extend.gap.
+    """
     return skewness_at(race, arm, variance(race, arm))
 
 
 @jit(inner="always")
 def gap(race, arm):
-    """Nats by which the leader's estimated total exceeds the arm's."""
+    """Nats by which the leader's estimated total exceeds the arm's.
+
+    race: as a rule's functions get it.
+    arm: its number.
+    """
     return race.arms[race.now[0].leader].score - race.arms[arm].score
 
 
@@ -259,5 +282,8 @@ def error_at(race, arm, spread):
 
 @jit(inner="always")
 def standard_error(race, arm):
-    """Standard error, in nats, of the total behind the moments of `arm`."""
+    """Standard error, in nats, of the total behind the moments of `arm`.
+
+    race, arm: as in sm.extend.gap.
+    """
     return error_at(race, arm, variance(race, arm))

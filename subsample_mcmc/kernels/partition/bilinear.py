@@ -27,14 +27,19 @@ class Bilinear:
     of similarity, and clusters far behind are ruled out before any pair is read. Without similarity
     it is the score itself.
 
+    constant: the score of every pair, before tokens and tables.
     tokens: {"title": (indptr, ids, values, coefficient)}: mention i has the tokens
         ids[indptr[i]:indptr[i + 1]], each once, with these values.
     tables: {"year": (codes, table)}: one category per mention, -1 where it is missing, and a
         symmetric matrix of scores.
     between, within, shift: what similarity - h usually is: the variance, between clusters, of its
         mean over one; the variance between the members of one; and its mean. Numbers, or arrays by
-        level: level k begins where h, averaged over the cluster, reaches edges[k - 1].
+        level.
+    edges: ascending numbers; level k begins where h, averaged over the cluster, reaches
+        edges[k - 1]. Default: one level.
     reach: standard deviations by which a cluster must be behind to be ruled out unread.
+    explained: share of similarity's variance that h has; written by fit, printed, used by nothing.
+    learnt: of each table its kind and coefficients, by which `of` makes it for other mentions.
 
     `Bilinear.fit` estimates all of it from scored pairs.
 
@@ -122,11 +127,17 @@ class Bilinear:
         return Pieces(self.constant, tuple(self.tokens.values()), tuple(self.tables.values()), left)
 
     def value(self, i: int, j: int) -> float:
-        """h of one pair."""
+        """h of one pair.
+
+        i, j: numbers of the mentions.
+        """
         return float(self.values(np.array([i]), np.array([j]))[0])
 
     def values(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """h of pairs (one[k], other[k])."""
+        """h of pairs (one[k], other[k]).
+
+        one, other: arrays of numbers of mentions.
+        """
         found = np.full(len(one), self.constant)
         for *lists, coefficient in self.tokens.values():
             found += coefficient * Sample(*lists).products(one, other)
@@ -136,7 +147,10 @@ class Bilinear:
         return found
 
     def of(self, tokens: Mapping[str, Any], categories: Mapping[str, Any]) -> "Bilinear":
-        """The same scores of other mentions: the coefficients learnt here, their tokens."""
+        """The same scores of other mentions: the coefficients learnt here, their tokens.
+
+        tokens, categories: those of the others, as in fit.
+        """
         for name in (*self.tokens, *self.tables):
             if name not in (tokens if name in self.tokens else categories):
                 raise ValueError(f"{name!r} was fitted and is not given: give the same fields.")
@@ -162,11 +176,18 @@ class Bilinear:
     ) -> "Bilinear":  # fmt: skip
         """Least squares of similarity on random pairs of candidates, and what that leaves over.
 
-        tokens: {"title": (indptr, ids, values)}. categories: {"year": (codes, kind)}: kind "same"
-            (one number for equal ones, one for different ones), "gap" (one for each |difference|
-            up to 20), "free" (one for each pair of categories), or a list of symmetric matrices.
+        similarity: as in sm.GibbsPartition.
+        data: as in sm.Model.
+        tokens: {"title": (indptr, ids, values)}.
+        categories: {"year": (codes, kind)}: kind "same" (one number for equal ones, one
+            for different ones), "gap" (one for each |difference| up to 20), "free" (one for each
+            pair of categories), or a list of symmetric matrices.
+        candidates: as in sm.GibbsPartition.
         clusters: a labelling to measure the variances on, such as a true one of training data;
             None: that of a pilot, annealed by the fit itself.
+        pairs: how many are scored.
+        seed: of their draw.
+        reach: as in sm.Bilinear.
         """
         for name, given in categories.items():
             if not (isinstance(given, tuple) and len(given) == 2):

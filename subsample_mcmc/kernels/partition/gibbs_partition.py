@@ -86,6 +86,7 @@ class GibbsPartition(Leaf):
     The model has no log_likelihood of its own: sm.Model(None, data, {"y": np.arange(N)},
     support={"y": N}). One step of the kernel draws every mention once.
 
+    block: its name.
     similarity(data, i, j) -> float: symmetric, finite; plain Python, compiled. Or
         similarity(data, i, rows, out), which fills out with the scores of i and each of rows.
         None: the control variate is the score; its sums are known, draws are exact and read no

@@ -29,6 +29,9 @@ def pcn(
     whatever else moves: what hangs on other blocks (an intercept beside effects) and so moves in
     small steps only, belongs in a kernel of its own.
 
+    mean: a fit, which has the covariance too; numbers; for a block of varying length, a list of
+        fits; None: both are learnt.
+    covariance: of the free coordinates, where mean is numbers.
     beta: how far a step goes, from 0 to 1, which is independence. None: .3 at first; warm-up
         adapts it until 55% of the proposals are accepted, or it is .95.
     defensive: share of the proposals that do not trust the Gaussian: half of them a random walk in
@@ -67,8 +70,8 @@ def pcn(
 def independence(mean, covariance=None, defensive: float = DEFENSIVE) -> Gaussian:
     """Proposals from N(mean, covariance) of the free coordinates, whatever the current state.
 
-    independence(fit), fit = sm.laplace(model), takes both from the fit; a list of fits serves a
-    block of varying length. defensive: see sm.pcn.
+    mean: as in sm.pcn; independence(fit), fit = sm.laplace(model), takes both from the fit.
+    covariance, defensive: as in sm.pcn.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-1.0, 1.0, 2_000)])

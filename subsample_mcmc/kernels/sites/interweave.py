@@ -89,6 +89,7 @@ class Woven(ContinuousBlock):
     far: ClassVar[int] = ANY_NUMBER  # priors of all sites cost more than what is copied
     stretches: ClassVar[bool]
     learns: ClassVar[str] = "step"  # type: ignore[assignment]
+    elsewhere: ClassVar[str] = "looks at rows of each site, all along the chain"
 
     @property
     def writes(self) -> tuple[str, ...]:

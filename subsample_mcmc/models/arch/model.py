@@ -21,7 +21,12 @@ FAR = 5.0  # standard errors that the mean may lie from 0
 
 
 class Parameters(NamedTuple):
-    """theta by name; alpha = (a_0, a_1, ..., a_q), as `simulate` takes it."""
+    """theta by name.
+
+    order: the number of lags.
+    nu: degrees of freedom.
+    alpha: (a_0, a_1, ..., a_q), as `simulate` takes it.
+    """
 
     order: int
     nu: Any
@@ -36,7 +41,8 @@ class ARCH(Model):
     first orders[q] + 2 components are in use; the others keep their initial values.
     returns: finite numbers in order of time. The likelihood is that of the same returns for every
         order: all but the first max(orders), which are only conditioned on.
-    log_prior(state) -> float takes the place of the priors below. Give it with all its constants:
+    orders: the numbers of lags among which q chooses.
+    log_prior(state) -> float: takes the place of the priors below. Give it with all its constants:
         those of theta have other dimensions for other orders.
     coordinates: in which kernels move theta, see sm.positive: square roots make posteriors nearly
         normal even where an a_i is near 0 (effective draws of an importance sampler at order 30:
@@ -45,9 +51,12 @@ class ARCH(Model):
     nu_prior, alpha_prior: (shape, rate) of the Gamma priors of nu and of every a_i.
 
     Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
+    sm.predict(model, trace) draws every return given those before it, as they were, in order of
+    time; of later returns with data=ARCH(later, orders).data, of which the first max(orders) are
+    only conditioned on.
     """
 
-    backwards = True  # the latest return is datum 0; to_arviz and sm.loo have them in order of time
+    backwards = True  # the latest return is datum 0; what is told of data is in order of time
 
     def __init__(
         self, returns, orders=ORDERS, log_prior=None, coordinates="squareroot", prior=None,
@@ -85,6 +94,7 @@ class ARCH(Model):
             lengths={"theta": ("q", [order + 2 for order in self.orders])},
             dims={"theta": "coefficient"},
             coords={"coefficient": ["nu", *(f"a{i}" for i in range(most + 1))]},
+            simulate=volatility.simulate,
         )  # fmt: skip
         self.arguments = (
             self.returns, self.orders, log_prior, coordinates, prior, nu_prior, alpha_prior,
@@ -97,17 +107,25 @@ class ARCH(Model):
         return type(self), self.arguments
 
     def left_out(self, state) -> float:
-        """What depends on nu alone: it stands in the log prior, once for all data."""
+        """What depends on nu alone: it stands in the log prior, once for all data.
+
+        state: as in log_likelihood.
+        """
         return float(volatility.constant(float(state.theta[0])))
 
     def unpack(self, theta, k: int) -> Parameters:
-        """The parameters in use for order k of `orders`; theta may have further axes before."""
+        """The parameters in use for order k of `orders`.
+
+        theta: values of that block; there may be axes before the last.
+        k: an index into orders.
+        """
         order, theta = self.orders[k], np.asarray(theta)
         return Parameters(order, theta[..., 0], theta[..., 1 : order + 2])
 
     def summary(self, trace, weights=None) -> pd.DataFrame:
         """Posterior means and sds of nu, a_0 and the sum of the other a_i, a row per order.
 
+        trace: draws of the model.
         weights: (chains, draws), if draws are not all worth the same; default: what undoes the
             tilt of sm.WangLandau, if there is one.
         """
@@ -116,8 +134,11 @@ class ARCH(Model):
     def forecast(self, trace, level: float = 0.9, weights=None) -> pd.DataFrame:
         """The next return, a row per order and one averaged over orders by their probabilities.
 
-        sigma2: the posterior mean of its squared scale, with a central interval of probability
-        `level`; return_low, return_high: that of the return itself, a mixture of Student-t laws.
+        sigma2 is the posterior mean of its squared scale, with a central interval; return_low and
+        return_high are that of the return itself, a mixture of Student-t laws.
+
+        trace: draws of the model.
+        level: the probability of intervals.
         weights: as for `summary`.
         """
         return forecasts.forecast(self, trace, level, weights)
@@ -185,6 +206,9 @@ def simulate(size: int, alpha: Any, nu: float, seed: Any = None, burn: int = 100
 
     z_t is standard Student-t with nu degrees of freedom, of variance nu / (nu - 2): the series is
     stationary with a finite variance if sum(alpha[1:]) nu / (nu - 2) < 1, else it is refused.
+    size: how many returns.
+    alpha: (a_0, a_1, ..., a_q), a_0 above 0, the others 0 or more.
+    nu: degrees of freedom, above 2.
     burn: values that are thrown away, after a start at the stationary variance.
     seed: None, int, SeedSequence or Generator.
     """
@@ -214,6 +238,9 @@ def simulate(size: int, alpha: Any, nu: float, seed: Any = None, burn: int = 100
 def example_returns(size: int = YEAR, seed: Any = SEED) -> np.ndarray:
     """A year of five-minute returns: nu = 4, a_0 = .1, 15 lags that fade like exp(-i / 8).
 
-    The a_i add up to .4, so the variance is 1. seed 2021 gives the series of the examples.
+    The a_i add up to .4, so the variance is 1.
+
+    size: how many returns.
+    seed: as in sm.models.arch.simulate; the default gives the series of the examples.
     """
     return simulate(size, ALPHA, NU, seed)

@@ -11,7 +11,10 @@ import pandas as pd
 
 
 class Agreement(NamedTuple):
-    """Precision, recall and their harmonic mean."""
+    """Precision, recall and their harmonic mean.
+
+    precision, recall, f1: numbers from 0 to 1.
+    """
 
     precision: float
     recall: float
@@ -23,8 +26,11 @@ def b_cubed(labels, truth, block=None) -> Agreement:
 
     Precision of a mention is the share of its cluster that is the same person; recall the share
     of this person's mentions that its cluster has. Mentions with truth -1 (unknown) are left out,
-    as if they did not exist. block: where given, labels (not truth) need only be unique within
-    blocks.
+    as if they did not exist.
+
+    labels: of the clusters, one for each mention.
+    truth: the person of each.
+    block: of each mention; where given, labels (not truth) need only be unique within blocks.
     """
     both, cluster, person = contingency(labels, truth, block)
     size = both.size.sum()
@@ -36,7 +42,9 @@ def b_cubed(labels, truth, block=None) -> Agreement:
 def pairwise(labels, truth, block=None) -> Agreement:
     """Precision and recall of pairs that are joined; 1 where there is none to be judged.
 
-    Quadratic in the sizes of clusters: a few large ones decide. Arguments as of b_cubed.
+    Quadratic in the sizes of clusters: a few large ones decide.
+
+    labels, truth, block: as in sm.models.coreference.b_cubed.
     """
     both, cluster, person = contingency(labels, truth, block)
     right, joined, one = (float((n * (n - 1)).sum()) for n in (both.size, cluster, person))

@@ -75,12 +75,19 @@ class Mentions:
         return np.where(rows[:, HAS] & HAS_YEAR, rows[:, YEAR], -1)
 
     def words(self, field: str, i: int) -> list[str]:
-        """The tokens of one field of mention i, as text."""
+        """The tokens of one field of a mention, as text.
+
+        field: its name.
+        i: number of the mention.
+        """
         rows, k = self.data["mention"], FIELDS.index(field)
         return [self.vocabulary[t] for t in self.data["token"][rows[i, k] : rows[i, k + 1]]]
 
     def take(self, rows) -> "Mentions":
-        """Some of the mentions, by number or mask, with the vocabulary and rarities of all."""
+        """Some of the mentions, with the vocabulary and rarities of all.
+
+        rows: numbers of mentions, or booleans.
+        """
         rows = np.asarray(rows)
         if rows.dtype == bool and rows.shape == (self.size,):
             rows = np.flatnonzero(rows)

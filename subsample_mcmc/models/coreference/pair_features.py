@@ -81,7 +81,11 @@ def phi(data, i, j):
 
 
 def features(data, i, j, out):
-    """Write the features of a pair into out[0] .. out[15]."""
+    """Write the features of a pair.
+
+    data, i, j: as in sm.models.coreference.similarity.
+    out: out[0] to out[15] are written.
+    """
     for k, x in enumerate(phi(data, i, j)):
         out[k] = x
 
@@ -89,8 +93,9 @@ def features(data, i, j, out):
 def similarity(data, i, j):
     """The score of two mentions: positive if they look like one person's.
 
-    data: as of PairScore.data: the arrays of Mentions.data, and weights: 16 of the features, the
-    intercept, the bias and the clip.
+    data: that of PairScore.data: the arrays of Mentions.data, and weights: 16 of the features, the
+        intercept, the bias and the clip.
+    i, j: numbers of the mentions.
     """
     w = data.weights
     f = w[16] + w[17]

@@ -29,7 +29,12 @@ from subsample_mcmc.target.population import prepared, read_only, whole
 
 # ------------------------------------------------------------------------------- fields of a pair
 class Tokens(NamedTuple):
-    """Mention i has ids[indptr[i]:indptr[i + 1]], ascending, with these values."""
+    """Tokens of all mentions, one mention after the other.
+
+    indptr: mention i has ids[indptr[i]:indptr[i + 1]].
+    ids: of tokens, ascending within a mention.
+    values: one for each of ids.
+    """
 
     indptr: np.ndarray
     ids: np.ndarray
@@ -37,9 +42,11 @@ class Tokens(NamedTuple):
 
 
 class Category(NamedTuple):
-    """A code per mention, -1 where missing; kind: which tables of two codes make sense.
+    """A code per mention, of which pairs have tables.
 
-    "gap": a function of |a - b|, capped at 20; "same": equal, different or missing; "free": any.
+    codes: numbers from 0; -1 where missing.
+    kind: which tables of two codes make sense: "gap", a function of |a - b|, capped at 20; "same",
+        equal, different or missing; "free", any.
     """
 
     codes: np.ndarray
@@ -49,8 +56,10 @@ class Category(NamedTuple):
 def token_fields(mentions: Mentions) -> dict[str, Tokens]:
     """Fields whose inner products are features of a pair.
 
-    title, venue, organization: cosines; rarity: of shared coauthors, summed (10 times the feature
-    where that is not capped); coauthors: how many are shared.
+    Of title, venue and organization, cosines; of rarity, that of shared coauthors, summed (10 times
+    the feature where that is not capped); of coauthors, how many are shared.
+
+    mentions: what sm.models.coreference.Mentions made of a table.
     """
     rows, data = mentions.data["mention"], mentions.data
     found = {}
@@ -66,7 +75,10 @@ def token_fields(mentions: Mentions) -> dict[str, Tokens]:
 
 
 def category_fields(mentions: Mentions) -> dict[str, Category]:
-    """Codes whose tables of pairs are features: years, middle initials, and what is there."""
+    """Codes whose tables of pairs are features: years, middle initials, and what is there.
+
+    mentions: what sm.models.coreference.Mentions made of a table.
+    """
     rows, years = mentions.data["mention"], mentions.years
     known = years >= 0
     first = years[known].min() if known.any() else 0
@@ -90,14 +102,17 @@ COUNT = len(pair_features.FEATURES)
 class PairScore:
     """f = w'phi + w_0 + bias, clipped: what `co.similarity` computes of a pair of mentions.
 
-    weights: one for each of co.FEATURES, then w_0. bias: what to add for pairs in one cluster to
-    outweigh those that a clustering wrongly joins; tuned by B^3 on training blocks, see with_bias.
+    weights: one for each of co.FEATURES, then w_0.
+    bias: what to add for pairs in one cluster to outweigh those that a clustering wrongly joins;
+        tuned by B^3 on training blocks, see with_bias.
+    clip: scores are at most this far from 0.
+    pairs: that it was fitted to.
     """
 
     weights: np.ndarray
     bias: float = 0.0
     clip: float = pair_features.CLIP
-    pairs: int = field(default=0, repr=False)  # that it was fitted to
+    pairs: int = field(default=0, repr=False)
 
     def __post_init__(self):
         weights = np.array(self.weights, dtype=float)
@@ -118,16 +133,23 @@ class PairScore:
         return "\n".join([*shown, f"{'bias':>28} {self.bias:8.3f}"])
 
     def with_bias(self, bias: float) -> "PairScore":
-        """The same score with another bias: larger ones make larger clusters."""
+        """The same score with another bias: larger ones make larger clusters.
+
+        bias: as in sm.models.coreference.PairScore.
+        """
         return replace(self, bias=float(bias))
 
     def data(self, mentions: Mentions) -> dict[str, np.ndarray]:
-        """Arrays for sm.Model: those of the mentions, and the weights."""
+        """Arrays for sm.Model: those of the mentions, and the weights.
+
+        mentions: as in sm.models.coreference.token_fields.
+        """
         return mentions.data | {"weights": np.append(self.weights, [self.bias, self.clip])}
 
     def model(self, mentions: Mentions, start=None) -> Model:
         """A model of partitions of the mentions: block y, a label per mention.
 
+        mentions: as in sm.models.coreference.token_fields.
         start: initial labels, 0 .. N-1; default: every mention on its own.
         """
         start = np.arange(mentions.size) if start is None else np.asarray(start)
@@ -138,7 +160,11 @@ class PairScore:
         """The control variate of this score, fitted on one set of mentions, to serve another.
 
         What it leaves over is measured on the true clusters of labelled mentions; without any, on
-        those of a pilot. options: of sm.Bilinear.fit.
+        those of a pilot.
+
+        learn: mentions to fit it to.
+        serve: those that it serves; default: the same.
+        options: of sm.Bilinear.fit.
         """
         if learn.truth is not None and np.any((learn.truth < 0) | (learn.block < 0)):
             known = learn.take((learn.truth >= 0) & (learn.block >= 0))
@@ -152,7 +178,11 @@ class PairScore:
         return made if serve is None else made.of(token_fields(serve), category_fields(serve))
 
     def kernel(self, mentions: Mentions, **options: Any) -> GibbsPartition:
-        """sm.GibbsPartition of the mentions' blocks; options are its own."""
+        """sm.GibbsPartition of the mentions' blocks.
+
+        mentions: as in sm.models.coreference.token_fields.
+        options: of sm.GibbsPartition.
+        """
         return GibbsPartition("y", pair_features.similarity, candidates=mentions.block, **options)
 
     def tuned(
@@ -163,6 +193,12 @@ class PairScore:
 
         The one knob that matters. Training mentions only: it is no estimate of how well others
         will be clustered.
+
+        mentions: with labels.
+        biases: those that are tried.
+        sweeps: of each clustering.
+        seed: of the clusterings.
+        progress: a bar.
         """
         if mentions.truth is None:
             raise ValueError("these mentions have no labels: give the table a column `label`.")
@@ -186,7 +222,11 @@ class PairScore:
         return found
 
     def scores(self, mentions: Mentions, left, right) -> np.ndarray:
-        """f of pairs (left[k], right[k])."""
+        """f of pairs (left[k], right[k]).
+
+        mentions: as in sm.models.coreference.token_fields.
+        left, right: numbers of mentions.
+        """
         left, right = (np.ascontiguousarray(x, dtype=np.int64) for x in (left, right))
         if left.shape != right.shape or left.ndim != 1:
             raise ValueError(f"left {left.shape}, right {right.shape}: give one pair per entry.")
@@ -199,7 +239,12 @@ class PairScore:
         return out
 
     def auc(self, mentions: Mentions, pairs: int = 200_000, seed: int = 1) -> float:
-        """How often a pair of one person scores above a pair of two, within blocks."""
+        """How often a pair of one person scores above a pair of two, within blocks.
+
+        mentions: with labels.
+        pairs: how many are drawn, at most.
+        seed: of that draw.
+        """
         left, right, same = labelled_pairs(mentions, pairs, seed)
         ranks = pd.Series(self.scores(mentions, left, right)).rank().to_numpy()  # ties: the mean
         ones = int(same.sum())
@@ -223,8 +268,11 @@ def fit(
 ) -> PairScore:
     """Weights by logistic regression on labelled pairs within blocks: one person's, or not.
 
-    pairs: at most so many, drawn without replacement. ridge: the penalty ridge |w|^2 / 2 on the
-    mean log loss, intercept excepted. bias: of the score that comes out; it is not fitted here.
+    mentions: with labels.
+    pairs: at most so many, drawn without replacement.
+    seed: of that draw.
+    ridge: the penalty ridge |w|^2 / 2 on the mean log loss, intercept excepted.
+    bias: of the score that comes out; it is not fitted here.
     """
     if not 0.0 <= ridge < np.inf:
         raise ValueError(f"ridge={ridge}: give a number >= 0.")

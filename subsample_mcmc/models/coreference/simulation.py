@@ -34,6 +34,8 @@ def simulate(
 ) -> pd.DataFrame:  # fmt: skip
     """Mentions of made-up authors, as co.read gives them, with the column label.
 
+    mentions: how many.
+    seed: a number.
     tail: numbers of mentions per author have P(n > x) ~ x^-tail, up to about 2/5 of a block.
     largest: the share of mentions in the largest block, about; others fall off as a power law.
     missing, noise: multiply the chances that a field is missing, and that a coauthor, word, venue
@@ -199,6 +201,10 @@ def scale(frame: pd.DataFrame, times: int, seed: int = 0) -> pd.DataFrame:
 
     Copies lose coauthors and title words, or have some of another mention of the same block, are
     of a year or two before or after, and may lack venue or organization. Blocks and labels stay.
+
+    frame: mentions, as `read` gives them.
+    times: how many of each, with the first.
+    seed: a number.
     """
     times = whole(times, "times", "how many copies of each mention, at least 1")
     rng = np.random.default_rng(seed)

@@ -22,6 +22,8 @@ def read(path: str | os.PathLike) -> pd.DataFrame:
     There may be a column label, the true person, unique within its block; other columns are kept.
     "null" and empty mean missing, and a missing column that all are; title or authors must exist.
     Rows that repeat another one in every column are dropped: .attrs["duplicates"] says how many.
+
+    path: of the file.
     """
     shown = os.fspath(path)
     try:
@@ -72,6 +74,8 @@ def read(path: str | os.PathLike) -> pd.DataFrame:
 def table(mentions: Mentions, labels, score: Any = None, most: int | None = None) -> pd.DataFrame:
     """Clusters of two or more as a table to read, one row per mention.
 
+    mentions: as in sm.models.coreference.token_fields.
+    labels: of their clusters.
     score: a PairScore or a model made of one; the column `score` is then the mean score of a
         mention to the others of its cluster, so that the weakest links of a cluster stand last.
         In clusters of more than 200, to 200 of the others, evenly spaced.

@@ -22,9 +22,11 @@ from subsample_mcmc.models.glm.columns import (
     rows_of,
     zero_one,
 )
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
+from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import flat
@@ -35,13 +37,14 @@ LOG_SIGMA_SD = 2.0  # of an unknown sigma's prior, Normal(0, 2^2) on log sigma
 
 # ------------------------------------------------------------------------------------ families
 @helpful
+@by_parts
 def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Linear regression: y is Normal(x'beta, sigma^2). Blocks: beta (d,).
 
     sigma: the standard deviation; None: unknown, a second block log_sigma, a priori
         Normal(0, 2^2) unless log_prior says otherwise, which starts at y's standard deviation.
         Its derivatives have no bound, so that no range is known.
-    See the module's docstring for the rest.
+    x, y, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
@@ -62,13 +65,17 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights
 
 
 @helpful
+@by_parts
 def student_t(
     x, y, nu=4.0, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
     """Robust regression: (y - x'beta) / sigma is Student-t with nu degrees of freedom.
 
-    Blocks: beta (d,). sigma: the scale; None: unknown, as for `gaussian`.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    nu: degrees of freedom.
+    sigma: the scale; None: unknown, as for `gaussian`.
+    x, y, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, weights=weights)
     x, y = rows.x, rows.y
@@ -92,11 +99,14 @@ def student_t(
 
 
 @helpful
+@by_parts
 def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression: y is 1 with probability 1 / (1 + exp(-x'beta)), else 0.
 
-    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: 0 and 1, or booleans; of a formula's categories, the second is 1.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, most=2, weights=weights)
     x, y = rows.x, rows.y
@@ -113,11 +123,14 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> M
 
 
 @helpful
+@by_parts
 def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Probit regression: y is 1 with the probability that a normal variable is below x'beta.
 
-    Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the second is 1.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: as in sm.models.glm.logistic.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> x = np.column_stack([np.ones(2_000), np.linspace(-2.0, 2.0, 2_000)])
@@ -135,14 +148,18 @@ def probit(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Mod
 
 
 @helpful
+@by_parts
 def cloglog(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
     """Complementary log-log regression: y is 1 with probability 1 - exp(-exp(x'beta + offset)).
 
-    So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure:
-    as of `poisson`. Blocks: beta (d,). y: 0 and 1, or booleans; of a formula's categories, the
-    second is 1. See the module's docstring for the rest.
+    So y says whether events that come at the rate exp(x'beta) were seen in a time, the exposure.
+    Blocks: beta (d,).
+
+    y: as in sm.models.glm.logistic.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng, time = np.random.default_rng(0), np.linspace(0.1, 2.0, 3_000)
@@ -162,11 +179,15 @@ def cloglog(
 
 
 @helpful
+@by_parts
 def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Logistic regression of counts: y of so many trials, each with log odds x'beta.
 
-    Blocks: beta (d,). y: whole numbers from 0 to trials. trials: one per row, or one for all. The
-    number of ways, of trials the y that were, is left out. See the module's docstring for the rest.
+    Blocks: beta (d,). The number of ways, of trials the y that were, is left out.
+
+    y: whole numbers from 0 to trials.
+    trials: one per row, or one for all.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, trials=trials, weights=weights)
     x, y, trials = rows.x, rows.y, rows.others["trials"]
@@ -190,14 +211,19 @@ def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=No
 
 
 @helpful
+@by_parts
 def poisson(
     x, y, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None, weights=None
 ) -> Model:
     """Poisson regression: y has mean exp(x'beta + offset). The term log y! is left out.
 
-    Blocks: beta (d,). y: counts. offset: one number per row. exposure: positive numbers whose
-    logarithms are offsets, such as the time in which events were counted.
-    See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: counts.
+    offset: one number per row.
+    exposure: positive numbers whose logarithms are offsets, such as the time in which events were
+        counted.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     data, eta, etas, rows = counted(x, y, offset, exposure, weights, "poisson")
     predictors = Predictors(
@@ -207,12 +233,16 @@ def poisson(
 
 
 @helpful
+@by_parts
 def softmax(x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Multinomial logistic regression: y = k has probability proportional to exp(x'beta[k - 1]).
 
-    Blocks: beta (K - 1, d): class 0 is the reference, with score 0; y = 0 .. K - 1.
-    classes: K, at most 32; default, the largest label plus one. Third derivatives are there for up
-    to 6 classes. See the module's docstring for the rest.
+    Blocks: beta (K - 1, d): class 0 is the reference, with score 0. Third derivatives
+    are there for up to 6 classes.
+
+    y: 0 .. K - 1.
+    classes: K, at most 32; default, the largest label plus one.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
     """
     rows = rows_of(x, y, most=CLASSES, weights=weights)
     x = rows.x
@@ -242,7 +272,16 @@ class CountsModel(Model):
 
     def constant(self) -> float:
         """The same of all data."""
-        return float(np.sum(self.left_out(None)))
+        if self.elsewhere is not None:
+            return float(self.elsewhere.sum_over(left_out_by_block, (), told="constants")[0])
+        return float(left_out_by_block(self, 0).root(blocks_of(self.size))[0])
+
+
+def left_out_by_block(model: Model, begin: int) -> Tree:
+    """What log likelihoods of some rows lack, by block."""
+    each, tree = np.broadcast_to(model.left_out(None), model.size), Tree()
+    tree.add_blocks(begin, np.add.reduceat(each, np.arange(0, model.size, BLOCK))[:, None])
+    return tree
 
 
 def counted(x, y, offset, exposure, weights, family: str):

@@ -14,6 +14,7 @@ import scipy
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, refuse_constant, with_blocks
 from subsample_mcmc.models.glm.columns import labelled, rows_of
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import HALF_LOG_2PI, linear
 from subsample_mcmc.models.glm.scores import CLASSES
 from subsample_mcmc.numerics.fastmath import log
@@ -77,19 +78,23 @@ def level(value, state):
 
 # ------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def ordered_logistic(
     x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
     """Ordered logistic regression (proportional odds): y <= k has log odds cutpoints[k] - x'beta.
 
     Blocks: beta (d,), cutpoints (K - 1,), in order (sm.ordered), a priori Normal(0, prior_sd^2)
-    each, in order. y: levels 0 .. K - 1, such as ratings; of a formula's categories, these, in
-    the order that was said: an ordered column of pandas, or C(rating, levels=["low", "high"]).
+    each, in order.
     x has no intercept: that of a formula is left out.
+
+    y: levels 0 .. K - 1, such as ratings; of a formula's categories, these, in the order that was
+        said: an ordered column of pandas, or C(rating, levels=["low", "high"]).
     classes: K, at most 32; default, the largest label plus one.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
+
     Cutpoints have no bounds everywhere: decisions by sm.Taylor are proved near the fit where
     intervals bound its residuals (10,000 data or more), else asymptotic; sm.Exact() is exact.
-    See the module's docstring for the rest.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -105,12 +110,16 @@ def ordered_logistic(
 
 
 @helpful
+@by_parts
 def ordered_probit(
     x, y, classes=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
     """Ordered probit regression: y = k where x'beta + Normal(0, 1) lies between two cutpoints.
 
     All else as of `ordered_logistic`.
+
+    y, classes: as in sm.models.glm.ordered_logistic.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)

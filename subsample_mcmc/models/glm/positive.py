@@ -8,6 +8,7 @@ import scipy
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive, restricted, rows_of
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import linear
 from subsample_mcmc.models.glm.model import made, with_offset
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
@@ -88,6 +89,7 @@ def log_precision(state):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def gamma_regression(
     x,
     y,
@@ -101,10 +103,13 @@ def gamma_regression(
 ) -> Model:
     """Gamma regression: y > 0 has mean mu = exp(x'beta + offset) and variance mu^2 / shape.
 
-    Blocks: beta (d,), and log_shape, a priori Normal(0, 2^2), where shape is None: unknown; a given
-    shape, a positive number, has bounds of all derivatives, by which decisions are proved. Of an
-    unknown one there are none everywhere: see sm.models.glm.ordered_logistic.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+    Blocks: beta (d,), and log_shape, a priori Normal(0, 2^2), where shape is None.
+
+    y: positive numbers.
+    shape: a positive number, of which all derivatives have bounds, by which decisions are proved;
+        None: unknown, then there are none everywhere: see sm.models.glm.ordered_logistic.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -129,12 +134,15 @@ def gamma_regression(
 
 
 @helpful
+@by_parts
 def beta_regression(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> Model:
     """Beta regression of shares: y in (0, 1) has a mean m of log odds x'beta.
 
     Its variance is m (1 - m) / (1 + precision). Blocks: beta (d,), log_precision, a priori
     Normal(0, 2^2). Derivatives have no bounds everywhere: see sm.models.glm.ordered_logistic.
-    See the module's docstring for the rest.
+
+    y: shares, between 0 and 1.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ import numpy as np
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import first_wrong, restricted, rows_of, zero_one
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import HALF_LOG_2PI, linear
 from subsample_mcmc.models.glm.model import PIECE
 from subsample_mcmc.models.glm.ordered import log_between
@@ -78,6 +79,7 @@ def log_sigma(state):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def weibull(
     x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
@@ -85,11 +87,14 @@ def weibull(
 
     Blocks: beta (d,): accelerated failure times, each coefficient stretches time by its
     exponential; log_shape, a priori Normal(0, 2^2).
-    y: positive times. event: 1 where it happened at y; 0 where it had not until then (censored on
-        the right). upper: instead of it, where it happened between y and upper: the same as y if
-        it is known, np.inf if it had not until y; y is 0 if it was before upper.
     Predictions are of the times themselves. Derivatives have no bounds everywhere: see
-    sm.models.glm.ordered_logistic. See the module's docstring for the rest.
+    sm.models.glm.ordered_logistic.
+
+    y: positive times.
+    event: 1 where it happened at y; 0 where it had not until then (censored on the right).
+    upper: instead of event, where it happened between y and upper: the same as y if it is known,
+        np.inf if it had not until y; y is 0 if it was before upper.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -107,14 +112,18 @@ def weibull(
 
 
 @helpful
+@by_parts
 def log_normal(
     x, y, event=None, upper=None, prior_sd=10.0, log_prior=None, start=None, weights=None
 ) -> Model:
     """Log-normal regression of times: log time is Normal(x'beta, sigma^2), censored or not.
 
-    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). All else as of `weibull`; but of times in
-    ranges that are narrow, and far from what is expected, intervals tell no bounds: then decisions
-    by sm.Taylor are asymptotic.
+    Blocks: beta (d,), log_sigma, a priori Normal(0, 2^2). Of times in ranges that are narrow, and
+    far from what is expected, intervals tell no bounds: then decisions by sm.Taylor are asymptotic.
+    All else as of `weibull`.
+
+    y, event, upper: as in sm.models.glm.weibull.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)

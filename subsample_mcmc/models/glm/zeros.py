@@ -16,6 +16,7 @@ from subsample_mcmc.models.glm import families as f
 from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive
+from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.families import (
     SIGMOID_FOURTH,
     SIGMOID_THIRD,
@@ -184,16 +185,21 @@ def draw_hurdle(eta):
 
 # -------------------------------------------------------------------------------------- models
 @helpful
+@by_parts
 def negative_binomial(
     x, y, dispersion=None, offset=None, prior_sd=10.0, log_prior=None, start=None, exposure=None,
     weights=None,
 ) -> Model:  # fmt: skip
     """Overdispersed counts: mean mu = exp(x'beta + offset), variance mu + mu^2 / dispersion.
 
-    Blocks: beta (d,). y: counts. dispersion: a given positive number, large for nearly Poisson
-    counts: then derivatives have bounds, and the terms lgamma(y + dispersion) - lgamma(dispersion)
-    - log y! are left out; None: unknown, a second block log_dispersion, a priori Normal(0, 2^2).
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+    Blocks: beta (d,).
+
+    y: counts.
+    dispersion: a given positive number, large for nearly Poisson counts: then derivatives have
+        bounds, and the terms lgamma(y + dispersion) - lgamma(dispersion) - log y! are left out;
+        None: unknown, a second block log_dispersion, a priori Normal(0, 2^2).
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -218,6 +224,7 @@ def negative_binomial(
 
 
 @helpful
+@by_parts
 def zero_inflated_poisson(
     x,
     y,
@@ -232,7 +239,10 @@ def zero_inflated_poisson(
 
     Blocks: beta (d,), logit_zeros: log odds of a zero of that other kind, a priori Normal(0, 2^2).
     Derivatives have no bounds everywhere: see sm.models.glm.ordered_logistic.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+
+    y: counts.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -248,6 +258,7 @@ def zero_inflated_poisson(
 
 
 @helpful
+@by_parts
 def zero_inflated_negative_binomial(
     x,
     y,
@@ -262,6 +273,10 @@ def zero_inflated_negative_binomial(
 
     Blocks: beta (d,), log_dispersion and logit_zeros, a priori Normal(0, 2^2) each.
     All else as of `zero_inflated_poisson`.
+
+    y: counts.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -279,6 +294,7 @@ def zero_inflated_negative_binomial(
 
 
 @helpful
+@by_parts
 def hurdle_poisson(
     x,
     y,
@@ -291,9 +307,13 @@ def hurdle_poisson(
 ) -> Model:
     """Counts in two steps: zero or not, and how many, as a Poisson number that is not 0.
 
-    That number has mean exp(x'beta + offset) before zeros are left out. Blocks: beta (d,),
-    logit_zeros: log odds of a zero, a priori Normal(0, 2^2). All derivatives have bounds.
-    offset, exposure: as of `poisson`. See the module's docstring for the rest.
+    That number has mean exp(x'beta + offset) before zeros are left out. All
+    derivatives have bounds. Blocks: beta (d,), and logit_zeros, log odds of a zero, a priori
+    Normal(0, 2^2).
+
+    y: counts.
+    offset, exposure: as in sm.models.glm.poisson.
+    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
 
     Example:
         >>> rng = np.random.default_rng(0)

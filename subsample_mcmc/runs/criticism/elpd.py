@@ -66,6 +66,12 @@ class LeaveOneOut:
     `subsampling_se` is the error of its estimate of `elpd`. `to_frame`, `worst`, `plot`,
     `to_arviz` and `difference` are views of these.
 
+    model, trace: as in sm.loo.
+    draws: how many were used, of all chains.
+    found: of each row elpd, log mean likelihood, and Pareto k.
+    rows: numbers of the data that these are of.
+    surrogate: log likelihoods of all data by which a sample is scaled up; None where all were used.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - state.mu[0]) - 0.6931
@@ -120,7 +126,10 @@ class LeaveOneOut:
         return self.axes.coords[ROWS][self.rows] if ROWS in self.axes.coords else self.rows
 
     def label(self, i: int) -> str:
-        """What the i-th of rows is called."""
+        """What the i-th of rows is called.
+
+        i: a place in rows.
+        """
         return shown(self.labels[i])
 
     def to_frame(self) -> Any:
@@ -131,7 +140,10 @@ class LeaveOneOut:
         return pandas.DataFrame(columns, index=pandas.Index(self.labels, name=ROWS))
 
     def worst(self, count: int = 10) -> Any:
-        """The same of the data whose k is largest, the largest first, with columns of the data."""
+        """The same of the data whose k is largest, the largest first, with columns of the data.
+
+        count: how many.
+        """
         chosen = np.argsort(-np.nan_to_num(self.k, nan=np.inf), kind="stable")[:count]
         table = self.to_frame().iloc[chosen]
         at = self.rows[chosen]
@@ -149,6 +161,8 @@ class LeaveOneOut:
         """How much better this model predicts than another one, of the same data, row by row.
 
         Of samples: both of the same rows, sm.loo(..., size=, seed=) with the same numbers.
+
+        other: what sm.loo gave of the other model.
         """
         if not isinstance(other, LeaveOneOut):
             raise TypeError(f"other={other!r:.60}: give what sm.loo returned of the other model.")
@@ -200,6 +214,8 @@ class LeaveOneOut:
         """Pareto k of each datum: matplotlib axes, an array of one.
 
         The data whose k is largest are named, if it is too large.
+
+        axes: an axes of matplotlib; None: of a new figure.
         """
         (panel,) = found = axes_of("loo.plot", axes, 1)
         finite = np.isfinite(self.k)

@@ -30,6 +30,12 @@ class KFold:
     not seen its fold; `se` is the standard error of such a sum, of one over groups where whole
     groups were held out. `elpd_i` and `fold` are those of each datum, `rhat` of each fold.
 
+    model: the one that was judged.
+    fold: that each datum was in.
+    elpd_i: log predictive density of each datum.
+    rhat: the largest of each fold's run.
+    units: number of the group that each datum was held out with, for the standard error.
+
     Example:
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - state.mu[0]) - 0.6931
@@ -46,7 +52,10 @@ class KFold:
         self.elpd, self.se = self.total(elpd_i)
 
     def total(self, values: np.ndarray) -> tuple[float, float]:
-        """A sum over all data, and its error as that of a sum of independent groups."""
+        """A sum over all data, and its error as that of a sum of independent groups.
+
+        values: one for each datum.
+        """
         sums = np.bincount(self.units, weights=values)
         return float(values.sum()), (len(sums) * variance(sums)) ** 0.5
 
@@ -67,7 +76,10 @@ class KFold:
         return pandas.DataFrame(columns, index=pandas.Index(labels, name=ROWS))
 
     def difference(self, other: "KFold") -> ElpdDifference:
-        """How much better this model predicts than another one, of the same data and folds."""
+        """How much better this model predicts than another one, of the same data and folds.
+
+        other: what sm.kfold gave of the other model.
+        """
         if not isinstance(other, KFold):
             raise TypeError(f"other={other!r:.60}: give what sm.kfold returned of the other model.")
         if not np.array_equal(self.fold, other.fold):
@@ -90,10 +102,13 @@ def kfold(
     of as many runs. A block's entry of a datum that is left out, a[data.group[n]] of a new group,
     is drawn from its prior: then the prediction is one of a new group.
 
+    model: as in sm.sample.
     kernel: as of sm.sample; or kernel(model) -> Kernel, made for each fold's model.
     folds: how many, at random and of equal size; or a number from 0 for each datum.
     by: a column of the data: data with one value of it are in one fold.
-    draws, warmup, chains, cores: of each run, as of sm.sample; seed: of folds and runs.
+    draws, warmup, chains, cores: as in sm.sample, of each run.
+    seed: as in sm.sample, of folds and runs.
+    progress: as in sm.laplace.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -20,7 +20,7 @@ from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
@@ -50,13 +50,17 @@ def loo(
     N x draws. Pareto k says of each datum how far its number can be relied upon. Where a datum has
     an unknown of its own (z[n]), what is left out is only its likelihood given that: k tells.
 
+    model: that the trace is of.
+    trace: draws from its posterior.
     size: of a simple random sample of data, for large N. The sum over all is then estimated with
         its standard error: the sample only has to tell how the data differ from their log
         likelihood at the posterior mean, which is computed for all (of models with discrete blocks,
         from their mean likelihood at ten draws). Samples of one seed are of the same rows. That
         error is as of a normal law: too small where few data lie far off all others; take more.
     draws: of each chain, evenly spaced; default all.
-    seed: of the sample, as of sm.sample. cores: threads; they change nothing.
+    seed: as in sm.sample, of the sample.
+    cores: threads; they change nothing.
+    progress: as in sm.laplace.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -73,7 +77,7 @@ def loo(
     must_be_model(model, "sm.loo(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model", needs_likelihood=True)
+    check(trace, model, "model", needs_likelihood=True)
     refuse_other_laws(trace, "sm.loo")
     refuse_weights(model, "sm.loo")
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")

@@ -51,8 +51,11 @@ def prior(
     density must fall. What log_prior leaves to other functions is not in it, so that models which
     make their own data (from_pymc, ARCH, partitions) are refused, and those with lengths=.
 
-    kernel: how chains move; default sm.Gibbs of discrete blocks, sm.Slice of others.
+    model: as in sm.sample.
     draws: of each chain.
+    kernel: how chains move; default sm.Gibbs of discrete blocks, sm.Slice of others.
+    chains, seed, cores: as in sm.sample.
+    progress: as in sm.laplace.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(300, 2))

@@ -22,6 +22,12 @@ class Predictions:
     `dataset` is xarray's Dataset of dimensions chain, draw (numbers of the trace's draws) and, of
     whole data sets, "obs"; `summary`, `plot` and `to_arviz` are views of it.
 
+    trace: that was predicted from.
+    kept: numbers of its draws that were used.
+    values: arrays (chains, draws, ...) by statistic; "" of whole data sets.
+    name, observed, statistics: as in sm.predict.
+    new: are these of other data than the model's.
+
     Example:
         >>> x = np.column_stack([np.ones(1_000), np.random.default_rng(0).normal(size=1_000)])
         >>> model = sm.models.glm.gaussian(x, x[:, 1] + np.sin(np.arange(1_000)))
@@ -62,7 +68,10 @@ class Predictions:
         return xarray.Dataset(found, coords=coords)
 
     def of(self, statistic: Callable) -> np.ndarray:
-        """A statistic of each predicted data set: an array (chains, draws)."""
+        """A statistic of each predicted data set: an array (chains, draws).
+
+        statistic(y) -> float: of one data set.
+        """
         if self.statistics:
             raise ValueError(
                 f"only {', '.join(self.statistics)} of each data set were kept: give others to "
@@ -123,8 +132,10 @@ class Predictions:
     def plot(self, axes: Any = None) -> Any:
         """What is predicted beside what was observed: matplotlib axes, an array of one per panel.
 
-        Of whole data sets: how often values occur, with the middle 90% of predictions. Of
-        statistics: a histogram of each, with the observed value as a line.
+        Of whole data sets it shows how often values occur, with the middle 90% of predictions; of
+        statistics a histogram of each, with the observed value as a line.
+
+        axes: as many axes of matplotlib as there are statistics; None: of a new figure.
         """
         if not self.statistics:
             (panel,) = found = axes_of("predictions.plot", axes, 1)
@@ -149,7 +160,10 @@ class Predictions:
         return found
 
     def draw_values(self, panel: Any) -> None:
-        """Shares of values in bins: bands of predictions, points of what was observed."""
+        """Shares of values in bins: bands of predictions, points of what was observed.
+
+        panel: an axes of matplotlib.
+        """
         array = self.values[""].reshape(-1, self.values[""].shape[2])
         array = array[np.unique(np.linspace(0, len(array) - 1, SHOWN).astype(int))]
         seen = [array.ravel()] if self.observed is None else [array.ravel(), self.observed]

@@ -130,6 +130,12 @@ class Report:
         for row in self.rows:  # the time of several that decide is not known apart
             alone = deciding == [row]
             row["microseconds"] = microseconds_of(trace, row["decisions"]) if alone else np.nan
+        if trace.fetched is not None:
+            rows, sums, waited = trace.fetched
+            self.notes.append(
+                f"Rows are elsewhere: {rows:,.0f} were fetched, and {sums:,.0f} exact sums made by "
+                f"passes over all; chains waited {waited:.3g} s for both, together."
+            )
         if meta.get("chosen"):
             lines = meta["chosen"].splitlines()
             code = "; ".join(line for line in lines if not line.startswith("# "))

@@ -5,8 +5,6 @@ reference; beyond it nothing is known, and decisions read what they need. Where 
 much that decisions would read everything anyway, there are none.
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +20,7 @@ from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.dyadic import BLOCK, each_part
 from subsample_mcmc.target.lookups.reads import handles_exceptions
 
 FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt(d), one by one
@@ -135,22 +134,20 @@ def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, in
     """(bounds, the most predictors of a row, the largest value, a row without bound or -1)."""
     model, rows = source.model, np.zeros(source.model.size)
 
-    def part(span):
+    def part(first, last):
         own = RowBounds(model, on_words, ints, point, inverse, source.order, BATCH)
         most, value = 0, 0.0
-        for first in range(span[0], span[1], BATCH):
-            last = min(first + BATCH, span[1])
+        for _, begin, end in source.blocks.chunks(first, last, BATCH // BLOCK):
             with np.errstate(all="ignore"):
-                found = own.bounds(first, np.ones(last - first), reach)
-            rows[first:last] = found[0]
+                found = own.bounds(begin, np.ones(end - begin), reach)
+            rows[begin:end] = found[0]
             most, value = max(most, int(found[2].max())), max(value, float(found[1].max()))
             wrong = np.flatnonzero(~(found[0] < np.inf))
             if len(wrong):
-                return most, value, first + int(wrong[0])
+                return most, value, begin + int(wrong[0])
         return most, value, -1
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(part, source.spans))
+    parts = list(each_part(part, 0, source.blocks.count))
     bad = [row for _, _, row in parts if row >= 0]
     largest = max(value for _, value, _ in parts)
     return rows, max(most for most, _, _ in parts), largest, min(bad, default=-1)

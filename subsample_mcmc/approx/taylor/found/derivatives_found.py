@@ -9,8 +9,6 @@ Nothing is taken on trust: of every row that is added up, derivatives along a di
 are compared with those that its predictors give. Two polynomials that agree there are the same.
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,17 +17,19 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
     Jets,
     NotSmoothError,
     on_lines,
-    scales_by,
     told,
 )
-from subsample_mcmc.approx.taylor.derivatives_predictors import (
-    Places,
-    add_moments,
-    places,
-    proved_scores,
-)
+from subsample_mcmc.approx.taylor.derivatives_predictors import proved_scores
 from subsample_mcmc.approx.taylor.found.bounds_found import bounds_of
 from subsample_mcmc.approx.taylor.found.row_slopes import Kept, RowSlopes, compare, fill_partials
+from subsample_mcmc.approx.taylor.predictor_chunks import (
+    Places,
+    add_moments,
+    apart,
+    numbers_of,
+    places,
+)
+from subsample_mcmc.approx.taylor.references import scales_by
 from subsample_mcmc.approx.taylor.tensors import lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import NUMBA_ERRORS
@@ -37,13 +37,13 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.dyadic import BLOCK, Tree, in_threads, sum_of_rows
 
 MOST = 4  # predictors of a row
 # Data from which they, and bounds, are looked for where jets serve, too: of fewer a run takes less
 # time than what is compiled for them, some seconds once a likelihood.
 MANY = 10_000
 CUBIC = 40  # parameters up to which third order is the default, as for sm.Predictors
-BATCH = 512  # rows whose slopes are kept at a time
 SAMPLE = 64  # rows that are looked at beforehand
 # By what derivatives of one row along a random direction may differ from those by its predictors:
 # of all of them, and of the log likelihood; and those of all rows, in nats, and of all of them.
@@ -168,12 +168,11 @@ class Found(Jets):
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding."""
         own = self.bounds.of(ints, point)
-        weights = np.concatenate([keep(*span) for span in self.spans])
-        raced = np.where(weights > 0.0, own.rows, 0.0).astype(float)
+        raced = np.where(keep(0, self.model.size) > 0.0, own.rows, 0.0).astype(float)
         if scores is not None:
             known = proved_scores(own.rows.astype(float), np.ones(1), self.order, 0.0)
             np.fmax(scores, known, out=scores, casting="same_kind")
-        return np.array([raced.sum() * (1.0 + 1e-9), raced.max(), 0.0, 1e-13 * own.value])
+        return np.array([sum_of_rows(raced) * (1.0 + 1e-9), raced.max(), 0.0, 1e-13 * own.value])
 
     def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
         """Bounds of each row's residual at distance 1, but for factors that all rows share."""
@@ -200,12 +199,12 @@ class Found(Jets):
             return self.full[table]
         return super().sums(ints, point, keep, bar, table)
 
-    def along_lines(self, ints, point, spans, keep, bar, scales=None, table: int = 0) -> tuple:
+    def along_lines(self, ints, point, keep, bar, scales=None, table: int = 0) -> tuple:
         """(s0, s1, s2, s3) of some rows; their predictors are told apart in units of scales."""
         d, cubic = len(point), self.order > 2
         if scales is None:
             unit = np.eye(d)
-            first = self.totals(ints, point, unit, spans, keep)
+            first = self.totals(ints, point, unit, keep)
             if not np.all(np.isfinite(first[:, : 4 if cubic else 3])):
                 raise NotSmoothError(
                     "log_likelihood, or a derivative of it, is not finite at "
@@ -215,57 +214,55 @@ class Found(Jets):
             self.scales[table] = scales
         away = np.random.default_rng(11).standard_normal(d)
 
-        def part(span):
-            return self.of_span(ints, point, span, keep, scales, away, bar)
+        def part(first, last):
+            return self.some_sums(ints, point, keep, scales, away, bar, first, last)
 
-        total, seen = nothing(d, cubic), np.zeros(2)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for found, own in pool.map(part, spans):
-                total = [a + b for a, b in zip(total, found, strict=True)]
-                seen += own
+        total = in_threads(part, 0, self.blocks.count).root(self.blocks.count)
+        seen, total = total[-2:], total[:-2]
         if not seen[0] <= NATS + ROUNDING * seen[1]:
             raise NoPredictorsError(
                 f"predictors leave {seen[0]:.2g} nats of derivatives over all data unexplained"
             )
-        s0, s1, s2, s3 = total
+        s0, s1, s2, s3 = apart(total, d, d)
         b, c = np.tril_indices(d)
         s3 = s3 / (scales[:, None] * (scales[b] * scales[c])[None]) if cubic else np.zeros((d, 0))
-        return float(s0[0]), s1 / scales, s2 / np.outer(scales, scales), s3
+        return s0, s1 / scales, s2 / np.outer(scales, scales), s3
 
-    def of_span(self, ints, point, span, keep, scales, away, bar) -> tuple[list, np.ndarray]:
-        """The same sums of the rows of a span, in units of scales, and what `compare` saw."""
-        d, cubic, total, seen = (
-            len(point),
-            self.order > 2,
-            nothing(len(point), self.order > 2),
-            np.zeros(2),
-        )
-        weights, size = keep(*span), min(BATCH, span[1] - span[0])
-        own = rows_of(self.model, ints, point, scales, self.order, size)
-        row, pairs = np.zeros(d), np.zeros(total[3].shape[1])
-        for first in range(span[0], span[1], BATCH):
-            some = weights[first - span[0] : first - span[0] + BATCH]
-            if not some.any():
-                continue
-            with np.errstate(all="ignore"):
-                ranks = own.find(first, some)
-                count = int(np.clip(ranks.max(), 1, MOST))
-                turns, matrices, where = matrices_of(count, cubic)
-                q, f = own.q[:count, : len(some)], np.zeros((len(some), where.used))
-                q = np.ascontiguousarray(q)
-                along = own.derive(first, some, turns, away)
-                fill_partials(along, matrices, f)
-                bad = compare(
-                    where, along, q, f, away, cubic, some, LOOSE, FLOOR, np.zeros(count), seen
-                )
-                if bad >= 0 or ranks.min() < 0:
-                    n = first + (bad if bad >= 0 else int(ranks.argmin()))
-                    raise NoPredictorsError(too_many(self.model, n))
-                total[0][0] += along[:, 0, 0].sum()
-                add_moments(where, some, q, f, *total[1:], row, pairs)
+    def some_sums(
+        self, ints, point, keep, scales, away, bar, first: int, last: int, origin: int = 0
+    ) -> Tree:
+        """The same sums of some blocks, in units of scales, and what `compare` saw: of the tree.
+
+        origin: which block of all rows the model's first row begins, where these are its own.
+        """
+        d, cubic, tree = len(point), self.order > 2, Tree()
+        own = rows_of(self.model, ints, point, scales, self.order, BLOCK)
+        row, pairs = np.zeros(d), np.zeros(cubic * (d * (d + 1) // 2))
+        for block, begin, end in self.blocks.chunks(first, last, 1):
+            weights, sums = keep(begin, end), np.zeros((1, numbers_of(d, cubic)))
+            seen = np.zeros(2)
+            if weights.any():
+                with np.errstate(all="ignore"):
+                    ranks = own.find(begin, weights)
+                    count = int(np.clip(ranks.max(), 1, MOST))
+                    turns, matrices, where = matrices_of(count, cubic)
+                    q, f = own.q[:count, : len(weights)], np.zeros((len(weights), where.used))
+                    q = np.ascontiguousarray(q)
+                    along = own.derive(begin, weights, turns, away)
+                    fill_partials(along, matrices, f)
+                    bad = compare(
+                        where, along, q, f, away, cubic, weights, LOOSE, FLOOR, np.zeros(count),
+                        seen,
+                    )  # fmt: skip
+                    if bad >= 0 or ranks.min() < 0:
+                        n = begin + (bad if bad >= 0 else int(ranks.argmin()))
+                        raise NoPredictorsError(too_many(self.model, n))
+                    values = np.ascontiguousarray(along[:, 0, 0])
+                    add_moments(where, weights, values, q, f, sums, row, pairs)
+            tree.add_blocks(origin + block, np.append(sums, seen)[None])
             if bar is not None:
-                bar.update(len(some))
-        return total, seen
+                bar.update(end - begin)
+        return tree
 
 
 class Every:
@@ -275,11 +272,6 @@ class Every:
 
     def __call__(self, first: int, last: int) -> np.ndarray:
         return np.ones(last - first)
-
-
-def nothing(d: int, cubic: bool) -> list[np.ndarray]:
-    """Sums of no rows."""
-    return [np.zeros(1), np.zeros(d), np.zeros((d, d)), np.zeros((d, d * (d + 1) // 2 * cubic))]
 
 
 def bar_of(total: int) -> Bar:

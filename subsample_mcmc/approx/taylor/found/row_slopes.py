@@ -37,7 +37,7 @@ class DerivedRow(NamedTuple):
     data: Any
     weights: np.ndarray  # (1,) 1
     order: int
-    out: np.ndarray  # (LANES, 4), to which they are added
+    out: np.ndarray  # (1, LANES, 4), to which they are added
 
 
 @memoised
@@ -84,7 +84,7 @@ class RowSlopes:
         traced = TracedRow(on_lines(model, ints, point.copy(), self.words), model.data)
         own = on_lines(model, ints, point.copy(), self.slopes)
         self.traced, self.likelihood = chunk_of(writer(likelihood), traced), likelihood
-        self.along = DerivedRow(own, model.data, np.ones(1), order, self.out)
+        self.along = DerivedRow(own, model.data, np.ones(1), order, self.out[None])
         self.scales = scales
         self.patterns = patterns_of(np.diag(scales) if frame is None else frame)
         self.q = np.zeros((most, size, d))

@@ -1,0 +1,150 @@
+"""Regressions on rows that are elsewhere: the family is called on some rows, and then part by part.
+
+So each part is checked as a matrix in memory is, and makes the columns that the model reads.
+"""
+
+import functools
+import inspect
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.target.elsewhere.rows import some_rows
+from subsample_mcmc.target.model import move_elsewhere
+from subsample_mcmc.target.sources.found import source_of
+from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
+from subsample_mcmc.target.sources.source import Source
+
+X = "x"  # what the columns of a matrix are called, where they are one array
+
+
+class Family(NamedTuple):
+    """What makes the model's columns of those of a part; it travels to all parts."""
+
+    function: Any
+    terms: tuple[str, ...]  # columns that are x, side by side
+    by_row: dict[str, str]  # arguments that are columns, and which
+    others: dict[str, Any]  # arguments that are not
+    read: Any  # of the source itself
+    origin: Any
+    columns: dict[str, SourceColumn]
+
+    def model(self, columns: dict[str, np.ndarray], labels: Any = None) -> Any:
+        """The model of some rows; labels: of the coefficients."""
+        parts = [columns[name] for name in self.terms]
+        x: Any = parts[0] if len(parts) == 1 and parts[0].ndim == 2 else np.column_stack(parts)
+        if labels is not None:
+            import pandas
+
+            # In the order of a matrix in memory, by rows: so products are the same to the last bit.
+            x = pandas.DataFrame(x, columns=labels, copy=False)
+        by_row = {name: columns[column] for name, column in self.by_row.items()}
+        return self.function(x, **by_row, **self.others)
+
+
+def by_parts(family: Any) -> Any:
+    """A family that takes rows that are elsewhere, too: x a source, and y the name of a column.
+
+    Or x and y arrays of dask, as all that is given by row.
+    """
+    signature = inspect.signature(family)
+
+    @functools.wraps(family)
+    def made(*given, **named):
+        found = given_elsewhere(signature, given, named)
+        if found is None:
+            return family(*given, **named)
+        source, terms, by_row, others = found
+        return regression(made, source, terms, by_row, others)
+
+    return made
+
+
+def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> Any:
+    """(source, columns of x, columns of other arguments, the rest); None: all is in memory."""
+    try:
+        arguments = dict(signature.bind(*given, **named).arguments)
+    except TypeError:
+        return None
+    x = arguments.pop("x")
+    if isinstance(x, str | np.ndarray):
+        return None
+    shaped = {n: v for n, v in arguments.items() if hasattr(type(v), "__dask_graph__")}
+    if hasattr(x, "assign") and shaped:  # a frame of dask, and columns beside it
+        x = x.assign(**{named_as(n, v): v for n, v in shaped.items()})
+        arguments |= {n: named_as(n, v) for n, v in shaped.items()}
+        shaped = {}
+    if not hasattr(x, "ndim") or hasattr(x, "columns"):
+        source = source_of(x)
+    else:
+        source = None
+    if source is not None:
+        by_row = {n: v for n, v in arguments.items() if isinstance(v, str)}
+        for name, column in by_row.items():
+            if column not in source.columns:
+                raise ValueError(
+                    f"{name}={column!r} is no column of {source}: it has "
+                    f"{', '.join(source.columns)}."
+                )
+        if "y" not in by_row:
+            raise TypeError(
+                f"y={arguments.get('y')!r:.60}: of rows that are elsewhere, y is the name of a "
+                f"column, one of {', '.join(source.columns)}; x is all that are not named."
+            )
+        terms = tuple(name for name in source.columns if name not in by_row.values())
+        if not terms:
+            raise ValueError(f"{source} has no columns beside {', '.join(by_row.values())}.")
+    else:
+        if not shaped or (source := source_of({X: x, **shaped})) is None:
+            return None
+        terms, by_row = (X,), {name: name for name in shaped}
+    others = {n: v for n, v in arguments.items() if n not in by_row}
+    return source, terms, by_row, others
+
+
+def named_as(argument: str, column: Any) -> str:
+    """The name of a column that is given beside a frame."""
+    return str(getattr(column, "name", None) or argument)
+
+
+def regression(function: Any, source: Source, terms, by_row, others) -> Any:
+    """The model of all rows of a source."""
+    family = Family(
+        function, terms, by_row, others, source.read, source.origin, dict(source.columns)
+    )
+    model = family.model(some_rows(source), labels_of(source, terms))
+    made = copy(source)
+    made.columns = {
+        name: SourceColumn(array.dtype, array.shape[1:])
+        for name, array in model.data._asdict().items()
+        if np.ndim(array) and name not in model.tables
+    }
+    made.origin, made.missing = family, "allow"  # the family looks itself
+    made.read = read_family  # type: ignore[method-assign]
+    made.seen, made.looked = [None] * source.count, [-1] * source.count
+    made._rows_of = None
+    move_elsewhere(model, made)
+    return model
+
+
+def labels_of(source: Source, terms: tuple[str, ...]) -> list[str] | None:
+    """Names of the coefficients, if columns have any."""
+    widths = [int(np.prod(source.columns[name].shape, dtype=int)) for name in terms]
+    if len(terms) == 1 and source.columns[terms[0]].shape:
+        return None
+    return [
+        name if not source.columns[name].shape else f"{name}[{j}]"
+        for name, width in zip(terms, widths, strict=True)
+        for j in range(width)
+    ]
+
+
+def read_family(data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
+    """The columns that the model reads, of a part."""
+    family = parcel.origin
+    raw = family.read(data, parcel._replace(columns=family.columns, origin=family.origin))
+    if not common_rows(raw):
+        return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
+    made = family.model(raw).data._asdict()
+    return {name: made[name] for name in parcel.columns}

@@ -1,0 +1,229 @@
+"""A model whose rows are elsewhere, and passes over them: what each part does, and their sum.
+
+What a pass does is done, in each part, by an ordinary model of the part's rows: the same
+functions, and data that are arrays. Sums are of blocks of 256 rows along a tree (target/dyadic.py),
+so they are the same however rows are cut into parts: a part adds up the blocks that lie in it, and
+sends rows of blocks that it shares with others as they are.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from subsample_mcmc.numerics.bytecode import fields_read
+from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
+from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
+from subsample_mcmc.target.subset import without
+
+PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
+FEW = 2  # rows that travel with the functions of a model
+PATIENT = 2.0  # seconds after which a bar is shown
+
+
+class PartWork(NamedTuple):
+    """What is done in each part; it travels to all."""
+
+    model: Any  # of a few rows
+    size: int  # rows in all
+    # (model of some rows, number of their first block, arguments) -> Tree of their blocks, or
+    # that and an array with a number for each row.
+    work: Callable[..., Any]
+    arguments: tuple
+
+
+class RowsElsewhere:
+    """What a model knows of rows that are elsewhere."""
+
+    def __init__(self, model: Any, source: Any):
+        """model: an ordinary one, of some of the rows."""
+        self.source, self.near = source, with_rows(model, {})
+        source.missing = model.missing
+        columns = [name for name in source.columns if name in model.data._fields]
+        wrong = [name for name in columns if name.startswith(MARK)]
+        if wrong:
+            raise ValueError(f"column {wrong[0]!r}: names that begin with {MARK!r} are taken.")
+        self.example = {name: getattr(model.data, name) for name in columns}
+        self.others = {n: v for n, v in model.data._asdict().items() if n not in self.example}
+        few = {name: still(array[:FEW].copy()) for name, array in self.example.items()}
+        self.stub = with_rows(model, few)  # what travels to parts
+        by_row = self.stub.given[1]
+        self.stub.given = (model.given[0], by_row._replace(**few), *model.given[2:])
+
+    def take(self, model: Any) -> None:
+        """Make the model one of all rows."""
+        if model.prepare is not None:
+            read = fields_read(model.prepare, 1)
+            if read is None or read & set(self.example):
+                raise ValueError(
+                    "prepare(state, data) reads columns of the data, and these rows are elsewhere: "
+                    "what is made of all of them is a table, sm.Model(..., tables={...})."
+                )
+        without(
+            self.near, [0]
+        )  # refuses functions that read the number of a row, or its neighbours
+        model.elsewhere, model.size = self, self.source.size
+        model.data = self.data(model)
+        if any(v.touches is not None for v in model.variables.values()):
+            raise ValueError(
+                "touches= says which rows a site sees, and these rows are elsewhere: sites of "
+                "their own need rows in memory. Leave it out, or read the rows into arrays."
+            )
+
+    def data(self, model: Any) -> Any:
+        """Data of the types that compiled code finds, without rows."""
+        none = Resident(self.example, self.source.size, 1, model.ints.copy(), model.floats.copy())
+        for array in none.columns.values():
+            array[:] = np.nan if array.dtype.kind == "f" else 0
+        return none.record(self.others)
+
+    def of_rows(self, rows: np.ndarray) -> Any:
+        """An ordinary model of these rows, which are fetched: distinct, in ascending order."""
+        return with_rows(self.near, self.source.receive(self.source.request(rows)))
+
+    def sum_over(
+        self, work: Callable[..., Any], arguments: tuple, combine: Any = np.add,
+        bar: Any = None, told: str = "rows", rows: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """What `work` adds up over all rows: one pass. It is a function of a module.
+
+        rows: where what it says of each row is written.
+        """
+        size = self.source.size
+        asked = PartWork(self.stub, size, work, arguments)
+        tree, pieces = Tree(combine), []
+        own = bar
+        if bar is None:
+            own = Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
+        try:
+            for _, (nodes, ragged, each) in self.source.map(in_part, asked, bar=own):
+                tree.merge(nodes)
+                pieces += ragged
+                if rows is not None and each is not None:
+                    rows[each[0] : each[0] + len(each[1])] = each[1]
+        finally:
+            if bar is None:
+                own.close()
+        for first, columns in sorted(whole_pieces(pieces, size), key=lambda one: one[0]):
+            done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
+            tree.merge(done.nodes())
+            if rows is not None and each is not None:
+                rows[first : first + len(each)] = each
+        return tree.root(blocks_of(size))
+
+    def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
+        """The exact log likelihoods at some floats, one state a row: one pass."""
+        return self.sum_over(exact_sums, (ints, floats), told="exact sums")
+
+    def first_row(self, ints: np.ndarray, floats: np.ndarray, impossible: bool = False) -> int:
+        """The first row whose log likelihood is nan or +inf, or impossible: -inf; -1: none is."""
+        arguments = ints.copy(), floats.copy(), impossible
+        (row,) = self.sum_over(rows_by_value, arguments, np.minimum, told="rows by value")
+        return int(row) if row < self.source.size else -1
+
+
+def some_rows(source: Any) -> dict[str, np.ndarray]:
+    """Rows of several parts, the last row among them; a first pass, where lengths are not known."""
+    lengths, starts = np.asarray(source.lengths()), np.asarray(source.starts())
+    size = int(lengths.sum())
+    if size == 0:
+        raise ValueError(f"{source} has no rows: give at least one datum.")
+    parts = np.flatnonzero(lengths)
+    chosen = parts[np.unique(np.linspace(0, len(parts) - 1, PARTS).astype(int))]
+    rows = [starts[i] + np.arange(min(ROWS, lengths[i])) for i in chosen]
+    return source.receive(source.request(np.unique(np.concatenate([*rows, [size - 1]]))))
+
+
+def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
+    """A model of the same functions with other columns; none: of the same."""
+    made = copy(model)
+    made.prepared, made.looked_up = WeakKeyDictionary(), set()
+    made.noticed = made.hashed = made.elsewhere = None
+    vars(made).pop("large", None)
+    if columns:
+        arrays = {n: still(np.ascontiguousarray(a)) for n, a in columns.items()}
+        made.data = model.data._replace(
+            **{name: array for name, array in arrays.items() if name in model.data._fields}
+        )
+        made.size = len(next(iter(arrays.values())))
+    return made
+
+
+def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: PartWork) -> tuple:
+    """(nodes of the blocks in a part, rows of the others, numbers of rows): where its rows are."""
+    rows = len(next(iter(columns.values())))
+    begin, end = whole_blocks(first, first + rows, asked.size)
+    nodes, ragged, numbers = [], [], None
+    inside = slice(begin * BLOCK - first, min(end * BLOCK, asked.size) - first)
+    if begin < end:
+        some = with_rows(asked.model, {name: a[inside] for name, a in columns.items()})
+        tree, each = both(asked.work(some, begin, *asked.arguments))
+        nodes, numbers = tree.nodes(), None if each is None else (begin * BLOCK, each)
+    else:
+        inside = slice(rows, rows)
+    for piece in (slice(0, min(inside.start, rows)), slice(inside.stop, rows)):
+        if piece.start < piece.stop:
+            own = {name: np.array(a[piece]) for name, a in columns.items()}
+            ragged.append((first + piece.start, own))
+    return nodes, ragged, numbers
+
+
+def both(found: Any) -> tuple[Tree, np.ndarray | None]:
+    """(tree, numbers of rows) of what work returns."""
+    return found if isinstance(found, tuple) else (found, None)
+
+
+def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarray]]]:
+    """Rows of blocks that several parts share, block by block: (first row, columns)."""
+    found, held, begin = [], [], 0
+    for first, columns in sorted(pieces, key=lambda one: one[0]):
+        length = len(next(iter(columns.values())))
+        while length:
+            if not held:
+                begin = first
+            stop = min((first // BLOCK + 1) * BLOCK, size)
+            take = min(length, stop - first)
+            held.append({name: a[:take] for name, a in columns.items()})
+            columns = {name: a[take:] for name, a in columns.items()}
+            first, length = first + take, length - take
+            if first == stop:
+                whole = {name: np.concatenate([one[name] for one in held]) for name in held[0]}
+                found.append((begin, whole))
+                held = []
+    return found
+
+
+def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> Tree:
+    """Log likelihoods at some floats, one state a row, by nodes of the tree."""
+    from subsample_mcmc.target.rewards import probe, sums_between  # which knows resident.py
+
+    nodes = aligned(begin, begin + blocks_of(model.size))
+    ends = np.array([(i << k, min((i + 1) << k, begin + blocks_of(model.size))) for k, i in nodes])
+    ends = np.minimum((ends - begin) * BLOCK, model.size)
+    found = np.zeros((len(nodes), len(floats)))
+    with np.errstate(all="ignore"):
+        trial = probe(model, ints.copy(), floats[0].copy(), floats)
+        for (first, past), out in zip(ends.tolist(), found, strict=True):
+            sums_between(trial, first, past, out)
+    tree = Tree()
+    for (level, index), value in zip(nodes, found, strict=True):
+        tree.add(level, index, value)
+    return tree
+
+
+def rows_by_value(model: Any, begin: int, ints, floats, impossible: bool) -> Tree:
+    """By block, the first row whose log likelihood is no number, or is -inf; infinite: none."""
+    from subsample_mcmc.target.rewards import probe, rewards_of
+
+    trial, tree = probe(model, ints, floats.copy(), floats[None]), Tree(np.minimum)
+    rows, each = np.arange(model.size, dtype=row_kind(model.size)), np.zeros(model.size)
+    with np.errstate(all="ignore"):
+        rewards_of(trial, 0, rows, each)
+    found = each == -np.inf if impossible else ~(each < np.inf)
+    numbers = np.where(found, begin * BLOCK + rows.astype(float), np.inf)
+    tree.add_blocks(begin, np.minimum.reduceat(numbers, np.arange(0, len(rows), BLOCK))[:, None])
+    return tree
