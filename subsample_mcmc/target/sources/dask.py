@@ -88,7 +88,7 @@ class DaskSource(Source):
             parts, rows = [p for p, _ in some], [r for _, r in some]
             data = [self.parts[p] for p in parts] if len(parts) > 1 else self.parts[parts[0]]
             call = dask.delayed(take, pure=False, traverse=False)(data, sent, parts, rows)
-            # Dask itself runs it where the most of its data are, or elsewhere if that worker is gone.
+            # Dask runs it where most of its data are, or elsewhere if that worker is gone.
             found.append((parts, self.client.compute(call, priority=SOON)))
         return found
 

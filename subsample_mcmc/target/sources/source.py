@@ -44,6 +44,7 @@ class Source:
     kind = "Rows"
     read: Callable[[Any, Parcel], dict[str, np.ndarray]] = staticmethod(of_arrays)
     origin: Any = None  # what `read` needs to know beside the columns
+    probed = True  # a look at some rows of a part looks at others, too, whether they changed
     window = 8  # parts of a pass that are under way at a time
 
     def __init__(self, columns: dict[str, SourceColumn], count: int, lengths: Any = None):
@@ -148,7 +149,7 @@ class Source:
 
     def parcel(self, task: Callable | None = None, shared: Any = None) -> Parcel:
         """What all parts of a call share."""
-        return Parcel(self.columns, self.read, self.origin, self.missing, task, shared)
+        return Parcel(self.columns, self.read, self.origin, self.missing, task, shared, self.probed)
 
     def passed(self, jobs: list[tuple[int, tuple]], parcel: Parcel) -> Iterator[tuple[int, Any]]:
         """Yield what `look` makes of each part, in order, a few of them under way at a time."""
@@ -186,12 +187,7 @@ class Source:
             raise self.refused(seen.fault, part, first)
         known = self.seen[part]
         if known is not None and known[:2] != seen[:2]:
-            was = "" if known.rows == seen.rows else f", {seen.rows} where there were {known.rows}"
-            raise ValueError(
-                f"rows changed between passes: {self.part_name(part)}, whose first is row {first}, "
-                f"holds other values, or in another order, than when it was read before{was}. Give "
-                "data that stay as they are: files that nobody writes, random numbers with a seed."
-            )
+            raise self.changed(part, first, known.rows, seen.rows)
         if self._lengths is not None and self._lengths[part] != seen.rows:
             raise ValueError(
                 f"{self.part_name(part)}, whose first is row {first}, holds {seen.rows} rows, and "
@@ -210,6 +206,15 @@ class Source:
             return refused_values(name, kind, count, place, remedy)
         values = f"{count:,} missing values, the first" if count > 1 else "1 missing value,"
         return ValueError(f"data {name} has {values} in {place}: {remedy} fill them in.")
+
+    def changed(self, part: int, first: int, before: int, now: int) -> ValueError:
+        """What is said of rows that are others than before."""
+        counts = "" if before == now else f", {now} where there were {before}"
+        return ValueError(
+            f"rows changed between passes: {self.part_name(part)}, whose first is row {first}, "
+            f"holds other values, or in another order, than when it was read before{counts}. Give "
+            "data that stay as they are: files that nobody writes, random numbers with a seed."
+        )
 
     def noted(self, error: Exception, part: int, first: int | None = None) -> Exception:
         """An exception of a part, with a note that names it."""
@@ -241,13 +246,18 @@ class Source:
         """The rows that were asked for, in their order; waits for them."""
         found: dict[int, Any] = {}
         for parts, handle in ticket.groups:
-            for part, columns in zip(parts, self.result(handle), strict=True):
-                if isinstance(columns, Failed):
+            for part, taken in zip(parts, self.result(handle), strict=True):
+                first, seen = int(self.starts()[part]), self.seen[part]
+                if isinstance(taken, Failed):
                     self.cancel(ticket)
-                    if isinstance(columns.error, MissingError):
-                        raise self.refused(columns.error.args, part, int(self.starts()[part]))
-                    raise self.noted(columns.error, part)
-                found[part] = columns
+                    if isinstance(taken.error, MissingError):
+                        raise self.refused(taken.error.args, part, first)
+                    raise self.noted(taken.error, part, first)
+                if taken.probe is not None and seen is not None:
+                    if (taken.rows, taken.probe) != (seen.rows, seen.probe):
+                        self.cancel(ticket)
+                        raise self.changed(part, first, seen.rows, taken.rows)
+                found[part] = taken.columns
         ticket.groups = []
         none = {n: np.zeros((0, *c.shape), c.dtype) for n, c in self.columns.items()}
         order = [found[part] for part in sorted(found)]
