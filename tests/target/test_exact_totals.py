@@ -137,6 +137,16 @@ def test_sums_in_machine_code_are_those_of_the_tree(bare, size):
     assert np.array_equal(found, nodes.root(blocks))
 
 
+@pytest.mark.parametrize("count", FORMS)
+def test_a_short_last_block_is_the_same_by_itself(count):
+    """There predictors are computed for its rows alone, and in all data for 256."""
+    whole = model(count, 300)
+    last = {name: getattr(whole.data, name)[BLOCK:].copy() for name in ("x", "y")}
+    points = whole.floats + np.linspace(-1.0, 1.0, 9)[:, None]
+    own, _ = asked(model(count, 300 - BLOCK, data=last), points)
+    assert np.array_equal(own, between(asked(whole, points)[1], points, BLOCK, 300))
+
+
 def test_sums_by_chunks_give_the_same_chain():
     kernel = sm.Gibbs("k", sm.Exact()) >> sm.Metropolis("b", selector=sm.Exact())
     spec = {"draws": 50, "warmup": 50, "chains": 1, "seed": 4, "progress": False}
