@@ -73,7 +73,7 @@ clusters:
 	  CONSTRAINTS=$(wildcard constraints/clusters-py$(VERSION).txt)
 
 clusters-tests: $(MADE)-dask,ray,parquet,zarr,test
-	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources \
+	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources tests/target/elsewhere \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[parquet]" $(ARGS)
 
 lint: $(MADE)-dev
