@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
-from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
@@ -320,13 +320,15 @@ class Maker:
                     value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
                 return value_of(self.simulate, (rng, *given, first + i))
 
-            where, (one, other) = self.where(first + i, place), (read(Numbers), read(Numbers))
+            where = self.where(first + i, place)
+            named = partial(tuple, (ROLE, where))
+            one, other = (in_python(read, float(value), named) for _ in range(2))
             if one == one and one != other:
                 raise ValueError(
                     f"{ROLE} gives {one:.6g} and then {other:.6g} from one seed{where}: draw with "
                     "its argument rng, as rng.normal(), not with np.random."
                 )
-            refuse_apart(read, float(value), partial(tuple, (ROLE, where)))
+            refuse_apart(read, float(value), named)
 
     def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""

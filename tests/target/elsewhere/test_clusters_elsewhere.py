@@ -94,7 +94,9 @@ def zarr_arrays(columns, folder):
     zarr = pytest.importorskip("zarr", reason="needs zarr: `make clusters`")
     group = zarr.open_group(folder / "rows.zarr", mode="w")
     for name, column in columns.items():
-        group.create_array(name, shape=column.shape, dtype=column.dtype, chunks=(1_000,))[:] = column
+        group.create_array(name, shape=column.shape, dtype=column.dtype, chunks=(1_000,))[:] = (
+            column
+        )
     return {name: group[name] for name in columns}
 
 
