@@ -283,7 +283,14 @@ def decide(chain, judge, current):
 
 
 def make_judge(
-    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any, bound: np.ndarray,
+    model,
+    trial,
+    selector: Selector,
+    arms: int,
+    tally,
+    decide: Any,
+    again: Any,
+    bound: np.ndarray,
     wanted: np.ndarray,
 ) -> Judge:
     """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.

@@ -41,6 +41,17 @@ class Family(NamedTuple):
         by_row = {name: columns[column] for name, column in self.by_row.items()}
         return self.function(x, **by_row, **self.others)
 
+    def raw(self, data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
+        """The columns of a part as they are given."""
+        return self.read(data, parcel._replace(columns=self.columns, origin=self.origin))
+
+    def made(self, raw: dict[str, np.ndarray], parcel: Parcel) -> dict[str, np.ndarray]:
+        """The columns that the model reads, of some rows."""
+        if not common_rows(raw):
+            return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
+        made = self.model(raw).data._asdict()
+        return {name: made[name] for name in parcel.columns}
+
 
 def by_parts(family: Any) -> Any:
     """A family that takes rows that are elsewhere, too: x a source, and y the name of a column.
@@ -139,8 +150,4 @@ def labels_of(source: Source, terms: tuple[str, ...]) -> list[str] | None:
 def read_family(data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
     """The columns that the model reads, of a part."""
     family = parcel.origin
-    raw = family.read(data, parcel._replace(columns=family.columns, origin=family.origin))
-    if not common_rows(raw):
-        return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
-    made = family.model(raw).data._asdict()
-    return {name: made[name] for name in parcel.columns}
+    return family.made(family.raw(data, parcel), parcel)

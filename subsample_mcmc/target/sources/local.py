@@ -56,8 +56,8 @@ class LocalSource(Source):
         """
         if parcel.read is of_arrays and not callable(self.parts[part]):
             return self.parts[part]
-        if part in self._loaded:
-            return self._loaded[part]
+        if (kept := self._loaded.get(part)) is not None:
+            return kept
         found = parcel.read(self.load(part), parcel)
         with self._changing:
             if sum(map(nbytes, self._loaded.values())) + nbytes(found) <= self.kept:

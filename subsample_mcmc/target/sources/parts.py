@@ -109,20 +109,36 @@ def take(data: Any, sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray])
     for k, some in enumerate(rows):
         one = data[k] if len(parts) > 1 else data
         try:
-            parcel = parcel_of(sent)
-            columns = parcel.read(one() if callable(one) else one, parcel)
-            count = common_rows(columns)
-            probe = probe_of(columns, count) if parcel.probed else None
-            taken = {name: np.asarray(array)[some] for name, array in columns.items()}
-            found.append(Taken(taken, count, probe))
+            found.append(taken_of(one() if callable(one) else one, parcel_of(sent), some))
         except Exception as error:
             found.append(Failed(error))
     return found
 
 
+def taken_of(data: Any, parcel: Parcel, some: np.ndarray) -> Taken:
+    """Some rows of a part. Columns that are made of others, row by row, are made of these alone."""
+    make = getattr(parcel.origin, "made", None) if parcel.read is not of_arrays else None
+    given = parcel.origin.raw(data, parcel) if make else parcel.read(data, parcel)
+    count = common_rows(given)
+    if make is None:
+        probe = probe_of(given, count) if parcel.probed else None
+        return Taken({name: np.asarray(array)[some] for name, array in given.items()}, count, probe)
+    few = places_of_probes(count)
+    columns = make(
+        {n: np.asarray(a)[np.concatenate([few, some])] for n, a in given.items()}, parcel
+    )
+    probe = digest_of({name: array[: len(few)] for name, array in columns.items()}, len(few))[0]
+    return Taken({name: array[len(few) :] for name, array in columns.items()}, count, probe)
+
+
+def places_of_probes(count: int) -> np.ndarray:
+    """Rows that are spread evenly over a part."""
+    return np.unique(np.linspace(0, count - 1, min(count, PROBES)).astype(np.int64))
+
+
 def probe_of(columns: dict[str, np.ndarray], count: int) -> int:
     """A digest of rows that are spread evenly over a part."""
-    places = np.unique(np.linspace(0, count - 1, min(count, PROBES)).astype(np.int64))
+    places = places_of_probes(count)
     few = {name: np.asarray(array)[places] for name, array in columns.items()}
     return digest_of(few, len(places))[0]
 

@@ -14,7 +14,7 @@ from subsample_mcmc.target.data import refuse_names, size_in_words
 from subsample_mcmc.target.sources.arrow import declared, of_table, wanted_of
 from subsample_mcmc.target.sources.frames import of_dtype, of_frame
 from subsample_mcmc.target.sources.local import columns_of_arrays
-from subsample_mcmc.target.sources.parts import Failed, Parcel, SourceColumn, of_arrays
+from subsample_mcmc.target.sources.parts import Failed, Parcel, SourceColumn, of_arrays, take
 from subsample_mcmc.target.sources.source import Source
 
 
@@ -58,7 +58,8 @@ class RaySource(Source):
             raise self.noted(found.error, 0)
         columns, self.origin, self.read = found  # type: ignore[method-assign]
         super().__init__(columns, len(self.parts), lengths)
-        self.window = 2 * int(ray.cluster_resources().get("CPU", 1)) + 2
+        self.cores = int(ray.cluster_resources().get("CPU", 1))
+        self.window = 2 * self.cores + 2
 
     def share(self, parcel: Parcel) -> Any:
         import ray
@@ -74,6 +75,24 @@ class RaySource(Source):
         run = self.functions[work]
         return [run.remote(self.parts[part], sent, *more) for part, more in jobs]
 
+    def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
+        """A task a core for the parts that a machine holds: each takes some milliseconds."""
+        import ray
+
+        places = places_of([self.parts[part] for part, _ in jobs])
+        machines: dict[Any, list[tuple[int, np.ndarray]]] = {}
+        for (part, (rows,)), place in zip(jobs, places, strict=True):
+            machines.setdefault(place, []).append((part, rows))
+        run = self.functions.setdefault(take_several, ray.remote(take_several))
+        found = []
+        for some in machines.values():
+            step = -(-len(some) // max(self.cores // len(machines), 1))
+            for start in range(0, len(some), step):
+                parts, rows = zip(*some[start : start + step], strict=True)
+                data = (self.parts[part] for part in parts)
+                found.append((list(parts), run.remote(sent, parts, rows, *data)))
+        return found
+
     def result(self, handle: Any) -> Any:
         import ray
 
@@ -88,6 +107,22 @@ class RaySource(Source):
 
     def part_name(self, part: int) -> str:
         return f"part {part}"
+
+
+def take_several(sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray], *data: Any) -> Any:
+    """Some rows of parts that are on one machine; runs on a worker."""
+    return take(data if len(data) > 1 else data[0], sent, parts, rows)
+
+
+def places_of(references: list[Any]) -> list[Any]:
+    """A machine that holds each object; None, if nobody says it."""
+    try:
+        from ray.experimental import get_object_locations
+
+        found = get_object_locations(references)
+        return [next(iter(found[one]["node_ids"]), None) for one in references]
+    except Exception:  # an interface that ray may change
+        return [None] * len(references)
 
 
 def what_is_there(data: Any) -> Any:

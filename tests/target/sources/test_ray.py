@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from subsample_mcmc.target.sources import ray as module
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.local import parts_of
 from subsample_mcmc.target.sources.ray import RaySource
@@ -126,6 +127,18 @@ def test_what_is_shared_is_pickled_once_and_opened_once_a_worker(arrays, tmp_pat
     found = {result for _, result in source.map(opened_in, Noted(tmp_path, np.zeros(50_000)))}
     assert Noted.pickles == 1
     assert len(list(tmp_path.iterdir())) == len(found)
+
+
+def test_rows_of_many_parts_are_fetched_with_one_task_a_core(arrays, monkeypatch):
+    source = RaySource(cut(arrays, [100] * 30, dict))
+    rows = np.arange(0, SIZE, 7)
+    ticket = source.request(rows)
+    assert [len(parts) for parts, _ in ticket.groups] == [15, 15]
+    np.testing.assert_array_equal(source.receive(ticket)["k"], arrays["k"][rows])
+    monkeypatch.setattr(module, "places_of", lambda references: [i % 3 for i in range(30)])
+    ticket = source.request(rows)  # as if they were on three machines
+    assert [len(parts) for parts, _ in ticket.groups] == [10, 10, 10]
+    np.testing.assert_array_equal(source.receive(ticket)["k"], arrays["k"][rows])
 
 
 def test_nothing_is_lost_with_a_worker(arrays, tmp_path):

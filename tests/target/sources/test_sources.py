@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from subsample_mcmc.target.sources.local import LocalSource, parts_of
+from subsample_mcmc.target.sources.parts import PROBES, Parcel, SourceColumn, look, take
 
 SIZE = 1_000
 CUTS = {
@@ -209,3 +210,31 @@ def test_lengths_are_found_or_refused(arrays):
         list(LocalSource(parts, lengths=[10, 5, 985]).map(sums, 0))
     with pytest.raises(ValueError, match="lengths of 3 parts"):
         LocalSource(parts, lengths=[1000])
+
+
+class Doubled:
+    """Columns that are made of others, row by row; it counts of how many rows it was asked."""
+
+    asked: ClassVar[list] = []
+
+    def raw(self, data, parcel):
+        return data
+
+    def made(self, raw, parcel):
+        self.asked.append(len(raw["y"]))
+        return {"twice": 2.0 * raw["y"]}
+
+
+def read_doubled(data, parcel):
+    return parcel.origin.made(parcel.origin.raw(data, parcel), parcel)
+
+
+def test_columns_are_made_of_the_rows_that_are_asked_for(arrays):
+    """Not of whole parts, which other machines would make anew for each block of rows."""
+    parcel = Parcel({"twice": SourceColumn(np.dtype(np.float32))}, read_doubled, Doubled())
+    some = np.array([3, 500, 999])
+    whole, _ = look(arrays, parcel, 0, 0, False)
+    (taken,) = take(arrays, parcel, [0], [some])
+    np.testing.assert_array_equal(taken.columns["twice"], 2.0 * arrays["y"][some])
+    assert (taken.rows, taken.probe) == (whole.rows, whole.probe)
+    assert Doubled.asked == [SIZE, PROBES + len(some)]
