@@ -88,7 +88,7 @@ def gaussian(proposal) -> tuple[str, ...]:
 
 def left_out(found) -> tuple[str, ...]:
     """Of all data, or of a sample of them."""
-    sampled = ("magnusson2020",) if found.surrogate is not None else ()
+    sampled = ("magnusson2019", "magnusson2020", "rosen1997") if found.sample is not None else ()
     return ("vehtari2017", "vehtari2024", *sampled)
 
 
@@ -159,7 +159,7 @@ EITHER: dict[Thing, tuple[str, ...]] = {
     bandits.TrackAndStop: ("garivier2016", "kaufmann2021"),
     kernels.Slice: ("neal2003", "dubois2014"),
     Gaussian: ("cotter2013",),
-    LeaveOneOut: ("vehtari2017", "vehtari2024", "magnusson2020"),
+    LeaveOneOut: ("vehtari2017", "vehtari2024", "magnusson2019", "magnusson2020", "rosen1997"),
 }
 # What is in every textbook, or only holds other things, or is a base of users' own classes.
 NEED_NONE: tuple[Thing, ...] = (

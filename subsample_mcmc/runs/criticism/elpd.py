@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.runs.criticism.sampling import Sample, difference_of, total_of
 from subsample_mcmc.style import COLOURS, SMALL, axes_of, thinned
 from subsample_mcmc.target.axes import ROWS, in_nanoseconds, shown
 
@@ -20,41 +21,6 @@ class ElpdDifference(NamedTuple):
     elpd: float  # above 0: the first model predicts better
     se: float  # as the data are a sample of those that might come
     subsampling_se: float  # as only a sample of the data was left out; 0 if all were
-
-
-class Total(NamedTuple):
-    """A sum over all data, and its errors."""
-
-    value: float
-    se: float
-    subsampling_se: float
-
-
-def total_of(values: np.ndarray, rows: np.ndarray, surrogate: np.ndarray | None) -> Total:
-    """The sum over all data of what is known of some rows: all, or a simple random sample.
-
-    With a sample, the difference estimator of Magnusson et al. (2020): the sum of the surrogate
-    over all data, and N times the mean difference from it. It is unbiased, and so are both squared
-    errors; se is that of a sum of N independent values.
-    """
-    if surrogate is None:
-        return Total(float(values.sum()), (len(values) * variance(values)) ** 0.5, 0.0)
-    size, count = len(surrogate), len(rows)
-    centre = float(surrogate.mean())  # squares of what is far from 0 would lose digits
-    own, near, every = values - centre, surrogate[rows] - centre, surrogate - centre
-    apart = own - near
-    total = float(every.sum()) + size * float(apart.mean())
-    error = size**2 * (1.0 - count / size) * variance(apart) / count
-    squares = float(every @ every) + size * float(np.mean(own**2 - near**2))
-    spread = (squares - (total**2 - error) / size) * size / (size - 1)
-    if not spread > 0.0:  # of a small sample, by chance
-        spread = size * variance(own)
-    return Total(total + size * centre, spread**0.5, error**0.5)
-
-
-def variance(values: np.ndarray) -> float:
-    """Of the law that values are a sample of; 0 of one."""
-    return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 class LeaveOneOut:
@@ -85,15 +51,19 @@ class LeaveOneOut:
         ['k', 'elpd', 'p', 'y']
     """
 
-    def __init__(self, model: Any, trace: Any, draws: int, found: np.ndarray, rows, surrogate):
+    def __init__(
+        self, model: Any, trace: Any, draws: int, found: np.ndarray, rows, sample: Sample | None
+    ):
         self.model, self.axes, self.draws = model, trace.axes, draws
-        self.rows, self.size, self.surrogate = rows, model.size, surrogate
+        self.rows, self.size, self.sample = rows, model.size, sample
         self.elpd_i, self.k = found[:, 0], found[:, 2]
         self.p_i = found[:, 1] - found[:, 0]
         self.good_k = float(min(1.0 - 1.0 / np.log10(draws), 0.7))
-        self.elpd, self.se, self.subsampling_se = total_of(self.elpd_i, rows, surrogate)
-        flat = None if surrogate is None else np.zeros(self.size)
-        self.p_loo, _, self.p_loo_se = total_of(self.p_i, rows, flat)
+        chances = None if sample is None else sample.chances
+        flat = None if sample is None else np.zeros(self.size)
+        near = None if sample is None else sample.surrogate
+        self.elpd, self.se, self.subsampling_se = total_of(self.elpd_i, rows, near, chances)
+        self.p_loo, _, self.p_loo_se = total_of(self.p_i, rows, flat, chances)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -104,9 +74,9 @@ class LeaveOneOut:
 
     def __repr__(self) -> str:
         good, poor, beyond = self.counts
-        error = "" if self.surrogate is None else f", of the sample {self.subsampling_se:,.3g}"
-        extra = "" if self.surrogate is None else f" +- {self.p_loo_se:,.2g}"
-        sampled = "" if self.surrogate is None else f"{len(self.rows):,} of "
+        error = "" if self.sample is None else f", of the sample {self.subsampling_se:,.3g}"
+        extra = "" if self.sample is None else f" +- {self.p_loo_se:,.2g}"
+        sampled = "" if self.sample is None else f"{len(self.rows):,} of "
         text = (
             f"LeaveOneOut(elpd {self.elpd:,.2f}, se {self.se:,.3g}{error}; p_loo "
             f"{self.p_loo:,.2f}{extra}; {sampled}{self.size:,} data, {self.draws:,} draws; "
@@ -160,30 +130,33 @@ class LeaveOneOut:
     def difference(self, other: "LeaveOneOut") -> ElpdDifference:
         """How much better this model predicts than another one, of the same data, row by row.
 
-        Of samples: both of the same rows, sm.loo(..., size=, seed=) with the same numbers.
+        Of samples: sm.loo(..., size=, seed=) with the same numbers, so that most rows are the same.
 
         other: what sm.loo gave of the other model.
         """
         if not isinstance(other, LeaveOneOut):
             raise TypeError(f"other={other!r:.60}: give what sm.loo returned of the other model.")
-        sampled = [one.surrogate is not None for one in (self, other)]
-        if self.size != other.size or not np.array_equal(self.rows, other.rows) or (
-            sampled[0] != sampled[1]
-        ):  # fmt: skip
+        seeds = [one.sample and one.sample.seed for one in (self, other)]
+        if self.size != other.size or seeds[0] != seeds[1]:
             raise ValueError(
                 f"these are of {len(self.rows):,} of {self.size:,} data and of "
                 f"{len(other.rows):,} of {other.size:,}, or of other rows: give sm.loo the same "
                 "size and seed for both models."
             )
-        near = None if self.surrogate is None else self.surrogate - other.surrogate
-        return ElpdDifference(*total_of(self.elpd_i - other.elpd_i, self.rows, near))
+        if self.sample is None or other.sample is None:
+            return ElpdDifference(*total_of(self.elpd_i - other.elpd_i, self.rows, None, None))
+        return ElpdDifference(
+            *difference_of(
+                (self.elpd_i, other.elpd_i), (self.rows, other.rows), (self.sample, other.sample)
+            )
+        )
 
     def to_arviz(self) -> Any:
         """ArviZ's ELPDData with pointwise values, which az.compare takes beside others."""
         import arviz
         import xarray
 
-        if self.surrogate is not None:
+        if self.sample is not None:
             raise ValueError(
                 f"only {len(self.rows):,} of {self.size:,} data were left out, and az.compare "
                 "would take them for all. Compare by one.difference(other), or leave size out."

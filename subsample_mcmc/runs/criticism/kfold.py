@@ -11,8 +11,9 @@ from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.runs.criticism.elpd import ElpdDifference, variance
+from subsample_mcmc.runs.criticism.elpd import ElpdDifference
 from subsample_mcmc.runs.criticism.loo import Leaver, States, refuse_other_laws, refuse_weights
+from subsample_mcmc.runs.criticism.sampling import variance
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.axes import ROWS, shown

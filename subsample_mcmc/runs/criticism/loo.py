@@ -3,7 +3,7 @@
 Log likelihoods of some data at all draws are made, each datum becomes three numbers (psis.py), and
 the next data follow, in threads: memory does not grow with N x draws. Of a random sample of data,
 the sum over all is estimated by what differs from a surrogate that is cheap for all of them
-(Magnusson, Vehtari, Jonasson and Andersen 2020).
+(Magnusson, Vehtari, Jonasson and Andersen 2020; sampling.py).
 """
 
 import os
@@ -18,6 +18,7 @@ from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
+from subsample_mcmc.runs.criticism.sampling import Sample, chances_of, sampled
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
@@ -52,11 +53,14 @@ def loo(
 
     model: that the trace is of.
     trace: draws from its posterior.
-    size: of a simple random sample of data, for large N. The sum over all is then estimated with
-        its standard error: the sample only has to tell how the data differ from their log
-        likelihood at the posterior mean, which is computed for all (of models with discrete blocks,
-        from their mean likelihood at ten draws). Samples of one seed are of the same rows. That
-        error is as of a normal law: too small where few data lie far off all others; take more.
+    size: of a random sample of data, for large N. The sum over all is then estimated with its
+        standard error: the sample only has to tell how the data differ from their log likelihood
+        at the posterior mean, which is computed for all (of models with discrete blocks, from
+        their mean likelihood at ten draws). The chance of a datum to be in it rises with how much
+        its log likelihood varies over ten draws, so that the few that matter most are. Of
+        covariates and noise with two degrees of freedom, 91 to 96% of intervals of +- 1.96 errors
+        held the sum over all, and 87 to 95% a difference of two models, from 200 and from 1,000 of
+        20,000 data.
     draws: of each chain, evenly spaced; default all.
     seed: as in sm.sample, of the sample.
     cores: threads; they change nothing.
@@ -85,16 +89,17 @@ def loo(
     if (total := trace.shape[0] * len(kept)) < FEWEST:
         raise ValueError(f"{total} draws in all: sm.loo needs {FEWEST}, better 1,000. Take more.")
     cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
-    rows = rows_of(model, size, seed)
+    size = None if size is None else size_of(model, size)
     states = States(*(part[:, kept].reshape(total, part.shape[2]) for part in trace.flat))
     leaver = Leaver(model, states, efficiency(trace, kept), cores)
     with quietly(progress):
+        rows, sample = leaver.chosen(size, root_of(seed))
         found = leaver.left_out(rows)
-        surrogate = None if size is None else leaver.surrogate()
     if model.backwards:  # what the model's first datum is comes last to its user
         found, rows = found[::-1], model.size - 1 - rows[::-1]
-        surrogate = None if surrogate is None else surrogate[::-1]
-    made = LeaveOneOut(model, trace, total, found, rows, surrogate)
+        if sample is not None:
+            sample = Sample(sample.surrogate[::-1], sample.chances[::-1], sample.seed)
+    made = LeaveOneOut(model, trace, total, found, rows, sample)
     if bad := int(np.sum(~(made.k <= made.good_k))):
         warn(
             f"{bad:,} of {len(rows):,} data have a Pareto k above {made.good_k:.2f}: leaving them "
@@ -126,16 +131,12 @@ def refuse_weights(model: Model, what: str) -> None:
         )
 
 
-def rows_of(model: Model, size: Any, seed: Any) -> np.ndarray:
-    """The rows that are left out: all, or a sample of them."""
-    if size is None:
-        return np.arange(model.size)
+def size_of(model: Model, size: Any) -> int:
+    """How many data are sampled, checked."""
     size = whole(size, "size", "how many data, at least 2")
     if not 2 <= size <= model.size:
         raise ValueError(f"size={size}: give 2 or more data, and no more than N={model.size:,}.")
-    entropy, key = root_of(seed)
-    rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-    return np.sort(rng.choice(model.size, size, replace=False))
+    return size
 
 
 def efficiency(trace: Trace, kept: np.ndarray) -> float:
@@ -235,22 +236,45 @@ class Leaver:
             "in this state; mend the function, and sample again."
         )
 
-    def surrogate(self) -> np.ndarray:
-        """What stands for the log predictive density of each of all data, cheap to compute.
+    def chosen(self, count: int | None, seed: tuple) -> tuple[np.ndarray, Sample | None]:
+        """The rows that are left out, rising: all, or a sample of so many."""
+        size = self.model.size
+        if count is None:
+            return np.arange(size), None
+        surrogate, varies = self.guides()
+        chances = chances_of(varies, count)
+        entropy, key = seed
+        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
+        uniform = rng.random(size)  # of the data, in their user's order
+        uniform = uniform[::-1] if self.model.backwards else uniform
+        rows = sampled(chances, uniform, count)
+        return rows, Sample(surrogate, chances, (entropy, *key, count))
 
-        The log likelihood at the posterior mean, or from the mean likelihood at some draws: where
-        blocks are discrete, or the mean is no place where data are possible.
+    def guides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two numbers of each of all data, cheap to compute, which tell of their own roughly.
+
+        What stands for the log predictive density: the log likelihood at the posterior mean, or
+        from the mean likelihood at some draws, where blocks are discrete, or the mean is no place
+        where data are possible. And how much the log likelihood varies over these draws.
         """
-        floats, rows = self.states.floats.mean(axis=0, keepdims=True), np.arange(self.model.size)
+        chosen = np.linspace(0, len(self.states.ints) - 1, SURROGATE_DRAWS).astype(int)
+        some = States(*(part[chosen] for part in self.states))
+        rows, varies = np.arange(self.model.size), np.empty(self.model.size)
+        near = self.means(some, rows, varies)
         if not self.states.ints.shape[1]:
+            floats = self.states.floats.mean(axis=0, keepdims=True)
             values = self.means(States(self.states.ints[:1], floats), rows)
             if np.isfinite(values).all():
-                return values
-        chosen = np.linspace(0, len(self.states.ints) - 1, SURROGATE_DRAWS).astype(int)
-        return self.means(States(*(part[chosen] for part in self.states)), rows)
+                return values, varies
+        return near, varies
 
-    def means(self, states: States, rows: np.ndarray) -> np.ndarray:
-        """Log of the mean likelihood of each of some rows at some states."""
+    def means(
+        self, states: States, rows: np.ndarray, varies: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Log of the mean likelihood of each of some rows at some states.
+
+        varies: where the variances of their log likelihoods are written.
+        """
         found = np.empty(len(rows))
         constants, of_data = left_out_of(self.model, *states)
         step = max(1, BLOCK_BYTES // (8 * len(states.ints)))
@@ -265,6 +289,8 @@ class Leaver:
                 mean = np.mean(np.exp(values - most), axis=0)
                 mean[most == -np.inf] = 1.0  # impossible in all states
                 found[start : start + step] = most + np.log(mean)
+                if varies is not None:
+                    varies[start : start + step] = np.var(values, axis=0, ddof=1)
             return len(part)
 
         self.in_threads(work, range(0, len(rows), step), len(rows), "likelihoods")

@@ -9,8 +9,14 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs.criticism import loo as module
-from subsample_mcmc.runs.criticism.elpd import total_of
 from subsample_mcmc.runs.criticism.psis import leave_out, scratch_of, tail_of
+from subsample_mcmc.runs.criticism.sampling import (
+    Sample,
+    chances_of,
+    difference_of,
+    sampled,
+    total_of,
+)
 from tests.helpers.claims import at_least, at_most
 from tests.runs.views.test_arviz import trace_of
 
@@ -183,7 +189,7 @@ def test_sums_of_samples_are_unbiased_and_so_are_their_errors(rng):
 
     values = rng.normal(-2.0, 1.0, 10)
     near = values + 0.3 * rng.normal(size=10)
-    made = [total_of(values[list(rows)], np.array(rows), near)
+    made = [total_of(values[list(rows)], np.array(rows), near, np.full(10, 0.4))
             for rows in combinations(range(10), 4)]  # fmt: skip
     totals, spreads, errors = np.array(made).T
     assert totals.mean() == pytest.approx(values.sum(), abs=1e-9)
@@ -192,6 +198,70 @@ def test_sums_of_samples_are_unbiased_and_so_are_their_errors(rng):
     assert np.mean(spreads**2) == pytest.approx(10 * np.var(values, ddof=1), abs=1e-9)
     assert np.var(totals) < 0.2 * np.var([10 * values[list(rows)].mean()
                                           for rows in combinations(range(10), 4)])  # fmt: skip
+
+
+def test_chances_are_those_of_samples(rng):
+    """Of 20,000 samples, within 5 errors of a count: and most of a heavy measure is sampled."""
+    measure = np.concatenate([1.0 / rng.random(40) ** 2, [np.nan, 0.0]])
+    chances = chances_of(measure, 12)
+    assert chances.sum() == pytest.approx(12.0) and chances.max() == 1.0 == chances[-2]
+    assert chances.min() >= 0.5 * 12 / 42 * 0.5 and np.sum(chances == 1.0) > 2
+    found = np.zeros(42)
+    for _ in range(20_000):
+        rows = sampled(chances, rng.random(42), 12)
+        assert len(rows) == 12 and np.all(np.diff(rows) > 0)
+        found[rows] += 1.0
+    error = np.sqrt(chances * (1.0 - chances) / 20_000)
+    # Pareto sampling has its chances up to some thousandths.
+    assert np.all(np.abs(found / 20_000 - chances) <= 5.0 * error + 0.006)
+    assert np.all(found[chances == 1.0] == 20_000)
+    np.testing.assert_allclose(chances_of(np.zeros(9), 3), 1.0 / 3.0)
+    np.testing.assert_array_equal(chances_of(measure, 42), 1.0)
+
+
+def test_errors_of_samples_cover_with_heavy_tails(rng):
+    """A normal model of data with two degrees of freedom: 300 samples, an alarm in 10^6."""
+    y = rng.standard_t(2.0, 4_000)
+    scale = float(y.std())
+    spread = (y / scale) ** 4 / 8_000.0  # variances of log likelihoods
+    values = -0.5 * (y / scale) ** 2 - spread * rng.gamma(4.0, 0.25, 4_000)
+    near, seen = -0.5 * (y / scale) ** 2, spread * rng.chisquare(9, 4_000) / 9.0
+    held = {}
+    for name, measure in (("chances", seen), ("alike", np.ones(4_000))):
+        chances, count = chances_of(measure, 200), 0
+        for _ in range(300):
+            rows = sampled(chances, rng.random(4_000), 200)
+            total = total_of(values[rows], rows, near, chances)
+            count += abs(total.value - values.sum()) < 1.96 * total.subsampling_se
+        held[name] = count
+    at_least(held["chances"], 300, 0.90)
+    assert held["alike"] < 240  # which simple random samples do not
+
+
+def test_differences_of_two_samples_have_errors_that_cover(rng):
+    """Of two models alike in what leaving a datum out changes, and of two that are not."""
+    size, base = 3_000, rng.standard_t(3.0, 3_000) ** 2
+    for alike in (0.95, 0.2):
+        changes = [base * alike + (1.0 - alike) * rng.standard_t(3.0, size) ** 2 for _ in range(2)]
+        surrogates = [rng.normal(-1.0, 0.5, size) for _ in range(2)]
+        values = [near - change for near, change in zip(surrogates, changes, strict=True)]
+        chances = [chances_of(c * rng.chisquare(9, size) / 9.0, 150) for c in changes]
+        samples = tuple(Sample(s, c, (1,)) for s, c in zip(surrogates, chances, strict=True))
+        truth = float((values[0] - values[1]).sum())
+        off, errors, spreads = [], [], []
+        for _ in range(400):
+            uniform = rng.random(size)
+            rows = tuple(sampled(c, uniform, 150) for c in chances)
+            own = tuple(v[r] for v, r in zip(values, rows, strict=True))
+            total = difference_of(own, rows, samples)
+            off.append(total.value - truth)
+            errors.append(total.subsampling_se)
+            spreads.append(total.se)
+        at_least(int(np.sum(np.abs(off) < 1.96 * np.array(errors))), 400, 0.85)
+        assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(np.std(off), rel=0.25)
+        wanted = np.sqrt(size * np.var(values[0] - values[1]))
+        squares = np.sqrt(np.mean(np.square(spreads)))  # mostly too small where models differ
+        assert squares == pytest.approx(wanted, rel=0.1), alike
 
 
 @pytest.mark.parametrize("kind", ["continuous", "discrete"])
@@ -238,7 +308,7 @@ def test_a_mean_where_data_are_impossible_is_no_surrogate(rng):
     mu = rng.choice([-1.0, 1.0], (2, 100)) * rng.normal(1.0, 0.07, (2, 100))
     trace = trace_of(model, {"mu": mu})
     some, whole = quiet(model, trace, size=50, seed=1), quiet(model, trace)
-    assert np.isfinite(some.surrogate).all()
+    assert np.isfinite(some.sample.surrogate).all()
     assert abs(some.elpd - whole.elpd) < 5.0 * some.subsampling_se
 
 
