@@ -28,7 +28,7 @@ help:
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
 	@echo 'make pymc    the tests of the bridge to PyMC, in an environment of their own'
-	@echo 'make clusters   the tests of dask and ray, started on this machine, in one of their own'
+	@echo 'make clusters   the tests of dask, ray and Parquet, on this machine, in one of their own'
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
@@ -67,13 +67,14 @@ pymc-tests: $(MADE)-pymc,test
 	  "tests/test_docstrings.py::test_every_argument_is_told_of[sm.pymc.RacingMetropolis]" $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
 
-# Dask and ray bring some hundred megabytes that nothing else here needs.
+# Dask, ray and pyarrow bring some hundred megabytes that nothing else here needs.
 clusters:
 	@$(MAKE) --no-print-directory clusters-tests VENV=$(VENV)-clusters \
 	  CONSTRAINTS=$(wildcard constraints/clusters-py$(VERSION).txt)
 
-clusters-tests: $(MADE)-dask,ray,test
-	$(BIN)/python -m pytest tests/runs/test_clusters.py $(ARGS)
+clusters-tests: $(MADE)-dask,ray,parquet,zarr,test
+	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources \
+	  "tests/test_docstrings.py::test_examples_give_what_they_say[parquet]" $(ARGS)
 
 lint: $(MADE)-dev
 	$(BIN)/ruff check .

@@ -6,8 +6,8 @@
     kernel = sm.Metropolis("mu") >> sm.Gibbs("k")      how a chain moves them
     trace = sm.sample(model, kernel)                   draws; print(trace.report()): their cost
 
-Models           Model, Predictors, Population, from_pymc; positive, interval, simplex, ordered;
-                 parquet: data in files, which need not fit in memory;
+Models           Model, Predictors, Population, from_pymc; positive, interval, simplex, ordered,
+                 cholesky_corr; parquet: data in files, which need not fit in memory;
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
@@ -105,7 +105,13 @@ from subsample_mcmc.runs.predict import predict
 from subsample_mcmc.runs.sample import load, resume, sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.constraints import interval, ordered, positive, simplex
+from subsample_mcmc.target.constraints import (
+    cholesky_corr,
+    interval,
+    ordered,
+    positive,
+    simplex,
+)
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
@@ -162,6 +168,7 @@ __all__ = [
     "audit",
     "b_normal",
     "b_normal_table",
+    "cholesky_corr",
     "choose",
     "cite",
     "cycle",

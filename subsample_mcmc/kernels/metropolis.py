@@ -16,11 +16,12 @@ from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import (
     ANY_CHAIN,
+    BAD_PROPOSAL,
     DECIDED_BY_PRIOR,
     READS_NONE,
 )
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
-from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.proposals.choose import proposal_of
 from subsample_mcmc.kernels.proposals.learned import LEARNS, learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
@@ -274,6 +275,10 @@ def metropolis_step(propose, learn, own_coordinates: bool):
         if own_coordinates:
             ratio = propose(chain.rng, tuning, tools.numbers, now, which, u, v)
             if not all_inside(to, y):
+                for j in range(len(y)):
+                    if not np.isfinite(y[j]):  # a mistake: off the support is a finite number
+                        fail(now, trial, BAD_PROPOSAL, 1, -1)
+                        return
                 there = -np.inf
         else:
             all_to_free(to, x, u)

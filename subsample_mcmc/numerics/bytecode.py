@@ -14,7 +14,14 @@ def instructions(code) -> tuple[dis.Instruction, ...]:
     return tuple(i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG")
 
 
+DIVISIONS = ("//", "%", "//=", "%=")
 LONGER, GLOBAL, NAME = (dis.opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
+
+
+def divides(code) -> bool:
+    """Is there // or % or divmod: of whole numbers by 0 they are 0 where they are compiled."""
+    done = (i.argrepr for i in instructions(code) if i.opname == "BINARY_OP")
+    return "divmod" in code.co_names or not set(done).isdisjoint(DIVISIONS)
 
 
 def loaded_globals(code) -> set[str]:

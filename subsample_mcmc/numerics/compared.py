@@ -1,14 +1,17 @@
 """Compiled functions say what the same functions say in Python: what a comparison of both needs.
 
 Python's integers have no end; compiled ones have 64 bits, those of unsigned columns wrap below 0,
-and 2 ** -k is a whole number, 0, if k is one. Such a function is another one where it is compiled,
-and draws from another posterior, without a word.
+2 ** -k is a whole number, 0, if k is one, and so are k // 0 and k % 0, where Python raises. Such a
+function is another one where it is compiled, and draws from another posterior, without a word.
 """
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from subsample_mcmc.numerics.bytecode import DIVISIONS, instructions
 
 NEAR, LITTLE = 1e-4, 1e-6  # relative and absolute differences that are never looked into
 SHAKES = 8  # how often that is tried
@@ -19,6 +22,10 @@ ADVICE = (
     "is an integer. Write such numbers as floats, 2.0 ** -k or float(n) ** 4, and give columns "
     "that are subtracted as int64 or float. (Or terms of 10^11 and more cancel: no digit is left.)"
 )
+
+
+class WholeByZeroError(ArithmeticError):
+    """A function divided whole numbers by 0; its argument says in which line."""
 
 
 class Numbers(np.ndarray):
@@ -57,6 +64,16 @@ class Shaken(Numbers):
         return float(found) if isinstance(found, np.number) else found
 
 
+def zeros_of(data: Any, size: int) -> list[int]:
+    """The first datum at which each column of whole numbers is 0."""
+    found = []
+    for column in data:
+        if isinstance(column, np.ndarray) and column.shape == (size,):
+            if column.dtype.kind in "iu" and not column[first := int(np.argmin(column != 0))]:
+                found.append(first)
+    return found
+
+
 def in_numbers(record: Any, kind: type[Numbers] = Numbers) -> Any:
     """A record or tuple of arrays and numbers, as Python sees lists."""
     values = [v.view(kind) if np.ndim(v) else np.asarray(v).item() for v in record]
@@ -64,14 +81,54 @@ def in_numbers(record: Any, kind: type[Numbers] = Numbers) -> Any:
 
 
 def value_of(function, *variants: tuple) -> float:
-    """What a function gives of the first arguments that it can be called with; else nan."""
+    """What a function gives of the first arguments that it can be called with; else nan.
+
+    Raises WholeByZeroError where it divides whole numbers by 0. Of floats that is inf or nan where
+    it is compiled, which may be meant.
+    """
     for arguments in variants:
         try:
             with np.errstate(all="ignore"):
                 return float(function(*arguments))
+        except ZeroDivisionError as error:
+            if line := line_of_whole(error):
+                raise WholeByZeroError(line) from error
         except Exception:  # no number of this kind, or what compiled code bears
             continue
     return np.nan
+
+
+def line_of_whole(error: ZeroDivisionError) -> str:
+    """The line in which whole numbers were divided by 0; empty if it was something else."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None or "float" in str(error):  # from Python 3.14 on it does not say of which kind
+        return ""
+    code = at.tb_frame.f_code
+    line = linecache.getline(code.co_filename, at.tb_lineno).strip()
+    done = next((i.argrepr for i in instructions(code) if i.offset == at.tb_lasti), "")
+    if done not in DIVISIONS and "divmod(" not in line:
+        return ""
+    return f"line {at.tb_lineno} of {code.co_name}" + (f", `{line}`," if line else "")
+
+
+def in_python(read: Callable[..., float], compiled: float, told: Callable[[], tuple]) -> float:
+    """What a function says in Python; raises where that divides whole numbers by 0.
+
+    Not where compiled code gives nan: that ends a run by itself.
+    """
+    try:
+        return read(Numbers)
+    except WholeByZeroError as error:
+        if np.isnan(compiled):
+            return np.nan
+        what, where = told()
+        raise ValueError(
+            f"{what} is {compiled:.6g} where it is compiled{where}, and ZeroDivisionError in "
+            f"Python: {error} divides a whole number by 0, which compiled code says is 0. Say what "
+            "is meant there, by `if`, or leave such values out of the data or the support."
+        ) from error
 
 
 def apart(one: float, other: float) -> bool:
@@ -86,9 +143,16 @@ def is_rounding(read: Callable[..., float], plain: float, compiled: float) -> bo
 
     read(kind): the function in Python, with arrays of this kind.
     """
-    if not apart(read(Widened), compiled):
+
+    def value(kind) -> float:
+        try:
+            return read(kind)
+        except WholeByZeroError:
+            return np.nan
+
+    if not apart(value(Widened), compiled):
         return True
-    changes = np.abs(np.array([read(Shaken) for _ in range(SHAKES)]) - plain)
+    changes = np.abs(np.array([value(Shaken) for _ in range(SHAKES)]) - plain)
     known = changes[np.isfinite(changes)]
     return len(known) > 0 and abs(plain - compiled) <= ROUNDED * float(known.max())
 
@@ -98,7 +162,7 @@ def refuse_apart(read: Callable[..., float], compiled: float, told: Callable[[],
 
     told(): (which value it is, where).
     """
-    plain = read(Numbers)
+    plain = in_python(read, compiled, told)
     if apart(plain, compiled) and not is_rounding(read, plain, compiled):
         what, where = told()
         raise ValueError(

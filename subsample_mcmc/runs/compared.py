@@ -1,14 +1,15 @@
 """Before a chain runs: log_likelihood and log_prior, as compiled, beside the same in Python.
 
 At some data, the first and the last among them, in the initial state and in others, where all
-blocks have other values.
+blocks have other values. Where whole numbers are divided, also at data and values that are 0.
 """
 
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
-from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of, zeros_of
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
@@ -16,13 +17,14 @@ from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.rewards import new_memory, prior_of, rewards_of, trial_of
-from subsample_mcmc.target.user_functions import plain
+from subsample_mcmc.target.user_functions import divides_whole, plain
 
 ROWS, PLACES = 24, 4  # data, and states
 TRIES = 12  # states at most, as the prior may rule some out: no data are read there
 SECONDS, FEWEST = 0.3, 2  # that Python may take, beside so many data of a state
 SAME = 1e-9  # of sums: their differences are not compared below
 MOST_SITES = 10_000  # whose priors are called in Python
+MOST_VALUES = 64  # of discrete blocks that are tried one by one where whole numbers are divided
 
 
 class SameAsPython:
@@ -41,11 +43,20 @@ def check_compiled(model) -> None:
         return
     rng, left = np.random.default_rng(4), SECONDS
     some = rng.integers(0, model.size, size=ROWS)
-    rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, some]).astype(np.int64)
+    given = [model.log_likelihood, *(function for function, _, _ in model.priors)]
+    whole = any(divides_whole(function) for function in given)
+    zeros = zeros_of(model.data, model.size) if whole else []
+    rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, zeros, some])
+    rows = rows.astype(np.int64)
     sites, done = any(v.touches is not None for v in model.variables.values()), 0
-    for ints, floats in some_states(model, TRIES, rng):
-        if done == PLACES or left < 0.0:
+    states = [(*state, True) for state in some_states(model, TRIES, rng)]
+    if whole:
+        states += [(*state, False) for state in one_by_one(model)]
+    for ints, floats, random in states:
+        if left < 0.0:
             break
+        if random and done == PLACES:
+            continue
         none = Block("none", False, (0,), 0)
         trial = trial_of(
             model, ints, floats, new_memory(model), none, 1, None, (), rows if sites else None
@@ -54,6 +65,16 @@ def check_compiled(model) -> None:
             left -= check_data_in(model, ints, floats, trial, rows, sites, left)
             done += 1
     model.prepared[SameAsPython] = True
+
+
+def one_by_one(model) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """States with one discrete block at each of its values in turn, the lowest first."""
+    blocks = [v for v in model.variables.values() if v.place < 0 and v.block.discrete]
+    for v in blocks:
+        for value in range(min(v.support, MOST_VALUES // len(blocks))):
+            ints = model.ints.copy()
+            ints[v.block.start : v.block.start + v.block.length] = value
+            yield ints, model.floats.copy()
 
 
 def is_possible(model, ints, floats, trial) -> bool:
@@ -98,7 +119,7 @@ def compare_change(model, ints, trial, read, known: tuple[float, float], told) -
         ask_prior_of_state(pointer_to(trial), after)
         rounding = SAME * (abs(before) + abs(float(after[0])))
         changed = float(after[0]) - before
-        if abs(read(Numbers) - plain - changed) > rounding:
+        if abs(in_python(read, float(after[0]), told) - plain - changed) > rounding:
             refuse_apart(lambda kind: read(kind) - plain, changed, lambda: changed_by(told))
     finally:
         ints[:] = kept

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, RewardError, compile_message, helpful, warn
-from subsample_mcmc.numerics.compared import Numbers, in_numbers, refuse_apart, value_of
+from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
@@ -22,7 +22,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, is_frame
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
@@ -51,7 +51,8 @@ def predict(
     model: that the trace is of.
     trace: draws of its blocks.
     simulate(rng, state, data, n) -> float: ONE datum drawn from the model, plain Python, compiled;
-        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm have.
+        rng is a numpy Generator. Default: the model's own, which those of sm.models.glm and
+        sm.models.arch have.
     data: of others than were observed, as sm.Model takes them: what simulate reads, one length for
         all; numbers are as in the model. Categories and columns are taken by their names.
     draws: of each chain, evenly spaced; default all.
@@ -76,7 +77,7 @@ def predict(
     must_be_model(model, "sm.predict(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     simulate = model.simulate if simulate is None else simulate
     if simulate is None:
         raise TypeError(
@@ -257,7 +258,7 @@ class Maker:
         return f" at datum {n}{datum_of(whole_columns, n, self.size)}{draw}"
 
     def one(self, drawn, chain: int, draw: int) -> np.ndarray:
-        """The data set of one draw; the array is used again by the next one of this thread."""
+        """The data set of one draw, in its user's order; the array is used again by the next."""
         own = self.local
         if not hasattr(own, "out"):
             own.ints, own.floats = self.model.ints.copy(), self.model.floats.copy()
@@ -283,7 +284,7 @@ class Maker:
                 f"{ROLE} is nan{self.where(n, f', draw {draw} of chain {chain}')}: it must be a "
                 "number."
             )
-        return own.out
+        return own.out[::-1] if self.model.backwards else own.out
 
     def check_same(self, drawn, places: list[tuple[int, int]]) -> None:
         """Refuse a function that draws something else where it is compiled, from one seed.
@@ -319,13 +320,15 @@ class Maker:
                     value_of(self.simulate, (rng, *given, k), (rng, state, self.data, k))
                 return value_of(self.simulate, (rng, *given, first + i))
 
-            where, (one, other) = self.where(first + i, place), (read(Numbers), read(Numbers))
+            where = self.where(first + i, place)
+            named = partial(tuple, (ROLE, where))
+            one, other = (in_python(read, float(value), named) for _ in range(2))
             if one == one and one != other:
                 raise ValueError(
                     f"{ROLE} gives {one:.6g} and then {other:.6g} from one seed{where}: draw with "
                     "its argument rng, as rng.normal(), not with np.random."
                 )
-            refuse_apart(read, float(value), partial(tuple, (ROLE, where)))
+            refuse_apart(read, float(value), named)
 
     def all_of(self, trace: Trace, kept: np.ndarray, asked: dict, cores: int) -> dict[str, Any]:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""

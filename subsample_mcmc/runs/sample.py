@@ -367,6 +367,12 @@ def lengths_of(model: Model) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def constants_of(model: Model) -> dict[str, list[int]]:
+    """Of blocks with a constraint that leaves some values no choice: where these stand, flat."""
+    found = {n: v.constraint.constant(v.block.length) for n, v in model.variables.items()}
+    return {name: places for name, places in found.items() if places}
+
+
 def copied(state: Any) -> Any:
     """A state that a user's function may change and return again."""
     return {k: np.copy(v) for k, v in state.items()} if isinstance(state, dict) else state
@@ -386,7 +392,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
         "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
-        "lengths": lengths_of(model),
+        "lengths": lengths_of(model), "constant": constants_of(model),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
         "keep": None if program.kept.everything else {

@@ -177,6 +177,10 @@ class Trace:
             return np.arange(length) < counts[..., None]
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
 
+    def constant(self, name: str) -> list[int]:
+        """Places in a block, flat, that its constraint makes constant: zeros above a diagonal."""
+        return (self.meta.get("constant") or {}).get(name, [])
+
     def every(self, name: str) -> int:
         """Of how many draws one is kept, of a block.
 
@@ -203,8 +207,9 @@ class Trace:
 
         names: of blocks; default all but labels of clusters, which are only names.
 
-        Draws that sm.WangLandau tilted are told chain by chain: each has a law of its own, which is
-        not the posterior.
+        What a constraint makes constant is left out, such as zeros above a diagonal. Draws that
+        sm.WangLandau tilted are told chain by chain: each has a law of its own, which is not the
+        posterior.
         """
         return summary(self, names)
 
@@ -321,7 +326,29 @@ class Trace:
         thin: keep every thin-th draw, in all groups. Log likelihoods beyond 2 GB are refused.
         progress: a bar; None shows it when the work takes seconds.
         """
-        return arviz_groups.to_arviz(self, self.flat, observed, log_likelihood, thin, progress)
+        return arviz_groups.to_arviz(self, observed, log_likelihood, thin, progress)
+
+    def log_likelihood(self, model: Any, draws: int | None = None, rows: Any = None) -> Any:
+        """The log likelihood of every datum at every draw: xarray's Dataset, made as it is read.
+
+        Of dimensions chain, draw, obs, as to_arviz(log_likelihood=model) has it; but nothing is
+        computed until values are asked for, and then no more than is asked for, each time:
+        found.isel(obs=slice(0, 100)).mean(). At most 2 GB at a time; found.load() keeps them.
+
+        model: the sm.Model that was sampled. draws: of each chain, evenly spaced; default all.
+        rows: numbers of data, or a slice; default all.
+
+        Example:
+            >>> def log_likelihood(state, data, n):
+            ...     return -abs(data.y[n] - state.mu[0]) - 0.6931
+            >>> y = np.random.default_rng(0).laplace(size=100_000)
+            >>> model = sm.Model(log_likelihood, {"y": y}, {"mu": 0.0})
+            >>> trace = sm.sample(model, sm.Slice("mu"), draws=200, seed=1, progress=False)
+            >>> found = trace.log_likelihood(model).log_likelihood
+            >>> found.shape, found.isel(obs=[7, 99_999]).mean(("chain", "draw")).shape
+            ((4, 200, 100000), (2,))
+        """
+        return arviz_groups.log_likelihood(self, model, draws, rows)
 
     def to_frame(self) -> Any:
         """A pandas table: a row per chain and draw; columns chain, draw, mu, beta[age], ..."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.target.constraints import ORDERED, Constraint, real
+from subsample_mcmc.target.constraints import Constraint, real
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.population import read_only, whole
 
@@ -107,15 +107,15 @@ def variables(state, support, constraints, touches, data, size, tables=()) -> di
         if not isinstance(constraint, Constraint):
             raise TypeError(
                 f"constraints[{name!r}]={constraint!r}: give sm.positive, sm.interval(low, "
-                "high), sm.simplex or sm.ordered."
+                "high), sm.simplex, sm.ordered or sm.cholesky_corr."
             )
         constraint = constraint.of_shape(name, shape)
         csr = None
         if name in touches:
             if not discrete and constraint.together:
-                which = "a simplex" if constraint.kind != ORDERED else "an ordered vector"
                 raise ValueError(
-                    f"touches[{name!r}]: the values of {which} move together, not one by one."
+                    f"touches[{name!r}]: the values of {constraint.noun} move together, not one by "
+                    "one."
                 )
             sites = block.length if discrete or not shape else shape[0]
             csr = touched(name, touches[name], sites, data, size, tables)

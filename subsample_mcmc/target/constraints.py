@@ -5,7 +5,7 @@ positive scale, a probability or a simplex needs no thought in the proposal.
 """
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, log, log1p, sqrt
+from math import asinh, exp, expm1, hypot, inf, isqrt, log, log1p, sqrt, tanh
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.jit import jit
 
 REAL, LOG, SOFTPLUS, SQUAREROOT, CUBEROOT, INTERVAL, SIMPLEX, ORDERED, SIMPLEXES = range(9)
+CHOLESKY = 9
 COORDINATES = {
     "log": LOG, "softplus": SOFTPLUS, "squareroot": SQUAREROOT, "cuberoot": CUBEROOT,
 }  # fmt: skip
+TINY = 1e-100
 COARSE = 1e-4  # a step between neighbouring numbers of an interval that is told of
 ROOTS = (SQUAREROOT, CUBEROOT)  # coordinates that end at 0
 
@@ -25,11 +27,15 @@ class Constraint:
     """A set of values and its coordinates. Use sm.positive, sm.interval(low, high), sm.simplex.
 
     Or sm.ordered: of a vector, each value of which is above the one before it. Of a block of two
-    axes sm.simplex is of each row.
+    axes sm.simplex is of each row. Or sm.cholesky_corr: of a block of shape (d, d), the Cholesky
+    factor L of a correlation matrix L L^T, which is lower triangular, with a positive diagonal and
+    rows of length 1. A log_prior of such a block is a density over its d (d - 1) / 2 numbers below
+    the diagonal, as Stan's lkj_corr_cholesky is: for LKJ(eta) the sum over rows i = 1, ..., d - 1
+    of (d - i - 3 + 2 eta) log L[i, i].
 
     Example:
-        >>> sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered
-        (sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered)
+        >>> sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered, sm.cholesky_corr
+        (sm.positive, sm.positive("softplus"), sm.simplex, sm.ordered, sm.cholesky_corr)
     """
 
     kind: int
@@ -52,16 +58,39 @@ class Constraint:
     @property
     def together(self) -> bool:
         """Are its values nothing one by one."""
-        return self.kind in (SIMPLEX, SIMPLEXES, ORDERED)
+        return self.kind in (SIMPLEX, SIMPLEXES, ORDERED, CHOLESKY)
+
+    @property
+    def noun(self) -> str:
+        """What such values are, where they are nothing one by one."""
+        return {ORDERED: "an ordered vector", CHOLESKY: "a Cholesky factor"}.get(
+            self.kind, "a simplex"
+        )
+
+    def constant(self, length: int) -> list[int]:
+        """Places in a block of this length whose values are the same in the whole set."""
+        if self.kind != CHOLESKY:
+            return []
+        size = int(self.high)
+        return [j for j in range(length) if j == 0 or j % size > j // size]
 
     def free_length(self, length: int) -> int:
         """Free coordinates of a block of this length."""
+        if self.kind == CHOLESKY:
+            return (length - int(self.high)) // 2
         if self.kind == SIMPLEXES:
             return length - length // int(self.high)
         return length - 1 if self.kind == SIMPLEX else length
 
     def of_shape(self, name: str, shape: tuple[int, ...]) -> "Constraint":
-        """The same of a block of some shape: of two axes, simplexes by rows."""
+        """The same of a block of some shape: of two axes, simplexes by rows, or a factor."""
+        if self.kind == CHOLESKY:
+            if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2:
+                raise ValueError(
+                    f"constraints[{name!r}]: {self!r} is of a square matrix of two rows or more, "
+                    f"and the block has shape {shape}."
+                )
+            return Constraint(CHOLESKY, self.text, -1.0, float(shape[0]))  # a row is as long
         if self.kind == ORDERED and len(shape) != 1:
             raise ValueError(
                 f"constraints[{name!r}]: sm.ordered is of a vector, and the block has shape "
@@ -79,6 +108,9 @@ class Constraint:
 
     def value_of(self, j: int) -> int:
         """The place in a block of the value that its j-th free coordinate is named after."""
+        if self.kind == CHOLESKY:
+            row = (1 + isqrt(1 + 8 * j)) // 2
+            return row * int(self.high) + j - row * (row - 1) // 2
         return j + j // (int(self.high) - 1) if self.kind == SIMPLEXES else j
 
     def check(self, name: str, values: np.ndarray) -> None:
@@ -97,17 +129,40 @@ class Constraint:
                 raise ValueError(
                     f"state {name}={values}: sm.ordered needs every value above the one before it."
                 )
+        elif self.kind == CHOLESKY:
+            size = int(self.high)
+            if not plain_inside(self.kind, self.low, self.high, values):
+                raise ValueError(
+                    f"state {name}={values.reshape(size, size).tolist()}: {self!r} needs a lower "
+                    "triangular matrix with a positive diagonal and rows of length 1, such as "
+                    f"np.eye({size}), or np.linalg.cholesky(R) of a correlation matrix R."
+                )
         elif not np.all((values > self.low) & (values < self.high)):
             raise ValueError(
                 f"state {name}={values}: sm.{self.text} needs every value strictly between "
                 f"{self.low} and {self.high}."
             )
 
+    def pulled(self, values: np.ndarray) -> None:
+        """Bring values, each of which has its bounds, into a set that joins them, in place."""
+        if self.kind == ORDERED:
+            values.sort()
+        elif self.kind == SIMPLEX:
+            values /= values.sum()
+        elif self.kind == SIMPLEXES:
+            rows = values.reshape(-1, int(self.high))
+            rows /= rows.sum(axis=1, keepdims=True)
+        elif self.kind == CHOLESKY:
+            rows = values.reshape(int(self.high), -1)
+            rows[...] = np.tril(rows, -1) + np.diag(np.abs(np.diag(rows)) + TINY)
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+
 
 real = Constraint(REAL, "real")
 positive = Constraint(LOG, "positive", 0.0)
 simplex = Constraint(SIMPLEX, "simplex", 0.0, 1.0)
 ordered = Constraint(ORDERED, "ordered")
+cholesky_corr = Constraint(CHOLESKY, "cholesky_corr", -1.0)
 
 
 def interval(low: float, high: float) -> Constraint:
@@ -140,12 +195,28 @@ def interval(low: float, high: float) -> Constraint:
     )
 
 
+# A row of a Cholesky factor of a correlation matrix is a point of a half sphere. Its numbers are,
+# from the left, tanh(u) of what those before it leave of its length 1; the diagonal is what is left
+# in the end, 1 / cosh(u) of each. tanh(u) are canonical partial correlations (Lewandowski,
+# Kurowicka & Joe 2009). Nothing is subtracted: factors keep their digits next to correlations of 1.
 @jit(inner=True)
 def inside(kind, low, high, x):
     """Do these values lie in the set.
 
     The largest of a simplex may round to 1 where all others are small: as `to_block` has it.
     """
+    if kind == CHOLESKY:
+        size = int(high)
+        for i in range(size):
+            total = 0.0
+            for j in range(size):
+                value = x[i * size + j]
+                if j > i and value != 0.0:
+                    return False
+                total += value * value
+            if not x[i * size + i] > 0.0 or not abs(total - 1.0) < 1e-8:
+                return False
+        return True
     if kind == SIMPLEXES:
         size = int(high)
         for first in range(0, len(x), size):
@@ -167,9 +238,27 @@ def inside(kind, low, high, x):
     return kind != SIMPLEX or abs(total - 1.0) < 1e-8
 
 
+plain_inside = getattr(inside, "py_func", inside)
+
+
 @jit(inner=True)
 def to_free(kind, low, high, x, u):
     """Write the free coordinates of a block into u; of a padded block, the first len(u)."""
+    if kind == CHOLESKY:
+        size, k = int(high), len(u) - 1
+        for i in range(size - 1, 0, -1):
+            left = x[i * size + i]  # of the row's length, right of what is read
+            for j in range(i - 1, -1, -1):
+                value = x[i * size + j]
+                ratio = value / left
+                if abs(ratio) < np.inf:
+                    u[k] = asinh(ratio)
+                else:
+                    far = log(2.0) + log(abs(value)) - log(left)
+                    u[k] = far if value > 0.0 else -far
+                left = hypot(value, left)
+                k -= 1
+        return
     last = len(x) - 1
     if kind == SIMPLEXES:
         size = int(high)
@@ -206,6 +295,21 @@ def to_block(kind, low, high, u, x):
     Of a padded block only the first len(u) values are written.
     """
     jacobian = 0.0
+    if kind == CHOLESKY:
+        size, k = int(high), 0
+        for i in range(size):
+            left = 1.0  # of the row's length
+            for j in range(size):
+                x[i * size + j] = 0.0
+            for j in range(i):
+                x[i * size + j] = left * tanh(u[k])
+                far = exp(-abs(u[k]))
+                rest = 2.0 * far / (1.0 + far * far)  # 1 / cosh(u)
+                jacobian += log(left) + 2.0 * log(rest) if left * rest > 0.0 else -np.inf
+                left *= rest
+                k += 1
+            x[i * size + i] = left
+        return jacobian
     if kind in (SIMPLEX, SIMPLEXES):
         last = len(x) - 1 if kind == SIMPLEX else int(high) - 1
         for row in range(len(u) // last):

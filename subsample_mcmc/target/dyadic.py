@@ -20,7 +20,7 @@ import numpy as np
 BLOCK = 256  # rows that are added up before any tree
 ORDER = f"blocks of {BLOCK}, along a binary tree"  # what stored runs say of their sums
 FEWEST = 32  # blocks of one thread's part, at least
-PARTS = 16  # parts for each thread, so that none waits long for the last
+PARTS = 8  # parts for each thread, so that none waits long for the last
 
 Node = tuple[int, int, np.ndarray]  # level, index, vector
 
@@ -200,7 +200,7 @@ def each_part(
     workers = threads()
     some = ranges(first, last, workers, fewest)
     if len(some) < 2 or workers < 2:  # to start threads would take as long
-        yield from (part(*one) for one in some)
+        yield part(first, last)
         return
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(lambda one: part(*one), some)

@@ -1,4 +1,4 @@
-"""Exact sums over all data: chunk by chunk where a model can, and the last few remembered.
+"""Exact sums over all data: block by block, along the tree of dyadic.py; the last few remembered.
 
 A sum is remembered by the complete state that it is of, to the last bit, so it cannot be stale:
 nothing needs to be told when a block moves. All kernels of a chain share what is known, which is

@@ -65,7 +65,7 @@ class Model:
     log_prior(state) -> float: of all blocks; default 0.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
-        sm.simplex of a block of two axes is of each row.
+        sm.simplex of a block of two axes is of each row, sm.cholesky_corr of a (d, d) one.
     touches: {"a": "group"}: each datum sees one site of block a, the one that its column group
         says; {"skill": ("winner", "loser")}: two of them; {"z": (indptr, indices)}: those that
         depend on site z[i] are indices[indptr[i]:indptr[i + 1]]. Default: all data depend on all
@@ -352,7 +352,7 @@ class Model:
 
     @cached_property
     def chunks(self) -> Any:
-        """The exact sum, chunk by chunk of the data, where the model can; else None."""
+        """The exact sum, by predictors of many data at once where the model can; else None."""
         return by_chunks(self) if has_etas(self) and self.elsewhere is None else None
 
     @cached_property

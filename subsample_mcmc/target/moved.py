@@ -17,6 +17,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
 from subsample_mcmc.target.blocks import Variable, draw_discrete
 from subsample_mcmc.target.constraints import (
+    CHOLESKY,
     COORDINATES,
     INTERVAL,
     ORDERED,
@@ -32,7 +33,7 @@ from subsample_mcmc.target.population import read_only
 block_at, free_at = (getattr(f, "py_func", f) for f in (to_block, to_free))
 HOW = {kind: f"{text} " for text, kind in COORDINATES.items()}
 HOW |= {INTERVAL: "logit ", SIMPLEX: "log ratios of ", ORDERED: "log differences of "}
-HOW[SIMPLEXES] = HOW[SIMPLEX]
+HOW |= {SIMPLEXES: HOW[SIMPLEX], CHOLESKY: "atanh of partial correlations of "}
 
 
 class BlockCoordinates(NamedTuple):

@@ -13,6 +13,8 @@ import numpy as np
 from subsample_mcmc.errors import CompileError, SlowMathWarning, unread_field, warn
 from subsample_mcmc.numerics.bytecode import (
     attribute_chains,
+    codes_of,
+    divides,
     fields_read,
     loaded_globals,
     outside,
@@ -150,13 +152,8 @@ def must_not_capture(
     called = getattr(function, "py_func", function)
     own = names_of(called, arguments)
     n = own.get("n", "n") if "n" in arguments else ""  # prepare has none
-    seen: list[Any] = [called]
-    for user in seen:  # and the functions that it calls
+    for user in with_helpers(called):
         for found, value in outside(user):
-            value = getattr(value, "py_func", value)
-            if isinstance(value, types.FunctionType) and value not in seen:
-                if (value.__module__ or "").partition(".")[0] not in (PACKAGE, "numpy"):
-                    seen.append(value)
             if not isinstance(value, np.ndarray) or value.nbytes <= LARGE:
                 continue
             given = (
@@ -176,6 +173,26 @@ def must_not_capture(
                 f"{given} Pass it as a table, which may have any length: "
                 f"tables={{{found!r}: {found}}}, and read {field}[i].",
             )
+
+
+def with_helpers(called: types.FunctionType) -> list[types.FunctionType]:
+    """A function, and those of the user's that it calls by name."""
+    seen = [called]
+    for user in seen:
+        for _, value in outside(user):
+            value = getattr(value, "py_func", value)
+            if isinstance(value, types.FunctionType) and value not in seen:
+                if (value.__module__ or "").partition(".")[0] not in (PACKAGE, "numpy"):
+                    seen.append(value)
+    return seen
+
+
+def divides_whole(function) -> bool:
+    """May a function of the user's divide whole numbers, as do // and %."""
+    called = getattr(function, "py_func", function)
+    if (called.__module__ or "").partition(".")[0] == PACKAGE:
+        return False
+    return any(divides(code) for user in with_helpers(called) for code in codes_of(user))
 
 
 def _shown(name, value) -> str:

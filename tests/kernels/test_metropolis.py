@@ -432,3 +432,29 @@ def test_a_density_that_is_no_number_is_an_error():
     assert isinstance(one.error, ValueError)
     assert "proposal density" in str(one.error)
     assert one.floats[0] == 0.7  # as it was before
+
+
+def leaves_nan(rng, current, out):
+    out[0] = sqrt(current[0] - 10.0) if current[0] < 10.0 else current[0]
+
+
+def leaves_infinity(rng, current, out):
+    out[0] = np.inf
+
+
+def leaves_the_set(rng, current, out):
+    out[0] = -1.0
+
+
+@pytest.mark.parametrize("draw", [leaves_nan, leaves_infinity])
+def test_a_proposal_that_is_no_number_is_an_error(draw):
+    """It is no value outside the set, which is rejected: that cut the posterior off."""
+    one = walker(space("log"), still >> fixed(proposal=draw))
+    one.advance(10)
+    assert isinstance(one.error, ValueError)
+    assert "nan, infinite or off its support" in str(one.error)
+    assert one.floats[0] == 0.7
+    one = walker(space("log"), still >> fixed(proposal=leaves_the_set))
+    one.advance(10)
+    assert one.error is None
+    assert one.floats[0] == 0.7

@@ -451,8 +451,8 @@ def test_a_mean_is_warned_of():
 
 # ---------------------------------------------------------------------------- in order of time
 @pytest.mark.filterwarnings("ignore:.*have a Pareto k above")
-def test_pointwise_log_likelihoods_are_in_order_of_time():
-    """As those of another model of the same returns, or ArviZ compares different days."""
+def test_what_is_told_of_returns_is_in_order_of_time():
+    """Log likelihoods and predictions; other models of the same returns have them so."""
     returns = arch.simulate(400, (0.3, 0.2, 0.1), 5.0, seed=2)
     model = sm.models.arch.ARCH(returns, orders=(1, 2))
     fits = [sm.laplace(model, "theta", given={"q": k}) for k in range(2)]
@@ -477,3 +477,12 @@ def test_pointwise_log_likelihoods_are_in_order_of_time():
     assert worst["r2"].iloc[0] == pytest.approx(r[2 + worst.index[0]] ** 2)
     part = sm.loo(model, trace, size=50, seed=1, progress=False)
     assert np.allclose(part.elpd_i, loo.elpd_i[part.rows])
+    # Predictions have the laws of their own scales: a false alarm in 10^6.
+    said = sm.predict(model, trace, draws=100, seed=3, progress=False)
+    laws = stats.t(nu[:, said.kept, None], scale=np.sqrt(variance[:, said.kept]))
+    within = laws.cdf(said.dataset["y"].values)
+    assert stats.kstest(within.ravel(), "uniform").pvalue > 1e-6
+    below = np.ravel(laws.cdf(said.dataset["y"].values[..., ::-1]))
+    assert stats.kstest(below, "uniform").pvalue < 1e-6  # in another order they have not
+    later = sm.predict(model, trace, data=ARCH(returns[:150], (1, 2)).data, draws=9, seed=3)
+    assert later.dataset["y"].shape == (2, 9, 148)

@@ -297,3 +297,91 @@ def test_what_no_seed_repeats_is_told_of():
     trace = sm.sample(model, sm.Gibbs("k"), draws=5, seed=1, progress=False)
     with pytest.raises(ValueError, match=r"from one seed at datum 0 .*draw with its argument rng"):
         sm.predict(model, trace, drawn_by_numpy, progress=False)
+
+
+# --------------------------------------------------------------------- whole numbers divided by 0
+def of_every(state, data, n):
+    on = 1.0 if n % state.k[0] == 0 else 0.0
+    return -0.5 * (data.y[n] - state.b[0] - on) ** 2
+
+
+def of_a_column(state, data, n):
+    return -0.5 * (data.y[n] - state.b[0] - 7 // data.rare[n]) ** 2
+
+
+def by_divmod(state, data, n):
+    return -0.5 * (data.y[n] - state.b[0] - divmod(n, state.k[0])[1]) ** 2
+
+
+def remainder(a, b):
+    a %= b
+    return a
+
+
+def by_a_helper(state, data, n):
+    return -0.5 * (data.y[n] - state.b[0] - remainder(7, state.k[0] - 2)) ** 2
+
+
+def logarithm(state, data, n):
+    return -0.5 * data.y[n] ** 2 + sm.log(7.0 * (7 // data.rare[n]))
+
+
+RARE = {
+    "rare": (1 + np.arange(SIZE) % 3) * (np.arange(SIZE) != 4_321)
+}  # 0 once: seldom among data taken at random
+DIVIDED = [of_every, of_a_column, by_divmod, by_a_helper, logarithm]
+
+
+@pytest.mark.parametrize("log_likelihood", DIVIDED)
+def test_whole_numbers_divided_by_0_are_refused(log_likelihood):
+    """Compiled code says that they are 0, where Python raises: also at one datum or value alone."""
+    told = r"of datum \d+ .*ZeroDivisionError in Python: line \d+ of \w+, `.*`, divides a whole"
+    with pytest.raises(ValueError, match=told):
+        run(log_likelihood, DATA | RARE)
+
+
+def floats_by_0(state, data, n):
+    weight = sm.exp(-(2.0 // data.zeros[n])) + sm.exp(-1.0 / data.zeros[n])  # infinity is meant
+    return -0.5 * (data.y[n] - state.b[0]) ** 2 + weight + sm.exp(-data.lag[n] / state.k[0])
+
+
+def asked_first(state, data, n):
+    k, c = state.k[0], data.rare[n]
+    rest = n % k if k else 0
+    return -0.5 * (data.y[n] - state.b[0]) ** 2 - 0.1 * rest - (7 // c if c else 0)
+
+
+@pytest.mark.parametrize("log_likelihood", [floats_by_0, asked_first])
+def test_what_is_divided_by_0_otherwise_is_taken(log_likelihood):
+    data = {name: column[:50] for name, column in (DATA | RARE).items()}
+    run(log_likelihood, data | {"zeros": np.zeros(50), "lag": 1 + np.arange(50) % 3})
+
+
+def test_priors_kept_functions_populations_and_predictions_too():
+    def of_k(state):
+        return -float(7 // (state.k[0] - 1)) - 0.5 * state.b[0] ** 2
+
+    def simple(state, data, n):
+        return -0.5 * (data.y[n] - state.b[0]) ** 2
+
+    def kept(state):
+        return 3.0 % 2.0 + 3 % state.k[0]
+
+    def drawn(rng, state, data, n):
+        return rng.normal() + n // state.k[0]
+
+    def factor(data, arm, n):
+        return -abs(data.y[n] - n // arm) * 1e-3
+
+    told, few = "ZeroDivisionError in Python", {"y": Y[:50]}
+    with pytest.raises(ValueError, match=rf"log_prior is .*{told}"):
+        run(simple, few, of_k)
+    with pytest.raises(ValueError, match=rf"log_factor of datum 0 .*{told}"):
+        sm.draw(sm.Population(factor, few, arms=3), size=2)
+    model = sm.Model(place_of, few, {"k": 0}, support={"k": 5})
+    with pytest.raises(ValueError, match=rf"keep\['p'\] is 1 where .*{told}"):
+        sm.sample(model, sm.Gibbs("k"), draws=2, keep={"p": kept}, progress=False)
+    low = sm.Model(place_of, {"y": np.full(50, -9.0)}, {"k": 0}, support={"k": 5})  # k is 0
+    trace = sm.sample(low, sm.Gibbs("k"), draws=5, seed=1, progress=False)
+    with pytest.raises(ValueError, match=rf"simulate is .*{told}"):
+        sm.predict(low, trace, drawn, progress=False)

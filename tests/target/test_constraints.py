@@ -23,6 +23,7 @@ SETS = {
     "unit": sm.interval(0.0, 1.0),
     "simplex": sm.simplex,
     "ordered": sm.ordered,
+    "cholesky": sm.cholesky_corr.of_shape("L", (3, 3)),
 }
 pytestmark = pytest.mark.plain
 
@@ -40,7 +41,7 @@ def block_of(kind, low, high, u, x):
 def block(name, u):
     """(x, log |dx/du|) at free coordinates u."""
     given_set, u = SETS[name], np.atleast_1d(np.asarray(u, dtype=float))
-    x = np.full(len(u) + (name == "simplex"), np.nan)
+    x = np.full(9 if name == "cholesky" else len(u) + (name == "simplex"), np.nan)
     with np.errstate(all="ignore"):
         jacobian = block_of(given_set.kind, given_set.low, given_set.high, u, x)
     return x, jacobian
@@ -57,6 +58,7 @@ def points(name):
     """Three free coordinates from where the map is far from its edges."""
     root = (0.05, 12.0)
     ends = {"squareroot": root, "cuberoot": root, "simplex": (-3.0, 3.0), "ordered": (-3.0, 3.0)}
+    ends["cholesky"] = (-6.0, 6.0)  # so far out that correlations are 1 to five digits
     least, most = ends.get(name, (-12.0, 12.0))
     return st.lists(st.floats(least, most), min_size=3, max_size=3).map(np.array)
 
@@ -88,7 +90,8 @@ def test_the_jacobian_is_the_derivative(name, data):
         # Five points: the error is of order step^4.
         near = block(name, u + step)[0] - block(name, u - step)[0]
         far = block(name, u + 2.0 * step)[0] - block(name, u - 2.0 * step)[0]
-        matrix[:, j] = ((8.0 * near - far) / 12e-4)[:free_length]
+        which = [SETS[name].value_of(k) for k in range(free_length)]
+        matrix[:, j] = ((8.0 * near - far) / 12e-4)[which]
     sign, determinant = np.linalg.slogdet(matrix)
     # Differences of x near 1 lose what x is rounded to: 1e-16 over the smallest derivative.
     lost = 1e-11 / np.exp(np.log(np.abs(np.diag(matrix)) + 1e-300).min())
@@ -204,10 +207,15 @@ def test_a_nan_is_outside(name):
     assert not block(name, [np.nan])[1] > -np.inf
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_a_nan_is_no_correlation(place):
+    assert not block("cholesky", np.where(np.arange(3) == place, np.nan, 0.3))[1] > -np.inf
+
+
 def test_the_sets_are_told_apart():
     assert sm.positive("log").kind == sm.positive.kind
     assert sm.positive("softplus")("cuberoot").kind == sm.positive("cuberoot").kind
-    assert len({c.kind for c in SETS.values()}) == 8
+    assert len({c.kind for c in SETS.values()}) == 9
     assert sm.simplex.free_length(4) == 3
     assert sm.interval(0.0, 1.0).free_length(4) == 4
 

@@ -35,7 +35,9 @@ def plain(values, combine):
     return combine(plain(values[:half], combine), plain(values[half:], combine))
 
 
-@pytest.mark.parametrize("combine", [np.add, np.maximum, SumsAndMaxima(2)], ids=str)
+@pytest.mark.parametrize(
+    "combine", [np.add, np.maximum, SumsAndMaxima(2)], ids=["sums", "maxima", "both"]
+)
 @pytest.mark.parametrize("blocks", SIZES)
 def test_any_order_gives_the_sum_of_the_definition(blocks, combine):
     values, rng = vectors(blocks), np.random.default_rng(1)

@@ -12,7 +12,6 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.taylor import Keep
-from subsample_mcmc.target.constraints import ORDERED, SIMPLEX, SIMPLEXES
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 
@@ -134,13 +133,7 @@ def states_near(model, rng):
             x = floats[part]
             room = np.minimum(np.minimum(x - kind.low, kind.high - x), 1.0 + np.abs(x))
             x += shift * room * rng.uniform(-1.0, 1.0, block.length)
-            if kind.kind == SIMPLEX:
-                x /= x.sum()
-            if kind.kind == SIMPLEXES:
-                rows = x.reshape(-1, int(kind.high))
-                rows /= rows.sum(axis=1, keepdims=True)
-            if kind.kind == ORDERED:
-                x.sort()
+            kind.pulled(x)
         yield model.state(ints, floats)
 
 

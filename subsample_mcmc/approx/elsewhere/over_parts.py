@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.taylor.checks import SAMPLED, spaced_rows
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Linear
 from subsample_mcmc.approx.taylor.predictor_chunks import apart
@@ -84,7 +85,10 @@ class LinearOverParts(Linear):
     """sm.Predictors of rows that are elsewhere: residuals are read here, passes are made there."""
 
     def __init__(self, model: Any, order: int, constant: bool, point):
-        super().__init__(model.near, order, constant, point)
+        near = model.near
+        if model.predictors.derivatives is None:  # differences: steps are by the rows of memory
+            near = model.elsewhere.of_rows(spaced_rows(model.size, SAMPLED))
+        super().__init__(near, order, constant, point)
         self.all, self.arguments = model, (order, constant, np.array(point))
 
     @property

@@ -137,9 +137,13 @@ class Fit:
         return log(float(multivariate_normal.cdf(self.mean[at], np.zeros(len(at)), part)))
 
     def components(self) -> list[tuple[Any, int]]:
-        """Fitted values: their variables, and where they stand in them."""
-        co = self.coordinates
-        return [(v, j) for v in co.variables for j in range(v.length(co.ints))]
+        """Fitted values: their variables, and where they stand in them; no constant ones."""
+        co, found = self.coordinates, []
+        for v in co.variables:
+            length = v.length(co.ints)
+            constant = set(v.constraint.constant(length))
+            found += [(v, j) for j in range(length) if j not in constant]
+        return found
 
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
         """Values of the fitted blocks, drawn from the Gaussian.

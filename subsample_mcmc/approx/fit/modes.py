@@ -21,7 +21,7 @@ from subsample_mcmc.approx.fit.laplace import (
 from subsample_mcmc.approx.fit.newton import begin, climb, deviations, several
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.target.constraints import ORDERED
+from subsample_mcmc.target.constraints import CHOLESKY, ORDERED
 
 SEARCHES = 8  # the first from the fit itself
 RUNS, RUN = 16, 320  # of many data that are read: how many, and how long
@@ -120,13 +120,13 @@ def renamed(likelihood, u: np.ndarray, height: float) -> list[tuple[float, np.nd
     """Ends of searches from where the components have each other's values, if these do as well.
 
     Such as those of a mixture, whose labels are only names: blocks of one length are reversed, but
-    for ordered ones, of which there is one order.
+    for ordered ones, of which there is one order, and Cholesky factors, which have another shape.
     """
     co, found = likelihood.coordinates, []
     floats = co.lift(u)[0][0]
     free = [
         v for v in co.variables
-        if v.length(co.ints) == v.block.length and v.constraint.kind != ORDERED
+        if v.length(co.ints) == v.block.length and v.constraint.kind not in (CHOLESKY, ORDERED)
     ]  # fmt: skip
     for length in sorted({v.sites for v in free if v.sites > 1}):
         other = floats.copy()

@@ -13,11 +13,16 @@ SAMPLED = 64  # data on which a claim of linearity is checked
 BOUNDED = 16  # of these, on which a remainder is
 
 
+def spaced_rows(size: int, count: int) -> np.ndarray:
+    """Some rows, evenly spaced."""
+    return np.unique(np.linspace(0, size - 1, count).astype(int))
+
+
 def at_some(model, count: int) -> tuple[np.ndarray, Any]:
     """Evenly spaced data, and eta there as a function of the floats."""
     floats = model.floats.copy()
     state = model.state(np.zeros_like(model.ints), floats)  # whatever values it starts from
-    rows = np.unique(np.linspace(0, model.size - 1, SAMPLED).astype(int))
+    rows = spaced_rows(model.size, SAMPLED)
 
     def etas(point):
         floats[:] = point

@@ -146,7 +146,7 @@ def summing(likelihood, prepare, filled: bool) -> Any:
             begin, end = block * BLOCK, min(block * BLOCK + BLOCK, len(weights))
             for i in range(np.uint64(begin), np.uint64(end)):
                 if weights[i] != 0.0:
-                    n = np.int64(first + i) & MASK
+                    n = (first + np.int64(i)) & MASK
                     c = coefficients(of_datum(state, data, n, made))
                     if look:
                         if is_bent(c, order):

@@ -405,7 +405,8 @@ class Linear:
         state = model.state(np.array(ints), floats)
         used = places(p, self.order).used
         scale, none = np.maximum(np.abs(point), 1.0), np.zeros((0, 0))
-        most = max(1, min(MOST_BLOCKS, CHUNK_BYTES // (d * p * 8 * BLOCK)))
+        numbers = max(d * p * BLOCK, numbers_of(active, self.order > 2))
+        most = max(1, min(MOST_BLOCKS, CHUNK_BYTES // (8 * numbers)))
         for block, begin, end in self.blocks.chunks(first, last, most):
             rows = end - begin
             e, f = np.zeros((rows, p)), np.zeros((rows, used))

@@ -91,25 +91,30 @@ class Given:
         """read(...): adds a chunk to the sums of its blocks, each sum's numbers in a row."""
         derivatives, likelihood = self.derivatives, self.model.compiled[0]
 
+        @jit(inner=True)
+        def add(state, data, first, weights, g, h, s0, s1, s2):
+            for i in range(len(weights)):
+                if weights[i] == 0.0:
+                    continue
+                n = (first + i) & MASK
+                clear(g, h)
+                derivatives(state, data, n, g, h)
+                s0[0] += likelihood(state, data, n)
+                for j in range(len(g)):
+                    s1[j] += g[j]
+                    for k in range(len(g)):
+                        s2[j, k] += h[j, k]
+
         @jit
-        def read(state, data, first, weights, g, h, s1, s2, sums):
+        def read(state, data, first, weights, g, h, s0, s1, s2, sums):
             d = len(g)
             for block in range(len(sums)):
-                s0 = 0.0
+                s0[0] = 0.0
                 clear(s1, s2)
-                begin, end = block * BLOCK, min(block * BLOCK + BLOCK, len(weights))
-                for i in range(np.uint64(begin), np.uint64(end)):
-                    if weights[i] == 0.0:
-                        continue
-                    n = np.int64(first + i) & MASK
-                    clear(g, h)
-                    derivatives(state, data, n, g, h)
-                    s0 += likelihood(state, data, n)
-                    for j in range(d):
-                        s1[j] += g[j]
-                        for k in range(d):
-                            s2[j, k] += h[j, k]
-                sums[block, 0] = s0
+                begin = block * BLOCK
+                some = weights[begin : begin + BLOCK]
+                add(state, data, first + begin, some, g, h, s0, s1, s2)
+                sums[block, 0] = s0[0]
                 for j in range(d):
                     sums[block, 1 + j] = s1[j]
                     for k in range(d):
@@ -135,10 +140,10 @@ class Given:
         """
         model, d, read, tree = self.model, len(point), self.reader, Tree()
         state = model.state(np.array(ints), point.copy())
-        (g, s1), (h, s2) = np.zeros((2, d)), np.zeros((2, d, d))
+        (g, s1), (h, s2), s0 = np.zeros((2, d)), np.zeros((2, d, d)), np.zeros(1)
         for block, begin, end in RowBlocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
             sums = np.zeros((blocks_of(end - begin), numbers_of(d, False)))
-            read(state, model.data, begin, keep(begin, end), g, h, s1, s2, sums)
+            read(state, model.data, begin, keep(begin, end), g, h, s0, s1, s2, sums)
             tree.add_blocks(origin + block, sums)
             bar.update(end - begin)
         return tree

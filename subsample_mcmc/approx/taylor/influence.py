@@ -16,7 +16,7 @@ from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.constraints import ORDERED
+from subsample_mcmc.target.constraints import CHOLESKY, ORDERED
 from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.rewards import probe, rewards_of
 
@@ -274,5 +274,7 @@ def is_inside(model, floats, ints) -> bool:
             if not np.all((given.low < part) & (part < given.high)):
                 return False
             if given.kind == ORDERED and not np.all(part[:-1] < part[1:]):
+                return False
+            if given.kind == CHOLESKY and not np.all(part[:: int(given.high) + 1] > 0.0):
                 return False
     return True

@@ -372,7 +372,7 @@ def best_source(model, derivatives, order: int, way: str, references: list[np.nd
     if way == "predictors":
         return Linear(model, order, several, references[0])
     if way == FOUND:
-        return Found(model, order)
+        return Found(model, order, several)
     return Jets(model, order) if way == "jets" else Stencil(model, len(references))
 
 

@@ -51,9 +51,12 @@ class ARCH(Model):
     nu_prior, alpha_prior: (shape, rate) of the Gamma priors of nu and of every a_i.
 
     Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
+    sm.predict(model, trace) draws every return given those before it, as they were, in order of
+    time; of later returns with data=ARCH(later, orders).data, of which the first max(orders) are
+    only conditioned on.
     """
 
-    backwards = True  # the latest return is datum 0; to_arviz and sm.loo have them in order of time
+    backwards = True  # the latest return is datum 0; what is told of data is in order of time
 
     def __init__(
         self, returns, orders=ORDERS, log_prior=None, coordinates="squareroot", prior=None,
@@ -91,6 +94,7 @@ class ARCH(Model):
             lengths={"theta": ("q", [order + 2 for order in self.orders])},
             dims={"theta": "coefficient"},
             coords={"coefficient": ["nu", *(f"a{i}" for i in range(most + 1))]},
+            simulate=volatility.simulate,
         )  # fmt: skip
         self.arguments = (
             self.returns, self.orders, log_prior, coordinates, prior, nu_prior, alpha_prior,

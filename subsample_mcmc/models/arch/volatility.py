@@ -13,7 +13,7 @@ so the series of N + m squares is given as two overlapping views, its first N as
 as earlier (earlier[n] = r2[n + m] in the whole series), and nothing is copied.
 """
 
-from math import lgamma, log, pi
+from math import lgamma, log, pi, sqrt
 
 import numpy as np
 
@@ -105,6 +105,12 @@ def eta(state, data, n):
     count = int(data.orders[0, state.q[0]])
     found = weighted(state.theta, data.r2, data.earlier, data.most, n, count)
     return found, state.theta[0]
+
+
+def simulate(rng, state, data, n):
+    """A return in the place of datum n, given those before it."""
+    h, nu = eta(state, data, n)
+    return sqrt(h) * rng.standard_t(nu)
 
 
 def etas(state, data, first, out):

@@ -37,7 +37,8 @@ class Family(NamedTuple):
         if labels is not None:
             import pandas
 
-            x = pandas.DataFrame(x, columns=labels)
+            # In the order of a matrix in memory, by rows: so products are the same to the last bit.
+            x = pandas.DataFrame(x, columns=labels, copy=False)
         by_row = {name: columns[column] for name, column in self.by_row.items()}
         return self.function(x, **by_row, **self.others)
 

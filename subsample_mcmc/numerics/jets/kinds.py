@@ -33,12 +33,12 @@ from numba.extending import (
 
 from subsample_mcmc.numerics import fastmath, special
 from subsample_mcmc.numerics.jets import series
-from subsample_mcmc.numerics.jets.overloads import inlined, known_as
+from subsample_mcmc.numerics.jets.overloads import known_as
 from subsample_mcmc.numerics.pointer_types import OWN, PointerModel, PointerType
 
 # Machine code for jets is kept under a key that these files are part of.
 HERE = Path(__file__)
-NAMES = ("operators", "overloads", "arrays", "filled", "tapes", "ranges", "intervals")
+NAMES = ("operators", "overloads", "arrays", "filled", "tapes", "ranges", "intervals", "held")
 OTHERS = [HERE.with_name(f"{name}.py") for name in NAMES]
 FILES: Any = (series.__file__, fastmath.__file__, special.__file__, HERE, *OTHERS)
 CONTENT = hashlib.sha256(b"".join(Path(file).read_bytes() for file in FILES)).hexdigest()[:16]
@@ -196,6 +196,11 @@ def no_lanes(typing):
 
 
 # --------------------------------------------------------------------------------- lines and jets
+def bent(slope):
+    """Of a line's slope: that of what becomes of it where it bends."""
+    return getattr(slope, "jet_slope", slope)
+
+
 class Along(types.Type):
     """A number along a line, with slopes of one kind."""
 
@@ -211,7 +216,7 @@ class Along(types.Type):
     def is_less(self, other) -> bool:
         """Can it become one of these without loss."""
         if isinstance(other, Along):
-            return other.slope == self.slope and other.more < self.more
+            return bent(other.slope) == self.slope and other.more < self.more
         return isinstance(other, NUMBERS)
 
     def can_convert_from(self, context, other):
@@ -270,6 +275,8 @@ def of_parts(make) -> Any:
             each = zip(values[1:], parts.types[1:], strict=True)
             cast = [as_slope(target, builder, *one, kind.slope) for one in each]
             first = as_value(target, builder, values[0], kinds[0], kind.value)
+            if getattr(kind.slope, "elsewhere", False):
+                first = target.get_constant(FLOAT, 0.0)
             return put_together(target, builder, kind, [first, *cast])
 
         return kind(parts), code
@@ -277,7 +284,8 @@ def of_parts(make) -> Any:
     return build
 
 
-line_of, jet_of = of_parts(LineType), of_parts(JetType)
+line_of = of_parts(lambda slope: getattr(slope, "line_type", LineType)(slope))
+jet_of = of_parts(JetType)
 
 
 def become(target, builder, source, goal, value):
@@ -301,7 +309,7 @@ lower_cast(LineType, JetType)(become)
 @intrinsic
 def jet(typing, a, like):
     """A number, a Line or a Jet as a Jet, of a kind with `like` where that is none."""
-    goal = JetType((a if rank(a) else like).slope)
+    goal = JetType(bent((a if rank(a) else like).slope))
 
     def code(target, builder, signature, given):
         return target.cast(builder, given[0], types.unliteral(a), goal)
@@ -456,34 +464,6 @@ def go_on(target, builder, signature, given, result):
             target.compile_internal(builder, lambda v, i: v[i], taken, [made.items, index])
         )
         builder.store(builder.add(index, index.type(1)), made.index)
-
-
-# ----------------------------------------------------- functions of the package, called with jets
-def serve(dispatcher: Any, implementation: Any, arguments: int = 1) -> None:
-    """Let sm.log and its like be called with Lines and Jets."""
-    if arguments == 1:
-
-        @inlined
-        def of_jets(x):
-            return implementation(x)
-    else:
-
-        @inlined
-        def of_jets(a, b):
-            return implementation(a, b)
-
-    def among(given) -> bool:
-        return any(rank(one) in (1, 2) for one in given)
-
-    template, overload_of = dispatcher.get_call_template, dispatcher.get_overload
-
-    def get_call_template(args, kws):
-        return (of_jets.get_call_template if among(args) else template)(args, kws)
-
-    def get_overload(given):
-        return (of_jets.get_overload if among(given) else overload_of)(given)
-
-    dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload
 
 
 def intrinsics(where: str, **named: Any) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 from numba import types
 
 from subsample_mcmc.numerics import special
-from subsample_mcmc.numerics.jets import arrays, kinds, ranges, series, tapes
+from subsample_mcmc.numerics.jets import arrays, held, kinds, ranges, series, tapes
 from subsample_mcmc.numerics.jets.filled import copied, filling
+from subsample_mcmc.numerics.jets.held import enter, is_held, is_unknown
 from subsample_mcmc.numerics.jets.kinds import (
     SEVERAL,
     LanesType,
@@ -27,11 +28,10 @@ from subsample_mcmc.numerics.jets.kinds import (
     part_of,
     point,
     rank,
-    serve,
     sign,
     width_of,
 )
-from subsample_mcmc.numerics.jets.overloads import overload
+from subsample_mcmc.numerics.jets.overloads import overload, serve
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 __all__ = [
@@ -51,9 +51,17 @@ __all__ = [
 
 LANES, lane, no_lanes = kinds.LANES, kinds.lane, kinds.no_lanes
 words_of, write_rest = tapes.words_of, tapes.write_rest
+held_in_table, read_from_table, finish_table = held.writing, held.reading, held.finish
+TABLE_SHAPE = held.ROWS, held.WIDTH
 parameter, ends_of_coefficient = ranges.parameter, ranges.ends_of_coefficient
 plus, minus, times, product = series.plus, series.minus, series.times, series.product
 of_line, of_series = series.of_line, series.of_series
+
+
+# Where lines bend, besides functions of one number.
+SUM, POWER, FACTOR, OTHER_FACTOR = map(held.site, ("sum", "power", "factor", "other factor"))
+LARGER, LESS = map(held.site, ("larger", "less"))
+FIRST_TERM, SECOND_TERM = map(held.site, ("first term", "second term"))
 
 
 # ---------------------------------------------------------------------------------------- of lanes
@@ -103,6 +111,8 @@ def add(ranks, a, b):
         return lambda a, b: jet_of((a.c[0] + b, a.c[1], a.c[2], a.c[3], a.c[4]))
     if ranks == (0, 2):
         return lambda a, b: jet_of((a + b.c[0], b.c[1], b.c[2], b.c[3], b.c[4]))
+    if is_held(a, b):
+        return lambda a, b: enter(a, SUM) + enter(b, SUM)
     if ranks == (2, 1):
         return lambda a, b: jet_of((a.c[0] + b.c[0], a.c[1] + b.c[1], a.c[2], a.c[3], a.c[4]))
     if ranks == (1, 2):
@@ -118,7 +128,7 @@ def subtract(ranks, a, b):
         return lambda a, b: line_of((a.c[0] - b, a.c[1]))
     if ranks == (2, 0):
         return lambda a, b: jet_of((a.c[0] - b, a.c[1], a.c[2], a.c[3], a.c[4]))
-    if ranks == (2, 1):
+    if ranks == (2, 1) and not is_held(b):
         return lambda a, b: jet_of((a.c[0] - b.c[0], a.c[1] - b.c[1], a.c[2], a.c[3], a.c[4]))
     if ranks == (2, 2):
         return lambda a, b: jet_of(minus(a.c, b.c))
@@ -133,6 +143,8 @@ def multiply(ranks, a, b):
         return lambda a, b: jet_of(times(a.c, b))
     if ranks[0] == 0 or ranks == (2, 1):
         return lambda a, b: b * a
+    if is_held(a, b):
+        return lambda a, b: enter(a, FACTOR) * enter(b, OTHER_FACTOR)
     if ranks == (1, 1):
         return lambda a, b: jet_of(series.product_of_lines(a.c, b.c))
     if ranks == (1, 2):
@@ -165,6 +177,12 @@ def raise_to(ranks, a, b):
     known, ranged = whole(b), ranks[1] == 0 and a.slope == ranges.RANGE
     if known == 1:
         return lambda a, b: a
+    if is_held(a) and known == 2:
+        return lambda a, b: enter(a, POWER) ** 2
+    if is_held(a) and known == 3:
+        return lambda a, b: enter(a, POWER) ** 3
+    if is_held(a) and known == 4:
+        return lambda a, b: enter(a, POWER) ** 4
     if ranged and known in (2, 4):
         known = -1  # of a * a nobody knows that both are one number, and that it is not negative
     if known == 2:
@@ -174,6 +192,8 @@ def raise_to(ranks, a, b):
     if known == 4:
         return lambda a, b: (a * a) * (a * a)
     power = ranges.power if ranged else series.power
+    if ranks == (1, 0) and is_held(a):
+        return lambda a, b: enter(a, POWER) ** b
     if ranks == (1, 0):
         return lambda a, b: jet_of(of_line(power(a.c[0], float(b)), a.c[1]))
     if ranks == (2, 0):
@@ -229,6 +249,8 @@ def compared(function, by_value) -> None:
 
     @of_two(function)
     def compare(ranks, a, b):
+        if is_unknown(a, b):
+            return None
         if not is_written(a, b):
             return by_value
 
@@ -252,7 +274,8 @@ def question(function) -> None:
 
     @overload(function, strict=False)
     def ask(x):
-        return (lambda x: function(x.c[0])) if rank(x) in (1, 2) else None
+        known = rank(x) in (1, 2) and not is_unknown(x)
+        return (lambda x: function(x.c[0])) if known else None
 
 
 for function in (math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite):
@@ -281,11 +304,15 @@ def larger_of(a, b):
 
 @of_two(max, np.maximum, np.fmax)
 def maximum(ranks, a, b):
+    if is_held(a, b):
+        return lambda a, b: max(enter(a, LARGER), enter(b, LESS))
     return lambda a, b: larger(jet(a, b), jet(b, a))
 
 
 @of_two(min, np.minimum, np.fmin)
 def minimum(ranks, a, b):
+    if is_held(a, b):
+        return lambda a, b: min(enter(a, LARGER), enter(b, LESS))
     return lambda a, b: -larger(-jet(a, b), -jet(b, a))
 
 
@@ -335,7 +362,7 @@ def clip(a, low, high):
 # ---------------------------------------------------------------------- functions of one argument
 def register(function, known) -> None:
     """A function of one Line or Jet, by its series."""
-    numbers, over_balls = known, ranges.TABLES.get(known)
+    numbers, over_balls, site = known, ranges.TABLES.get(known), held.site(known.__name__)
 
     @overload(function, strict=False)
     def chosen(x):
@@ -343,6 +370,13 @@ def register(function, known) -> None:
         known = over_balls if ranged else numbers
         if rank(x) == 0 or known is None:
             return None
+        if is_held(x):
+
+            def entered(x):
+                line = enter(x, site)
+                return jet_of(of_line(known(line.c[0]), line.c[1]))
+
+            return entered
         if rank(x) == 1:
             return lambda x: jet_of(of_line(known(x.c[0]), x.c[1]))
         if rank(x) == 2:
@@ -364,6 +398,11 @@ def square(x):
 
 
 # --------------------------------------------------------------- functions of this package's own
+def has_slope(kind: Any) -> bool:
+    """Is it a Line or a Jet."""
+    return rank(kind) in (1, 2)
+
+
 def ours(name: str, known: Any) -> Any:
     """A name of this file's own, under which a function of the package is registered."""
 
@@ -376,7 +415,7 @@ def ours(name: str, known: Any) -> Any:
 
 
 for name, (dispatcher, known) in series.OURS.items():
-    serve(dispatcher, ours(name, known))
+    serve(dispatcher, ours(name, known), has_slope)
 soft = ours("soft", series.softplus)
 
 
@@ -388,6 +427,8 @@ def logsumexp(ranks, a, b):
             return a + soft(-gap) if value(b) > -np.inf else jet(a, gap)
         return b + soft(gap) if value(a) > -np.inf else jet(b, gap)
 
+    if is_held(a, b):
+        return lambda a, b: choose(jet(enter(a, FIRST_TERM), b), jet(enter(b, SECOND_TERM), a))
     ranged = (a if ranks[0] else b).slope == ranges.RANGE  # one formula for both: none to decide
     return (lambda a, b: b + soft(a - b)) if ranged else choose
 
@@ -397,7 +438,7 @@ def logsumexp_of_two(a, b):
 
 
 of_two(logsumexp_of_two)(logsumexp)
-serve(special.logsumexp, logsumexp_of_two, 2)
+serve(special.logsumexp, logsumexp_of_two, has_slope, 2)
 
 
 # ----------------------------------------------------------------------------------------- points
@@ -416,6 +457,10 @@ def item(block, i):
     left = counts(block, i) if width else -1
     if left < 0:
         return None
+    if isinstance(block, held.HeldPart):
+        if left:
+            return lambda block, i: held.part_like(block, block.values[i], block.slopes[i])
+        return lambda block, i: line_of((block.values[i], held.slope_like(block)))
     if left:
         return lambda block, i: part_of(block.values[i], block.slopes[i])
     if width == 1:

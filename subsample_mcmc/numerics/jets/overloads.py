@@ -77,3 +77,31 @@ def read_from(make_template: Any) -> Any:
 
 method = read_from(templates.make_overload_method_template)
 attribute = read_from(templates.make_overload_attribute_template)
+
+
+# ----------------------------------------------------- functions of the package, called with jets
+def serve(dispatcher: Any, implementation: Any, knows: Any, arguments: int = 1) -> None:
+    """Let sm.log and its like be called with what is of some types: knows(type)."""
+    if arguments == 1:
+
+        @inlined
+        def of_jets(x):
+            return implementation(x)
+    else:
+
+        @inlined
+        def of_jets(a, b):
+            return implementation(a, b)
+
+    def among(given) -> bool:
+        return any(map(knows, given))
+
+    template, overload_of = dispatcher.get_call_template, dispatcher.get_overload
+
+    def get_call_template(args, kws):
+        return (of_jets.get_call_template if among(args) else template)(args, kws)
+
+    def get_overload(given):
+        return (of_jets.get_overload if among(given) else overload_of)(given)
+
+    dispatcher.get_call_template, dispatcher.get_overload = get_call_template, get_overload

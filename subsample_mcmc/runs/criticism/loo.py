@@ -20,7 +20,7 @@ from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
@@ -77,7 +77,7 @@ def loo(
     must_be_model(model, "sm.loo(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
-    arviz_groups.check(trace, model, "model", needs_likelihood=True)
+    check(trace, model, "model", needs_likelihood=True)
     refuse_other_laws(trace, "sm.loo")
     refuse_weights(model, "sm.loo")
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")

@@ -28,7 +28,7 @@ class Mixing(NamedTuple):
     """How well one block mixed."""
 
     ess: float  # bulk, of the worst component that moved; nan if none did
-    sites: int
+    sites: int  # components, without those that a constraint makes constant
     looked: int  # components whose ESS was computed
     stuck: int  # of those, components that never moved
     moved: bool  # any component, in any chain
@@ -52,10 +52,12 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     values = trace.thinned[name] if name in trace.thinned else trace.draws[name]
     chains, draws = values.shape[:2]
     tilts = tilted(trace.meta)
-    sites = int(np.prod(values.shape[2:], dtype=int))
-    flat = values.reshape(chains, draws, sites)
+    flat = values.reshape(chains, draws, int(np.prod(values.shape[2:], dtype=int)))
+    free = np.ones(flat.shape[2], dtype=bool)  # what no constraint makes constant
+    free[trace.constant(name)] = False
+    places, sites = np.flatnonzero(free), int(free.sum())
     most = max(1, min(sites, MOST_SITES, MOST_VALUES // max(1, chains * draws)))
-    chosen = np.linspace(0, sites - 1, most).astype(int) if sites else []
+    chosen = places[np.linspace(0, sites - 1, most).astype(int)] if sites else []
     if (used := trace.in_use(name)) is not None:  # those that all draws have
         always = np.asarray(used.all(axis=(0, 1)))
         chosen = [site for site in chosen if always[site]]
@@ -65,8 +67,8 @@ def mixing_of(trace: Any, name: str) -> Mixing:
 
     names = any(t.get("labels") and name in t["writes"] for t in trace.meta["kernels"])
     # Chain by chain: the block may fill most of the memory, and this makes copies.
-    stands = np.array([(chain == chain[:1]).all(axis=0) for chain in flat]) & (draws > 1)
-    moved = draws < 2 or not stands.all()
+    stands = np.array([(chain == chain[:1]).all(axis=0) for chain in flat]) & (draws > 1) & free
+    moved = draws < 2 or int(stands.sum()) < chains * sites
     if used is not None:
         stands &= always
     counts = stands.sum(axis=0)

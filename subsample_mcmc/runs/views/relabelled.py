@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.pointwise import Pointwise
 
@@ -42,6 +42,11 @@ def relabelled(trace: Any, labels: Any, by: Any, blocks: Any, model: Any) -> Par
     count, order = key.shape[2], np.argsort(key, axis=2, kind="stable")
     labels = [labels] if isinstance(labels, str) else list(labels or ())
     named = components_of(trace, name, count, blocks, labels)
+    if factors := [block for block in named if trace.constant(block)]:
+        raise ValueError(
+            f"block {factors[0]!r} is a Cholesky factor: its rows in another order are none. "
+            "Relabel the others, blocks=, and correlations L L^T of the draws."
+        )
     places = np.empty_like(order)  # where each component goes
     np.put_along_axis(places, order, np.broadcast_to(np.arange(count), order.shape), axis=2)
     parts = Parts(trace)
@@ -144,7 +149,7 @@ def asked_for(trace: Any, by: str, count: int, blocks: Any, long: dict) -> dict:
 
 def check_symmetry(trace: Any, parts: Parts, model: Model) -> None:
     """Refuse a model that is not the same when components trade names, at some draws."""
-    arviz_groups.check(trace, model, "model")
+    check(trace, model, "model")
     sums = []
     chains, draws = trace.shape
     chosen = np.unique(np.linspace(0, chains * draws - 1, min(ASKED, chains * draws)).astype(int))

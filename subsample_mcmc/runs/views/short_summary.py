@@ -55,8 +55,9 @@ def short_summary(trace: Any, blocks: Mapping[str, Mixing]) -> ShortSummary:
 
 
 def chosen(trace: Any, name: str, block: Mixing) -> tuple[list[Component], int]:
-    """Components that are shown, in their order, and how many are not."""
+    """Components that are shown, in their order, and how many are not; no constant ones."""
     shape = kept(trace, name).shape[2:]
+    places = np.delete(np.arange(np.prod(shape, dtype=int)), trace.constant(name)).tolist()
     known = {component.site: component for component in block.components}
 
     def of(site: int) -> Component:
@@ -64,8 +65,8 @@ def chosen(trace: Any, name: str, block: Mixing) -> tuple[list[Component], int]:
         return known.get(site) or Component(site, label, np.nan, np.nan)
 
     if block.sites <= WHOLE:
-        return [of(site) for site in range(block.sites)], 0
-    sites = set(range(FIRST))
+        return [of(site) for site in places], 0
+    sites = set(places[:FIRST])
     rest = [c for c in block.components if c.site not in sites]
     apart = sorted((c for c in rest if is_flagged(c.rhat)), key=lambda c: -c.rhat)
     slow = sorted((c for c in rest if c.ess == c.ess and c not in apart), key=lambda c: c.ess)

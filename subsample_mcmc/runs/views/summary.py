@@ -15,7 +15,8 @@ FEWEST = 4  # draws of a chain that ArviZ needs
 def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str, np.ndarray], bool]:
     """Arrays (chains, draws) by name, of the first components, and whether that is all.
 
-    Labels of clusters are only names: nothing is learnt from their means.
+    Labels of clusters are only names: nothing is learnt from their means. Nor is it from those of
+    what a constraint makes constant.
     """
     kernels = trace.meta["kernels"]
     labels = {name for told in kernels if told.get("labels") for name in told["writes"]}
@@ -29,7 +30,9 @@ def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str,
     for name, values in (trace.drawn | thinned).items():
         if name in labels if blocks is None else name not in blocks:
             continue
-        for i, site in enumerate(np.ndindex(values.shape[2:])):
+        constant = set(trace.constant(name))
+        places = (s for j, s in enumerate(np.ndindex(values.shape[2:])) if j not in constant)
+        for i, site in enumerate(places):
             if len(found) == most or i == each:
                 whole = False
                 break

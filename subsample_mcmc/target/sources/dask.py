@@ -51,6 +51,8 @@ class DaskSource(Source):
     ):  # fmt: skip
         super().__init__(columns, len(parts), lengths)
         self.client, self.parts, self.read = client, parts, read  # type: ignore[method-assign]
+        # What is in a worker's memory already: the first result that the part is made of.
+        self.held = {p: some[0] for p, one in enumerate(parts) if (some := futures_in([one]))}
 
     def share(self, parcel: Parcel) -> Any:
         import dask
@@ -64,9 +66,31 @@ class DaskSource(Source):
         import dask
 
         run = dask.delayed(work, pure=False, traverse=False)
-        calls = [run(self.parts[part], sent, part, *more) for part, more in jobs]
+        calls = [run(self.parts[part], sent, *more) for part, more in jobs]
         priority = SOON if work is take else USUAL
         return self.client.compute(calls, priority=priority) if calls else []
+
+    def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
+        """One task for all parts that a worker holds: a task of dask takes some milliseconds."""
+        import dask
+
+        held = {p: self.held[p] for p, _ in jobs if p in self.held}
+        places = self.client.who_has(list(held.values())) if held else {}
+        groups: dict[Any, list[tuple[int, np.ndarray]]] = {}
+        alone = []
+        for part, (rows,) in jobs:
+            if workers := places.get(held[part].key if part in held else None):
+                groups.setdefault(workers[0], []).append((part, rows))
+            else:
+                alone.append((part, (rows,)))
+        found = super().submit_rows(alone, sent)
+        for some in groups.values():
+            parts, rows = [p for p, _ in some], [r for _, r in some]
+            data = [self.parts[p] for p in parts] if len(parts) > 1 else self.parts[parts[0]]
+            call = dask.delayed(take, pure=False, traverse=False)(data, sent, parts, rows)
+            # Dask runs it where most of its data are, or elsewhere if that worker is gone.
+            found.append((parts, self.client.compute(call, priority=SOON)))
+        return found
 
     def result(self, handle: Any) -> Any:
         return handle.result()
@@ -165,7 +189,7 @@ def columns_of_frame(meta: Any) -> dict[str, SourceColumn]:
 
 
 def culled(parts: Any) -> list[Any]:
-    """Each part with those tasks alone that it depends on."""
+    """Each part with those tasks alone that it depends on; none, if a worker has it already."""
     from dask.delayed import Delayed
     from dask.optimization import cull
 
@@ -173,7 +197,14 @@ def culled(parts: Any) -> list[Any]:
     found = []
     for part in parts:
         graph = graphs.setdefault(id(part.dask), dict(part.dask))
-        found.append(Delayed(part.key, cull(graph, [part.key])[0]))
+        key = part.key
+        while hasattr(graph.get(key), "target"):  # another name of what is meant
+            key = graph[key].target
+        future = future_of(graph.get(key))
+        if future is not None:
+            found.append(Delayed(future.key, {future.key: future}))
+        else:
+            found.append(Delayed(part.key, cull(graph, [part.key])[0]))
     return found
 
 
@@ -198,12 +229,18 @@ def tasks_of(parts: list[Any]) -> Iterator[tuple[Any, dict]]:
 
 def futures_in(parts: list[Any]) -> list[Any]:
     """Results on workers that parts are made of."""
+    held = (future_of(task) for task, _ in tasks_of(parts))
+    return [future for future in held if future is not None]
+
+
+def future_of(task: Any) -> Any:
+    """The result on a worker that a task of a graph stands for; None: it is no such task."""
     if "distributed" not in sys.modules:
-        return []
+        return None
     from distributed import Future
 
-    held = ((task, getattr(task, "value", None)) for task, _ in tasks_of(parts))
-    return [one for both in held for one in both if isinstance(one, Future)]
+    both = (task, getattr(task, "value", None))
+    return next((one for one in both if isinstance(one, Future)), None)
 
 
 def keys_outside(parts: list[Any]) -> set:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -37,8 +36,10 @@ class LocalSource(Source):
         super().__init__(columns, len(self.parts), lengths)
         self.threads, self.kept = threads or os.cpu_count() or 1, kept
         self.window = 2 * self.threads
+        # Rows of arrays are read alone: of those that are mapped, from the disk.
+        self.probed = any(callable(part) for part in self.parts)
         self._pool: ThreadPoolExecutor | None = None
-        self._loaded: OrderedDict[int, dict[str, np.ndarray]] = OrderedDict()
+        self._loaded: dict[int, dict[str, np.ndarray]] = {}
         self._changing = threading.Lock()
 
     def load(self, part: int) -> dict[str, np.ndarray]:
@@ -47,18 +48,19 @@ class LocalSource(Source):
         return given() if callable(given) else given
 
     def load_kept(self, part: int) -> dict[str, np.ndarray]:
-        """The columns of a part, which are kept if there is room."""
+        """The columns of a part, which are kept as long as there is room.
+
+        Rows are drawn evenly from all parts, so what is kept is never thrown out for another: if
+        parts that were used longest ago were, in a round of all none would be found again.
+        """
         if not callable(self.parts[part]):
             return self.parts[part]
-        with self._changing:
-            if part in self._loaded:
-                self._loaded.move_to_end(part)
-                return self._loaded[part]
+        if part in self._loaded:
+            return self._loaded[part]
         found = self.load(part)
         with self._changing:
-            self._loaded[part] = found
-            while self._loaded and sum(map(nbytes, self._loaded.values())) > self.kept:
-                self._loaded.popitem(last=False)
+            if sum(map(nbytes, self._loaded.values())) + nbytes(found) <= self.kept:
+                self._loaded[part] = found
         return found
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
@@ -67,7 +69,7 @@ class LocalSource(Source):
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rows")
             pool = self._pool
         load = self.load_kept if work is take else self.load
-        return [pool.submit(work, Later(load, part), sent, part, *more) for part, more in jobs]
+        return [pool.submit(work, Later(load, part), sent, *more) for part, more in jobs]
 
     def result(self, handle: Future) -> Any:
         return handle.result()

@@ -5,7 +5,7 @@ and opened once a worker.
 """
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from subsample_mcmc.target.data import wrong_values
 from subsample_mcmc.target.sources.digests import digest_of
 
 PARCELS = 4  # that a worker keeps open
+PROBES = 64  # rows that tell whether a part was made anew with others
 
 
 class SourceColumn(NamedTuple):
@@ -34,6 +35,7 @@ class Parcel(NamedTuple):
     missing: str = "refuse"
     task: Callable | None = None
     shared: Any = None
+    probed: bool = True  # requests of rows look at some others, too, whether they changed
 
 
 class SeenPart(NamedTuple):
@@ -43,6 +45,15 @@ class SeenPart(NamedTuple):
     digest: tuple[int, int]
     # Of NaN or infinite values, in the first column with some: name, kind, how many, first place.
     fault: Any = None
+    probe: int = 0  # a digest of a few of its rows
+
+
+class Taken(NamedTuple):
+    """Some rows of a part; how many it has, and the digest of a few of them, if it was probed."""
+
+    columns: dict[str, np.ndarray]
+    rows: int
+    probe: int | None
 
 
 class MissingError(Exception):
@@ -82,7 +93,7 @@ def look(data: Any, sent: Any, part: int, first: int, checked: bool) -> tuple[Se
         if not checked and parcel.missing != "allow":
             found = ((name, wrong_values(a, infinite)) for name, a in columns.items())
             fault = next(((name, *wrong) for name, wrong in found if wrong), None)
-        seen = SeenPart(rows, digest_of(columns, rows), fault)
+        seen = SeenPart(rows, digest_of(columns, rows), fault, probe_of(columns, rows))
         if fault is not None or parcel.task is None or first < 0:
             return seen, None
         return seen, parcel.task(columns, first, part, parcel.shared)
@@ -92,14 +103,28 @@ def look(data: Any, sent: Any, part: int, first: int, checked: bool) -> tuple[Se
         return seen, Failed(error)
 
 
-def take(data: Any, sent: Any, part: int, rows: np.ndarray) -> Any:
-    """Some rows of a part, by their numbers within it."""
-    try:
-        parcel = parcel_of(sent)
-        columns = parcel.read(data() if callable(data) else data, parcel)
-        return {name: np.asarray(array)[rows] for name, array in columns.items()}
-    except Exception as error:
-        return Failed(error)
+def take(data: Any, sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray]) -> list[Any]:
+    """Some rows of parts, by their numbers within each; data: of one part, or a list of several."""
+    found: list[Any] = []
+    for k, some in enumerate(rows):
+        one = data[k] if len(parts) > 1 else data
+        try:
+            parcel = parcel_of(sent)
+            columns = parcel.read(one() if callable(one) else one, parcel)
+            count = common_rows(columns)
+            probe = probe_of(columns, count) if parcel.probed else None
+            taken = {name: np.asarray(array)[some] for name, array in columns.items()}
+            found.append(Taken(taken, count, probe))
+        except Exception as error:
+            found.append(Failed(error))
+    return found
+
+
+def probe_of(columns: dict[str, np.ndarray], count: int) -> int:
+    """A digest of rows that are spread evenly over a part."""
+    places = np.unique(np.linspace(0, count - 1, min(count, PROBES)).astype(np.int64))
+    few = {name: np.asarray(array)[places] for name, array in columns.items()}
+    return digest_of(few, len(places))[0]
 
 
 def common_rows(columns: dict[str, np.ndarray]) -> int:

@@ -72,7 +72,7 @@ class RaySource(Source):
         if work not in self.functions:
             self.functions[work] = ray.remote(work)
         run = self.functions[work]
-        return [run.remote(self.parts[part], sent, part, *more) for part, more in jobs]
+        return [run.remote(self.parts[part], sent, *more) for part, more in jobs]
 
     def result(self, handle: Any) -> Any:
         import ray

@@ -30,8 +30,8 @@ LOOKS = ("allow", "infinite", "refuse")  # what is looked for, the least first
 class Ticket:
     """Rows that were asked for and are under way."""
 
-    def __init__(self, parts: list[int], handles: list[Any]):
-        self.parts, self.handles = parts, handles
+    def __init__(self, groups: list[tuple[list[int], Any]]):
+        self.groups = groups  # (parts, handle of what gives the rows of each)
 
 
 class Source:
@@ -44,6 +44,7 @@ class Source:
     kind = "Rows"
     read: Callable[[Any, Parcel], dict[str, np.ndarray]] = staticmethod(of_arrays)
     origin: Any = None  # what `read` needs to know beside the columns
+    probed = True  # a look at some rows of a part looks at others, too, whether they changed
     window = 8  # parts of a pass that are under way at a time
 
     def __init__(self, columns: dict[str, SourceColumn], count: int, lengths: Any = None):
@@ -62,8 +63,13 @@ class Source:
         return parcel
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
-        """Start work(data of a part, sent, part, *arguments) for each (part, arguments)."""
+        """Start work(data of a part, sent, *arguments) for each (part, arguments)."""
         raise NotImplementedError
+
+    def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
+        """Start `take` of rows of parts: (parts, handle of a list); here of one part each."""
+        handles = self.submit(take, [(part, ((part,), (rows,))) for part, (rows,) in jobs], sent)
+        return [([part], handle) for (part, _), handle in zip(jobs, handles, strict=True)]
 
     def result(self, handle: Any) -> Any:
         """What came of it; waits for it."""
@@ -130,7 +136,7 @@ class Source:
         """
         starts = self.starts()
         chosen = range(self.count) if parts is None else [int(p) for p in parts]
-        jobs = [(p, (int(starts[p]), self.checked(p))) for p in chosen]
+        jobs = [(p, (p, int(starts[p]), self.checked(p))) for p in chosen]
         for part, (seen, result) in self.passed(jobs, self.parcel(task, shared)):
             first = int(starts[part])
             if seen is not None:
@@ -143,7 +149,7 @@ class Source:
 
     def parcel(self, task: Callable | None = None, shared: Any = None) -> Parcel:
         """What all parts of a call share."""
-        return Parcel(self.columns, self.read, self.origin, self.missing, task, shared)
+        return Parcel(self.columns, self.read, self.origin, self.missing, task, shared, self.probed)
 
     def passed(self, jobs: list[tuple[int, tuple]], parcel: Parcel) -> Iterator[tuple[int, Any]]:
         """Yield what `look` makes of each part, in order, a few of them under way at a time."""
@@ -165,7 +171,7 @@ class Source:
 
     def looks(self, parts: Iterable[int]) -> Iterator[tuple[int, SeenPart]]:
         """Read these parts only to notice what they hold."""
-        jobs = [(int(p), (-1, self.checked(int(p)))) for p in parts]
+        jobs = [(int(p), (int(p), -1, self.checked(int(p)))) for p in parts]
         for part, (seen, result) in self.passed(jobs, self.parcel()):
             if isinstance(result, Failed):
                 raise self.noted(result.error, part)
@@ -181,12 +187,7 @@ class Source:
             raise self.refused(seen.fault, part, first)
         known = self.seen[part]
         if known is not None and known[:2] != seen[:2]:
-            was = "" if known.rows == seen.rows else f", {seen.rows} where there were {known.rows}"
-            raise ValueError(
-                f"rows changed between passes: {self.part_name(part)}, whose first is row {first}, "
-                f"holds other values, or in another order, than when it was read before{was}. Give "
-                "data that stay as they are: files that nobody writes, random numbers with a seed."
-            )
+            raise self.changed(part, first, known.rows, seen.rows)
         if self._lengths is not None and self._lengths[part] != seen.rows:
             raise ValueError(
                 f"{self.part_name(part)}, whose first is row {first}, holds {seen.rows} rows, and "
@@ -205,6 +206,15 @@ class Source:
             return refused_values(name, kind, count, place, remedy)
         values = f"{count:,} missing values, the first" if count > 1 else "1 missing value,"
         return ValueError(f"data {name} has {values} in {place}: {remedy} fill them in.")
+
+    def changed(self, part: int, first: int, before: int, now: int) -> ValueError:
+        """What is said of rows that are others than before."""
+        counts = "" if before == now else f", {now} where there were {before}"
+        return ValueError(
+            f"rows changed between passes: {self.part_name(part)}, whose first is row {first}, "
+            f"holds other values, or in another order, than when it was read before{counts}. Give "
+            "data that stay as they are: files that nobody writes, random numbers with a seed."
+        )
 
     def noted(self, error: Exception, part: int, first: int | None = None) -> Exception:
         """An exception of a part, with a note that names it."""
@@ -230,27 +240,33 @@ class Source:
             before = stop
         if self._rows_of is None:
             self._rows_of = self.share(self.parcel())
-        return Ticket([part for part, _ in jobs], self.submit(take, jobs, self._rows_of))
+        return Ticket(self.submit_rows(jobs, self._rows_of))
 
     def receive(self, ticket: Ticket) -> dict[str, np.ndarray]:
         """The rows that were asked for, in their order; waits for them."""
-        found = []
-        for part, handle in zip(ticket.parts, ticket.handles, strict=True):
-            columns = self.result(handle)
-            if isinstance(columns, Failed):
-                self.cancel(ticket)
-                if isinstance(columns.error, MissingError):
-                    raise self.refused(columns.error.args, part, int(self.starts()[part]))
-                raise self.noted(columns.error, part)
-            found.append(columns)
-        ticket.parts, ticket.handles = [], []
+        found: dict[int, Any] = {}
+        for parts, handle in ticket.groups:
+            for part, taken in zip(parts, self.result(handle), strict=True):
+                first, seen = int(self.starts()[part]), self.seen[part]
+                if isinstance(taken, Failed):
+                    self.cancel(ticket)
+                    if isinstance(taken.error, MissingError):
+                        raise self.refused(taken.error.args, part, first)
+                    raise self.noted(taken.error, part, first)
+                if taken.probe is not None and seen is not None:
+                    if (taken.rows, taken.probe) != (seen.rows, seen.probe):
+                        self.cancel(ticket)
+                        raise self.changed(part, first, seen.rows, taken.rows)
+                found[part] = taken.columns
+        ticket.groups = []
         none = {n: np.zeros((0, *c.shape), c.dtype) for n, c in self.columns.items()}
-        return {n: np.concatenate([a, *(part[n] for part in found)]) for n, a in none.items()}
+        order = [found[part] for part in sorted(found)]
+        return {n: np.concatenate([a, *(part[n] for part in order)]) for n, a in none.items()}
 
     def cancel(self, ticket: Ticket) -> None:
         """The rows that were asked for are not wanted any more."""
-        self.drop(ticket.handles)
-        ticket.parts, ticket.handles = [], []
+        self.drop([handle for _, handle in ticket.groups])
+        ticket.groups = []
 
     # --------------------------------------------------------------------------------- digests
     def noticed(self) -> list[SeenPart]:

@@ -1,5 +1,6 @@
 """Traces in ArviZ, of either major version, and in pandas: log likelihoods above all."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views import log_likelihoods
 from subsample_mcmc.target.layout import TALLY, Layout
 
 N = 120
@@ -131,14 +132,14 @@ def test_thin_keeps_evenly_spaced_draws_of_all_groups(traces, models):
 
 def test_too_much_is_refused_with_what_would_do(traces, models, monkeypatch):
     trace, model = traces["student"], models["student"]
-    monkeypatch.setattr(arviz_groups, "LIMIT", 8 * 2 * N * 100)  # a hundred draws of both chains
+    monkeypatch.setattr(log_likelihoods, "LIMIT", 8 * 2 * N * 100)  # a hundred draws of both chains
     told = r"2 x 400 draws x 120 data are 0.000768 GB; at most 0.000192 GB .* thin=4\)"
     with pytest.raises(ValueError, match=told):
         trace.to_arviz(log_likelihood=model)
     assert trace.to_arviz(log_likelihood=model, thin=4)["log_likelihood"].sizes["draw"] == 100
     with pytest.raises(ValueError, match=r"thin=4\)"):
         trace.to_arviz(log_likelihood=model, thin=3)
-    monkeypatch.setattr(arviz_groups, "LIMIT", 8 * 2 * N - 1)
+    monkeypatch.setattr(log_likelihoods, "LIMIT", 8 * 2 * N - 1)
     with pytest.raises(ValueError, match=r"even one draw of each chain is too many"):
         trace.to_arviz(log_likelihood=model, thin=400)
 
@@ -338,3 +339,105 @@ def test_decisions_are_a_table(traces):
                         seconds=1.0)
     ])  # fmt: skip
     assert list(none.decisions()) == list(table) and none.decisions().empty
+
+
+# ------------------------------------------------------------------- computed where it is read
+@pytest.fixture
+def read(monkeypatch):
+    """How many log likelihoods are computed, as a list of one number."""
+    count, into = [0], log_likelihoods.Pointwise.into
+
+    def counted(self, out, ints, floats, rows):
+        count[0] += out.size
+        return into(self, out, ints, floats, rows)
+
+    monkeypatch.setattr(log_likelihoods.Pointwise, "into", counted)
+    return count
+
+
+def test_nothing_is_computed_before_it_is_read(traces, models, read):
+    trace, model = traces["student"], models["student"]
+    found = trace.log_likelihood(model)
+    group = trace.to_arviz(log_likelihood=model)["log_likelihood"]
+    assert read == [2 * 400 * N]
+    every = group["log_likelihood"].values
+    read[0] = 0
+    text = repr(found) + found._repr_html_()
+    part = found["log_likelihood"].isel(obs=slice(3, 8), draw=[399, 5, 7], chain=1)
+    assert read == [0] and "log_likelihood" in text
+    np.testing.assert_array_equal(part.values, every[1][[399, 5, 7], 3:8])
+    assert read == [3 * 5]  # and no others
+    for key in (
+        (0, 7, -1),
+        (slice(None), 7, [9, 2]),
+        (1, slice(0, 400, 133), slice(None, None, -1)),
+    ):
+        wanted = every[key] if not isinstance(key[2], list) else every[:, 7][:, [9, 2]]
+        np.testing.assert_array_equal(found["log_likelihood"][key].values, wanted)
+    assert found.sizes == group.sizes and found.attrs == group.attrs
+    for axis in ("chain", "draw", "obs"):
+        np.testing.assert_array_equal(found[axis], group[axis])
+    np.testing.assert_array_equal(found.load()["log_likelihood"].values, every)
+    read[0] = 0
+    np.testing.assert_array_equal(found["log_likelihood"].values, every)
+    assert read == [0]  # what was loaded is kept
+
+
+def test_some_draws_and_some_data(traces, models, read):
+    trace, model = traces["student"], models["student"]
+    every = trace.to_arviz(log_likelihood=model)["log_likelihood"]["log_likelihood"].values
+    found = trace.log_likelihood(model, draws=5, rows=[100, 2, 50])
+    assert found["draw"].values.tolist() == [0, 99, 199, 299, 399]
+    assert found["obs"].values.tolist() == [100, 2, 50]
+    read[0] = 0
+    wanted = every[:, found["draw"].values][..., [100, 2, 50]]
+    np.testing.assert_array_equal(found["log_likelihood"].values, wanted)
+    assert read == [2 * 5 * 3]
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again["log_likelihood"].values, wanted)
+    where = np.arange(N) % 40 == 0
+    assert trace.log_likelihood(model, rows=where)["obs"].values.tolist() == [0, 40, 80]
+    assert trace.log_likelihood(model, rows=slice(-2, None))["obs"].values.tolist() == [
+        N - 2,
+        N - 1,
+    ]
+    for rows in ([N], "y", [[1, 2]], 0.5):
+        with pytest.raises(ValueError, match="rows"):
+            trace.log_likelihood(model, rows=rows)
+    with pytest.raises(ValueError, match="draws=0"):
+        trace.log_likelihood(model, draws=0)
+    with pytest.raises(ValueError, match="is not the model that was sampled"):
+        trace.log_likelihood(models["normal"])
+
+
+def test_more_than_fits_is_refused_as_it_is_read(traces, models, monkeypatch):
+    trace, model = traces["student"], models["student"]
+    monkeypatch.setattr(log_likelihoods, "LIMIT", 8 * 2 * 400 * 10)
+    found = trace.log_likelihood(model)["log_likelihood"]
+    assert np.isfinite(found.isel(obs=slice(0, 10)).values).all()
+    with pytest.raises(ValueError, match=r"2 x 400 draws x 120 data are .* \.isel\(obs=slice"):
+        found.mean()
+
+
+def test_terms_that_are_left_out_are_added_to_every_part(rng):
+    """Of counts, log y! of each datum."""
+    x = rng.standard_normal((40, 1))
+    y = rng.poisson(4.0, 40)
+    model = sm.models.glm.poisson(x, y)
+    trace = trace_of(model, {"beta": rng.standard_normal((2, 6, 1)) * 0.3})
+    found = trace.log_likelihood(model, rows=[30, 4])["log_likelihood"].values
+    means = np.exp(trace.draws["beta"] @ x[[30, 4]].T)
+    np.testing.assert_allclose(found, stats.poisson.logpmf(y[[30, 4]], means), rtol=1e-9)
+
+
+def test_returns_are_in_order_of_time(rng):
+    returns = sm.models.arch.simulate(60, (0.3, 0.2), 5.0, seed=2)
+    model = sm.models.arch.ARCH(returns, orders=(1, 2))
+    theta = rng.uniform(0.1, 0.5, (2, 4, 4)) + np.array([3.0, 0.0, 0.0, 0.0])
+    trace = trace_of(model, {"q": np.zeros((2, 4), int), "theta": theta})
+    found = trace.log_likelihood(model)["log_likelihood"]
+    nu, a0, a1 = (theta[..., j, None] for j in range(3))
+    scale = np.sqrt(a0 + a1 * returns[1:-1] ** 2)
+    wanted = stats.t.logpdf(returns[2:], nu, scale=scale)
+    np.testing.assert_allclose(found.values, wanted, rtol=1e-9)
+    np.testing.assert_allclose(found.isel(obs=[0, 9, 3]).values, wanted[..., [0, 9, 3]], rtol=1e-9)

@@ -12,6 +12,7 @@ from subsample_mcmc.target.sources.dask import DaskSource, dask_source
 from subsample_mcmc.target.sources.local import parts_of
 from tests.helpers.rows import Noted, failing, killing, opened_in, sums
 
+cloudpickle = pytest.importorskip("cloudpickle", reason="needs dask: `make clusters`")
 distributed = pytest.importorskip("distributed", reason="needs dask: `make clusters`")
 da = pytest.importorskip("dask.array", reason="needs dask: `make clusters`")
 dd = pytest.importorskip("dask.dataframe", reason="needs dask: `make clusters`")
@@ -219,6 +220,34 @@ def test_what_is_shared_is_pickled_once_and_opened_once_a_worker(client, frame, 
     found = {result for _, result in source.map(opened_in, shared)}
     assert Noted.pickles == 1 and len(found) == 2
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_shared_does_not_travel_with_each_task(client, frame, monkeypatch):
+    source = dask_source(cut_frame(frame, (100,) * 30).persist())
+    source.lengths()
+    sent, compute = [], client.compute
+
+    def computed(calls, **options):
+        sent.extend(calls)
+        return compute(calls, **options)
+
+    monkeypatch.setattr(client, "compute", computed)
+    list(source.map(sums, np.zeros(50_000)))
+    sizes = [len(cloudpickle.dumps(call.dask[call.key])) for call in sent]
+    assert len(sizes) == 30 and max(sizes) < 10_000
+    (shared,) = {key for call in sent for key in call.dask if str(key).startswith("bytes")}
+    assert len(cloudpickle.dumps(sent[0].dask[shared])) > 400_000
+
+
+def test_rows_of_many_parts_are_fetched_with_one_task_a_worker(client, frame, arrays, monkeypatch):
+    source = dask_source(cut_frame(frame, (100,) * 30).persist())
+    source.lengths()
+    groups = []
+    monkeypatch.setattr(source, "submit", lambda *given: groups.append(given) or [])
+    ticket = source.request(np.arange(0, SIZE, 7))
+    assert len(ticket.groups) == 2 and [job for _, job, _ in groups] == [[]]
+    assert sorted(part for parts, _ in ticket.groups for part in parts) == list(range(30))
+    np.testing.assert_array_equal(source.receive(ticket)["x"], arrays["x"][::7])
 
 
 def test_nothing_is_lost_with_a_worker(client, frame, arrays, tmp_path):

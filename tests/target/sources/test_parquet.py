@@ -172,6 +172,10 @@ def test_groups_are_decoded_once_for_rows_and_kept_within_bounds(table, tmp_path
     for _ in range(3):
         source.receive(source.request([0, 1, 701]))
     assert len(decoded) == 2
-    source.kept = 2 * 700 * 8
-    source.receive(source.request(np.arange(SIZE)))
+    source = parquet(tmp_path, ["y"])
+    assert source.count == 8
+    source.kept = 3 * 700 * 8
+    for _ in range(4):
+        source.receive(source.request(np.arange(SIZE)))
+    assert len(decoded) == 2 + 8 + 3 * 5  # three of eight are found again, round after round
     assert sum(a.nbytes for part in source._loaded.values() for a in part.values()) <= source.kept

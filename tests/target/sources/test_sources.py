@@ -1,5 +1,7 @@
 """Rows in parts: lengths, passes, rows by number and digests, whatever the parts are."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,50 @@ def test_what_is_missing_is_named(arrays, bad, words):
     source.missing = "refuse"  # what was allowed is not known to be right
     with pytest.raises(ValueError, match=rf"data x has 1 {words}"):
         list(source.map(sums, 0))
+
+
+def test_what_is_missing_is_said_before_a_task_stumbles_over_it(arrays):
+    own = arrays | {"y": np.where(np.arange(SIZE) == 3, np.nan, arrays["y"])}
+    with pytest.raises(ValueError, match="data y has 1 missing value"):
+        list(parts_of(own, [SIZE]).map(failing, 0))
+
+
+def test_rows_that_are_made_anew_are_noticed_when_some_are_fetched(arrays):
+    rng = np.random.default_rng(9)
+
+    def made():
+        return {"y": rng.normal(size=100)}
+
+    source = LocalSource([made, made], lengths=[100, 100], kept=0)
+    assert source.receive(source.request([7]))["y"].shape == (1,)  # nothing is known of it yet
+    source.content()
+    with pytest.raises(ValueError, match=r"rows changed between passes: part 1, .* row 100"):
+        source.receive(source.request([107]))
+    source.close()
+
+
+def test_rows_are_fetched_while_a_pass_is_made(arrays):
+    source = parts_of(arrays, [100] * 10)
+    passing = source.map(sums, 0)
+    next(passing)
+    tickets = [source.request([i, SIZE - 1]) for i in range(20)]
+    found = [source.receive(ticket)["y"][0] for ticket in reversed(tickets)][::-1]
+    np.testing.assert_array_equal(found, arrays["y"][:20])
+    assert len(list(passing)) == 9
+    source.close()
+
+
+def test_the_bar_moves_by_rows(source):
+    class Counting:
+        moves: ClassVar[list] = []
+
+        def update(self, count):
+            self.moves.append(count)
+
+    bar = Counting()
+    bar.moves.clear()
+    list(source.map(sums, 0, bar=bar))
+    assert bar.moves == source.cut
 
 
 def test_rows_that_changed_are_named(arrays):

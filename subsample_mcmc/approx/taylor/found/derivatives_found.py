@@ -9,6 +9,7 @@ Nothing is taken on trust: of every row that is added up, derivatives along a di
 are compared with those that its predictors give. Two polynomials that agree there are the same.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,18 @@ import numpy as np
 from subsample_mcmc.approx.taylor.derivatives_jets import (
     Jets,
     NotSmoothError,
+    functions_of,
     on_lines,
     told,
 )
-from subsample_mcmc.approx.taylor.derivatives_predictors import proved_scores
+from subsample_mcmc.approx.taylor.derivatives_predictors import linear_residuals, proved_scores
 from subsample_mcmc.approx.taylor.found.bounds_found import bounds_of
 from subsample_mcmc.approx.taylor.found.row_slopes import Kept, RowSlopes, compare, fill_partials
+from subsample_mcmc.approx.taylor.found.two_passes import (
+    both_passes,
+    has_two_passes,
+    source_of,
+)
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     Places,
     add_moments,
@@ -133,13 +140,21 @@ def matrices_of(count: int, cubic: bool) -> tuple[np.ndarray, Kept, Places]:
 class Found(Jets):
     """Jets, whose sums are made by the predictors that were found in log_likelihood."""
 
-    def __init__(self, model, order: int, spans=None, free=None):
-        super().__init__(model, order, spans, free)
+    def __init__(self, model, order: int, several: bool = False):
+        """several: are there several references."""
+        super().__init__(model, order)
+        self.several = several
         self.bounds: Any = None  # what `confirm` found of them
+        self.two_passes = False  # are residuals to be had so (two_passes.py)
 
     def known(self) -> bool:
         """Is each row's remainder bounded, within a distance."""
         return self.bounds is not None and not self.bounds.why
+
+    @property
+    def constant(self) -> bool:  # type: ignore[override]
+        """Does h have the value at the reference: with one reference it is the same everywhere."""
+        return self.several or not self.two_passes
 
     @property
     def needs(self) -> str:  # type: ignore[override]
@@ -179,12 +194,30 @@ class Found(Jets):
         return self.bounds.of(ints, point).rows.astype(float)
 
     def kept(self) -> tuple:
-        """The bounds, which take a pass over the data."""
-        return (self.bounds,)
+        """What takes a pass over the data."""
+        return self.bounds, self.two_passes
 
     def restore(self, kept: tuple) -> None:
         """The inverse of kept()."""
-        (self.bounds,) = kept
+        self.bounds, self.two_passes = kept
+
+    def bind(self, ints, floats, steps) -> tuple[Any, Any]:
+        """The line of one chain, or room for its mini-batches."""
+        if not self.two_passes:
+            return super().bind(ints, floats, steps)
+        return (), source_of(self.model, ints, floats, steps)
+
+    @property
+    def residuals(self) -> Any:
+        """Rewards, from which `reading` subtracts; of two passes, all of it is `reading`."""
+        return linear_residuals if self.two_passes else super().residuals
+
+    @cached_property
+    def reading(self) -> Any:
+        """The hot loop."""
+        if not self.two_passes:
+            return super().reading
+        return both_passes(functions_of(self.model)[0], self.order > 2, self.constant)
 
     def confirm(self, references, configured) -> None:
         """Make the sums over all rows; raises NoPredictorsError."""
@@ -192,6 +225,7 @@ class Found(Jets):
             for table, point in enumerate(references):
                 self.sums(configured(table), point, Every(), bar, table)
             self.bounds = bounds_of(self, references, configured, bar)
+        self.two_passes = has_two_passes(self.model, references, configured)
 
     def sums(self, ints, point, keep, bar, table: int = 0):
         """(s0, s1, s2, s3) at a reference, over the rows that are kept."""
