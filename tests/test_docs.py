@@ -19,6 +19,7 @@ PAGES = [README, *(p for p in sorted(DOCS.rglob("*.md")) if not MADE & set(p.par
 COMING_FROM = DOCS / "start" / "coming-from.md"
 LINKED = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 OTHERS = ("pymc", "numpyro", "blackjax")  # code of theirs runs where they are installed
+NEEDED = {"pymc": "needs PyMC: `make pymc`", "pyarrow": "needs pyarrow: `make clusters`"}
 
 
 def name(path):
@@ -38,7 +39,10 @@ def blocks(path):
     """The code of a page that can be run, with names: what it imports of others, and its place."""
     found = re.findall(r"^```python\n(.*?)^```", text_of(path), flags=re.MULTILINE | re.DOTALL)
     for place, block in enumerate(found):
-        other = next((o for o in OTHERS if re.search(rf"^import {o}\b", block, re.MULTILINE)), "")
+        other = next(
+            (o for o in (*OTHERS, "pyarrow") if re.search(rf"^import {o}\b", block, re.MULTILINE)),
+            "",
+        )
         stem = name(path).removesuffix(".md")
         yield pytest.param(block, other, id=f"{stem}-{place}" + (f"-{other}" if other else ""))
 
@@ -63,7 +67,7 @@ def test_code_of_pages_runs(block, other, capsys):
 @pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if b.values[1]])
 @pytest.mark.filterwarnings("ignore")  # of others
 def test_code_with_other_tools_runs(block, other, capsys):
-    pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
+    pytest.importorskip(other, reason=NEEDED.get(other))
     run(block, capsys)
 
 
@@ -77,7 +81,7 @@ COMPARED = {"Logistic regression": "beta", "Mixture": "mu", "Change point": "tau
 @pytest.mark.filterwarnings("ignore")  # of others
 def test_other_tools_find_the_same(title, other, capsys):
     """The same data and model: means within .6 of a posterior sd, 200 draws and more."""
-    pytest.importorskip(other, reason="needs PyMC: `make pymc`" if other == "pymc" else None)
+    pytest.importorskip(other, reason=NEEDED.get(other))
     ours, *theirs = re.findall(r"^```python\n(.*?)^```", COMING[title], re.MULTILINE | re.DOTALL)
     (theirs,) = (block for block in theirs if re.search(rf"^import {other}\b", block, re.MULTILINE))
     draws = run(ours, capsys)[0]["trace"].draws[COMPARED[title]]
@@ -94,7 +98,7 @@ def test_readme_is_short():
 def test_there_is_code_to_run():
     """A regular expression that finds nothing would pass all else."""
     assert len(BLOCKS) >= 20
-    assert {block.values[1] for block in BLOCKS} == {"", *OTHERS}
+    assert {block.values[1] for block in BLOCKS} == {"", "pyarrow", *OTHERS}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)

@@ -394,3 +394,14 @@ def test_printed_table1_is_whole():
     table = rows_of(ROOT / "examples" / "table1_printed.csv")
     assert len(table) == 39 and all(len(row) == 7 for row in table)
     assert table[0]["5e-05"] == "5.27250" and table[-1]["1e-02"] == "0.61783"
+
+
+def test_rows_in_files(tmp_path):
+    """Coefficients within six standard deviations of those that the rows were drawn with."""
+    pytest.importorskip("pyarrow", reason="needs pyarrow: `make clusters`")
+    printed = finished(start("billion_rows.py", "--quick", "--folder", str(tmp_path)))
+    found = re.findall(r"^beta\[x\d\] +(\S+) +(\S+)", printed, re.MULTILINE)
+    mean, sd = np.array(found, dtype=float).T
+    assert np.all(np.abs(mean - [-1.0, 0.5, -0.5, 0.25, 0.1]) < 6.0 * sd) and np.all(sd < 0.01)
+    (without,) = re.findall(r"decisions without a row: ([\d.]+)%", printed)
+    assert float(without) > 99.0 and "Parquet" not in printed and len(list(tmp_path.iterdir())) == 1

@@ -40,6 +40,7 @@ from subsample_mcmc.numerics.pointers import (
     call_record,
 )
 from subsample_mcmc.numerics.rows import WEYL, hashed, row_kind
+from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
 from subsample_mcmc.target.rewards import (
@@ -157,18 +158,23 @@ def make_auditor(sources: Sources, controlled: bool) -> Any:
         """Decide again, exactly, under the same offsets; return an arm that is no number, or -1."""
         trial, offsets, tally = case.trial, case.offsets, case.tally[0]
         best, second, score, first, runner = -1, -1, -np.inf, -np.inf, -np.inf
+        unknown = -1
         for arm in range(len(offsets)):
             if offsets[arm] == -np.inf:
                 continue
             value = offsets[arm] + total(trial, arm, trial.target[0].rows)
             if not_a_sum(value):
-                return 1.0 * arm
+                if case.wanted[1] == 0:
+                    return 1.0 * arm
+                unknown = arm
             if arm == chosen:
                 score = value
             if value > first:
                 best, second, first, runner = arm, best, value, first
             elif value > runner:
                 second, runner = arm, value
+        if unknown >= 0:  # nothing is counted: these steps are made again once sums are known
+            return 1.0 * unknown if case.wanted[1] == TOGETHER else -1.0
         # The same numbers added in another order: within rounding of the best is the best.
         wrong = best != chosen and first - score > 1e-11 * abs(first)
         two = second >= 0 and runner > -np.inf
@@ -266,6 +272,7 @@ class Case(NamedTuple):
     tally: np.recarray
     sample: np.ndarray  # rows, and rewards of two arms, that an audit looks at
     values: np.ndarray
+    wanted: np.ndarray  # (2,) how many rows and sums are missing, of what is elsewhere
     audit: Any = 0  # (case, chosen), called by its address; 0: decisions are not audited
 
 
@@ -276,11 +283,12 @@ def decide(chain, judge, current):
 
 
 def make_judge(
-    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any, bound: np.ndarray
+    model, trial, selector: Selector, arms: int, tally, decide: Any, again: Any, bound: np.ndarray,
+    wanted: np.ndarray,
 ) -> Judge:
     """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.
 
-    bound: where a selector that thins adds up what it met.
+    bound: where a selector that thins adds up what it met. wanted: see Case.
     """
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
@@ -292,7 +300,7 @@ def make_judge(
     case = Case(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         scratch, tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
-        np.zeros((2, SAMPLED)),
+        np.zeros((2, SAMPLED)), wanted,
     )  # fmt: skip
     asked: Any = 0
     if again is not None:
@@ -365,6 +373,7 @@ class Decision:
         return make_judge(
             model, trial, selector, self.arms, tally_of(words), decide,
             again if run.audited else None, words[counted:].view(float),
+            np.zeros(2, np.int64) if run.data is None else run.data.resident_told,
         )  # fmt: skip
 
 

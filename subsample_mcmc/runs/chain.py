@@ -194,6 +194,11 @@ class Walker:
         """Steps made, warm-up included."""
         return int(self.chain.now[0].iteration)
 
+    @property
+    def waited(self) -> float:
+        """Seconds for rows that are elsewhere, and for sums over them."""
+        return 0.0 if self.pool is None else self.pool.waited
+
     def advance(
         self, draws: int, thin: int = 1, warm: bool = False, into: tuple | None = None
     ) -> Chunk:

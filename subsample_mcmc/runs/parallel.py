@@ -133,7 +133,7 @@ def pieces(
         warm = walker.iteration < chain_plan.warmup
         # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
         left = chain_plan.warmup - walker.iteration if warm else chain_plan.draws - walker.drawn
-        count, then = min(size, left, room), time.monotonic()
+        count, then, waited = min(size, left, room), time.monotonic(), walker.waited
         rows = slice(walker.drawn, walker.drawn + count)
         place = None if into is None or warm else tuple(part[rows] for part in into)
         direct = place if kept.everything else None
@@ -149,8 +149,9 @@ def pieces(
         spent = time.monotonic() - then
         drawn = Drawn(ints, floats, Counts.of(chunk.words), thinned)
         yield drawn, counted(walker, drawn.counts), spent
+        worked = spent - (walker.waited - waited)
         size = (
-            count * 2 if spent < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / spent), 1)
+            count * 2 if worked < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / worked), 1)
         )
         if until is not None and time.monotonic() > until:
             return

@@ -5,7 +5,6 @@ So each part is checked as a matrix in memory is, and makes the columns that the
 
 import functools
 import inspect
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,16 +113,13 @@ def regression(function: Any, source: Source, terms, by_row, others) -> Any:
         function, terms, by_row, others, source.read, source.origin, dict(source.columns)
     )
     model = family.model(some_rows(source), labels_of(source, terms))
-    made = copy(source)
-    made.columns = {
+    columns = {
         name: SourceColumn(array.dtype, array.shape[1:])
         for name, array in model.data._asdict().items()
         if np.ndim(array) and name not in model.tables
     }
-    made.origin, made.missing = family, "allow"  # the family looks itself
-    made.read = read_family  # type: ignore[method-assign]
-    made.seen, made.looked = [None] * source.count, [-1] * source.count
-    made._rows_of = None
+    made = source.made_into(columns, read_family, family)
+    made.missing = "allow"  # the family looks itself
     move_elsewhere(model, made)
     return model
 

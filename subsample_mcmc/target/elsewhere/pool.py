@@ -70,15 +70,22 @@ class Pool:
         """
         told, began = self.resident.told, time.monotonic()
         if told[1]:
-            state = self.resident.wanted.copy()
-            floats, ints = state[: len(self.floats)], state[len(self.floats) :]
-            (value,) = self.model.elsewhere.sums_at(ints.astype(np.int64), floats[None])
-            self.resident.knows(state, value)
-            self.sums += 1
+            self.make_sums(self.resident.wanted[: told[1]].copy())
         new = self.take_rows(counter, int(told[0])) if told[0] else False
         told[:] = 0
         self.waited += time.monotonic() - began
         return new
+
+    def make_sums(self, states: np.ndarray) -> None:
+        """Know the exact sums of some states: one pass for all that share their integers."""
+        numbers = len(self.floats)
+        which, group = np.unique(states[:, numbers:], axis=0, return_inverse=True)
+        for i, ints in enumerate(which):
+            own = states[np.ravel(group) == i]
+            values = self.model.elsewhere.sums_at(ints.astype(np.int64), own[:, :numbers])
+            for state, value in zip(own, values, strict=True):
+                self.resident.knows(state, value)
+            self.sums += 1
 
     def take_rows(self, counter: np.ndarray, lost: int) -> bool:
         """Have the rows of the next mini-batches, and those that were missed, in memory."""

@@ -18,7 +18,7 @@ from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed, row_kind
 
 MARK = "resident_"  # how the names of these fields begin
 SUMS = 1024  # exact sums that are known at a time
-LOST, WANTED_SUM = 0, 1  # in `told`: rows that were not there; 1: a sum that was not known
+TOGETHER = 64  # exact sums that are made in one pass
 NONE = np.int64(-1)
 
 
@@ -40,8 +40,8 @@ class Resident:
         self.slots = np.zeros(places, dtype=np.int64)
         self.found = np.zeros(CHUNK, dtype=row_kind(size))
         self.lost = np.zeros(CHUNK, dtype=np.int64)
-        self.told = np.zeros(2, dtype=np.int64)
-        self.wanted = np.zeros(len(ints) + len(floats))
+        self.told = np.zeros(2, dtype=np.int64)  # rows that were not there, sums not known
+        self.wanted = np.zeros((TOGETHER, len(floats) + len(ints)))  # states of these sums
         self.sums = np.zeros((1 + SUMS, len(ints) + len(floats) + 1))  # row 0: how many, the next
         self.ints, self.floats = ints, floats
 
@@ -168,27 +168,35 @@ def reader_of_resident(reader) -> Any:
     return read_rows
 
 
+@jit(inner=True)
+def same_state(row, floats, ints):
+    """Does a row begin with this state, to the last bit."""
+    same = True
+    for j in range(len(floats)):
+        same &= row[j] == floats[j] and copysign(1.0, row[j]) == copysign(1.0, floats[j])
+    for j in range(len(ints)):
+        same &= row[len(floats) + j] == ints[j]
+    return same
+
+
 @jit(inner="entry")
 def known_sum(context, first, last):
     """The exact sum, over all rows, of the state as it is, if it was made beforehand."""
     data = context.data
     sums, ints, floats = data.resident_sums, data.resident_ints, data.resident_floats
     for slot in range(1, 1 + np.int64(sums[0, 0])):
-        same = True
-        for j in range(len(floats)):
-            same &= sums[slot, j] == floats[j] and copysign(1.0, sums[slot, j]) == copysign(
-                1.0, floats[j]
-            )
-        for j in range(len(ints)):
-            same &= sums[slot, len(floats) + j] == ints[j]
-        if same:
+        if same_state(sums[slot], floats, ints):
             return sums[slot, len(floats) + len(ints)]
-    if data.resident_told[1] == 0:
+    count, wanted = data.resident_told[1], data.resident_wanted
+    for i in range(count):
+        if same_state(wanted[i], floats, ints):
+            return np.nan
+    if count < len(wanted):
         for j in range(len(floats)):
-            data.resident_wanted[j] = floats[j]
+            wanted[count, j] = floats[j]
         for j in range(len(ints)):
-            data.resident_wanted[len(floats) + j] = ints[j]
-        data.resident_told[1] = 1
+            wanted[count, len(floats) + j] = ints[j]
+        data.resident_told[1] = count + 1
     return np.nan
 
 

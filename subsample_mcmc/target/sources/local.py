@@ -4,11 +4,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.sources.parts import SourceColumn, take
+from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, of_arrays, take
 from subsample_mcmc.target.sources.source import Source
 
 KEPT = 1 << 29  # bytes of loaded parts that are kept for requests of rows
@@ -47,28 +48,36 @@ class LocalSource(Source):
         given = self.parts[part]
         return given() if callable(given) else given
 
-    def load_kept(self, part: int) -> dict[str, np.ndarray]:
-        """The columns of a part, which are kept as long as there is room.
+    def load_kept(self, parcel: Parcel, part: int) -> dict[str, np.ndarray]:
+        """The columns that are made of a part, which are kept as long as there is room.
 
         Rows are drawn evenly from all parts, so what is kept is never thrown out for another: if
         parts that were used longest ago were, in a round of all none would be found again.
         """
-        if not callable(self.parts[part]):
+        if parcel.read is of_arrays and not callable(self.parts[part]):
             return self.parts[part]
         if part in self._loaded:
             return self._loaded[part]
-        found = self.load(part)
+        found = parcel.read(self.load(part), parcel)
         with self._changing:
             if sum(map(nbytes, self._loaded.values())) + nbytes(found) <= self.kept:
                 self._loaded[part] = found
         return found
+
+    def made_into(self, columns: dict[str, SourceColumn], read: Callable, origin: Any) -> Any:
+        made = super().made_into(columns, read, origin)
+        made._pool, made._loaded, made._changing = None, {}, threading.Lock()
+        self.close()  # what is kept from here on is what is made
+        return made
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
         with self._changing:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rows")
             pool = self._pool
-        load = self.load_kept if work is take else self.load
+        load = self.load
+        if work is take:
+            load, sent = partial(self.load_kept, sent), sent._replace(read=of_arrays)
         return [pool.submit(work, Later(load, part), sent, *more) for part, more in jobs]
 
     def result(self, handle: Future) -> Any:

@@ -7,6 +7,7 @@ A kind of source gives five small methods, which say how a function is run besid
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,14 @@ class Source:
 
     def __repr__(self) -> str:
         return self.name()
+
+    def made_into(self, columns: dict[str, SourceColumn], read: Callable, origin: Any) -> Any:
+        """The same parts, of which `read` makes other columns."""
+        made = copy(self)
+        made.columns, made.read, made.origin = columns, read, origin  # type: ignore[method-assign]
+        made.seen, made.looked = [None] * self.count, [-1] * self.count
+        made._rows_of = None
+        return made
 
     # ---------------------------------------------------------------------------------- passes
     def map(
