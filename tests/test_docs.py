@@ -276,10 +276,9 @@ def test_names_by_room_are_the_same(reference):
     lines = made.rooms()
     for room in made.ALIASES:
         for name in dir(getattr(sm, room)):
-            i = lines.index(f"   * - ``sm.{room}.{name}``")
-            known = name in sm.__all__
-            assert lines[i + 1] == ("     - " + (f"``sm.{name}``" if known else ""))
-            assert not known or getattr(getattr(sm, room), name) is getattr(sm, name)
+            assert f"   * - ``sm.{room}.{name}``" in lines
+            here = getattr(getattr(sm, room), name)
+            assert name not in sm.__all__ or here is getattr(sm, name)
 
 
 def test_signatures_show_defaults(reference):

@@ -117,7 +117,9 @@ def test_the_reference_shows_signatures_and_defaults(browser, address):
 
 def test_names_by_room_lead_to_their_pages(browser, address):
     browser.open(address + "reference/made/rooms.html")
-    links = browser.say("[...document.querySelectorAll('td a')].map(a => [a.innerText, a.href])")
+    links = browser.say(
+        "[...document.querySelectorAll('article a')].map(a => [a.innerText, a.href])"
+    )
     led = {name: link.rpartition("/")[2] for name, link in links}
     assert led["sm.rules.Normal"] == led["sm.Normal"] == "Normal.html#sm.Normal"
     assert led["sm.bandits.UCBE"] == "sm.bandits.html#sm.bandits.UCBE"

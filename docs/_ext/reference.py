@@ -202,17 +202,14 @@ def rooms():
     lines = titled("Names by room")
     lines += [
         "Names such as ``sm.Normal`` or ``sm.Experiment`` say little where they stand alone. Each "
-        "is also in a room, under which it reads better; both are the same object.",
+        "is also in a room, under which it reads better: ``sm.rules.Normal`` is ``sm.Normal``, the "
+        "same object. Of ``sm.bandits`` some names stand there alone.",
         "",
     ]
     for room in ALIASES:
         names = held(getattr(sm, room))
-        both = {name: f"``sm.{name}``" if name in sm.__all__ else "" for name in names}
-        rows = [(f"``sm.{room}.{n}``", both[n], summary(explained(v))) for n, v in names.items()]
-        lines += [
-            *titled(f"sm.{room}", "-"),
-            *table(rows, ("name", "the same as", "what it is"), "34 26 40"),
-        ]
+        rows = [(f"``sm.{room}.{n}``", summary(explained(v))) for n, v in names.items()]
+        lines += [*titled(f"sm.{room}", "-"), *table(rows, ("name", "what it is"), "40 60")]
     return lines
 
 

@@ -178,7 +178,10 @@ class Trace:
         return np.arange(self.draws[name].shape[2]) < counts[..., None]
 
     def constant(self, name: str) -> list[int]:
-        """Places in a block, flat, that its constraint makes constant: zeros above a diagonal."""
+        """Places in a block, flat, that its constraint makes constant: zeros above a diagonal.
+
+        name: of a block.
+        """
         return (self.meta.get("constant") or {}).get(name, [])
 
     def every(self, name: str) -> int:
@@ -335,7 +338,8 @@ class Trace:
         computed until values are asked for, and then no more than is asked for, each time:
         found.isel(obs=slice(0, 100)).mean(). At most 2 GB at a time; found.load() keeps them.
 
-        model: the sm.Model that was sampled. draws: of each chain, evenly spaced; default all.
+        model: the sm.Model that was sampled.
+        draws: of each chain, evenly spaced; default all.
         rows: numbers of data, or a slice; default all.
 
         Example:
