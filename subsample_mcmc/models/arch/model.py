@@ -46,11 +46,11 @@ class ARCH(Model):
 
     Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
 
-    What sm.Taylor leaves over has no bound: those of sm.Predictors hold wherever parameters are, and
+    What sm.Taylor leaves over has no bound. Those of sm.Predictors hold wherever parameters are, and
     the logarithm of a variance has none near 0; and orders differ in how many parameters there are,
-    which bounds by intervals do not serve. Of one order, written as a plain function, intervals give
-    one, of use with few lags and many data: at the usual distance .2 nats over 345,000 simulated
-    data with 5 lags, 3 with 10, but 9,400 with 20; over 13,000 data 25 with 5, and none with 10.
+    which bounds by intervals do not serve. Of one order, as a plain function, intervals give one,
+    of use with few lags and many data: at the usual distance .2 nats over 345,000 simulated data
+    with 5 lags, 3 with 10, but 9,400 with 20; over 13,000 data 25 with 5, and none with 10.
     """
 
     backwards = True  # the latest return is datum 0; to_arviz and sm.loo have them in order of time
