@@ -46,7 +46,7 @@ class ARCH(Model):
 
     Start chains at a fit, start=[fit.state] * 4: the initial state is only a possible one.
 
-    What sm.Taylor leaves over has no bound. Those of sm.Predictors hold wherever parameters are, and
+    What sm.Taylor leaves over has no bound. One of sm.Predictors holds wherever parameters are, and
     the logarithm of a variance has none near 0; and orders differ in how many parameters there are,
     which bounds by intervals do not serve. Of one order, as a plain function, intervals give one,
     of use with few lags and many data: at the usual distance .2 nats over 345,000 simulated data
