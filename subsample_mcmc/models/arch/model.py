@@ -54,6 +54,12 @@ class ARCH(Model):
     sm.predict(model, trace) draws every return given those before it, as they were, in order of
     time; of later returns with data=ARCH(later, orders).data, of which the first max(orders) are
     only conditioned on.
+
+    What sm.Taylor leaves over has no bound. One of sm.Predictors holds wherever parameters are, and
+    the logarithm of a variance has none near 0; and orders differ in how many parameters there are,
+    which bounds by intervals do not serve. Of one order, as a plain function, intervals give one,
+    of use with few lags and many data: at the usual distance .2 nats over 345,000 simulated data
+    with 5 lags, 3 with 10, but 9,400 with 20; over 13,000 data 25 with 5, and none with 10.
     """
 
     backwards = True  # the latest return is datum 0; what is told of data is in order of time

@@ -24,7 +24,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     infer_getattr,
     intrinsic,
@@ -38,7 +37,7 @@ from numba.extending import (
 from subsample_mcmc.numerics.jets import kinds
 from subsample_mcmc.numerics.jets.kinds import CONTENT, FLOAT
 from subsample_mcmc.numerics.jets.overloads import overload
-from subsample_mcmc.numerics.pointer_types import loaded
+from subsample_mcmc.numerics.pointer_types import PointerAttributes, loaded
 from subsample_mcmc.numerics.rows import CHUNK
 
 SITES: dict[str, int] = {}  # operations that bend: their places in the table
@@ -350,7 +349,7 @@ class HeldStateModel(models.StructModel):
 
 
 @infer_getattr
-class HeldStateAttributes(AttributeTemplate):
+class HeldStateAttributes(PointerAttributes):
     """A block's type, by its name."""
 
     key = HeldState

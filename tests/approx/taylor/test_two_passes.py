@@ -189,8 +189,8 @@ def test_a_model_takes_them_and_goes_on_with_them(monkeypatch):
         model = model_of(likelihood)
         point = model.floats.copy()
         points = point + 0.02 * np.random.default_rng(5).standard_normal((2, len(point)))
-        state = {name: np.array(value) for name, value in model.initial.items()}
-        control = sm.Taylor(state)
+        values = map(np.array, model.state(model.ints, point))
+        control = sm.Taylor(dict(zip(model.names, values, strict=True)))
         bench = Bench(model, control, points)
         source = bench.prepared.source
         assert bench.prepared.way == (FOUND, "") and source.two_passes is two

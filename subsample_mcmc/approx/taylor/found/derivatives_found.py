@@ -1,6 +1,7 @@
 """Derivatives of a log likelihood in which linear predictors were found.
 
-Residuals are those of jets: of log_likelihood itself, along their own step. Sums are made of each
+Residuals are those of jets: of log_likelihood itself, along their own step, in two passes over a
+mini-batch where that can be (two_passes.py). Sums are made of each
 row's predictors: an orthonormal basis of the slopes that a tape holds (numerics/jets/tapes.py), the
 derivatives along it, and moments of these, as of sm.Predictors. So a sum of third order takes two
 or three calls a row, whatever the number of parameters, where lines take parameters^3 / 48.
