@@ -16,7 +16,7 @@ from subsample_mcmc.bandits.identification import Identification, identification
 from subsample_mcmc.bandits.identify import MOST_PULLS
 from subsample_mcmc.bandits.play import Player
 from subsample_mcmc.bandits.strategy import Strategy
-from subsample_mcmc.errors import StoreError
+from subsample_mcmc.errors import RewardError, StoreError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.fingerprint import spelled
@@ -36,6 +36,9 @@ class Experiment:
     Until it is told, it asks for the same arm again: so a run that died in between loses nothing.
     `sm.Experiment.load("run.npz", selector)` goes on where `save` was called, as if nothing had
     happened; the strategy is given again, and must be the same.
+    Where a promise rests on the scale of rewards and the strategy stops before that can be checked,
+    it asks for up to some 20 pulls more, which change no other number: `checks` of its result.
+
     selector: the strategy, as in sm.identify.
     arms: how many.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
@@ -77,17 +80,25 @@ class Experiment:
         return self.before + time.monotonic() - self.began
 
     def ask(self) -> int | None:
-        """The arm to pull next; None once it has stopped."""
-        return self.player.ask()
+        """The arm to pull next; None once it has stopped, and its scale can be checked."""
+        arm = self.player.ask()
+        return self.player.ask_more() if arm is None else arm
 
     def tell(self, reward: float) -> None:
         """The reward of the arm that was asked for.
 
         reward: a number.
         """
-        if self.player.state.now[0].count <= 0 or self.player.ask() is None:
+        now = self.player.state.now[0]
+        arm = self.player.ask_more() if now.ended else self.player.ask() if now.count > 0 else None
+        if arm is None:
             raise ValueError("tell() without ask(): it decides which arm the reward is of.")
-        self.player.tell(reward)
+        if not np.isfinite(reward):
+            raise RewardError(f"the reward of arm {arm} is {reward}: give a number.")
+        if now.ended:
+            self.player.tell_more(arm, float(reward))
+        else:
+            self.player.tell(reward)
 
     def result(self) -> Identification:
         """What is known now, finished or not."""
@@ -150,14 +161,14 @@ class Experiment:
 
 
 def leaves(player: Player) -> list[np.ndarray]:
-    """The arrays of a player's state and log, in order; those that stand in two places twice."""
+    """The arrays of a player's state, log and rewards beside; those in two places twice."""
 
     def within(value) -> list[np.ndarray]:
         if isinstance(value, np.ndarray):
             return [value]
         return [array for part in value for array in within(part)]
 
-    return within((player.state, player.log))
+    return within((player.state, player.log, player.more))
 
 
 def digest(selector: Strategy) -> str:

@@ -1,13 +1,11 @@
 """What runs of strategies have found: one run, or many with their error rates."""
 
 from dataclasses import dataclass, field
-from math import ceil, log
 
 import numpy as np
 
 from subsample_mcmc.bandits.play import Player
-from subsample_mcmc.bandits.strategy import ENDINGS
-from subsample_mcmc.errors import warn
+from subsample_mcmc.bandits.scale import kept_promise, spread_of, stated, together
 from subsample_mcmc.style import (
     COLOURS,
     MARKERS,
@@ -32,6 +30,7 @@ class Identification:
     times: pulls in all, each time the run was looked at.
     history: pulls of each arm by then, (times, arms).
     leaders: the arm with the highest mean at these times.
+    checks: pulls beside the run, after its end: do rewards refute the strategy's scale.
 
     Example:
         >>> def pull(arm, rng):
@@ -51,6 +50,7 @@ class Identification:
     times: np.ndarray = field(repr=False)
     history: np.ndarray = field(repr=False)
     leaders: np.ndarray = field(repr=False)
+    checks: int = 0
 
     @property
     def total(self) -> int:
@@ -80,8 +80,9 @@ class Identification:
 
     def __repr__(self) -> str:
         return (
-            f"Identification(arm {self.arm} of {len(self.pulls)}, {self.total:,} pulls, stopped by "
-            f"{self.stopped_by}; guarantee {self.guarantee!r})"
+            f"Identification(arm {self.arm} of {len(self.pulls)}, {self.total:,} pulls"
+            + f" and {self.checks} to check its scale" * (self.checks > 0)
+            + f", stopped by {self.stopped_by}; guarantee {self.guarantee!r})"
         )
 
 
@@ -98,6 +99,7 @@ class Identifications:
     seconds: that all runs took.
     times: pulls in all at which `early` is known.
     early: share of runs whose leader was not best, at these times; None without truth.
+    checks: pulls beside all runs, after their ends: do rewards refute the scale.
 
     Example:
         >>> def pull(arm, rng):
@@ -118,6 +120,7 @@ class Identifications:
     seconds: float
     times: np.ndarray = field(repr=False)
     early: np.ndarray | None = field(repr=False)
+    checks: int = 0
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -176,44 +179,7 @@ class Identifications:
 
 
 # ------------------------------------------------------------------------------ what is promised
-SURE = 20.0  # nats: rewards of the given scale are so wide with probability e^-20 at most
 EQUAL = 1e-12  # of the largest mean: means that differ by less are equal, but for rounding
-
-
-def spread_of(player: Player) -> np.ndarray:
-    """(rewards of arms that have several, those arms, squares around the means, by scale^2)."""
-    scale, again = getattr(player.strategy, "scale", None), player.state.pulls > 1
-    if scale is None:
-        return np.zeros(3)
-    pulls, squares = player.state.pulls[again], player.state.squares[again]
-    return np.array([float(pulls.sum()), float(again.sum()), float(squares.sum()) / scale**2])
-
-
-def is_wider(spread: np.ndarray) -> bool:
-    """Are rewards wider than the sub-Gaussian scale that a strategy's bounds are for.
-
-    Of n rewards of scale s the squares add up to more than n s^2 t, t > 1, with probability
-    exp(-n (t - 1 - log t) / 2) at most: E exp(l x^2) <= (1 - 2 l s^2)^(-1/2), and Markov. Those
-    around the means of arms add up to less.
-    """
-    count, _, squares = spread
-    if not squares > count > 0.0:
-        return False
-    times = squares / count
-    return 0.5 * count * (times - 1.0 - log(times)) > SURE
-
-
-def warn_of_scale(strategy: str, spread: np.ndarray) -> None:
-    """Say what rewards showed."""
-    count, arms, squares = spread
-    times = (squares / (count - arms)) ** 0.5
-    larger = ceil(100.0 * times) / 100.0
-    warn(
-        f"{strategy}: around the means of their arms rewards have a standard deviation of "
-        f"{times:.3g} times scale, which its bounds rest on: it has no guarantee. Give a scale "
-        f"{larger:g} times as large, or more: the standard deviation of Gaussian rewards, half the "
-        "width of the range of others."
-    )
 
 
 def best_but(means: np.ndarray, arm) -> np.ndarray:
@@ -225,15 +191,17 @@ def best_but(means: np.ndarray, arm) -> np.ndarray:
 def identification(player: Player, seconds: float, truth: np.ndarray | None = None):
     """What a run has found."""
     state, at, arm = player.state, int(player.log.at[0]), player.answer()
-    pulls, ending = state.pulls.copy(), ENDINGS[state.now[0].ended]
-    promise = player.strategy.guarantee_when(ending)
-    if promise != "none" and is_wider(spread := spread_of(player)):
-        warn_of_scale(repr(player.strategy), spread)
-        promise = "none"
+    pulls, ending, strategy = state.pulls.copy(), player.ending, player.strategy
+    checked = together(player.seen, player.more)
+    promise = kept_promise(
+        strategy.guarantee_when(ending), stated(strategy, ending), repr(strategy),
+        spread_of(strategy, ending, checked),
+    )  # fmt: skip
     return Identification(
         arm, pulls, np.where(pulls > 0, state.means, np.nan), ending, promise, seconds,
         None if truth is None else float(best_but(truth, arm)),
         player.log.times[:at].copy(), player.log.pulls[:at].copy(), player.log.leaders[:at].copy(),
+        int(player.more.pulls.sum()),
     )  # fmt: skip
 
 

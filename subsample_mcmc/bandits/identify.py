@@ -12,12 +12,10 @@ from subsample_mcmc.bandits.identification import (
     Identifications,
     best_but,
     identification,
-    is_wider,
-    spread_of,
-    warn_of_scale,
 )
 from subsample_mcmc.bandits.play import Player, make_log
 from subsample_mcmc.bandits.pull import Pull
+from subsample_mcmc.bandits.scale import Spread, kept_promise, spread_of, stated, together
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.progress import Bar
@@ -168,6 +166,7 @@ class Game:
         player = self.player(choices, data)
         try:
             self.play(player, data, progress)
+            player.check(self.pull, data)
         except KeyboardInterrupt:
             player.state.now[0].ended = INTERRUPTED
         return identification(player, time.monotonic() - began, self.means(data))
@@ -189,6 +188,7 @@ class Game:
             player = self.player(choices, data)
             self.play(player, data)
             if player.state.now[0].ended:
+                player.check(self.pull, data)
                 tally.take(i, player, self.means(data))
 
         bar = None
@@ -222,15 +222,20 @@ class Tally:
         self.pulls = np.zeros(game.arms, dtype=np.int64)
         self.wrong = np.zeros(len(self.times), dtype=np.int64)
         self.name = "the strategies" if callable(game.selector) else repr(game.strategy)
-        self.spread = np.zeros(3)
+        self.spread, self.checks = Spread(), 0
+        self.ended: Strategy | None = None
 
     def take(self, i: int, player: Player, means) -> None:
         """A run is over."""
         ended, arm = player.state.now[0].ended, player.answer()
         self.found[i] = arm, player.total, ended
-        self.promises[i] = PROMISES.index(player.strategy.guarantee_when(ENDINGS[ended]))
+        strategy, ending = player.strategy, player.ending
+        self.promises[i] = PROMISES.index(strategy.guarantee_when(ending))
+        spread = spread_of(strategy, ending, together(player.seen, player.more))
         with self.lock:
-            self.spread += spread_of(player)
+            self.spread = self.spread.plus(spread)
+            self.ended = stated(strategy, ending) or self.ended
+            self.checks += int(player.more.pulls.sum())
             self.pulls += player.state.pulls
             if self.regrets is not None and means is not None:
                 self.regrets[i] = best_but(means, arm)
@@ -243,12 +248,10 @@ class Tally:
         """Of all runs that are over."""
         found, count = self.found[self.done], int(self.done.sum())
         promise = PROMISES[self.promises[self.done].min()]
-        if promise != "none" and is_wider(self.spread):
-            warn_of_scale(self.name, self.spread)
-            promise = "none"
+        promise = kept_promise(promise, self.ended, self.name, self.spread)
         return Identifications(
             found[:, 0].copy(), found[:, 1].copy(), np.array(ENDINGS)[found[:, 2]],
             None if self.regrets is None else self.regrets[self.done], self.pulls / count,
             promise, seconds, self.times,
-            None if self.regrets is None else self.wrong / count,
+            None if self.regrets is None else self.wrong / count, self.checks,
         )  # fmt: skip

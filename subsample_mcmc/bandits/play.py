@@ -4,9 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.bandits.pull import BLOCK, Pull
+from subsample_mcmc.bandits.pull import BLOCK, Pull, pull_some
+from subsample_mcmc.bandits.scale import Rewards, no_rewards, note_more, wanted
 from subsample_mcmc.bandits.strategy import (
     ALONE,
+    ENDINGS,
     HELP,
     MAX_PULLS,
     STOP,
@@ -147,6 +149,8 @@ class Player:
         first, second = seed.spawn(2)
         self.rewards, self.choices = (np.random.default_rng(s) for s in (first, second))
         self.log, self.source = make_log(arms, most, whole), None
+        self.room = np.zeros(1)  # where the source puts rewards
+        self.more = no_rewards(arms)  # of pulls after the end, that show how wide rewards are
         # The same for compiled code.
         self.pointers = pointer_to((self.params, self.state, self.log))
         if arms == 1:  # no strategy need think of it
@@ -176,11 +180,28 @@ class Player:
 
     def tell(self, reward: float) -> None:
         """The reward of the arm that was asked for."""
-        if not np.isfinite(reward):
-            raise RewardError(
-                f"the reward of arm {self.state.now[0].arm} is {reward}: give a number."
-            )
         asked(self.steps)[1](*self.pointers, float(reward))
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        return ENDINGS[self.state.now[0].ended]
+
+    @property
+    def seen(self) -> Rewards:
+        """The rewards of the run."""
+        return Rewards(self.state.pulls, self.state.means, self.state.squares)
+
+    def ask_more(self) -> int | None:
+        """The arm to pull beside a run that has stopped, so that its scale can be checked."""
+        if self.total + self.more.pulls.sum() >= self.most:
+            return None
+        arm = wanted(self.strategy, self.ending, self.seen, self.more)
+        return None if arm < 0 else arm
+
+    def tell_more(self, arm: int, reward: float) -> None:
+        """The reward of that arm: the run stays as it is."""
+        note_more(self.more, arm, reward)
 
     def answer(self) -> int:
         """The arm that is believed best."""
@@ -201,7 +222,8 @@ class Player:
         now, loop = self.state.now[0], loop_over(self.steps)
         how, (params, state, log) = ASKS_HELP, self.pointers
         if self.source is None:
-            self.source = pointer_to(pull.rewards_for(data, self.rewards))
+            source = pull.rewards_for(data, self.rewards)
+            self.source, self.room = pointer_to(source), source.room
         while how == ASKS_HELP:
             try:
                 how = loop(
@@ -230,6 +252,21 @@ class Player:
                 self.tell(value)
                 if now.count <= 0:  # a stopping rule may end a block
                     break
+
+    def check(self, pull: Pull, data: Any) -> None:
+        """Pull what is wanted after the end."""
+        while (arm := self.ask_more()) is not None:
+            if pull.obstacle:
+                (value,) = pull(data, arm, self.rewards, 1)
+            else:
+                try:
+                    pull_some(self.source, arm, 1)
+                except IndexError:
+                    pull.blame(data, arm, np.random.default_rng(0), 1)
+                value = self.room[0]
+            if not np.isfinite(value):
+                self.refuse(pull, arm, value)
+            self.tell_more(arm, float(value))
 
     def refuse(self, pull, arm, value) -> None:
         """Rewards that are no numbers."""

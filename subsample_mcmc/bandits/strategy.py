@@ -81,6 +81,9 @@ class Strategy:
     """How a bandit is played. A frozen spec; `steps` gives the compiled half."""
 
     guarantee: ClassVar[str] = "none"  # "bounded": wrong with probability delta at most
+    # The field with the sub-Gaussian scale of rewards, which a promise rests on: it is compared
+    # with rewards, around a fit that is linear in `features`, if there are, or the arms' means.
+    scale_is: ClassVar[str] = "scale"
 
     def __repr__(self) -> str:
         """What is not as by default; arrays by their shapes. For those whose fields have some."""
@@ -112,6 +115,10 @@ class Strategy:
     def most_pulls(self, arms: int) -> int | None:
         """The pulls that it makes; None if data decide."""
         return None
+
+    def whose_rule(self, ending: str) -> "Strategy":
+        """The strategy whose promise holds of a run that ended so; it may stand inside."""
+        return self
 
     def guarantee_when(self, ending: str) -> str:
         """What is promised of a run that ended so; ending: one of ENDINGS."""

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.identification import SURE, is_wider, spread_of
-from subsample_mcmc.bandits.play import Player
+from subsample_mcmc.bandits.scale import SURE, Rewards, is_wider, spread_of
 from subsample_mcmc.numerics.jit import DISABLED
 
 compiled_only = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
@@ -104,7 +103,7 @@ TOLD = r"standard deviation of \d+\.?\d* times scale, which its bounds rest on: 
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_scales_that_the_rewards_refute_have_no_guarantee(name):
-    """A run of three pulls cannot know; a hundred of them do."""
+    """Also where each run ends after one pull of each arm."""
     more = {"data": WIDE, "seed": 1, "progress": False, "max_pulls": 100_000}
     with pytest.warns(UserWarning, match=TOLD):
         many = sm.identify(wide, 3, BOUNDED[name], runs=100, truth=WIDE["means"], **more)
@@ -145,11 +144,9 @@ def test_scales_of_strategies_that_data_choose_are_their_own():
 
 def refuted(rewards, scale):
     """Do arms that gave these rewards refute a scale."""
-    strategy = sm.bandits.LUCB(scale=scale)
-    player = Player(strategy, len(rewards), np.random.SeedSequence(0), 10**6)
-    player.state.pulls[:] = [len(own) for own in rewards]
-    player.state.squares[:] = [((own - own.mean()) ** 2).sum() for own in rewards]
-    return is_wider(spread_of(player))
+    of_each = [(len(own), own.mean(), ((own - own.mean()) ** 2).sum()) for own in rewards]
+    seen = Rewards(*np.array(of_each).T)
+    return is_wider(spread_of(sm.bandits.LUCB(scale=scale), "own rule", seen))
 
 
 def test_when_a_scale_is_refuted():

@@ -106,6 +106,7 @@ class LinGapE(Selector, Strategy):
     growth: float = 0.0
     batch: int = 32
     guarantee: ClassVar[str] = "bounded"
+    scale_is: ClassVar[str] = "noise"
     remedy: ClassVar[str] = "Check that rewards are linear in its features, its noise and its norm"
 
     @property

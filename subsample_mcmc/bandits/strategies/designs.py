@@ -269,6 +269,7 @@ class XYAllocation(Strategy):
     allocation: str = "static"
     theta: Any = None
     guarantee = "bounded"
+    scale_is = "noise"
 
     def __post_init__(self):
         check_delta(self.delta)

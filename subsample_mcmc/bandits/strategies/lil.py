@@ -195,6 +195,12 @@ class LILStopping(Strategy):
         """Of the level, where it is the rule that ends the run: see guarantee_when."""
         return "bounded" if self.variant == "lemma" else "none"
 
+    def whose_rule(self, ending: str) -> Strategy:
+        """The strategy's own where it ended the run."""
+        if ending in ("stopping rule", "alone"):
+            return self
+        return self.strategy.whose_rule(ending)
+
     def guarantee_when(self, ending: str) -> str:
         """The strategy's own where it ended the run."""
         if ending in ("stopping rule", "alone"):

@@ -4,8 +4,10 @@ Chain c, with the frozen tilt t_c of sm.WangLandau, draws value k with probabili
 p_k exp(t_ck) / Z_c, where Z_c = sum_k p_k exp(t_ck). Draws of all chains together have the
 likelihood  sum_ck N_ck (log p_k + t_ck - log Z_c),  N_ck the visits: concave in log p, and largest
 at the multistate estimator  p_k = sum_c N_ck / sum_c n_c exp(t_ck) / Z_c  (Shirts & Chodera 2008,
-J. Chem. Phys. 129; for one chain, visits over exp(tilt)). Standard errors are those of a jackknife
-that leaves out a batch of draws at a time, batches being much longer than the autocorrelation time.
+J. Chem. Phys. 129; for one chain, visits over exp(tilt)). Where another block has a tilt, k is the
+joint value of both, whose tilts add up, and probabilities of the block are sums. Standard errors
+are those of a jackknife that leaves out a batch of draws at a time, batches being much longer than
+the autocorrelation time.
 """
 
 import html
@@ -21,6 +23,7 @@ from subsample_mcmc.style import FILLS, axes_of, significant
 BATCHES = (20, 100)  # in all chains together: fewer tell too little of their spread
 LONG = 20.0  # autocorrelation times in a batch, if that leaves enough batches
 ALARM = 0.01  # chance of saying that chains disagree where they do not
+MOST_JOINT = 300  # joint values of blocks with tilts: more take minutes
 SPREAD_CHAINS = 4  # fewer chains tell too little of the spread between them
 
 
@@ -33,6 +36,21 @@ class Estimate(NamedTuple):
     ess: np.ndarray  # (values,) of being there or not; nan where that never changes
     slowest: float  # autocorrelation time, in draws
     expected: np.ndarray  # (values,) log of the visits expected, per unit of probability
+
+    def summed(self, group: np.ndarray, each: int, ess: np.ndarray) -> "Estimate":
+        """Of the values of one block, where these are joint values: group says whose each is."""
+
+        def over(logs: np.ndarray) -> np.ndarray:
+            found = np.full((*logs.shape[:-1], each), -np.inf)
+            for k in np.unique(group):
+                found[..., k] = np.logaddexp.reduce(logs[..., group == k], axis=-1)
+            return found
+
+        chains = over(self.chains) if len(self.chains) else np.zeros((0, each))
+        # Visits expected of values without any depend on which joint values they have: unknown.
+        return Estimate(
+            over(self.log_p), over(self.batches), chains, ess, self.slowest, np.full(each, np.nan)
+        )
 
     def error(self, of: Callable) -> tuple[np.ndarray, np.ndarray]:
         """Standard errors of of(log_p), and where chains differ by more than batches explain."""
@@ -107,8 +125,10 @@ def multistate(visits: np.ndarray, tilts: np.ndarray, first=None) -> np.ndarray:
     return found
 
 
-def estimate(values: np.ndarray, tilts: np.ndarray) -> Estimate:
+def estimate(values: np.ndarray, tilts: np.ndarray, known: tuple | None = None) -> Estimate:
     """Log probabilities from values (chains, draws) drawn under tilts (chains, values).
+
+    known: what `effective` says, where these are joint values.
 
     A tilt of nan is unknown. A chain that never visited its value is not asked about it: its visits
     then tell of the shares of the other values among themselves.
@@ -116,7 +136,7 @@ def estimate(values: np.ndarray, tilts: np.ndarray) -> Estimate:
     chains, draws = values.shape
     each = tilts.shape[1]
     tilts = np.where(np.isnan(tilts), -np.inf, tilts)
-    ess, slowest = effective(values, each)
+    ess, slowest = effective(values, each) if known is None else known
     least, most = (max(-(-count // chains), 2) for count in BATCHES)
     number = int(min(np.clip(draws / (LONG * slowest), least, most), draws))
     counts = np.array(
@@ -164,6 +184,36 @@ def effective(values: np.ndarray, each: int) -> tuple[np.ndarray, float]:
             if k >= 0:
                 found[k] = ess
     return found, slowest
+
+
+class Joint(NamedTuple):
+    """Joint values of a block and of the others that have a tilt: those that were visited."""
+
+    values: np.ndarray  # (chains, draws)
+    tilts: np.ndarray  # (chains, values), of all blocks together
+    group: np.ndarray  # (values,) what the block itself is there
+    parts: list[np.ndarray]  # (chains, draws) of each block
+    others: list[str]  # blocks that have a tilt, but for the block itself
+
+
+def joint_of(trace: Any, values: np.ndarray, own: np.ndarray, others: dict[str, np.ndarray]):
+    """A Joint of a block's values with its own tilts, and the blocks with tilts beside it."""
+    parts, tilts = [values, *(trace.draws[b].reshape(values.shape) for b in others)], own
+    stacked, found = np.unique(np.stack(parts).reshape(len(parts), -1), axis=1, return_inverse=True)
+    if stacked.shape[1] > MOST_JOINT:
+        raise ValueError(
+            f"probabilities under the tilts of {', '.join(others)} are of joint values of these "
+            f"blocks, of which {stacked.shape[1]:,} were visited, and {MOST_JOINT:,} can be "
+            "solved for: tilt fewer blocks, or sample without sm.WangLandau."
+        )
+    tilts = sum(t[:, k] for t, k in zip([own, *others.values()], stacked, strict=True))
+    return Joint(found.reshape(values.shape), tilts, stacked[0], parts, list(others))
+
+
+def estimate_joint(joint: Joint) -> Estimate:
+    """The same of joint values."""
+    slowest = max(effective(part, int(part.max()) + 1)[1] for part in joint.parts)
+    return estimate(joint.values, joint.tilts, (np.zeros(joint.tilts.shape[1]), slowest))
 
 
 # ------------------------------------------------------------------------------- what is told of it
@@ -270,8 +320,21 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
     if tilted is not None:
         tilts = frozen(trace, tilted["label"], each)
         history = travelled(trace, tilted["label"], range(each) if labels is None else labels)
+    joint, beside = None, [k for k in kernels if k.get("block") and k["block"] != name]
+    if gone := [k["block"] for k in beside if k["block"] not in trace.draws]:
+        raise ValueError(
+            f"draws of {name!r} are under the tilts of {', '.join(gone)}, whose own draws were not "
+            "kept: keep them, sample(keep=...), as these tilts cannot be undone without."
+        )
+    if beside:
+        sizes = {k["block"]: int(trace.draws[k["block"]].max()) + 1 for k in beside}
+        others = {
+            k["block"]: frozen(trace, k["label"], max(sizes[k["block"]], k["values"] or 0))
+            for k in beside
+        }
+        joint = joint_of(trace, values, tilts, others)
     found = ModelProbabilities(
-        name, values, tilts, labels, prior, against, tilted, trace.meta["warmup"], history
+        name, values, tilts, labels, prior, against, tilted, trace.meta["warmup"], history, joint
     )
     if hot := [k["label"] for k in kernels if k.get("temperature")]:
         found.warnings.append(
@@ -314,7 +377,8 @@ class ModelProbabilities:
 
     table: a pandas table, one row per value: visits, ess (of being there or not), log_probability,
         log_probability_se, probability, probability_se, log_bayes_factor (against the most
-        probable value, or `against`) and its se. Tilts of sm.WangLandau are undone.
+        probable value, or `against`) and its se. Tilts of sm.WangLandau are undone,
+        also those of other blocks.
     warnings: why some of it should not be trusted.
     weights: (chains, draws), they add up to 1: averages of other blocks over the posterior of all
         values are sums with these weights.
@@ -325,14 +389,20 @@ class ModelProbabilities:
     def __init__(
         self, name: str, values: np.ndarray, tilts: np.ndarray, labels: Sequence | None = None,
         prior=None, against: Any = None, tilted: dict | None = None, warmup: int = 0,
-        history: Any = None,
+        history: Any = None, joint: Joint | None = None,
     ):  # fmt: skip
         import pandas
 
         self.name, self.tilts, self.history = name, tilts, history
         self.labels = list(range(tilts.shape[1])) if labels is None else list(labels)
-        found = estimate(values, tilts)
-        log_p, (chains, draws) = found.log_p, values.shape
+        (chains, draws), states = values.shape, values if joint is None else joint.values
+        if joint is None:
+            found = whole = estimate(values, tilts)
+        else:
+            whole = estimate_joint(joint)
+            ess = effective(values, tilts.shape[1])[0]
+            found = whole.summed(joint.group, tilts.shape[1], ess)
+        log_p = found.log_p
         by_chain = np.array([np.bincount(v, minlength=len(log_p)) for v in values])
         visits = by_chain.sum(axis=0)
         best = int(np.argmax(log_p)) if against is None else self.labels.index(against)
@@ -357,9 +427,13 @@ class ModelProbabilities:
             }, index=pandas.Index(self.labels, name=name),
         )  # fmt: skip
         with np.errstate(invalid="ignore", divide="ignore"):
-            self.weights = np.where(visits > 0, np.exp(log_p) / visits, 0.0)[values]
+            count = np.bincount(states.ravel(), minlength=len(whole.log_p))
+            self.weights = np.where(count > 0, np.exp(whole.log_p) / count, 0.0)[states]
+        undone = [name] * (tilted is not None) + (joint.others if joint else [])
         self.title = f"{name}: {len(log_p)} values, {chains} chains x {draws:,} draws" + (
-            ", their tilts undone" if tilted else ""
+            f", the tilts of {' and '.join(undone)} undone"
+            if joint
+            else ", their tilts undone" * (tilted is not None)
         )
         self.warnings = [
             *uneven(by_chain / draws, tilted, warmup),
@@ -371,7 +445,7 @@ class ModelProbabilities:
                 "autocorrelation explains, was taken for the error. Take more draws, or mix "
                 "kernels that cross between the values."
             )
-        if (unknown := np.isnan(tilts)).any():
+        if (unknown := np.isnan(tilts if joint is None else joint.tilts)).any():
             self.warnings.append(
                 f"the tilts of {unknown.sum()} values that a chain never visited are not stored; "
                 "that chain tells nothing about them here."
