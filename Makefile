@@ -74,6 +74,7 @@ clusters:
 
 clusters-tests: $(MADE)-dask,ray,parquet,zarr,test
 	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources \
+	  tests/target/elsewhere/test_clusters_elsewhere.py \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[parquet]" $(ARGS)
 
 lint: $(MADE)-dev
