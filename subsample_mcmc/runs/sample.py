@@ -23,8 +23,11 @@ from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.trace import ChainDraws, Trace
+from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
+
+FEW = 20  # passes over rows elsewhere that nobody need be told of beforehand
 
 
 @helpful
@@ -105,6 +108,7 @@ def sample(
         warn_of_cold_start(program.kernel)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
+    warn_of_passes(program.kernel, model, float(audit), chains, int(warmup) + draws * thin)
     entropy, key = root_of(seed)
     chain_plan = ChainPlan(draws, int(warmup), thin, float(audit), entropy, key)
     chain_plan.start = starts(model, start, chains, chain_plan)
@@ -292,6 +296,19 @@ def refuse_without_states(stored: files.Progress, path) -> None:
             f"{path} holds draws, but not where each chain stood after them: it was saved from a "
             "trace whose chains had been cut to one length, or relabelled. sm.load reads it; runs "
             "with store=... can always be resumed."
+        )
+
+
+def warn_of_passes(kernel: Kernel, model: Model, audit: float, chains: int, steps: int) -> None:
+    """Say how many passes over rows that are elsewhere the exact sums of audits take."""
+    leaves = [leaf for _, leaf in labelled(kernel) if getattr(leaf, "selector", None) is not None]
+    sums = int(2 * audit * steps * len(leaves))  # of a chain: two states a decision, at least
+    passes = chains * -(-sums // TOGETHER)
+    if model.elsewhere is not None and passes > FEW:
+        warn(
+            f"audit={audit}: rows are elsewhere, and exact sums of some {chains * sums:,} states "
+            f"take about {passes:,} passes over all of them, or more. Give a smaller share, or "
+            "audit a short run: sm.audit(model, selector, kernel, steps=200)."
         )
 
 

@@ -206,7 +206,8 @@ def joint_of(trace: Any, values: np.ndarray, own: np.ndarray, others: dict[str, 
             f"blocks, of which {stacked.shape[1]:,} were visited, and {MOST_JOINT:,} can be "
             "solved for: tilt fewer blocks, or sample without sm.WangLandau."
         )
-    tilts = sum(t[:, k] for t, k in zip([own, *others.values()], stacked, strict=True))
+    each = [t[:, k] for t, k in zip([own, *others.values()], stacked, strict=True)]
+    tilts = np.sum(each, axis=0)
     return Joint(found.reshape(values.shape), tilts, stacked[0], parts, list(others))
 
 

@@ -99,6 +99,28 @@ def test_rows_that_changed_do_not_go_on(columns, tmp_path):
         sm.resume(path, model_of(parts_of(other, [3000])), made, draws=4, progress=False)
 
 
+def of_one_block(state, data, n):
+    z = data.y[n] - state.mu[0]
+    return -sm.log1p(z * z)
+
+
+def test_audits_ask_for_many_sums_a_pass(columns):
+    """The audits of memory, in far fewer passes than there are; and it is said before how many."""
+    near, far = (
+        sm.Model(of_one_block, data, {"mu": 0.0})
+        for data in ({"y": columns["y"]}, parts_of({"y": columns["y"]}, [1000, 2000]))
+    )
+    selector = sm.Racing(batch=64, retreat=False)
+    kernel = sm.Metropolis("mu", 0.05, selector=selector, adapt=False)
+    options = {"draws": 300, "warmup": 0, "chains": 1, "seed": 2, "progress": False, "audit": 0.5}
+    found = sm.sample(far, kernel, **options)
+    same(sm.sample(near, kernel, **options), found)
+    audited, passes = found.stats["mu"]["audited"].sum(), found.fetched[1]
+    assert 120 < audited < 180 and passes < 0.2 * audited
+    with pytest.warns(match=r"audit=1.0: rows are elsewhere, .* 4,000 states .* 64 passes"):
+        sm.sample(far, kernel, **options | {"draws": 1_000, "audit": 1.0, "chains": 2})
+
+
 # ------------------------------------------------------------------------------ rows ahead
 @jit
 def take_some(rows, stream, counts, out):

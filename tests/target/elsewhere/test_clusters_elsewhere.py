@@ -5,6 +5,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -213,6 +216,7 @@ class Killing:
         except FileNotFoundError:
             return self.read(data, parcel)
         os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it was killed")
 
 
 def armed(model, monkeypatch, folder, name, call):
@@ -291,3 +295,43 @@ def test_what_is_sent_is_small(columns, kind, request, monkeypatch, tmp_path):
     models, wholes = zip(*parcels, strict=True)
     assert len(models) > 4 and max(models) < 10_000 and max(wholes) < 1_000_000
     assert len(tasks) > 30 and max(tasks) < 1_000_000
+
+
+# ---------------------------------------------------------------------------- a driver that dies
+DRIVER = """
+import sys
+from pathlib import Path
+import subsample_mcmc as sm
+from tests.target.elsewhere.test_clusters_elsewhere import blocks, model_of
+
+rows = sm.parquet(Path(sys.argv[1]) / "*.parquet")
+options = {"draws": 1_000_000, "warmup": 6, "chains": 2, "seed": 5, "progress": False}
+sm.sample(model_of(rows), blocks(), store=sys.argv[2], **options)
+"""
+
+
+def drawn(path):
+    """Draws of each chain that are in a store by now."""
+    try:
+        return sm.load(path).shape[1]
+    except (OSError, ValueError, sm.StoreError):
+        return 0
+
+
+def test_a_driver_that_is_killed_goes_on_elsewhere(columns, client, tmp_path):
+    """Begun on files, killed, and gone on with on a cluster of dask: as if it were in memory."""
+    parquet(small(columns), tmp_path)
+    path = tmp_path / "run.nc"
+    command = [sys.executable, "-c", DRIVER, str(tmp_path), str(path)]
+    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.getcwd()})
+    until = time.monotonic() + 300
+    while drawn(path) < 10 and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.2)
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+    begun = drawn(path)
+    assert begun >= 10
+    trace = sm.resume(path, model_of(dask_frame(small(columns))), blocks(), begun + 20)
+    wanted = sm.sample(model_of(small(columns)), blocks(), **RUN | {"draws": begun + 20})
+    assert runs.same(trace, wanted)
