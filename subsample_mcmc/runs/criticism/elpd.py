@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.runs.criticism.sampling import Sample, difference_of, total_of
+from subsample_mcmc.runs.criticism.sampling import SampleOfData, difference_of, total_of
 from subsample_mcmc.style import COLOURS, SMALL, axes_of, thinned
 from subsample_mcmc.target.axes import ROWS, in_nanoseconds, shown
 
@@ -52,7 +52,13 @@ class LeaveOneOut:
     """
 
     def __init__(
-        self, model: Any, trace: Any, draws: int, found: np.ndarray, rows, sample: Sample | None
+        self,
+        model: Any,
+        trace: Any,
+        draws: int,
+        found: np.ndarray,
+        rows,
+        sample: SampleOfData | None,
     ):
         self.model, self.axes, self.draws = model, trace.axes, draws
         self.rows, self.size, self.sample = rows, model.size, sample

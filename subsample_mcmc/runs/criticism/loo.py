@@ -18,7 +18,7 @@ from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
-from subsample_mcmc.runs.criticism.sampling import Sample, chances_of, sampled
+from subsample_mcmc.runs.criticism.sampling import SampleOfData, chances_of, sampled
 from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
@@ -98,7 +98,7 @@ def loo(
     if model.backwards:  # what the model's first datum is comes last to its user
         found, rows = found[::-1], model.size - 1 - rows[::-1]
         if sample is not None:
-            sample = Sample(sample.surrogate[::-1], sample.chances[::-1], sample.seed)
+            sample = SampleOfData(sample.surrogate[::-1], sample.chances[::-1], sample.seed)
     made = LeaveOneOut(model, trace, total, found, rows, sample)
     if bad := int(np.sum(~(made.k <= made.good_k))):
         warn(
@@ -236,7 +236,7 @@ class Leaver:
             "in this state; mend the function, and sample again."
         )
 
-    def chosen(self, count: int | None, seed: tuple) -> tuple[np.ndarray, Sample | None]:
+    def chosen(self, count: int | None, seed: tuple) -> tuple[np.ndarray, SampleOfData | None]:
         """The rows that are left out, rising: all, or a sample of so many."""
         size = self.model.size
         if count is None:
@@ -248,7 +248,7 @@ class Leaver:
         uniform = rng.random(size)  # of the data, in their user's order
         uniform = uniform[::-1] if self.model.backwards else uniform
         rows = sampled(chances, uniform, count)
-        return rows, Sample(surrogate, chances, (entropy, *key, count))
+        return rows, SampleOfData(surrogate, chances, (entropy, *key, count))
 
     def guides(self) -> tuple[np.ndarray, np.ndarray]:
         """Two numbers of each of all data, cheap to compute, which tell of their own roughly.

@@ -13,7 +13,7 @@ import numpy as np
 ALIKE = 0.5  # share of the sample that all data have the same chance of
 
 
-class Sample(NamedTuple):
+class SampleOfData(NamedTuple):
     """A sample of all data."""
 
     surrogate: np.ndarray  # of all data, what is near their values
@@ -108,7 +108,7 @@ def variance(values: np.ndarray) -> float:
 
 def difference_of(
     values: tuple[np.ndarray, np.ndarray], rows: tuple[np.ndarray, np.ndarray],
-    samples: tuple[Sample, Sample],
+    samples: tuple[SampleOfData, SampleOfData],
 ) -> Total:  # fmt: skip
     """The sum of one model minus that of another, from two samples by the same uniform numbers.
 

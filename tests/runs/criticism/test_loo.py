@@ -11,7 +11,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.runs.criticism import loo as module
 from subsample_mcmc.runs.criticism.psis import leave_out, scratch_of, tail_of
 from subsample_mcmc.runs.criticism.sampling import (
-    Sample,
+    SampleOfData,
     chances_of,
     difference_of,
     sampled,
@@ -246,7 +246,7 @@ def test_differences_of_two_samples_have_errors_that_cover(rng):
         surrogates = [rng.normal(-1.0, 0.5, size) for _ in range(2)]
         values = [near - change for near, change in zip(surrogates, changes, strict=True)]
         chances = [chances_of(c * rng.chisquare(9, size) / 9.0, 150) for c in changes]
-        samples = tuple(Sample(s, c, (1,)) for s, c in zip(surrogates, chances, strict=True))
+        samples = tuple(SampleOfData(s, c, (1,)) for s, c in zip(surrogates, chances, strict=True))
         truth = float((values[0] - values[1]).sum())
         off, errors, spreads = [], [], []
         for _ in range(400):
