@@ -39,10 +39,10 @@ class Racing(Selector):
         Rules that are valid at every row (Betting) look more often.
     retreat: stream the surviving arms exactly when that is cheaper than racing on. True: a decision
         costs at most about 1.1 times the exact one, in the worst case; with few rows this is
-        decided before the first batch. Twice that where an arm proves impossible, a reward of -inf,
-        after others were dropped in its favour: then all arms are summed. A number r allows about 1.1 + r, for races that pay after
+        decided before the first batch. A number r allows about 1.1 + r, for races that pay after
         some percent of the rows; False races to the end. With a control variate, where few
-        decisions come to it, the worst is about 2 (2 + r) times.
+        decisions come to it, the worst is about 2 (2 + r) times. Where an arm proves impossible, by
+        a reward of -inf, after others were dropped in its favour, all arms are summed in addition.
 
     Example:
         >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))
