@@ -46,6 +46,8 @@ def identify(
         sm.bandits; or a function of data that gives one.
     seed: None, an int, a SeedSequence, or a Generator, which is advanced.
     max_pulls: of a run; default 1e8. A run that it ends has no guarantee.
+        A promise rests on the scale of rewards, which is compared with them: where a run repeated
+        too few pulls, up to some 20 are made after it, which change nothing of it (`checks`).
     runs: more than one gives Identifications: independent runs on all cores (the same for any
         number of them), with error rates if truth is given.
     data: what pull reads, a dict of arrays and numbers; or a function of rng that makes them anew

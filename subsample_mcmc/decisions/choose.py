@@ -374,6 +374,11 @@ def explanation(population, selector, record) -> Exception:
             f"the rewards of arm {arm} are finite, and their sum is not: beyond 1e308. Take off "
             "what all arms have in common, or divide all rewards by one number."
         )
+    if row < 0 and record.ended == OUT_OF_SPREAD:
+        return SpreadError(
+            f"the rewards of arm {arm} are outside the declared range of {selector!r}: they vary "
+            "by more, so the guarantee would be void. Declare a wider one, or use sm.Racing()."
+        )
     value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
     where = f"reward of arm {arm} at datum {row} is {value}"
     own = isinstance(population, Population)  # of a table the reward says all

@@ -41,7 +41,8 @@ class Racing(Selector):
         costs at most about 1.1 times the exact one, in the worst case; with few rows this is
         decided before the first batch. A number r allows about 1.1 + r, for races that pay after
         some percent of the rows; False races to the end. With a control variate, where few
-        decisions come to it, the worst is about 2 (2 + r) times.
+        decisions come to it, the worst is about 2 (2 + r) times. Where an arm proves impossible, by
+        a reward of -inf, after others were dropped in its favour, all arms are summed in addition.
 
     Example:
         >>> rewards = np.random.default_rng(0).normal([[0.0], [0.1], [0.3]], 1.0, (3, 50_000))

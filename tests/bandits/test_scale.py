@@ -145,3 +145,38 @@ def test_rewards_of_two_parts_are_those_of_all():
 def test_a_player_wants_no_more_than_enough():
     player = Player(B.LUCB(scale=1.0), 3, np.random.SeedSequence(0), 10**6)
     assert player.ask_more() is None  # under way
+
+
+# --------------------------------------------------------------------------------- as selectors
+REWARDS = np.random.default_rng(3).normal([[0.0], [0.1], [0.05]], 1.0, (3, 20_000))
+LIL = {"variant": "theory", "scale": 1e-5}
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [sm.LilUCB(**LIL), sm.LilUCB(batch=7, **LIL), sm.LinGapE(np.eye(3), noise=1e-5, norm=1e-4)],
+)
+def test_decisions_by_a_scale_that_rewards_refute_are_refused(selector):
+    with pytest.raises(sm.SpreadError, match=r"rewards of arm \d are outside the declared range"):
+        sm.choose(REWARDS, selector=selector, seed=1)
+    column = {"y": REWARDS[0]}
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - 0.01 * state.k[0]) ** 2
+
+    model = sm.Model(log_likelihood, column, {"k": 0}, support={"k": 3})
+    with pytest.raises(sm.SpreadError, match="breaks the range declared in Li"):
+        sm.sample(model, sm.Gibbs("k", selector), draws=5, progress=False)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [sm.LilUCB(variant="theory", scale=1.0), sm.LinGapE(np.eye(3), noise=1.0, norm=0.2),
+     sm.LilUCB(scale=1e-5)],
+)  # fmt: skip
+def test_decisions_by_a_scale_that_is_right_are_made(selector):
+    """Rewards of +-1 have exactly this scale; and the heuristic promises nothing."""
+    signs = np.sign(REWARDS - REWARDS.mean(axis=1, keepdims=True))
+    signs[1, :4_000] = 1.0
+    for seed in range(20):
+        sm.choose(signs, selector=selector, seed=seed)

@@ -11,11 +11,12 @@ read all N rows has its exact mean as bound; and the race also ends when such an
 """
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.bandits.scale import SURE_OF_EACH, beyond
 from subsample_mcmc.bandits.strategies.lil import (
     LIL,
     LilNumbers,
@@ -30,6 +31,7 @@ from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXHAUSTED,
     NOT_FINITE,
+    OUT_OF_SPREAD,
     RACED,
     Outcome,
 )
@@ -63,6 +65,7 @@ class LilUCBParams(NamedTuple):
     level: float
     patience: float  # lambda
     scale: float  # negative: estimate it
+    sure: float  # nats by which rewards refute the scale; inf: nothing is promised
     batch: int  # 0: grow with the pulls of an arm
 
 
@@ -88,6 +91,7 @@ class LilUCB(Selector, Strategy):
         sm.identify: None is 1). The bound holds at all times, so looking less often is valid; and
         after a visit of several rows an arm that dominates the others is returned only once it
         is on top again, as the theorem needs it.
+    Rewards that are wider than the scale of the theory variant, as a selector, are a SpreadError.
     Of the theory variant, lambda is what the proof asks for (20.8 at delta = .1), not the 9 that
         its authors recommend: it stops the later for it.
 
@@ -149,7 +153,10 @@ class LilUCB(Selector, Strategy):
             )
         e, width, level, patience = lil_constants(self.variant, self.delta, shape.arms)
         scale = -1.0 if self.scale is None else float(self.scale)
-        return LilUCBParams(shape.sizes[0], width, 1.0 + e, level, patience, scale, self.batch or 0)
+        sure = SURE_OF_EACH if self.guarantee == "bounded" else inf
+        return LilUCBParams(
+            shape.sizes[0], width, 1.0 + e, level, patience, scale, sure, self.batch or 0
+        )
 
     # ---------------------------------------------------------------- as a strategy of identify
     def steps(self) -> Steps:
@@ -239,6 +246,22 @@ def lil_choice(sources: Sources) -> Any:
         return sqrt(most)
 
     @jit(inner=True)
+    def widest(scratch, alive, params):
+        """The arm of the most squares if rewards are wider than the scale; else -1."""
+        many, squares, arm, most = 0.0, 0.0, -1, 0.0
+        for k in range(alive):
+            own = scratch.arms[scratch.heap[k]]
+            if own.pulls > 1 and own.total > -np.inf:
+                many += own.pulls
+                squares += own.squares
+                if own.squares >= most * own.pulls:
+                    arm, most = scratch.heap[k], own.squares / own.pulls
+        wide = params.scale > 0.0 and beyond(
+            many, squares / params.scale / params.scale, params.sure
+        )
+        return arm if wide or (params.scale == 0.0 and squares > 0.0) else -1
+
+    @jit(inner=True)
     def contest(rng, context, params, scratch, alive):
         arms, heap, rounds, pulls = scratch.arms, scratch.heap, 0, 0
         first = 1 if params.scale >= 0.0 else min(PILOT, params.size)
@@ -274,6 +297,10 @@ def lil_choice(sources: Sources) -> Any:
                 break
             own.index = upper_bound(params, scale, own)
             sink(arms, heap, 0, alive)
+        if not done and params.sure < np.inf:
+            arm_of_most = widest(scratch, alive, params)
+            if arm_of_most >= 0:
+                return failed(OUT_OF_SPREAD, arm_of_most, -1, pulls, rounds)
         unread = 0
         for k in range(alive):
             other = arms[heap[k]]

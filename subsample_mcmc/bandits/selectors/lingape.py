@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.bandits.scale import SURE_OF_EACH, beyond
 from subsample_mcmc.bandits.strategies.linear import (
     LINEAR,
     LINGAPE_RULES,
@@ -34,6 +35,7 @@ from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
     ALONE,
     NOT_FINITE,
+    OUT_OF_SPREAD,
     RACED,
     RETREATED,
     Outcome,
@@ -71,7 +73,7 @@ class LinGapE(Selector, Strategy):
     total over N. So noise is that of one row, in nats; half the range of the log factors of an arm
     will do. norm bounds the vector whose products with features are means: of totals, over N.
     The promise is as good as these numbers: log factors linear in the features, noise and norm no
-    less than the truth.
+    less than the truth. Rewards that are wider than noise are a SpreadError.
 
     features: (K, d), one row for each arm.
     noise: sub-Gaussian scale of one reward.
@@ -184,6 +186,7 @@ def begin_anew(params, state, offsets, size):
             state.inverse[i, j] = 1.0 / params.ridge if i == j else 0.0
     for arm in range(len(features)):
         state.pulls[arm] = 0
+        state.squares[arm] = 0.0
         state.means[arm] = state.estimates[arm] = state.lengths[arm] = 0.0
         state.offsets[arm] = offsets[arm] / size
         for j in range(features.shape[1]):
@@ -229,7 +232,14 @@ def linear_choice(sources: Sources) -> Any:
         while True:
             arm = linear_ask(params.linear, state, rng)
             if arm < 0:
-                best = 0
+                best, widest, squares, many = 0, 0, 0.0, 0.0
+                for k in range(len(offsets)):
+                    many += state.pulls[k]
+                    squares += state.squares[k] / params.linear.noise / params.linear.noise
+                    if state.squares[k] > state.squares[widest]:
+                        widest = k
+                if beyond(many, squares, SURE_OF_EACH):
+                    return failed(OUT_OF_SPREAD, widest, -1, spent, rounds)
                 for k in range(len(offsets)):
                     if state.estimates[k] + state.offsets[k] > (
                         state.estimates[best] + state.offsets[best]
@@ -254,6 +264,10 @@ def linear_choice(sources: Sources) -> Any:
                 for k in range(len(offsets)):
                     scratch.within[k] = 1
                 return exact(context, offsets, params, scratch, spent, rounds, alive)
+            apart, pulls = value / m - state.means[arm], state.pulls[arm]
+            state.squares[arm] += apart * apart * m * pulls / (pulls + m)
+            for i in range(m):
+                state.squares[arm] += (values[i] - value / m) ** 2
             update(params.linear, state, arm, m, value / m)
             state.means[arm] += (value / m - state.means[arm]) * m / (state.pulls[arm] + m)
             state.pulls[arm] += m

@@ -198,7 +198,7 @@ class Joint(NamedTuple):
 
 def joint_of(trace: Any, values: np.ndarray, own: np.ndarray, others: dict[str, np.ndarray]):
     """A Joint of a block's values with its own tilts, and the blocks with tilts beside it."""
-    parts, tilts = [values, *(trace.draws[b].reshape(values.shape) for b in others)], own
+    parts = [values, *(trace.draws[b].reshape(values.shape) for b in others)]
     stacked, found = np.unique(np.stack(parts).reshape(len(parts), -1), axis=1, return_inverse=True)
     if stacked.shape[1] > MOST_JOINT:
         raise ValueError(
@@ -206,8 +206,9 @@ def joint_of(trace: Any, values: np.ndarray, own: np.ndarray, others: dict[str, 
             f"blocks, of which {stacked.shape[1]:,} were visited, and {MOST_JOINT:,} can be "
             "solved for: tilt fewer blocks, or sample without sm.WangLandau."
         )
-    each = [t[:, k] for t, k in zip([own, *others.values()], stacked, strict=True)]
-    tilts = np.sum(each, axis=0)
+    tilts = own[:, stacked[0]]
+    for tilt, at in zip(others.values(), stacked[1:], strict=True):
+        tilts = tilts + tilt[:, at]
     return Joint(found.reshape(values.shape), tilts, stacked[0], parts, list(others))
 
 
