@@ -115,7 +115,7 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
         if "y" not in by_row:
             raise TypeError(
                 f"y is {type(arguments.get('y')).__name__}: of rows that are elsewhere, y is the "
-                f"name of a column, one of {', '.join(source.columns)}; x is all that are not named."
+                f"name of a column, one of {', '.join(source.columns)}; x is all the others."
             )
         terms = tuple(name for name in source.columns if name not in by_row.values())
         if not terms:

@@ -83,6 +83,7 @@ class RaySource(Source):
         """A task a core for the parts that a machine holds: each takes some milliseconds."""
         import ray
 
+        must_be_started()
         places = places_of([self.parts[part] for part, _ in jobs])
         machines: dict[Any, list[tuple[int, np.ndarray]]] = {}
         for (part, (rows,)), place in zip(jobs, places, strict=True):
