@@ -15,6 +15,7 @@ from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
 
+BY_ROW = ("y", "weights", "offset", "exposure", "trials")  # arguments with a number for each row
 X = "x"  # what the columns of a matrix are called, where they are one array
 
 
@@ -78,9 +79,23 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
     except TypeError:
         return None
     x = arguments.pop("x")
-    if isinstance(x, str | np.ndarray):
-        return None
     shaped = {n: v for n, v in arguments.items() if hasattr(type(v), "__dask_graph__")}
+    if isinstance(x, str):
+        return None
+    if shaped and not hasattr(type(x), "__dask_graph__") and np.ndim(x) == 2:
+        name = next(iter(shaped))
+        raise TypeError(
+            f"x is {type(x).__name__}, and {name} is a collection of dask: give both as one, "
+            f"dask.array.from_array(x, chunks=({name}.chunks[0], -1)), or {name}.compute()."
+        )
+    if isinstance(x, np.ndarray):
+        return None
+    for name, value in arguments.items():
+        if name in BY_ROW and hasattr(type(x), "__dask_graph__") and in_memory(value):
+            raise TypeError(
+                f"x is a collection of dask, and {name} is {type(value).__name__}: give it as one, "
+                f"too, such as dask.array.from_array({name}, chunks=...), or the name of a column."
+            )
     if hasattr(x, "assign") and shaped:  # a frame of dask, and columns beside it
         x = x.assign(**{named_as(n, v): v for n, v in shaped.items()})
         arguments |= {n: named_as(n, v) for n, v in shaped.items()}
@@ -99,8 +114,8 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
                 )
         if "y" not in by_row:
             raise TypeError(
-                f"y={arguments.get('y')!r:.60}: of rows that are elsewhere, y is the name of a "
-                f"column, one of {', '.join(source.columns)}; x is all that are not named."
+                f"y is {type(arguments.get('y')).__name__}: of rows that are elsewhere, y is the "
+                f"name of a column, one of {', '.join(source.columns)}; x is all the others."
             )
         terms = tuple(name for name in source.columns if name not in by_row.values())
         if not terms:
@@ -111,6 +126,11 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
         terms, by_row = (X,), {name: name for name in shaped}
     others = {n: v for n, v in arguments.items() if n not in by_row}
     return source, terms, by_row, others
+
+
+def in_memory(value: Any) -> bool:
+    """Is it a column of numbers in this process."""
+    return np.ndim(value) > 0 and not hasattr(type(value), "__dask_graph__")
 
 
 def named_as(argument: str, column: Any) -> str:

@@ -7,7 +7,7 @@ process compute parts, one each. Collections that are not persisted are computed
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,11 @@ from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, as_declare
 from subsample_mcmc.target.sources.source import Source
 
 SOON, USUAL = 10, 0  # priorities: rows that a chain waits for, and passes
+# Exceptions of distributed that say so, by name: they have moved between its modules.
+GONE = {
+    "ClosedClientError", "CommClosedError", "CancelledError", "FutureCancelledError",
+    "FuturesCancelledError",
+}  # fmt: skip
 EVERY = 1 << 20  # parts of a pass that are handed to dask at a time: it has a queue of its own
 
 
@@ -68,14 +73,16 @@ class DaskSource(Source):
         run = dask.delayed(work, pure=False, traverse=False)
         calls = [run(self.parts[part], sent, *more) for part, more in jobs]
         priority = SOON if work is take else USUAL
-        return self.client.compute(calls, priority=priority) if calls else []
+        with told_of_lost_workers():
+            return self.client.compute(calls, priority=priority) if calls else []
 
     def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
         """One task for all parts that a worker holds: a task of dask takes some milliseconds."""
         import dask
 
         held = {p: self.held[p] for p, _ in jobs if p in self.held}
-        places = self.client.who_has(list(held.values())) if held else {}
+        with told_of_lost_workers():
+            places = self.client.who_has(list(held.values())) if held else {}
         groups: dict[Any, list[tuple[int, np.ndarray]]] = {}
         alone = []
         for part, (rows,) in jobs:
@@ -89,15 +96,18 @@ class DaskSource(Source):
             data = [self.parts[p] for p in parts] if len(parts) > 1 else self.parts[parts[0]]
             call = dask.delayed(take, pure=False, traverse=False)(data, sent, parts, rows)
             # Dask runs it where most of its data are, or elsewhere if that worker is gone.
-            found.append((parts, self.client.compute(call, priority=SOON)))
+            with told_of_lost_workers():
+                found.append((parts, self.client.compute(call, priority=SOON)))
         return found
 
     def result(self, handle: Any) -> Any:
-        return handle.result()
+        with told_of_lost_workers():
+            return handle.result()
 
     def drop(self, handles: list[Any]) -> None:
         if handles:
-            self.client.cancel(handles)
+            with suppress(Exception):  # the client may be closed
+                self.client.cancel(handles)
 
     def part_name(self, part: int) -> str:
         return f"partition {part}"
@@ -165,7 +175,7 @@ def of_collections(data: dict[str, Any]) -> tuple[dict[str, SourceColumn], list[
     for name, value in data.items():
         if name in arrays:
             whole = arrays[name].rechunk(dict.fromkeys(range(1, value.ndim), -1))
-            blocks[name] = culled(whole.to_delayed().ravel())
+            blocks[name] = culled(delayed_blocks(whole))
             columns[name] = SourceColumn(np.dtype(value.dtype), tuple(value.shape[1:]))
         else:
             blocks[name] = culled(value.to_delayed())
@@ -188,6 +198,16 @@ def columns_of_frame(meta: Any) -> dict[str, SourceColumn]:
     return {str(name): of_dtype(meta[name], str(name)) for name in meta.columns}
 
 
+def delayed_blocks(array: Any) -> list[Any]:
+    """The blocks of an array that is cut along its first axis."""
+    parts = list(array.to_delayed().ravel())
+    # Of an array that was persisted, graphs that are optimised have lost the results on workers,
+    # which nobody would keep once the array itself is gone.
+    if any(part.key not in part.dask for part in parts) or keys_outside(parts):
+        parts = list(array.to_delayed(optimize_graph=False).ravel())
+    return parts
+
+
 def culled(parts: Any) -> list[Any]:
     """Each part with those tasks alone that it depends on; none, if a worker has it already."""
     from dask.delayed import Delayed
@@ -206,6 +226,23 @@ def culled(parts: Any) -> list[Any]:
         else:
             found.append(Delayed(part.key, cull(graph, [part.key])[0]))
     return found
+
+
+@contextmanager
+def told_of_lost_workers() -> Iterator[None]:
+    """Say what to do where a client is closed, or a cluster or what it held is gone."""
+    try:
+        yield
+    except Exception as error:
+        name = type(error).__name__
+        if name not in GONE:
+            raise
+        raise RuntimeError(
+            f"the cluster of dask that the rows are on does not answer any more ({name}): its "
+            "client was closed, its scheduler stopped, or parts that were persisted are lost. "
+            "Connect anew, client = distributed.Client(address), and give collections to a new "
+            "model; a run with store= goes on by sm.resume."
+        ) from error
 
 
 def client_in_use() -> Any:

@@ -50,6 +50,7 @@ class RaySource(Source):
 
         if not len(parts):
             raise ValueError("data=[] has no part: give references to dicts of arrays, or tables.")
+        must_be_started()
         self.parts = list(parts)
         self.functions: dict[Callable, Any] = {}
         # Of the first part, if nobody says it else: an empty one knows its types, too.
@@ -65,11 +66,14 @@ class RaySource(Source):
         import ray
         from ray import cloudpickle
 
+        must_be_started()
+
         return ray.put(cloudpickle.dumps(parcel))
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
         import ray
 
+        must_be_started()
         if work not in self.functions:
             self.functions[work] = ray.remote(work)
         run = self.functions[work]
@@ -79,6 +83,7 @@ class RaySource(Source):
         """A task a core for the parts that a machine holds: each takes some milliseconds."""
         import ray
 
+        must_be_started()
         places = places_of([self.parts[part] for part, _ in jobs])
         machines: dict[Any, list[tuple[int, np.ndarray]]] = {}
         for (part, (rows,)), place in zip(jobs, places, strict=True):
@@ -123,6 +128,18 @@ def places_of(references: list[Any]) -> list[Any]:
         return [next(iter(found[one]["node_ids"]), None) for one in references]
     except Exception:  # an interface that ray may change
         return [None] * len(references)
+
+
+def must_be_started() -> None:
+    """Refuse to go on without ray, which would start another one, that has none of the parts."""
+    import ray
+
+    if not ray.is_initialized():
+        raise RuntimeError(
+            "ray is not running in this process: ray.init() starts it, or finds your cluster, "
+            "ray.init(address='auto'). Objects of a session that was shut down are gone: put the "
+            "data into its store again, and make the model of them."
+        )
 
 
 def what_is_there(data: Any) -> Any:

@@ -107,8 +107,10 @@ def data_of(kind, columns, request, folder):
     """The columns, as they are elsewhere."""
     if kind.startswith("dask"):
         request.getfixturevalue("client")
-        if kind == "dask arrays":
-            return dask_arrays(columns)
+        if kind.endswith("arrays"):
+            arrays = dask_arrays(columns)
+            lasting = kind == "dask, persisted arrays"
+            return {n: a.persist() for n, a in arrays.items()} if lasting else arrays
         return dask_frame(columns).persist() if kind == "dask, persisted" else dask_frame(columns)
     if kind.startswith("ray"):
         request.getfixturevalue("started")
@@ -119,7 +121,10 @@ def data_of(kind, columns, request, folder):
     return {"parquet": parquet, "zarr": zarr_arrays}[kind](columns, folder)
 
 
-KINDS = ("dask frame", "dask, persisted", "dask arrays", "ray", "ray references", "parquet", "zarr")
+KINDS = (
+    "dask frame", "dask, persisted", "dask arrays", "dask, persisted arrays", "ray",
+    "ray references", "parquet", "zarr",
+)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------ regressions
@@ -295,6 +300,41 @@ def test_what_is_sent_is_small(columns, kind, request, monkeypatch, tmp_path):
     models, wholes = zip(*parcels, strict=True)
     assert len(models) > 4 and max(models) < 10_000 and max(wholes) < 1_000_000
     assert len(tasks) > 30 and max(tasks) < 1_000_000
+
+
+# ------------------------------------------------------------------------- what may go wrong
+def test_x_and_y_of_two_kinds(columns):
+    x, y = np.column_stack([columns["a"], columns["b"]]), columns["y"]
+    far_x, far_y = da.from_array(x, chunks=(1_000, 2)), da.from_array(y, chunks=1_000)
+    with pytest.raises(TypeError, match=r"y is ndarray: give it as one, too, .*from_array\(y"):
+        sm.models.glm.logistic(far_x, y)
+    with pytest.raises(TypeError, match=r"x is ndarray, and y is .*from_array\(x"):
+        sm.models.glm.logistic(x, far_y)
+
+
+def test_a_client_that_was_closed(columns, client):
+    other = distributed.Client(processes=False, n_workers=1, dashboard_address=None)
+    model = model_of(dask_arrays(small(columns)))
+    other.close()
+    with pytest.raises(RuntimeError, match=r"does not answer .* distributed.Client\(address\)"):
+        sm.sample(model, blocks(sm.Exact()), **RUN)
+
+
+def test_ray_that_was_shut_down(columns, started, monkeypatch):
+    references = [ray.put(piece) for piece in parts(small(columns))]
+    model = model_of(references)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    for call in (lambda: model_of(references), lambda: sm.sample(model, blocks(), **RUN)):
+        with pytest.raises(RuntimeError, match=r"ray is not running in this process: ray.init"):
+            call()
+
+
+def test_persisted_arrays_live_as_long_as_the_model(columns, client, near_blocks):
+    """What is made of them in between, a stack say, keeps nothing of them by itself."""
+    arrays = {n: a.persist() for n, a in dask_arrays(small(columns)).items()}
+    model = model_of({n: a + 0.0 for n, a in arrays.items()})
+    del arrays
+    assert runs.same(sm.sample(model, blocks(), **RUN), near_blocks)
 
 
 # ---------------------------------------------------------------------------- a driver that dies
