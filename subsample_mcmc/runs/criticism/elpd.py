@@ -36,7 +36,7 @@ class LeaveOneOut:
     draws: how many were used, of all chains.
     found: of each row elpd, log mean likelihood, and Pareto k.
     rows: numbers of the data that these are of.
-    surrogate: log likelihoods of all data by which a sample is scaled up; None where all were used.
+    sample: how the data were drawn, and by what the sample is scaled up; None where all were used.
 
     Example:
         >>> def log_likelihood(state, data, n):
