@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.bandits.pull import BLOCK, Pull, pull_some
-from subsample_mcmc.bandits.scale import Rewards, no_rewards, note_more, wanted
+from subsample_mcmc.bandits.scale import RewardsSeen, no_rewards, note_more, wanted
 from subsample_mcmc.bandits.strategy import (
     ALONE,
     ENDINGS,
@@ -188,9 +188,9 @@ class Player:
         return ENDINGS[self.state.now[0].ended]
 
     @property
-    def seen(self) -> Rewards:
+    def seen(self) -> RewardsSeen:
         """The rewards of the run."""
-        return Rewards(self.state.pulls, self.state.means, self.state.squares)
+        return RewardsSeen(self.state.pulls, self.state.means, self.state.squares)
 
     def ask_more(self) -> int | None:
         """The arm to pull beside a run that has stopped, so that its scale can be checked."""

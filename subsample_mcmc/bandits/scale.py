@@ -24,7 +24,7 @@ SURE_OF_EACH = 30.0  # the same of one decision, of which a chain makes millions
 ENOUGH = 20
 
 
-class Rewards(NamedTuple):
+class RewardsSeen(NamedTuple):
     """What is known of the rewards of each arm: how many, their means, squares around them."""
 
     pulls: np.ndarray
@@ -32,18 +32,18 @@ class Rewards(NamedTuple):
     squares: np.ndarray
 
 
-def no_rewards(arms: int) -> Rewards:
+def no_rewards(arms: int) -> RewardsSeen:
     """Nothing known."""
-    return Rewards(np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms))
+    return RewardsSeen(np.zeros(arms, dtype=np.int64), np.zeros(arms), np.zeros(arms))
 
 
-def together(one: Rewards, other: Rewards) -> Rewards:
+def together(one: RewardsSeen, other: RewardsSeen) -> RewardsSeen:
     """What both say."""
     pulls = one.pulls + other.pulls
     share = other.pulls / np.maximum(pulls, 1)
     apart = other.means - one.means
     squares = one.squares + other.squares + apart**2 * one.pulls * share
-    return Rewards(pulls, one.means + apart * share, squares)
+    return RewardsSeen(pulls, one.means + apart * share, squares)
 
 
 class Spread(NamedTuple):
@@ -72,7 +72,7 @@ def stated(strategy: Strategy, ending: str) -> Strategy | None:
     return ended
 
 
-def spread_of(strategy: Strategy, ending: str, seen: Rewards) -> Spread:
+def spread_of(strategy: Strategy, ending: str, seen: RewardsSeen) -> Spread:
     """Of one run, in units of the scale that its promise rests on; nothing where it has none."""
     ended = stated(strategy, ending)
     if ended is None:
@@ -92,7 +92,7 @@ def spread_of(strategy: Strategy, ending: str, seen: Rewards) -> Spread:
     return Spread(float(count), float(lost), float(squares) / scale**2)
 
 
-def wanted(strategy: Strategy, ending: str, run: Rewards, more: Rewards) -> int:
+def wanted(strategy: Strategy, ending: str, run: RewardsSeen, more: RewardsSeen) -> int:
     """The arm to pull again, as the scale cannot be checked yet; -1: it can, or none is promised.
 
     Arms that were pulled take turns, those with the highest means of the run first: where the scale
@@ -107,7 +107,7 @@ def wanted(strategy: Strategy, ending: str, run: Rewards, more: Rewards) -> int:
     return int(order[int(more.pulls.sum()) % len(order)])
 
 
-def note_more(more: Rewards, arm: int, reward: float) -> None:
+def note_more(more: RewardsSeen, arm: int, reward: float) -> None:
     """A reward beside the run."""
     more.pulls[arm] += 1
     apart = reward - more.means[arm]

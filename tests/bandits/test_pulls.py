@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.bandits.scale import SURE, Rewards, is_wider, spread_of
+from subsample_mcmc.bandits.scale import SURE, RewardsSeen, is_wider, spread_of
 from subsample_mcmc.numerics.jit import DISABLED
 
 compiled_only = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
@@ -145,7 +145,7 @@ def test_scales_of_strategies_that_data_choose_are_their_own():
 def refuted(rewards, scale):
     """Do arms that gave these rewards refute a scale."""
     of_each = [(len(own), own.mean(), ((own - own.mean()) ** 2).sum()) for own in rewards]
-    seen = Rewards(*np.array(of_each).T)
+    seen = RewardsSeen(*np.array(of_each).T)
     return is_wider(spread_of(sm.bandits.LUCB(scale=scale), "own rule", seen))
 
 

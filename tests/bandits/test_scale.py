@@ -7,7 +7,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.bandits.play import Player
 from subsample_mcmc.bandits.scale import (
     ENOUGH,
-    Rewards,
+    RewardsSeen,
     Spread,
     is_wider,
     no_rewards,
@@ -108,7 +108,7 @@ def none_warned(kind):
 
 
 def test_the_scale_is_that_of_the_rule_that_ended_the_run():
-    seen = Rewards(np.full(3, 50), np.zeros(3), np.full(3, 50.0))
+    seen = RewardsSeen(np.full(3, 50), np.zeros(3), np.full(3, 50.0))
     for inner, own, own_rule, stopping in ((0.1, 1.0, True, False), (1.0, 0.1, False, True)):
         both = B.LILStopping(B.LUCB(scale=inner), scale=own)
         assert is_wider(spread_of(both, "own rule", seen)) == own_rule
