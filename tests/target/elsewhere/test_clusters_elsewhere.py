@@ -376,3 +376,42 @@ def test_a_driver_that_is_killed_goes_on_elsewhere(columns, client, tmp_path):
     trace = sm.resume(path, model_of(dask_frame(small(columns))), blocks(), begun + 20)
     wanted = sm.sample(model_of(small(columns)), blocks(), **RUN | {"draws": begun + 20})
     assert runs.same(trace, wanted)
+
+
+# --------------------------------------------------------------------------------------- memory
+LITTLE = """
+import resource, sys
+from pathlib import Path
+import numpy as np, pyarrow, subsample_mcmc as sm
+from pyarrow import parquet
+
+folder, rows = Path(sys.argv[1]), int(sys.argv[2])
+for part in range(rows // 250_000 - len(list(folder.iterdir()))):
+    rng = np.random.default_rng([7, part])
+    x = rng.standard_normal((250_000, 5), dtype=np.float32)
+    y = rng.random(250_000) < 1.0 / (1.0 + np.exp(-x[:, 0]))
+    table = pyarrow.table({f"x{j}": x[:, j] for j in range(5)} | {"y": y.astype(np.float32)})
+    parquet.write_table(table, folder / f"{part:03}.parquet")
+model = sm.models.glm.logistic(sm.parquet(folder / "*.parquet"), "y")
+model.elsewhere.source.kept = 1 << 24  # bytes of parts that are kept for single rows
+fit = sm.laplace(model, progress=False)
+kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+options = {"draws": 200, "warmup": 0, "chains": 2, "seed": 1, "progress": False}
+sm.sample(model, kernel, start=[fit.state] * 2, **options)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """192 MB of rows in files, and 24: within 100 MB of each other, 32 of them scores of rows."""
+
+    def peak(rows):
+        folder = tmp_path / str(rows)
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-c", LITTLE, str(folder), str(rows)]
+        environment = os.environ | {"PYTHONPATH": os.getcwd()}
+        return float(subprocess.check_output(command, env=environment, text=True).split()[-1])
+
+    peak(1_000_000)  # compiles
+    assert peak(8_000_000) < peak(1_000_000) + 100.0
