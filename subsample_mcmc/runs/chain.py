@@ -22,6 +22,7 @@ from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.runs.padding import check_padding
 from subsample_mcmc.target.elsewhere.pool import Pool
+from subsample_mcmc.target.elsewhere.resident import SUMS
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
@@ -215,7 +216,7 @@ class Walker:
         out = Chunk(blocks[0][:rows], blocks[1][:rows], words)
         now = self.chain.now
         now["warm"] = int(warm)
-        begun = self.iteration
+        begun, waits = self.iteration, 0
         while True:
             try:
                 with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
@@ -239,6 +240,13 @@ class Walker:
             if broke and reached:  # rows for these draws are here: the next one begins a turn
                 self.pool.forget()
                 return self.advance(reached, thin, warm, into)
+            waits += 1
+            if waits > 2 * SUMS:
+                raise RuntimeError(
+                    f"one draw asks for more than {SUMS:,} exact sums of rows that are elsewhere, "
+                    "and so many are kept: give its kernels a control variate, "
+                    "control=sm.Taylor(fit), or blocks of fewer sites."
+                )
             if self.pool.serve(self.chain.rows):  # what is wanted from here on; new arrays
                 self.take_tools()
                 self.restore(before)

@@ -8,7 +8,9 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import make_rows, take
+from subsample_mcmc.runs import chain
 from subsample_mcmc.target.elsewhere import pool as pools
+from subsample_mcmc.target.elsewhere import resident
 from subsample_mcmc.target.elsewhere.resident import rows_ahead
 from subsample_mcmc.target.sources.local import parts_of
 
@@ -119,6 +121,20 @@ def test_audits_ask_for_many_sums_a_pass(columns):
     assert 120 < audited < 180 and passes < 0.2 * audited
     with pytest.warns(match=r"audit=1.0: rows are elsewhere, .* 4,000 states .* 64 passes"):
         sm.sample(far, kernel, **options | {"draws": 1_000, "audit": 1.0, "chains": 2})
+
+
+def of_three_sites(state, data, n):
+    return -abs(data.y[n] - 0.1 * (state.k[0] + state.k[1] + state.k[2]))
+
+
+def test_a_draw_of_more_sums_than_are_kept_is_refused(columns, monkeypatch):
+    """Else it would be begun again for ever."""
+    monkeypatch.setattr(resident, "SUMS", 4)
+    monkeypatch.setattr(chain, "SUMS", 4)
+    state = {"k": np.zeros(3, int)}
+    far = sm.Model(of_three_sites, parts_of({"y": columns["y"]}, [3000]), state, support={"k": 4})
+    with pytest.raises(RuntimeError, match="one draw asks for more than 4 exact sums"):
+        sm.sample(far, sm.Gibbs("k", selector=sm.Exact()), draws=2, warmup=0, progress=False)
 
 
 # ------------------------------------------------------------------------------ rows ahead
