@@ -72,6 +72,15 @@ def test_draws_are_those_of_memory(columns, kernel):
     same(wanted, sm.sample(far, made, **options))
 
 
+@pytest.mark.plain
+def test_few_rows(columns):
+    few = {name: column[:600] for name, column in columns.items()}
+    options = {"draws": 5, "warmup": 2, "chains": 1, "seed": 2, "progress": False, "audit": 0.5}
+    wanted = sm.sample(model_of(few), KERNELS["races"](), **options)
+    far = model_of(parts_of(few, [100, 0, 257, 1, 242]))
+    same(wanted, sm.sample(far, KERNELS["races"](), **options))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_layout_changes_a_draw(columns, layout):
     made = KERNELS["races"]()
