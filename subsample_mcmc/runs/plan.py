@@ -48,8 +48,7 @@ class Plan:
     a share of all rewards; `read` and the time are what the variant did. The time of a decision is
     a mean over all kernels, which a variant changes together; so is the number of effective draws a
     second, of the slowest quantity, which short pilots tell roughly. `kernels` has each variant by
-    its name, and `best` is the one that the advice names: sm.sample(model, found.best). `code`,
-    which print() shows, makes that one again.
+    its name, and `best` is the one that the advice names: sm.sample(model, found.best).
 
     rows: a dict for each kernel and variant.
     decisions: (G, N v) of each pilot's decisions, by (kernel, variant).
@@ -57,6 +56,7 @@ class Plan:
     refused: lines on variants that could not run.
     kernels: each variant by its name.
     by_rate: several kernels were compared, by effective draws a second.
+    code: lines of Python that make `best` again, to copy; print() shows them.
 
     Example:
         >>> def log_likelihood(state, data, n):

@@ -47,7 +47,7 @@ def code_of(kernel: Kernel, names: Mapping[str, Any]) -> str:
     try:
         text = Writer(scope).written(kernel)
         made = eval(text, scope | {"sm": public()})
-    except (NotWrittenError, TypeError, ValueError) as error:
+    except Exception as error:  # of classes of the user's own, any: a plan is printed all the same
         return told_why(error)
     if not same(made, kernel):
         return told_why("the constructors of its parts make another kernel")
@@ -63,7 +63,7 @@ def code_of(kernel: Kernel, names: Mapping[str, Any]) -> str:
 
 def told_why(error: Any) -> str:
     """The code where a kernel cannot be written."""
-    why = str(error).splitlines()[0]
+    why = (str(error).splitlines() or [type(error).__name__])[0]
     return (
         f"# plan.best, of what sm.plan returned; no code makes it again: {why}\nkernel = plan.best"
     )
@@ -308,7 +308,7 @@ class Writer:
             needed = default is MISSING
             if f.name in (instead or {}):
                 text = (instead or {})[f.name]
-            elif not needed and same(given, default):
+            elif not needed and (same(given, default) or getattr(given, "by_default", False)):
                 text = ""
             else:
                 try:
@@ -347,7 +347,7 @@ class Writer:
         if home is None:
             home = getattr(sys.modules.get(function.__module__), "__dict__", {})
         if home.get(name, value if "<locals>" in whole else None) is not value:
-            raise NotWrittenError(f"the name {name} stands for something else by now")
+            raise NotWrittenError(f"the name {name} stands for something else, or nothing")
         if name == "sm" or self.scope.setdefault(name, value) is not value:
             raise NotWrittenError(f"two things have the name {name}")
         return name
