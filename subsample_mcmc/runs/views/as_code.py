@@ -45,14 +45,14 @@ def code_of(kernel: Kernel, names: Mapping[str, Any]) -> str:
     """
     scope = dict(names)
     try:
-        text = Writer(scope).written(kernel)
+        text = CodeWriter(scope).written(kernel)
         made = eval(text, scope | {"sm": public()})
     except Exception as error:  # of classes of the user's own, any: a plan is printed all the same
         return told_why(error)
     if not same(made, kernel):
         return told_why("the constructors of its parts make another kernel")
     if len(text) > WIDTH and isinstance(kernel, Cycle):
-        parts = "\n    >> ".join(Writer(scope).in_turn(kernel))
+        parts = "\n    >> ".join(CodeWriter(scope).in_turn(kernel))
         text = f"(\n    {parts}\n)"
     several = [
         f"# {name}: {described(value)}"
@@ -159,7 +159,7 @@ def flat(cycle: Cycle) -> list[Kernel]:
     return [k for part in cycle.parts for k in (flat(part) if isinstance(part, Cycle) else [part])]
 
 
-class Writer:
+class CodeWriter:
     """Writes specs; scope has what the code needs beside `sm`, and gets the functions it names."""
 
     def __init__(self, scope: dict[str, Any]):
