@@ -22,8 +22,9 @@ from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.audit import with_selector
 from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.runs.views.as_code import code_of, names_of
 from subsample_mcmc.runs.views.costs import microseconds_of
-from subsample_mcmc.style import listing, shown, tabled
+from subsample_mcmc.style import listing, safe, shown, tabled
 from subsample_mcmc.target.model import Model, must_be_model
 
 LEVEL = 1.1  # times as fast: below it the pilot cannot tell
@@ -55,6 +56,7 @@ class Plan:
     refused: lines on variants that could not run.
     kernels: each variant by its name.
     by_rate: several kernels were compared, by effective draws a second.
+    code: lines of Python that make `best` again, to copy; print() shows them.
 
     Example:
         >>> def log_likelihood(state, data, n):
@@ -64,6 +66,8 @@ class Plan:
         >>> found = sm.plan(model, sm.Gibbs("k"), steps=50, warmup=0, seed=1)
         >>> found.to_frame()["variant"].tolist(), found.best in found.kernels.values()
         (['as given', 'exact'], True)
+        >>> sm.plan(model, sm.Gibbs("k", sm.Exact()), steps=50, warmup=0, seed=1).code
+        'kernel = sm.Gibbs("k", selector=sm.Exact())'
     """
 
     def __init__(
@@ -78,6 +82,16 @@ class Plan:
     def best(self) -> Kernel:
         """The variant with most effective draws a second, of several kernels; or the fastest."""
         return self.kernels[fastest(self.rows, self.by_rate)["variant"]]
+
+    @property
+    def code(self) -> str:
+        """Lines of Python that make `best` again, to copy.
+
+        The selectors that the model says are written out. Fits are called fit, or fit_1, fit_2
+        where the plan has several; functions and classes of your own have their names. What has
+        none, such as an array or a lambda, is told in a comment, and plan.best stands for it.
+        """
+        return code_of(self.best, names_of(self.kernels.values())) if self.kernels else ""
 
     def to_frame(self) -> Any:
         """A pandas table."""
@@ -104,11 +118,14 @@ class Plan:
             names = [cell.ljust(width) for cell, width in zip(line[:2], widths, strict=False)]
             numbers = [cell.rjust(w) for cell, w in zip(line[2:], widths[2:], strict=True)]
             lines.append("  ".join(names + numbers))
-        return "\n".join([*lines, "", *self.advice])
+        code = ["", "# .best as code, which is .code", self.code] if self.kernels else []
+        return "\n".join([*lines, "", *self.advice, *code])
 
     def _repr_html_(self) -> str:
         head, *rest = self.cells()
-        return "\n".join([*listing(self.advice), *tabled(head, rest)])
+        code = [f"<pre># .best as code, which is .code\n{safe(self.code)}</pre>"]
+        told = [*listing(self.advice), *(code if self.kernels else [])]
+        return "\n".join([*told, *tabled(head, rest)])
 
     __repr__ = __str__
 

@@ -148,7 +148,8 @@ def test_it_is_a_table(found):
     assert len({len(line) for line in lines[:5]}) == 1
     exact = lines[4].split()
     assert exact[:5] == ["beta", "exact", "-", "-", "-"] and exact[5] == "50.00%"
-    assert lines[5] == "" and lines[6:] == found.advice
+    assert lines[5] == "" and lines[6:8] == found.advice
+    assert lines[8:] == ["", "# .best as code, which is .code", *found.code.splitlines()]
     frame = found.to_frame()
     assert list(frame["variant"]) == VARIANTS and len(frame) == 4
 
