@@ -455,7 +455,8 @@ def checked_and_bound(kernel: Kernel, model: Model) -> Kernel:
     check(kernel, model, part=True)
     kernel = kernel.settled(model)
     words = np.zeros(len(columns_of(kernel)), dtype=np.int64)
-    run = Run.over(model.ints.copy(), model.floats.copy(), words)
+    data = None if model.elsewhere is None else model.data  # of no rows: nothing is run
+    run = Run.over(model.ints.copy(), model.floats.copy(), words, data=data)
     for leaf in kernel.leaves():
         leaf.bind(model, run)
     return kernel

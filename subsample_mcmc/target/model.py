@@ -40,7 +40,7 @@ from subsample_mcmc.target.user_functions import (
     with_sites,
 )
 
-LABELS = "labels of data "  # in names of fingerprints
+LABELS, ELSEWHERE = "labels of data ", "data, rows elsewhere"  # in names of fingerprints
 SENT = (
     "the rows of this model are elsewhere, and its chains run in this process: leave parallel= out "
     "(passes over rows use all workers that have them)."
@@ -427,7 +427,7 @@ class Model:
         for name, value in data.items():
             found[f"data {name}"] = array_hash(np.asarray(value))
         if self.elsewhere is not None:
-            found["data, rows elsewhere"] = self.elsewhere.source.content()
+            found[ELSEWHERE] = self.elsewhere.source.content()
         for name, labels in {**self.categories, **self.columns}.items():  # what codes stand for
             text = "|".join(map(repr, np.asarray(labels).tolist()))
             found[f"{LABELS}{name}"] = hashlib.sha256(text.encode()).hexdigest()

@@ -29,6 +29,7 @@ class Family(NamedTuple):
     read: Any  # of the source itself
     origin: Any
     columns: dict[str, SourceColumn]
+    some: dict[str, np.ndarray]  # rows of all parts: what a family looks for in all rows is in them
 
     def model(self, columns: dict[str, np.ndarray], labels: Any = None) -> Any:
         """The model of some rows; labels: of the coefficients."""
@@ -50,8 +51,9 @@ class Family(NamedTuple):
         """The columns that the model reads, of some rows."""
         if not common_rows(raw):
             return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
-        made = self.model(raw).data._asdict()
-        return {name: made[name] for name in parcel.columns}
+        both = {name: np.concatenate([raw[name], self.some[name]]) for name in self.some}
+        made, count = self.model(both).data._asdict(), common_rows(raw)
+        return {name: made[name][:count] for name in parcel.columns}
 
 
 def by_parts(family: Any) -> Any:
@@ -140,10 +142,17 @@ def named_as(argument: str, column: Any) -> str:
 
 def regression(function: Any, source: Source, terms, by_row, others) -> Any:
     """The model of all rows of a source."""
+    refuse_codes(source, [*terms, *by_row.values()])
+    if "classes" in inspect.signature(function).parameters and others.get("classes") is None:
+        raise TypeError(
+            f"{function.__name__} counts the classes of y, and its rows are elsewhere: {source}. "
+            "Give classes=K, the number of classes."
+        )
+    some = some_rows(source)
     family = Family(
-        function, terms, by_row, others, source.read, source.origin, dict(source.columns)
+        function, terms, by_row, others, source.read, source.origin, dict(source.columns), some
     )
-    model = family.model(some_rows(source), labels_of(source, terms))
+    model = family.model(some, labels_of(source, terms))
     columns = {
         name: SourceColumn(array.dtype, array.shape[1:])
         for name, array in model.data._asdict().items()
@@ -153,6 +162,17 @@ def regression(function: Any, source: Source, terms, by_row, others) -> Any:
     made.missing = "allow"  # the family looks itself
     move_elsewhere(model, made)
     return model
+
+
+def refuse_codes(source: Source, names: list[str]) -> None:
+    """Refuse columns of categories, whose codes are no numbers, as of data in memory."""
+    for name in names:
+        if (kinds := source.columns[name].categories) is not None:
+            raise TypeError(
+                f"data {name} is a column of categories, {', '.join(map(str, kinds[:4]))}: a "
+                "regression would take their codes for numbers. Give a column of 0 and 1 for each "
+                "of them but one, made where the data are; of a response, whole numbers."
+            )
 
 
 def labels_of(source: Source, terms: tuple[str, ...]) -> list[str] | None:

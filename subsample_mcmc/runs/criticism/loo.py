@@ -23,6 +23,7 @@ from subsample_mcmc.runs.store.netcdf import tempered, tilted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.data import datum_of
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 from subsample_mcmc.target.population import whole
@@ -81,6 +82,7 @@ def loo(
     must_be_model(model, "sm.loo(model, trace)")
     if not isinstance(trace, Trace):
         raise TypeError(f"trace={trace!r:.60}: give the Trace that sm.sample(model) returned.")
+    refuse_rows_elsewhere(model, "sm.loo")
     check(trace, model, "model", needs_likelihood=True)
     refuse_other_laws(trace, "sm.loo")
     refuse_weights(model, "sm.loo")

@@ -9,6 +9,7 @@ from subsample_mcmc.runs.store.netcdf import attributes
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views.log_likelihoods import LogLikelihoods, check, lazily
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
+from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.layout import DECISIONS
 from subsample_mcmc.target.population import whole
 
@@ -41,6 +42,7 @@ def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress
     groups["decisions"] = dataset(trace, tallies, kept)
     size = -1
     if log_likelihood is not None:
+        refuse_rows_elsewhere(log_likelihood, "log_likelihood=")
         check(trace, log_likelihood)
         every = np.arange(trace.shape[1])[kept]
         found = LogLikelihoods(trace, log_likelihood, every, None, progress)
@@ -81,6 +83,7 @@ def log_likelihood(trace: Any, model: Any, draws: Any, rows: Any) -> Any:
     """See Trace.log_likelihood."""
     count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
     kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    refuse_rows_elsewhere(model, "trace.log_likelihood")
     check(trace, model, "model", needs_likelihood=True)
     found = LogLikelihoods(trace, model, kept, rows, None)
     return likelihoods(trace, found, lazily(found), "log_likelihood")

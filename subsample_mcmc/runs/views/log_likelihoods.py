@@ -15,7 +15,7 @@ from subsample_mcmc.errors import RewardError, warn
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import tilted
-from subsample_mcmc.target.model import LABELS, Model
+from subsample_mcmc.target.model import ELSEWHERE, LABELS, Model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at a time
@@ -242,7 +242,8 @@ def check(
     if not stored:
         return
     today = model.fingerprints()
-    parts = tuple(f"data {field}" for field in model.data._fields) + FUNCTIONS
+    data = tuple(f"data {field}" for field in model.data._fields)
+    parts = *data, ELSEWHERE, *FUNCTIONS
     known = {k: v for k, v in stored.items() if k in parts or k.startswith(("block ", LABELS))}
     if not any(k.startswith(LABELS) for k in stored):  # runs that were stored before had none
         today = {k: v for k, v in today.items() if not k.startswith(LABELS)}

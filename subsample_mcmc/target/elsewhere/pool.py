@@ -25,7 +25,10 @@ class Pool:
     def __init__(self, model, ints: np.ndarray, floats: np.ndarray):
         self.model, self.ints, self.floats = model, ints, floats
         self.block, self.fetched, self.waited, self.sums = FIRST, 0, 0.0, 0
-        self.kept = np.zeros(0, dtype=np.int64)  # rows that stay
+        none = np.zeros(0, dtype=np.int64)
+        # Rows that stay; those that this draw missed, and the one before that missed some; and
+        # where the stream of rows stood when they were.
+        self.kept, self.missed, self.before, self.counter = none, none, none, -1
         self.ahead: tuple[np.ndarray, Any] | None = None  # (rows that are on their way, ticket)
         self.began = 0.0
         self.rows = np.zeros(0, dtype=np.int64)  # those that are here, in order
@@ -90,15 +93,18 @@ class Pool:
     def take_rows(self, counter: np.ndarray, lost: int) -> bool:
         """Have the rows of the next mini-batches, and those that were missed, in memory."""
         source = self.model.elsewhere.source
-        missed = np.unique(self.resident.lost[:lost])
-        if self.began and time.monotonic() - self.began < LASTS:
+        again = self.counter == int(counter[0])  # the same draw wants more
+        if again or (self.began and time.monotonic() - self.began < LASTS):
             self.block *= 2
-        self.began = time.monotonic()
+        if not again:  # what is missed in two draws is read by all
+            self.kept = np.union1d(self.kept, np.intersect1d(self.missed, self.before))
+            self.before, self.missed = self.missed, self.missed[:0]
+        self.counter = int(counter[0])
         coming = np.zeros(self.block, dtype=np.int64)
         rows_ahead(counter[0], self.model.size, coming)
-        beside = np.setdiff1d(missed, coming)
-        self.kept = np.union1d(self.kept, beside)
-        wanted = np.union1d(coming, self.kept)
+        beside = np.setdiff1d(self.resident.lost[:lost], coming)
+        self.missed = np.union1d(self.missed, beside)
+        wanted = np.union1d(coming, np.union1d(self.kept, self.missed))
         columns: dict[str, np.ndarray] = {}
         held = [(self.rows, self.resident.columns)]
         if self.ahead is not None:
@@ -124,6 +130,7 @@ class Pool:
         self.resident.fill(wanted, columns)
         self.rows = wanted
         self.ask_ahead(counter)
+        self.began = time.monotonic()
         return new
 
     def ask_ahead(self, counter: np.ndarray) -> None:

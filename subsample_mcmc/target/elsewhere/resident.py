@@ -76,10 +76,10 @@ class Resident:
 
 def refuse_rows_elsewhere(model: Any, what: str = "this") -> None:
     """Refuse a model whose rows are elsewhere, where they are read outside of a chain or a pass."""
-    if model.elsewhere is not None:
+    if getattr(model, "elsewhere", None) is not None:  # others are refused as no model
         raise ValueError(
             f"{what} reads rows at random, and those of {model!r} are elsewhere: "
-            f"{model.elsewhere.source}. Do it with a model of some of the rows in memory."
+            f"{model.elsewhere.source}. Make a model of some of the rows in memory, and sample it."
         )
 
 

@@ -17,6 +17,7 @@ from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
+from subsample_mcmc.target.elsewhere.alone import check_alone
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
 from subsample_mcmc.target.subset import without
 
@@ -63,9 +64,9 @@ class RowsElsewhere:
                     "prepare(state, data) reads columns of the data, and these rows are elsewhere: "
                     "what is made of all of them is a table, sm.Model(..., tables={...})."
                 )
-        without(
-            self.near, [0]
-        )  # refuses functions that read the number of a row, or its neighbours
+        check_alone(self.near, self.source.size)
+        if self.near.size > 1:
+            without(self.near, [0])  # refuses functions that read a neighbour
         model.elsewhere, model.size = self, self.source.size
         model.data = self.data(model)
         if any(v.touches is not None for v in model.variables.values()):

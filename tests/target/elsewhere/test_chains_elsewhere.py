@@ -191,7 +191,33 @@ def reads_its_neighbour(state, data, n):
     return -abs(data.y[n] - state.mu[0] * data.y[max(n - 1, 0)])
 
 
-@pytest.mark.parametrize("function", [reads_its_number, reads_its_neighbour])
+def reads_a_maximum(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) / np.max(data.y)
+
+
+def reads_the_last(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) - 0.01 * data.y[-1] ** 2
+
+
+def counts_rows(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) + 1e-6 * len(data.y)
+
+
+def is_the_last(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) * (2.0 if n == len(data.y) - 1 else 1.0)
+
+
+def differs_far_behind(state, data, n):
+    return -abs(data.y[n] - state.mu[0]) * (2.0 if n > 2_500 else 1.0)
+
+
+OTHERS = (
+    reads_its_number, reads_its_neighbour, reads_a_maximum, reads_the_last, counts_rows,
+    is_the_last, differs_far_behind,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OTHERS)
 def test_a_row_says_the_same_wherever_it_is(columns, function):
     with pytest.raises(ValueError, match="reads more than its own row"):
         sm.Model(function, parts_of({"y": columns["y"]}, [1000, 2000]), {"mu": 0.0})
@@ -204,10 +230,13 @@ def test_what_needs_all_rows_is_refused(columns):
         lambda: sm.loo(far, trace),
         lambda: far.without([0]),
         lambda: sm.predict(far, trace, lambda rng, state, data, n: 0.0),
-        lambda: sm.sample(far, KERNELS["exact"](), warmup=1, parallel="threading"),
+        lambda: trace.log_likelihood(far),
+        lambda: trace.to_arviz(log_likelihood=far),
     ):
-        with pytest.raises((ValueError, TypeError), match="elsewhere"):
+        with pytest.raises(ValueError, match="reads rows at random"):
             call()
+    with pytest.raises(TypeError, match="the rows of this model are elsewhere"):
+        sm.sample(far, KERNELS["exact"](), warmup=1, parallel="threading")
 
     @sm.kernel(writes="mu")
     def step(rng, state, data):

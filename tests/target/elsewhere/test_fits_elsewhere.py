@@ -1,10 +1,13 @@
 """Fits, control variates and reports of models whose rows are elsewhere are those of memory."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.target.elsewhere import pool
 from subsample_mcmc.target.sources.local import parts_of
 
 SIZE, LAYOUT = 6_000, [1, 0, 2_303, 1_796, 1, 1_899]
@@ -142,6 +145,73 @@ def test_without_a_kernel(columns):
     fit = sm.laplace(far, progress=False)
     sd = np.sqrt(np.diag(fit.covariance))
     assert np.all(np.abs(trace.draws["beta"].mean(axis=(0, 1)) - fit.mean) < 0.5 * sd)
+
+
+def around(state, data, n):
+    return -abs(data.a[n] - state.mu[0])
+
+
+def test_a_slow_source_has_longer_blocks(columns, monkeypatch):
+    """A draw that reads more rows than a block has is not begun anew for each batch of it."""
+    monkeypatch.setattr(pool, "FIRST", 16)
+    monkeypatch.setattr(pool, "LASTS", 0.0)  # every block has lasted
+    calls, own = [], pool.Pool.take_rows
+
+    def counted(self, counter, lost):
+        calls.append((int(counter[0]), self.block))
+        return own(self, counter, lost)
+
+    monkeypatch.setattr(pool.Pool, "take_rows", counted)
+    given = some(columns, LARGE, "a")
+    step = sm.Metropolis("mu", selector=sm.Racing(retreat=False), scale=1e-4, adapt=False)
+    run = {"draws": 6, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    far = sm.Model(around, parts_of(given, CUT), {"mu": 0.0})
+    trace, wanted = (
+        sm.sample(far, step, **run),
+        sm.sample(sm.Model(around, given, {"mu": 0.0}), step, **run),
+    )
+    np.testing.assert_array_equal(trace.draws["mu"], wanted.draws["mu"])
+    assert trace.stats["mu"]["pulls"].max() >= 256
+    assert max(block for _, block in calls) >= 128
+    for start in {counter for counter, _ in calls}:  # of one draw: twice as long each time
+        blocks = [block for counter, block in calls if counter == start][1:]
+        assert all(later == 2 * one for one, later in pairwise(blocks))
+
+
+def test_described(columns):
+    _, far = made(columns, SIZE, LAYOUT, "logistic")
+    fit = sm.laplace(far, progress=False)
+    told = sm.Metropolis("beta", control=sm.Taylor(fit)).describe(far)
+    assert "Taylor(order=3)" in told and "Betting" in told
+
+
+def test_classes_are_not_counted(columns):
+    parts = parts_of(some(columns, SIZE, "a", "count"), LAYOUT)
+    with pytest.raises(TypeError, match="Give classes=K"):
+        sm.models.glm.softmax(parts, "count")
+    few = np.minimum(columns["count"][:SIZE], 2)
+    given = {"a": columns["a"][:SIZE], "y": few}
+    far = sm.models.glm.softmax(parts_of(given, LAYOUT), "y", classes=3)
+    near = sm.models.glm.softmax(given["a"][:, None], few, classes=3)
+    np.testing.assert_array_equal(
+        sm.laplace(far, progress=False).mean, sm.laplace(near, progress=False).mean
+    )
+    wrong = sm.models.glm.softmax(parts_of({**given, "y": few * 2}, LAYOUT), "y", classes=5)
+    assert wrong.variables["beta"].block.shape == (4, 1)
+
+
+def test_a_column_may_be_the_same_in_a_part(columns):
+    """Data sorted by group: a dummy is 1 in all rows of some parts."""
+    group = (np.arange(SIZE) < 2_400).astype(float)
+    y = np.minimum(columns["count"][:SIZE], 2)
+    given = {"a": columns["a"][:SIZE], "group": group, "y": y}
+    far = sm.models.glm.ordered_logistic(parts_of(given, [2_000, 2_000, 2_000]), "y", classes=3)
+    near = sm.models.glm.ordered_logistic(
+        np.column_stack([given["a"], group]), y, classes=3
+    )  # fmt: skip
+    one, other = (sm.laplace(model, progress=False) for model in (near, far))
+    sd = np.sqrt(np.diag(one.covariance))  # the searches begin at cutpoints of all, and of some
+    assert np.all(np.abs(one.mean - other.mean) < 1e-4 * sd)
 
 
 def test_refused_with_what_to_do(columns):
