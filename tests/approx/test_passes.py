@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit import coordinates
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Linear
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil, stencil
@@ -110,9 +110,8 @@ def exact_totals(model, origin, keep, first, last):
 
 
 def rises(model, origin, keep, first, last):
-    co, blocks = Coordinates(model, None, {}), RowBlocks([(0, model.size)])
-    values = POINT + 0.01 * stencil(3)
-    return co.some_sums(values, blocks, lambda rows: None, first, last, origin)
+    blocks, values = RowBlocks([(0, model.size)]), POINT + 0.01 * stencil(3)
+    return coordinates.rises(model, origin, model.ints, values, blocks, first=first, last=last)
 
 
 WIDTHS = np.array([1e-2])
