@@ -57,6 +57,8 @@ class Model:
         that of the first.
     data: NamedTuple or dict of arrays that share axis 0 (memory-mapped ones too), and of numbers;
         or a data frame (pandas, polars), a Table (pyarrow), a Dataset (xarray), a structured array.
+        Or rows that are elsewhere, and are read in parts: sm.parquet("rows/*.parquet"), collections
+        of dask, Datasets of ray, arrays of zarr and h5py. log_likelihood then reads its row alone.
         Read by field, data.y[n]. Not copied. Give a matrix as one array per
         column: data.x1[n] compiles to vector instructions, data.x[n, 1] does not (6 times slower).
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,

@@ -13,7 +13,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets, obstacle
-from subsample_mcmc.approx.taylor.taylor import Keep
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.progress import Bar
 from tests.helpers.marks import WARNINGS_OF_PYMC

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
-from subsample_mcmc.approx.taylor.taylor import Keep
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 

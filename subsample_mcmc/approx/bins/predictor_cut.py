@@ -26,7 +26,7 @@ from subsample_mcmc.approx.bins.cut import (
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.pilot import drawn, is_about
-from subsample_mcmc.approx.taylor.predictor_chunks import reader_of
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep, reader_of
 from subsample_mcmc.approx.taylor.references import (
     configuration,
     configurations,
@@ -35,7 +35,6 @@ from subsample_mcmc.approx.taylor.references import (
     strides_of,
     used_of,
 )
-from subsample_mcmc.approx.taylor.taylor import Keep
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.population import read_only
 

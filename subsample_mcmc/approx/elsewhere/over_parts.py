@@ -9,7 +9,7 @@ import numpy as np
 from subsample_mcmc.approx.taylor.checks import SAMPLED, spaced_rows
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Linear
-from subsample_mcmc.approx.taylor.predictor_chunks import apart
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep, apart
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of
 
@@ -30,28 +30,6 @@ class Share:
     def update(self, rows: float) -> None:
         """So many more were read."""
         self.bar.update(rows * self.share)
-
-
-class Chosen:
-    """Weights of rows: 0 for some, and 1 for the others, or the other way round.
-
-    first: which of all rows is the first of those that are asked for.
-    """
-
-    def __init__(self, rows: np.ndarray, others: bool = True, first: int = 0):
-        self.rows, self.others, self.first = rows, others, first
-
-    @property
-    def outliers(self) -> np.ndarray:
-        """Rows that every decision reads, as sources ask for them."""
-        return self.rows
-
-    def __call__(self, first: int, last: int) -> np.ndarray:
-        weights = np.full(last - first, float(self.others))
-        begin, past = first + self.first, last + self.first
-        low, high = np.searchsorted(self.rows, (begin, past))
-        weights[self.rows[low:high] - begin] = float(not self.others)
-        return weights
 
 
 class Recipe:
@@ -133,7 +111,7 @@ class JetsOverParts(Jets):
 
     def of_rows(self, ints, point, rows, table: int) -> tuple:
         """The sums of a few rows."""
-        only = Chosen(rows, others=False)
+        only = Keep(rows, others=False)
         return self.along_lines(ints, point, only, None, self.scales[table], table)
 
     def totals(
@@ -154,7 +132,7 @@ class JetsOverParts(Jets):
 # ----------------------------------------------------------------------------- what parts do
 def moments(model: Any, begin: int, recipe: Recipe, ints, point, outliers) -> Tree:
     """Sums of predictors' derivatives and their moments."""
-    source, keep = recipe.of(model), Chosen(outliers, first=begin * BLOCK)
+    source, keep = recipe.of(model), Keep(outliers, first=begin * BLOCK)
     return source.some_sums(ints, point, keep, Unseen(), 0, source.blocks.count, begin)
 
 
@@ -162,7 +140,7 @@ def remainders(
     model: Any, begin: int, recipe: Recipe, ints, point, outliers, inverse, scored: bool
 ) -> tuple[Tree, np.ndarray | None]:
     """Bounds of remainders, and the scores of rows."""
-    source, keep = recipe.of(model), Chosen(outliers, first=begin * BLOCK)
+    source, keep = recipe.of(model), Keep(outliers, first=begin * BLOCK)
     scores = np.zeros(model.size, dtype=np.float32) if scored else None
     count = source.blocks.count
     tree = source.some_remainders(
@@ -186,6 +164,6 @@ def coefficients(
     model: Any, begin: int, recipe: Recipe, ints, point, vectors, rows, others: bool
 ) -> Tree:
     """Sums of Taylor coefficients along some vectors."""
-    source, keep = recipe.of(model), Chosen(rows, others, begin * BLOCK)
+    source, keep = recipe.of(model), Keep(rows, others, begin * BLOCK)
     groups, blocks = source.states(ints, point, vectors), source.blocks
     return source.some_totals(groups, blocks, keep, None, 1.0, 0, blocks.count, begin)

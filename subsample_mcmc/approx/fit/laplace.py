@@ -29,7 +29,8 @@ from subsample_mcmc.approx.fit.newton import (
 from subsample_mcmc.approx.taylor.derivatives_jets import FEW, Jets, NotSmoothError, obstacle
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, quadratic, stencil
-from subsample_mcmc.approx.taylor.taylor import PATIENT, Keep
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep
+from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import RowBlocks

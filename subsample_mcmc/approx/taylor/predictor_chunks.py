@@ -168,6 +168,23 @@ class ReadRows(NamedTuple):
     r: np.ndarray  # (rows,) bounds of the remainder
 
 
+class Keep:
+    """Weights of rows: 1, or 0 for those that every decision reads; or the other way round.
+
+    first: which of all rows is the first of those that are asked for.
+    """
+
+    def __init__(self, outliers: np.ndarray, others: bool = True, first: int = 0):
+        self.outliers, self.others, self.first = outliers, others, first
+
+    def __call__(self, first: int, last: int) -> np.ndarray:
+        weights = np.full(last - first, float(self.others))
+        begin, past = first + self.first, last + self.first
+        low, high = np.searchsorted(self.outliers, (begin, past))
+        weights[self.outliers[low:high] - begin] = float(not self.others)
+        return weights
+
+
 def every(first: int, last: int) -> np.ndarray:
     """Weights of rows that are all read."""
     return np.ones(last - first)

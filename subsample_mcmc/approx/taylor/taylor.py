@@ -36,6 +36,7 @@ from subsample_mcmc.approx.taylor.polynomial import (
     polynomial_functions,
     terms,
 )
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.references import (
     configuration,
     configurations,
@@ -58,19 +59,6 @@ CUBIC = 40
 FOUND = "found predictors"  # the way of a plain function that has them
 PATIENT = 2.0  # seconds after which a progress bar appears
 SCORED = 1 << 27  # rows elsewhere up to which each has a score, 4 bytes, of what it may turn
-
-
-class Keep:
-    """Weights of rows first .. last - 1: 1, or 0 for those that every decision reads."""
-
-    def __init__(self, outliers: np.ndarray):
-        self.outliers = outliers
-
-    def __call__(self, first: int, last: int) -> np.ndarray:
-        weights = np.ones(last - first)
-        low, high = np.searchsorted(self.outliers, (first, last))
-        weights[self.outliers[low:high] - first] = 0.0
-        return weights
 
 
 @dataclass(frozen=True, eq=False)

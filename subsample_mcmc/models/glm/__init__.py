@@ -20,6 +20,9 @@ x: the design matrix (N, d), float32 or float64 in any memory layout, memory-map
     Or a formula, "claims ~ age + C(region)", with a data frame in the place of y: as formulaic
     reads it (pip install 'subsample-mcmc[formulas]'), with an intercept; rows with missing values
     are refused. Offsets and exposures are then arrays, or names of columns.
+    Rows that are elsewhere: x is sm.parquet(...), or a frame of dask, and y the name of a column;
+    x are all columns that no argument names. Or x and y, and what else is given by row, are arrays
+    of dask. Draws are those of rows in memory.
 y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
 prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
