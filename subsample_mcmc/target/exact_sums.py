@@ -192,7 +192,7 @@ def by_chunks(model) -> Any:
     def add_up(trial, first, last):
         room, nodes = trial.room, trial.nodes
         for count, low in enumerate(range(first, last, BLOCK)):
-            start = min(low, last - room.shape[1])
+            start = low if low < last - room.shape[1] else last - room.shape[1]
             etas(trial.state, trial.data, start & MASK, room)
             carry(nodes, count, add_factors(trial.data, room, start & MASK, low - start))
         return root(nodes, last - first)

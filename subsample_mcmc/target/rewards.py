@@ -449,7 +449,8 @@ def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
     @jit(disjoint=True, inner=True)
     def streamed(state, data, indices, start, prepared, nodes, first, last):
         for count, low in enumerate(range(first, last, BLOCK)):
-            high = min(low + BLOCK, last)
+            # No min(): numba compiles it as a function of its own, for each model anew.
+            high = low + BLOCK if low + BLOCK < last else last
             carry(nodes, count, block(state, data, indices, start, prepared, low, high))
         return root(nodes, last - first)
 
