@@ -297,10 +297,17 @@ def test_descriptions_and_reports_say_what_is_not_promised(rng):
     assert "your own kernel" not in str(report) and "smaller delta" not in str(report)
     assert any("Give a larger budget." in text for text in report.warnings)
     # Rewards that no features explain: a bound that rests on them is void, and audits say so.
-    linear = sm.Gibbs("k", sm.LinGapE(np.eye(6), noise=1e-6, norm=1e-6))
-    assert "LinGapE(features=<6 x 6>, noise=1e-06, norm=1e-06)" in linear.describe(model)
+    rewards[:, 2] += 0.003
+    model = sm.Model(log_likelihood, {"rewards": rewards}, {"k": 0}, support={"k": 6})
+    line = np.column_stack([np.ones(6), np.arange(6.0)])
+    linear = sm.Gibbs("k", sm.LinGapE(line, noise=0.011, norm=0.01))
+    assert "LinGapE(features=<6 x 2>, noise=0.011, norm=0.01)" in linear.describe(model)
     report = sm.sample(model, linear, draws=300, **options).report()
     assert any("Check that rewards are linear" in text for text in report.warnings)
+    # Noise that rewards refute ends the chain.
+    with pytest.raises(sm.SpreadError, match="noise=1e-06"):
+        quiet = sm.Gibbs("k", sm.LinGapE(np.eye(6), noise=1e-6, norm=1e-6))
+        sm.sample(model, quiet, draws=300, **options)
 
 
 @pytest.mark.parametrize(
