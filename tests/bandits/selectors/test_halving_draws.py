@@ -305,8 +305,8 @@ def test_descriptions_and_reports_say_what_is_not_promised(rng):
     report = sm.sample(model, linear, draws=300, **options).report()
     assert any("Check that rewards are linear" in text for text in report.warnings)
     # Noise that rewards refute ends the chain.
+    quiet = sm.Gibbs("k", sm.LinGapE(np.eye(6), noise=1e-6, norm=1e-6))
     with pytest.raises(sm.SpreadError, match="noise=1e-06"):
-        quiet = sm.Gibbs("k", sm.LinGapE(np.eye(6), noise=1e-6, norm=1e-6))
         sm.sample(model, quiet, draws=300, **options)
 
 
