@@ -76,7 +76,6 @@ def check_elsewhere(kernel, model) -> None:
     near = model.near
     state = near.state(near.ints, near.floats)
     for label, leaf in labelled(kernel):
-        reading = "reads data, and nobody knows which rows before it does"
         own = [(leaf.function, 2)] if isinstance(leaf, Custom) else [
             (function, place)
             for function, arguments in leaf.suspects(near, state)
@@ -84,7 +83,7 @@ def check_elsewhere(kernel, model) -> None:
             if value is near.data
         ]  # fmt: skip
         if any(reads_rows(function, place, model) for function, place in own):
-            told = reading
+            told = "reads data, and nobody knows which rows before it does"
         elif leaf.own_target or getattr(leaf, "cumulative", False):
             told = "needs all rows, one after the other"
         elif getattr(getattr(leaf, "selector", None), "thins", False):

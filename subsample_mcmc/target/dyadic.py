@@ -169,9 +169,14 @@ class Tree:
 
 def sum_of_rows(values: np.ndarray) -> float:
     """The sum of one number for each row, along the tree."""
+    return float(tree_of_rows(values).root(blocks_of(len(values)))[0])
+
+
+def tree_of_rows(values: np.ndarray, first: int = 0) -> Tree:
+    """The tree of one number for each row; first: the block that they begin with."""
     tree = Tree()
-    tree.add_blocks(0, np.add.reduceat(values, np.arange(0, len(values), BLOCK))[:, None])
-    return float(tree.root(blocks_of(len(values)))[0])
+    tree.add_blocks(first, np.add.reduceat(values, np.arange(0, len(values), BLOCK))[:, None])
+    return tree
 
 
 # -------------------------------------------------------------------------------------- threads

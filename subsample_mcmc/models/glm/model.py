@@ -26,7 +26,7 @@ from subsample_mcmc.models.glm.elsewhere import by_parts
 from subsample_mcmc.models.glm.formulas import offset_of
 from subsample_mcmc.models.glm.scores import CLASSES, predictors_of
 from subsample_mcmc.models.glm.weights import weighed
-from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
+from subsample_mcmc.target.dyadic import Tree, sum_of_rows, tree_of_rows
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.user_functions import flat
@@ -274,14 +274,12 @@ class CountsModel(Model):
         """The same of all data."""
         if self.elsewhere is not None:
             return float(self.elsewhere.sum_over(left_out_by_block, (), told="constants")[0])
-        return float(left_out_by_block(self, 0).root(blocks_of(self.size))[0])
+        return sum_of_rows(np.broadcast_to(self.left_out(None), self.size))
 
 
 def left_out_by_block(model: Model, begin: int) -> Tree:
     """What log likelihoods of some rows lack, by block."""
-    each, tree = np.broadcast_to(model.left_out(None), model.size), Tree()
-    tree.add_blocks(begin, np.add.reduceat(each, np.arange(0, model.size, BLOCK))[:, None])
-    return tree
+    return tree_of_rows(np.broadcast_to(model.left_out(None), model.size), begin)
 
 
 def counted(x, y, offset, exposure, weights, family: str):

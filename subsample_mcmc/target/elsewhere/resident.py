@@ -15,6 +15,7 @@ from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.records import record
 from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed, row_kind
+from subsample_mcmc.target.population import read_only
 
 MARK = "resident_"  # how the names of these fields begin
 SUMS = 1024  # exact sums that are known at a time
@@ -52,7 +53,7 @@ class Resident:
             for name in ("keys", "slots", "found", "lost", "told", "wanted", "sums", "ints",
                          "floats")
         }  # fmt: skip
-        fields = others | {name: still(array) for name, array in self.columns.items()} | own
+        fields = others | {name: read_only(array) for name, array in self.columns.items()} | own
         return record(*fields)(*fields.values())
 
     def fill(self, rows: np.ndarray, columns: dict[str, np.ndarray]) -> None:
@@ -81,13 +82,6 @@ def refuse_rows_elsewhere(model: Any, what: str = "this") -> None:
             f"{what} reads rows at random, and those of {model!r} are elsewhere: "
             f"{model.elsewhere.source}. Make a model of some of the rows in memory, and sample it."
         )
-
-
-def still(array: np.ndarray) -> np.ndarray:
-    """A view that compiled code cannot write to."""
-    view = array[...]
-    view.flags.writeable = False
-    return view
 
 
 @jit

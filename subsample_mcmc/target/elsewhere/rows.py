@@ -18,7 +18,8 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
 from subsample_mcmc.target.elsewhere.alone import check_alone
-from subsample_mcmc.target.elsewhere.resident import MARK, Resident, still
+from subsample_mcmc.target.elsewhere.resident import MARK, Resident
+from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.subset import without
 
 PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
@@ -50,7 +51,7 @@ class RowsElsewhere:
             raise ValueError(f"column {wrong[0]!r}: names that begin with {MARK!r} are taken.")
         self.example = {name: getattr(model.data, name) for name in columns}
         self.others = {n: v for n, v in model.data._asdict().items() if n not in self.example}
-        few = {name: still(array[:FEW].copy()) for name, array in self.example.items()}
+        few = {name: read_only(array[:FEW].copy()) for name, array in self.example.items()}
         self.stub = with_rows(model, few)  # what travels to parts
         by_row = self.stub.given[1]
         self.stub.given = (model.given[0], by_row._replace(**few), *model.given[2:])
@@ -146,7 +147,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     made.noticed = made.hashed = made.elsewhere = None
     vars(made).pop("large", None)
     if columns:
-        arrays = {n: still(np.ascontiguousarray(a)) for n, a in columns.items()}
+        arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
         made.data = model.data._replace(
             **{name: array for name, array in arrays.items() if name in model.data._fields}
         )

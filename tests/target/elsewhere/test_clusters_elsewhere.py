@@ -15,6 +15,7 @@ import pytest
 
 import subsample_mcmc as sm
 from tests.helpers import runs
+from tests.helpers.clusters import two_workers
 
 distributed = pytest.importorskip("distributed", reason="needs dask: `make clusters`")
 ray = pytest.importorskip("ray", reason="needs ray: `make clusters`")
@@ -38,13 +39,8 @@ def columns():
 @pytest.fixture(scope="module")
 def client():
     """Two workers of dask, of one core each, on 127.0.0.1."""
-    made = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    )
-    client = distributed.Client(made)
-    yield client
-    client.close()
-    made.close()
+    with two_workers() as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from subsample_mcmc.target.sources import dask as module
 from subsample_mcmc.target.sources.dask import DaskSource, dask_source
 from subsample_mcmc.target.sources.local import parts_of
+from tests.helpers.clusters import two_workers
 from tests.helpers.rows import Noted, failing, killing, opened_in, sums
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="needs dask: `make clusters`")
@@ -25,13 +26,8 @@ CUTS = {"even": (1_000,) * 3, "uneven": (1, 0, 1_700, 1, 1_298, 0)}
 @pytest.fixture(scope="module")
 def client():
     """Two workers of one core each, on 127.0.0.1."""
-    made = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    )
-    client = distributed.Client(made)
-    yield client
-    client.close()
-    made.close()
+    with two_workers() as client:
+        yield client
 
 
 @pytest.fixture(params=["cluster", "threads"])
