@@ -241,7 +241,9 @@ def test_rows_of_many_parts_are_fetched_with_one_task_a_worker(client, frame, ar
     groups = []
     monkeypatch.setattr(source, "submit", lambda *given: groups.append(given) or [])
     ticket = source.request(np.arange(0, SIZE, 7))
-    assert len(ticket.groups) == 2 and [job for _, job, _ in groups] == [[]]
+    places = client.who_has(list(source.held.values()))
+    holders = {workers[0] for workers in places.values()}  # on a busy machine one may have all
+    assert len(ticket.groups) == len(holders) and [job for _, job, _ in groups] == [[]]
     assert sorted(part for parts, _ in ticket.groups for part in parts) == list(range(30))
     np.testing.assert_array_equal(source.receive(ticket)["x"], arrays["x"][::7])
 
