@@ -7,6 +7,8 @@ VENV ?= .venv
 OUT ?= results
 SITE ?= docs/_build/html
 ARGS ?=
+# Tests of a file stay in one process, which compiles what they share once, until another has none left.
+SPREAD := -n auto --dist worksteal
 
 BIN := $(VENV)/bin
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d%d" % sys.version_info[:2])' 2>/dev/null)
@@ -48,10 +50,10 @@ compile: $(MADE)
 	$(BIN)/subsample-mcmc compile
 
 test: $(MADE)-test
-	$(BIN)/python -m pytest -n auto -m 'not slow' $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) -m 'not slow' $(ARGS)
 
 slow: $(MADE)-test
-	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+	$(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
 
 # PyMC holds numba back, so its environment and its versions are its own.
 pymc:
@@ -59,7 +61,7 @@ pymc:
 	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
 
 pymc-tests: $(MADE)-pymc,test
-	$(BIN)/python -m pytest -n auto tests/pymc tests/target/test_indices.py::test_models_of_pymc \
+	$(BIN)/python -m pytest $(SPREAD) tests/pymc tests/target/test_indices.py::test_models_of_pymc \
 	  tests/test_docs.py::test_code_with_other_tools_runs \
 	  tests/test_docs.py::test_other_tools_find_the_same \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" \

@@ -475,6 +475,7 @@ def holds(bounds, low, high):
     return holds(bounds, low, middle) and holds(bounds, middle, high)
 
 
+@pytest.mark.slow
 def test_bounds_of_cloglog_hold_everywhere():
     """Proved by intervals for u from .05 to 60, and wrong if they were 1% less.
 

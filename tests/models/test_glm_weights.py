@@ -10,6 +10,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.runs.backends import pickled
 from tests.helpers.family_laws import made
+from tests.helpers.marks import slow_but
 from tests.helpers.tall import EXACT, Bench
 
 glm = sm.models.glm
@@ -60,7 +61,9 @@ def test_all_families_are_here():
     } >= set(glm.__all__)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", slow_but(["gaussian", "logistic", "poisson", "student_t", "weibull"], FAMILIES)
+)
 def test_a_row_of_weight_three_is_three_rows(name):
     """The same posterior, its height with all constants, and derivatives where there are some."""
     make, y, more = FAMILIES[name]
@@ -98,6 +101,7 @@ def test_bounds_have_the_weights_too(name):
         assert bench.error(arm) < EXACT
 
 
+@pytest.mark.slow
 def test_weighted_decisions_are_exact():
     """Thinned chains of a survey: as of exact ones, within 5 errors."""
     model, x, y, _ = made("ordered_logistic", 12_000)

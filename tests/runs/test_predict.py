@@ -7,6 +7,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.numerics.jit import DISABLED
+from tests.helpers.marks import slow_but
 
 BETA = np.array([0.4, -0.8])
 COUNTS = ("poisson", "negative_binomial")
@@ -92,7 +93,11 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("family", "more"), FAMILIES, ids=[f"{n} {list(m)}" for n, m in FAMILIES])
+@pytest.mark.parametrize(
+    ("family", "more"),
+    slow_but(FAMILIES[:5:2], FAMILIES),
+    ids=[f"{n} {list(m)}" for n, m in FAMILIES],
+)
 def test_families_draw_their_own_data(family, more):
     """30,000 data each: shares off by .015 would be seen; a false alarm once in 10^6."""
     model = regression(family, **more)
