@@ -53,7 +53,7 @@ test: $(MADE)-test
 slow: $(MADE)-test
 	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
 
-# PyMC holds numba back, so its environment and its versions are its own.
+# PyMC 5 holds numba back, so its environment and its versions are its own.
 pymc:
 	@$(MAKE) --no-print-directory pymc-tests VENV=$(VENV)-pymc \
 	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
