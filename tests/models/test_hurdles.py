@@ -167,5 +167,7 @@ def test_thinned_decisions_of_a_given_dispersion_are_exact():
         found.append((table["mean"], table["sd"] / np.sqrt(table["ess_bulk"]), trace))
     (mean, error, trace), (mean0, error0, _) = found
     told = trace.stats["beta+logit_zeros"]
-    assert trace.meta["guarantee"] == "exact" and told["pulls"].sum() < 0.5 * told["everything"].sum()
+    assert (
+        trace.meta["guarantee"] == "exact" and told["pulls"].sum() < 0.5 * told["everything"].sum()
+    )
     assert np.all(np.abs(mean - mean0) < 5.0 * np.hypot(error, error0))
