@@ -27,14 +27,14 @@ BOUNDS = (
 )  # fmt: skip
 
 
-# Rooms, files and tests that depend on the version of Python, numba, arviz or other tools: bytecode,
-# what is kept on disk, processes, reports, what is promised to users.
+# Rooms, files and tests that depend on the version of Python, numba, arviz or other tools:
+# bytecode, what is kept on disk, processes, reports, what is promised to users.
 VERSIONED = (
     "numerics", "target", "runs", "cli", "test_examples",
     "test_promises", "test_code_of_pages_runs", "test_code_with_other_tools_runs",
 )  # fmt: skip
-# Of the bridge to PyMC, whose graphs are other ones in other versions, with all of their parameters;
-# of its other tests that are not slow, with the first.
+# Of the bridge to PyMC, with all of their parameters: graphs are other ones in other versions. Of
+# its other tests that are not slow, the first set of parameters does.
 TRANSLATED = (
     "test_density_is_that_of_pymc", "test_values_are_those_of_pymc", "test_what_is_refused",
     "test_what_is_refused_says_why",
