@@ -4,9 +4,9 @@ Most functions make an `sm.Model` of `sm.Predictors`: log factors that vectorise
 closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
 models of rates: next to each point), which make raced decisions provable. Where a likelihood has
 parameters beside coefficients (cutpoints, a shape, a share of zeros), no such bounds hold
-everywhere, but for hurdles, of a given dispersion; these models are plain log likelihoods, of which
-sm.Taylor finds predictors, derivatives and, of 10,000 data or more, bounds around the fit by
-intervals.
+everywhere, but for hurdle_poisson, and hurdle_negative_binomial of a given dispersion; these models
+are plain log likelihoods, of which sm.Taylor finds predictors, derivatives and, of 10,000 data or
+more, bounds around the fit by intervals.
 
 classes             logistic, probit, cloglog, softmax; ordered_logistic, ordered_probit
 counts              binomial, poisson, negative_binomial; zero_inflated_poisson,
