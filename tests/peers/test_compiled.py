@@ -48,7 +48,8 @@ def functions(z):
 def errors(chain, target):
     """Differences from the truth, in Monte Carlo errors by batch means."""
     means = functions(chain).reshape(BATCHES, -1, 5).mean(axis=1)
-    return (means.mean(axis=0) - moments(target.family)) / (means.std(axis=0, ddof=1) / np.sqrt(BATCHES))
+    off = means.mean(axis=0) - moments(target.family)
+    return off / (means.std(axis=0, ddof=1) / np.sqrt(BATCHES))
 
 
 def run_walk(name, target, wrong):
