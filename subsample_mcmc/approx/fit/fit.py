@@ -18,6 +18,7 @@ from subsample_mcmc.target.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
 UNFOLDED = 200  # components that a notebook shows on request
+TRIES = 20  # starts that may be impossible
 NODES, REACH = 13, 4.0  # of a line through the mode; how far it goes, in standard deviations
 
 is_inside = getattr(inside, "py_func", inside)
@@ -171,6 +172,23 @@ class Fit:
             values, _, jacobian = self.coordinates.lift(u)
             if jacobian[0] > -np.inf:
                 return self.coordinates.dict_of(values[0])
+
+    def start(self, rng: np.random.Generator, wide: float = 2.0, centre=None) -> dict[str, Any]:
+        """A state of the model to start a chain from, drawn around the mode.
+
+        rng: a numpy Generator.
+        wide: what standard deviations are multiplied by.
+        centre: free coordinates to draw around; None: the mean. Where draws lie off the support
+            of the posterior, the state is that of the mode.
+        """
+        co, centre = self.coordinates, self.mean if centre is None else centre
+        for _ in range(TRIES):
+            u = centre + wide * self.factor @ rng.standard_normal(len(centre))
+            values, _, slopes = co.lift(u)
+            with np.errstate(all="ignore"):
+                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
+                    return self.state | co.dict_of(values[0])
+        return self.state
 
     def log_prob(self, state: dict[str, Any]) -> float:
         """Log density of draw() at values of the fitted blocks; others are not read.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
-from subsample_mcmc.approx.fit.fit import SHOWN, UNFOLDED, Fit, finished
+from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit, finished
 from subsample_mcmc.approx.fit.newton import (
     Local,
     deviations,
@@ -31,13 +31,15 @@ from subsample_mcmc.approx.fit.sites import (
     part_of,
     place_at,
 )
+from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.style import folded, safe, significant, tabled
 
 MOST = 20  # free coordinates that sites may have in common: their density is read d^2 + d + 1 times
+MOST_DENSE = 300  # free coordinates of sm.Predictors of which one Gaussian is made
 DENSE = 2_000  # free coordinates of which a covariance is made
 STEP = 0.1  # of a difference, in standard deviations
-TRIES = 1_000  # draws that may lie off the support
+OFF = 1_000  # draws that may lie off the support
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +221,7 @@ class HierarchyFit:
         floats, values = self.point.copy(), {}
         z = np.zeros(self.slopes.shape[2])
         if self.common is not None:
-            for _ in range(TRIES):
+            for _ in range(OFF):
                 z = wide * rng.standard_normal(len(z))
                 lifted, _, jacobian = self.common.coordinates.lift(
                     self.common.mean + self.common.factor @ z
@@ -235,6 +237,22 @@ class HierarchyFit:
         for v in self.variables:
             values[v.block.name] = part_of(v, floats).reshape(v.block.shape).copy()
         return {name: values[name] for name in self.blocks}
+
+    def start(self, rng: np.random.Generator, wide: float = 2.0, centre=None) -> dict[str, Any]:
+        """A state of the model to start a chain from, drawn around the modes.
+
+        rng, wide: as in draw.
+        centre: as in Fit.start; there is one mode, and it is not used.
+        """
+        co = Coordinates(self.model, self.blocks, self.state)
+        for _ in range(TRIES):
+            state, floats = self.draw(rng, wide), self.point.copy()
+            for v in co.variables:
+                part_of(v, floats)[:] = np.ravel(state[v.block.name])
+            with np.errstate(all="ignore"):
+                if np.isfinite(co.sums(floats[None], co.spans)[0]):
+                    return self.state | state
+        return self.state
 
     def log_prob(self, state: dict[str, Any]) -> float:
         """Log density of draw() at values of the fitted blocks; others are not read.
@@ -338,6 +356,12 @@ def local_blocks(co: Coordinates) -> tuple[str, ...]:
         if all(np.array_equal(a, b) for a, b in
                zip(model.variables[name].touches, own, strict=True))
     )  # fmt: skip
+
+
+def goes_by_site(co: Coordinates) -> bool:
+    """Are there sites, and too many numbers for one Gaussian of all."""
+    most = MOST_PARAMETERS if co.model.predictors is None else MOST_DENSE
+    return co.size > most and len(local_blocks(co)) > 0
 
 
 def common_blocks(co: Coordinates, local: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,12 @@ import numpy as np
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import finished
-from subsample_mcmc.approx.fit.hierarchy import HierarchyFit, fit_hierarchy, local_blocks
+from subsample_mcmc.approx.fit.hierarchy import (
+    HierarchyFit,
+    fit_hierarchy,
+    goes_by_site,
+    local_blocks,
+)
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
     MANY,
@@ -47,7 +52,6 @@ STEP = 1e-3  # of a difference over data, in standard deviations: more where rou
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
 FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
-MOST_DENSE = 300  # free coordinates of sm.Predictors, from which on sites are fitted by themselves
 FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
 
 
@@ -274,7 +278,7 @@ def laplace(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        if local and co.size > (MOST_DENSE if model.predictors else MOST_PARAMETERS):
+        if goes_by_site(co):
             return by_sites()
         kind = way_of(co_few, few, u)
         try:
