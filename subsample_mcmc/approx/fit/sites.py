@@ -18,7 +18,7 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import ROOTS, to_block, to_free
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.rewards import new_memory, prior_of, trial_of
-from subsample_mcmc.target.site_priors import AskedPrior, prior_by_address
+from subsample_mcmc.target.user_functions import AskedPrior, prior_by_address
 
 ROWS = 8192  # read at a time
 STEP = 0.01  # of differences, in standard deviations of a site given all else

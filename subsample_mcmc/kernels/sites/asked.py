@@ -20,8 +20,7 @@ from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import change_all, changed
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import new_memory, trial_of
-from subsample_mcmc.target.site_priors import AskedPrior, prior_by_address
-from subsample_mcmc.target.user_functions import plain
+from subsample_mcmc.target.user_functions import AskedPrior, plain, prior_by_address
 
 AWAY = (0.0, 0.0, 3.0, 10.0)  # how far states are from the initial one, which is the first
 SIZES = (1.0, 10.0)  # of changes

@@ -20,7 +20,7 @@ from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import prior_of
-from subsample_mcmc.target.site_priors import prior_by_address
+from subsample_mcmc.target.user_functions import prior_by_address
 
 FEW = 2_000  # data of a site, up to which nothing is won by a race
 
