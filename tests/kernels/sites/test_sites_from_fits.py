@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs.default_kernel import DefaultKernel, candidates_of
 from tests.helpers.groups import SIZES, model_of, sampled, wrong
 
 
@@ -68,3 +69,35 @@ def test_fits_of_one_gaussian_know_their_sites():
     means, covariances = fit.sites("a")
     assert np.array_equal(means[:, 0], mean)
     assert np.array_equal(covariances[:, 0, 0], np.diag(covariance))
+
+
+def counted(state, data, n):
+    eta = state.a[data.group[n]]
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def of_intercept(state, g):
+    z = (state.a[g] - state.mu[0]) / state.tau[0]
+    return -0.5 * z * z - sm.log(state.tau[0])
+
+
+def test_default_kernels_begin_with_a_fit_of_many_sites(rng):
+    """80 sites propose from it, and chains start around it, two standard deviations wide."""
+    group = np.repeat(np.arange(80), 5)
+    y = rng.poisson(np.exp(0.5 + 0.6 * rng.standard_normal(80))[group]).astype(float)
+    model = sm.Model(
+        counted, {"y": y, "group": group}, {"a": np.zeros(80), "mu": 0.0, "tau": 1.0},
+        lambda state: -0.5 * (state.mu[0] ** 2 + state.tau[0] ** 2),
+        constraints={"tau": sm.positive}, touches={"a": "group"}, site_prior={"a": of_intercept},
+    )  # fmt: skip
+    found, _, fit, modes = candidates_of(model, None)
+    assert modes is None and fit.local == ("a",)
+    own = 'sm.Metropolis("a", proposal=sm.pcn(fit))'
+    assert [c.name for c in found if own in c.code and c.setup == ("fit = sm.laplace(model)",)] == [
+        "sites, all of them at once as well", "sites by their own data",
+    ]  # fmt: skip
+    assert not any("Taylor" in c.code for c in found)
+    kernel = DefaultKernel(found[0].kernel, found[0].code, "exact", (), fit, None)
+    starts = np.array([kernel.start(rng)["a"] for _ in range(50)])
+    z = (starts - fit.modes[:, 0]) / np.sqrt(fit.sites("a")[1][:, 0, 0])
+    assert 1.8 < z.std() < 2.2  # of 4,000 numbers that depend on mu and tau little
