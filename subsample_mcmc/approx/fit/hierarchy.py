@@ -159,7 +159,10 @@ class HierarchyFit:
         return [self.model.variables[name] for name in self.local]
 
     def columns(self, block: str) -> slice:
-        """Which numbers of a site are a block's."""
+        """Which numbers of a site are a block's.
+
+        block: one of `local`.
+        """
         found = columns_of(self.variables)
         if block not in found:
             raise ValueError(
