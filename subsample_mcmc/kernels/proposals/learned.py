@@ -45,7 +45,7 @@ ABOVE = 0.5  # how far log beta may rise above 0: a few refusals do not take it 
 WIDER, DRAWS = 0.15, 5.0
 # Values in the first window: 15 of each number within these bounds. Each is twice the one before.
 FEWEST, OF_EACH = 50.0, 15.0
-PATIENCE = 4.0  # times as long is the first window where a fit is known
+PATIENCE = 10.0  # times as long is the first window where a fit is known
 LATEST = (
     0.85  # share of warm-up after which no Gaussian is learnt, and beta has time to fit the last
 )

@@ -310,6 +310,8 @@ def test_a_fit_can_be_stored_and_shown(rng):
         fit.gaussian("z")
     with pytest.raises(ValueError, match="no sites that were fitted"):
         fit.sites("mu")
+    with pytest.raises(TypeError, match="too many numbers to expand"):
+        sm.Taylor(fit)
     with pytest.raises(ValueError, match="log_prob needs"):
         fit.log_prob({"mu": 0.0})
 
