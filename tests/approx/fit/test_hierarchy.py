@@ -218,7 +218,7 @@ def of_rate(state, g):
 
 def counts(rng, rates=False, sites=100, rows=800):
     group, x = rng.integers(sites, size=rows), rng.standard_normal(rows)
-    other = (group + 1) % sites
+    more = {"other": (group + 1) % sites, "tens": rng.integers(10, size=rows)}
     a = 0.2 + 0.6 * rng.standard_normal(sites)
     y = rng.poisson(np.exp(a[group] + 0.3 * x)).astype(float)
     given = {
@@ -226,7 +226,7 @@ def counts(rng, rates=False, sites=100, rows=800):
         "touches": {"a": "group"}, "site_prior": {"a": of_rate if rates else of_intercept},
     }  # fmt: skip
     return sm.Model(
-        poisson_of_rates if rates else poisson, {"y": y, "x": x, "group": group, "other": other},
+        poisson_of_rates if rates else poisson, {"y": y, "x": x, "group": group} | more,
         {"a": np.full(sites, float(rates)), "slope": 0.0, "mu": 0.0, "tau": 1.0}, log_prior,
         **given,
     )  # fmt: skip
@@ -329,6 +329,38 @@ def with_sites(state):
     return log_prior(state) - 0.1 * state.a[4] ** 2
 
 
+def of_d(state, h):
+    return -0.5 * state.d[h] ** 2
+
+
+def with_d(state, data, n):
+    eta = state.a[data.group[n]] + state.d[data.tens[n]] + state.slope[0] * data.x[n]
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def with_prior_of_d(state):
+    value = log_prior(state)
+    for h in range(10):
+        value -= 0.5 * state.d[h] ** 2
+    return value
+
+
+def test_a_small_crossed_block_is_fitted_with_what_sites_have_in_common(rng):
+    """Ten sites beside a hundred: with touches and a prior of each, or as any other block."""
+    seed, state = int(rng.integers(2**31)), {"d": np.zeros(10)}
+    one = of_counts(
+        np.random.default_rng(seed), with_d, state=state,
+        touches={"a": "group", "d": "tens"}, site_prior={"a": of_intercept, "d": of_d},
+    )  # fmt: skip
+    two = of_counts(np.random.default_rng(seed), with_d, with_prior_of_d, state=state)
+    first, second = (sm.laplace(model, tolerance=1e-6) for model in (one, two))
+    assert first.local == second.local == ("a",) and "d" in first.common.blocks
+    assert np.allclose(first.common.mean, second.common.mean, atol=1e-6)
+    assert np.allclose(first.modes, second.modes, atol=1e-6)
+    assert first.log_evidence == pytest.approx(second.log_evidence, abs=1e-5)
+    assert np.abs(first.state["d"]).max() > 0.01
+
+
 def of_counts(rng, log_likelihood=poisson, prior=log_prior, state=(), **more):
     """A model of the same data."""
     given = {
@@ -350,6 +382,9 @@ def of_counts(rng, log_likelihood=poisson, prior=log_prior, state=(), **more):
                                         "state": {"a": np.ones(100)}}),
         ("26 free coordinates .*at most 20 are fitted: name fewer", {"state": {"c": np.zeros(23)}}),
         ("datum 0 sees a", {"touches": {"a": ("group", "other")}}),
+        ("'d' is crossed with 'a': hold one", {"state": {"d": np.zeros(90)},
+                                               "touches": {"a": "group", "d": "tens"},
+                                               "site_prior": {"a": of_intercept, "d": of_d}}),
         ("too many for differences", {"site_prior": {}}),
     ],
 )  # fmt: skip
