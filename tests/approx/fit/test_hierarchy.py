@@ -93,6 +93,7 @@ class Known:
 BLOCKS = ("slope", "a", "mu", "b")
 
 
+@pytest.mark.plain
 def test_a_normal_hierarchy_given_its_scale_is_fitted_exactly(rng):
     """Against the dense Gaussian: means, covariances of any blocks, evidence, densities."""
     data = data_of(rng)
@@ -131,6 +132,7 @@ def test_draws_have_the_law_of_the_fit(rng):
     assert away.max() < stats.norm.isf(0.5e-4 / len(mean))
 
 
+@pytest.mark.plain
 def test_sites_alone_are_fitted_given_the_rest(rng):
     """Of a and b alone: what they have in common stands still where it is given."""
     data = data_of(rng)
