@@ -6,7 +6,7 @@ import math
 import re
 import types
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from subsample_mcmc.numerics.bytecode import (
     reads_argument,
 )
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress
 from subsample_mcmc.target.exact_sums import has_etas, room_of
 
 SLOW = ("log", "log1p", "exp")
@@ -293,3 +295,28 @@ def with_sites(log_prior, of_site, sites: int):
         return total
 
     return log_prior_of_all
+
+
+# ------------------------------------------------------------------------- priors of single sites
+@memoised
+def of_one_site(prior) -> Any:
+    """A prior of one site's value, to be called by its address."""
+
+    @jit(inner="entry", user=True)
+    def value(context, site, nothing):
+        return 1.0 * prior(context.state, site)
+
+    return value
+
+
+def prior_by_address(prior, context) -> FunctionAddress:
+    """A user's f(state, site), called with a context and a site."""
+    function = of_one_site(jit(prior, flags=FLAGS, user=True, inner=True))
+    return FunctionAddress(function, context, NUMBER, NUMBER)
+
+
+class AskedPrior(NamedTuple):
+    """A site's prior, and what it reads."""
+
+    read: Any  # (context, site, nothing)
+    context: Any

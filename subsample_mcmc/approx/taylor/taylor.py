@@ -112,6 +112,13 @@ class Taylor(Control):
     def __post_init__(self):
         if self.order not in (None, 2, 3):
             raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
+        if hasattr(self.fit, "local"):  # a HierarchyFit
+            raise TypeError(
+                "Taylor(fit): a HierarchyFit is of too many numbers to expand the likelihood in. "
+                "Sites are decided by their own data, without a control variate: sm.Metropolis("
+                f"{self.fit.local[0]!r}, proposal=sm.pcn(fit)); what they have in common by "
+                "selector=sm.Exact(), or sm.Racing()."
+            )
         text = isinstance(self.outliers, str)
         if (text and self.outliers != "auto") or (not text and not 0.0 <= self.outliers <= 0.5):
             raise ValueError(
