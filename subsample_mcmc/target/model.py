@@ -167,6 +167,7 @@ class Model:
         self.hashed: Any = None  # (the same, hashes of the parts)
         self.looked_up: set = set()  # functions and states whose look-ups were found to be right
         self.elsewhere: Any = None  # target/elsewhere, where the rows are
+        self.remembered: Any = None  # target/reuse, the file of what passes over them found
         self.try_functions()
         if source is not None:
             move_elsewhere(self, source)
@@ -250,6 +251,20 @@ class Model:
         from subsample_mcmc.target.subset import without
 
         return without(self, rows)
+
+    def remember(self, path) -> None:
+        """Keep what passes over all rows find in a file, so that another process makes none.
+
+        Fits by sm.laplace, and sums of sm.Taylor but for predictors that were looked for, are
+        written there as soon as they are made, and read back, the same to the last bit, where the
+        same is asked of this model and these rows. If these are others, a warning names what
+        differs, and the file is written anew.
+
+        path: of the file, such as "run.passes.npz" beside "run.nc".
+        """
+        from subsample_mcmc.target.reuse.remembered import Remembered
+
+        self.remembered = Remembered(self, path)
 
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""

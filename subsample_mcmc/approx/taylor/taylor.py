@@ -15,6 +15,7 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
+from subsample_mcmc.approx.reuse.known_sums import KnownSums, keep_sums, known_before
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
 from subsample_mcmc.approx.taylor.ceilings import MANY, NONE, Ceilings, ceilings_of
@@ -254,6 +255,10 @@ class Taylor(Control):
         source, order, way, why = self.source_of(
             model, references, lambda table: configuration(strides, table)
         )
+        how = self.derivatives, order, way, references
+        if (before := known_before(model, self, how)) is not None:
+            source.restore(before.kept)
+            return Expansion(model, how, source, strides, *before[:3], why)
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto" and (model.elsewhere is None or model.size <= SCORED):
             scores = np.zeros(model.size, dtype=np.float32)
@@ -270,7 +275,7 @@ class Taylor(Control):
         if self.predict:
             study(probes, sums)
         known = pilot(probes, sums, outliers) and self.predict
-        how = self.derivatives, order, way, references
+        keep_sums(model, self, how, KnownSums(sums, outliers, known, source.kept()))
         return Expansion(model, how, source, strides, sums, outliers, known, why)
 
     def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.target.elsewhere.rows import some_rows
 from subsample_mcmc.target.model import move_elsewhere
+from subsample_mcmc.target.sources.checksums import array_hash
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
@@ -42,6 +44,20 @@ class Family(NamedTuple):
             x = pandas.DataFrame(x, columns=labels, copy=False)
         by_row = {name: columns[column] for name, column in self.by_row.items()}
         return self.function(x, **by_row, **self.others)
+
+    def recipe(self) -> str | None:
+        """What the columns are made by, beside the rows; None: that has no text."""
+        function = f"{self.function.__module__}.{self.function.__qualname__}"
+        others = {}
+        for name, value in self.others.items():
+            if callable(value):
+                others[name] = content(value)
+            elif np.ndim(value):
+                others[name] = array_hash(np.asarray(value))
+            else:
+                others[name] = repr(value)
+        found = f"{function} {self.terms} {self.by_row} {others} {self.columns}"
+        return None if " at 0x" in found else found
 
     def raw(self, data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
         """The columns of a part as they are given."""

@@ -144,7 +144,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     """A model of the same functions with other columns; none: of the same."""
     made = copy(model)
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
-    made.noticed = made.hashed = made.elsewhere = None
+    made.noticed = made.hashed = made.elsewhere = made.remembered = None
     vars(made).pop("large", None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
