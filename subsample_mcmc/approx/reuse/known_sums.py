@@ -7,6 +7,8 @@ import numpy as np
 from subsample_mcmc.approx.taylor.polynomial import Sums, Terms
 from subsample_mcmc.approx.taylor.remainder import Learnt
 from subsample_mcmc.numerics.digest import content
+from subsample_mcmc.target.dyadic import Node
+from subsample_mcmc.target.reuse.nodes import as_tuple, from_tuple
 from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
 
 KIND = "sums of sm.Taylor"
@@ -20,6 +22,10 @@ class KnownSums(NamedTuple):
     outliers: np.ndarray  # rows that are always read
     known: bool  # is there a bound, or an estimate, of residuals
     kept: tuple  # of the source of derivatives
+    # What sums over these rows and more go on from, where there is one reference.
+    nodes: dict[str, list[Node]] | None = None  # of whole blocks
+    inverses: tuple = ()  # of the metric, as bounds over all and over raced rows were made with it
+    typical: float | None = None  # root mean square of what scores rows that are raced
 
 
 def key_of_sums(control: Any, how: tuple) -> str | None:
@@ -46,12 +52,13 @@ def known_before(model: Any, control: Any, how: tuple) -> KnownSums | None:
     found = found_before(model, KIND, key_of_sums(control, how))
     if found is None:
         return None
-    sums, outliers, known, kept = found
+    sums, outliers, known, kept, nodes, inverses, typical = found
     points, used, metric, raced, whole, learnt = sums
     made = Sums(points, used, metric, Terms(*raced), Terms(*whole), Learnt(*learnt))
-    return KnownSums(made, outliers, known, kept)
+    return KnownSums(made, outliers, known, kept, from_tuple(nodes), inverses, typical)
 
 
 def keep_sums(model: Any, control: Any, how: tuple, found: KnownSums) -> None:
     """Let the file of a model remember them."""
-    keep_found(model, KIND, key_of_sums(control, how), tuple(found))
+    value = tuple(found._replace(nodes=as_tuple(found.nodes)))
+    keep_found(model, KIND, key_of_sums(control, how), value)
