@@ -1,1 +1,1 @@
-"""What was learnt of a model's rows, used again in another process."""
+"""What was learnt of a model's rows, used again: elsewhere, and with more rows."""

@@ -13,8 +13,10 @@ from subsample_mcmc.target.sources.local import parts_of
 
 OLD, NEW = 30_100, 1_507  # neither are whole blocks
 CUT, MORE = [10_001, 0, 1, 14_998, 5_100], [1_000, 0, 507]
-RARE = [70, 20_000, 30_090, 30_500]  # rows of a huge covariate: one in the block that is cut
-FAMILIES = ("logistic", "rare", "differences", "plain")
+# Rows of huge covariates, by family: one in the block that is cut; or none before what is new.
+RARE = {"rare": [70, 20_000, 30_090, 30_500], "late": [30_500], "plain, late": [30_500]}
+FAMILIES = ("logistic", *RARE, "differences", "plain")
+REGRESSIONS = ("logistic", "rare", "late")
 OPTIONS = {"warmup": 0, "chains": 2, "seed": 1, "progress": False}
 
 
@@ -51,21 +53,21 @@ def flat(state):
 
 def some(columns, first, last, family="logistic"):
     found = {name: column[first:last].copy() for name, column in columns.items()}
-    if family == "rare":
-        for row in RARE:
-            if first <= row < last:
-                found["a"][row - first] = 60.0
+    for row in RARE.get(family, ()):
+        if first <= row < last:
+            found["a"][row - first], found["b"][row - first] = 60.0, 30.0
     return found
 
 
 def made(data, family):
     """A model of rows in memory, or elsewhere."""
-    if family in ("logistic", "rare"):
+    if family in REGRESSIONS:
         if isinstance(data, dict):
             return sm.models.glm.logistic(*as_given(data).values())
         return sm.models.glm.logistic(data, "y")
-    function = plain if family == "plain" else sm.Predictors(predictor, factor)
-    return sm.Model(function, data, {"beta": np.zeros(2 + (family == "plain"))}, flat)
+    many = family.startswith("plain")
+    function = plain if many else sm.Predictors(predictor, factor)
+    return sm.Model(function, data, {"beta": np.zeros(2 + many)}, flat)
 
 
 def as_given(data):
@@ -78,7 +80,7 @@ def both(columns, family, where, cut=CUT, more=MORE):
     every = some(columns, 0, OLD + NEW, family)
     if where == "elsewhere":
         return made(parts_of(old, cut), family), parts_of(new, more), made(every, family)
-    new = as_given(new) if family in ("logistic", "rare") else new
+    new = as_given(new) if family in REGRESSIONS else new
     return made(old, family), new, made(every, family)
 
 
@@ -115,7 +117,9 @@ def made_anew(model, control, before, found):
     return sums
 
 
-CASES = [(f, w) for f in FAMILIES for w in ("memory", "elsewhere") if (f, w) != ("plain", "memory")]
+# In memory, predictors are looked for in plain functions, and sums by these are not added to.
+PLACES = [(f, w) for f in FAMILIES for w in ("memory", "elsewhere")]
+CASES = [(f, w) for f, w in PLACES if not (f.startswith("plain") and w == "memory")]
 
 
 @pytest.mark.parametrize(("family", "where"), CASES)
@@ -127,9 +131,9 @@ def test_sums_are_those_of_all_rows_made_anew(columns, family, where):
     assert bigger.size == OLD + NEW and model.size == OLD
     control = control.append(bigger)
     found = prepared_for(bigger, control)
-    wanted = set(RARE) if family == "rare" else set()
-    assert wanted <= set(found.outliers.tolist()) and len(found.outliers) < len(wanted) + 4
-    assert before.outliers.tolist() == RARE[: len(before.outliers)]
+    wanted = RARE.get(family, [])
+    assert set(wanted) <= set(found.outliers.tolist()) and len(found.outliers) < len(wanted) + 4
+    assert before.outliers.tolist() == [row for row in wanted if row < OLD]
     assert set(before.outliers) == {row for row in found.outliers if row < OLD}
     if where == "memory":
         same(made_anew(every, control, before, found), found.sums)
@@ -145,13 +149,13 @@ def test_all_of_it_is_the_same_in_memory_and_elsewhere(columns, family):
     for where in ("memory", "elsewhere"):
         model, rows, _ = both(columns, family, where)
         fit, control = learnt(model)
-        kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=control)
+        racing = {"selector": sm.Racing()}  # usual ones differ
+        kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=control, **racing)
         first = sm.sample(model, kernel, draws=50, start=[fit.state] * 2, **OPTIONS)
         bigger = model.append(rows)
         control = control.append(bigger)
-        kernel = sm.Metropolis(
-            "beta", proposal=sm.pcn(control.fit), control=control, selector=sm.Racing()
-        )
+        proposal = sm.pcn(control.fit)
+        kernel = sm.Metropolis("beta", proposal=proposal, control=control, **racing)
         traces.append(sm.sample(bigger, kernel, draws=200, start=first, **OPTIONS))
         prepared = prepared_for(bigger, control)
         found.append((prepared.sums, prepared.outliers, control.fit.mean, control.fit.factor))
@@ -175,6 +179,19 @@ def test_the_fit_is_that_of_all_rows(columns, family, where):
     assert abs(fit.log_density - wanted.log_density) < 5e-3 and fit.passes == 0
 
 
+def whole_parts(source):
+    """Numbers of the parts of a source that are read whole from here on."""
+    seen, passed = [], source.passed
+
+    def counting(jobs, parcel):
+        for part, found in passed(jobs, parcel):
+            seen.append(part)
+            yield part, found
+
+    source.passed = counting
+    return seen
+
+
 @pytest.mark.parametrize("family", ["logistic", "rare", "plain"])
 def test_parts_of_before_are_not_read(columns, family, monkeypatch):
     """Where rows are too many for exact sums on trial, as from some four million on."""
@@ -183,16 +200,8 @@ def test_parts_of_before_are_not_read(columns, family, monkeypatch):
     model, rows, _ = both(columns, family, "elsewhere")
     fit, control = learnt(model)
     prepared_for(model, control)
-    bigger, seen = model.append(rows), []
-    source = bigger.elsewhere.source
-    passed = source.passed
-
-    def counting(jobs, parcel):
-        for part, found in passed(jobs, parcel):
-            seen.append(part)
-            yield part, found
-
-    source.passed = counting
+    bigger = model.append(rows)
+    seen = whole_parts(bigger.elsewhere.source)
     control = control.append(bigger)
     assert set(seen) == {len(CUT), len(CUT) + 2}  # that which is empty is not read either
     bigger.fingerprints()  # whole content, known
@@ -220,6 +229,32 @@ def test_rows_are_appended_again_and_again(columns):
         second.fingerprints()
         == made(parts_of(some(columns, 0, OLD + NEW), [OLD + NEW]), "logistic").fingerprints()
     )
+
+
+def test_another_process_goes_on_with_what_was_remembered(columns, tmp_path, monkeypatch):
+    """Fit, sums and nodes are read back; rows are appended; the run goes on, bit for bit."""
+    monkeypatch.setattr(pilot, "MOST_DATA", 0)
+    monkeypatch.setattr(remainder, "EVALUATIONS", 0)
+
+    def begun():
+        model, rows, _ = both(columns, "rare", "elsewhere")
+        model.remember(tmp_path / "run.npz")
+        _, control = learnt(model)
+        seen = whole_parts(model.elsewhere.source)
+        prepared_for(model, control)
+        bigger = model.append(rows)
+        control = control.append(bigger)
+        return bigger, sm.Metropolis("beta", proposal=sm.pcn(control.fit), control=control), seen
+
+    options = OPTIONS | {"store": tmp_path / "run.nc"}
+    model, kernel, _ = begun()
+    start = {"start": [{"beta": kernel.control.fit.state["beta"]}] * 2}
+    whole = sm.sample(model, kernel, draws=60, **OPTIONS, **start)
+    sm.sample(model, kernel, draws=20, **options, **start)
+    model, kernel, seen = begun()
+    trace = sm.resume(tmp_path / "run.nc", model, kernel, draws=60, progress=False)
+    np.testing.assert_array_equal(trace.draws["beta"], whole.draws["beta"])
+    assert not seen
 
 
 @pytest.mark.parametrize("where", ["memory", "elsewhere"])
@@ -269,6 +304,7 @@ def test_sums_that_cannot_be_added_to_are_made_anew_aloud(columns, monkeypatch):
         sm.Taylor(fit).append(bigger)
 
 
+@pytest.mark.slow
 def test_appended_draws_are_of_the_posterior_of_all_rows(columns):
     """Means and covariance of a chain with old sums and new ones, against a fit of all rows."""
     model, rows, every = both(columns, "logistic", "memory")
@@ -277,15 +313,15 @@ def test_appended_draws_are_of_the_posterior_of_all_rows(columns):
     control = control.append(bigger)
     kernel = sm.Metropolis("beta", proposal=sm.pcn(control.fit), control=control)
     trace = sm.sample(
-        bigger, kernel, draws=20_000, warmup=500, chains=2, seed=4, progress=False,
+        bigger, kernel, draws=4_000, warmup=500, chains=2, seed=4, progress=False,
         start=[control.fit.state] * 2,
     )  # fmt: skip
     fit, draws = sm.laplace(every, progress=False), trace.draws["beta"].reshape(-1, 2)
     sd = np.sqrt(np.diag(fit.covariance))
     ess = trace.summary()["ess_bulk"].to_numpy()
-    # Five standard errors: one in a million; a mode of the old rows alone is .2 away.
+    # Five standard errors: one in a million.
     assert (np.abs(draws.mean(axis=0) - fit.mean) / sd < 5.0 / np.sqrt(ess) + 0.01).all()
-    assert np.abs(draws.std(axis=0) / sd - 1.0).max() < 0.05
+    assert np.abs(draws.std(axis=0) / sd - 1.0).max() < 5.0 / np.sqrt(2.0 * ess.min())
 
 
 # ------------------------------------------------------------------------------------- the models
