@@ -116,7 +116,7 @@ def anew(control: Taylor, model: Any, why: str) -> Taylor:
     return replace(control, fit=laplace(model, fit.blocks, given=fit.state))
 
 
-class Moved:
+class Polynomials:
     """Derivatives of a sum of polynomials, in the place of a source that reads rows."""
 
     def __init__(self, point: np.ndarray, s0: float, s1, s2, s3):
@@ -139,7 +139,7 @@ class Moved:
 class BySums(Expanded):
     """A log density by polynomials, and the prior."""
 
-    def __init__(self, coordinates: Coordinates, source: Moved, bar: Any):
+    def __init__(self, coordinates: Coordinates, source: Polynomials, bar: Any):
         self.coordinates, self.source, self.bar = coordinates, source, bar
         self.passes, self.weight = 0, 1.0
 
@@ -158,7 +158,8 @@ def fit_by_sums(fit: Fit, model: Any, source: Any, before: Expansion, sums: Sums
     third = known.s3[0] if known.s3.size else known.s3
     co = Coordinates(model, fit.blocks, fit.state)
     with np.errstate(all="ignore"), Bar(desc="append", progress=False, delay=PATIENT) as bar:
-        likelihood = BySums(co, Moved(point, value, known.s1[0], known.s2[0], third), bar)
+        about = Polynomials(point, value, known.s1[0], known.s2[0], third)
+        likelihood = BySums(co, about, bar)
         now, move, gain = climb(likelihood, begin(likelihood, co.free(co.floats)), TOLERANCE)
     made = finished(co, (now.value + gain,), 0, now, move, gain)
     away = made.mean - co.free(point)

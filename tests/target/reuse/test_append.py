@@ -1,5 +1,7 @@
 """Rows that are appended: sums and fits are those of all rows, and only the new ones are read."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.reuse import grown
 from subsample_mcmc.approx.taylor import pilot, remainder
 from subsample_mcmc.approx.taylor.taylor import best_source
+from subsample_mcmc.approx.taylor.tensors import by_pairs
 from subsample_mcmc.target.reuse import nodes
 from subsample_mcmc.target.sources.local import parts_of
 
@@ -192,7 +195,7 @@ def whole_parts(source):
     return seen
 
 
-@pytest.mark.parametrize("family", ["logistic", "rare", "plain"])
+@pytest.mark.parametrize("family", ["logistic", "rare", "late", "plain", "plain, late"])
 def test_parts_of_before_are_not_read(columns, family, monkeypatch):
     """Where rows are too many for exact sums on trial, as from some four million on."""
     monkeypatch.setattr(pilot, "MOST_DATA", 0)
@@ -223,7 +226,8 @@ def test_rows_are_appended_again_and_again(columns):
     second = first.append(parts_of(last, [506, 1_000]))
     found = prepared_for(second, step.append(second))
     same(found.sums.whole[1:4], wanted.sums.whole[1:4])
-    same(found.nodes["moments"][0][2], wanted.nodes["moments"][0][2])
+    for name, some_nodes in found.nodes.items():  # those of new whole blocks are among them
+        same(tuple(some_nodes), tuple(wanted.nodes[name]))
     assert "appended rows" in second.elsewhere.source.part_name(6)
     assert (
         second.fingerprints()
@@ -271,6 +275,26 @@ def test_a_mode_that_moved_far_is_fitted_anew(columns, where):
     far = (control.fit.mean - wanted.mean) / np.sqrt(np.diag(wanted.covariance))
     assert np.abs(far).max() < 1e-3 and control.fit.passes > 0
     np.testing.assert_array_equal(control.fit.point, control.fit.state["beta"])
+
+
+@pytest.mark.plain
+def test_polynomials_nearby():
+    """Value, slope and curvature of a cubic, by its tensor."""
+    rng = np.random.default_rng(0)
+    point, step, s1 = rng.standard_normal((3, 4))
+    s2 = rng.standard_normal((4, 4))
+    s2 = s2 + s2.T
+    third = sum(np.transpose(t, axes) for t in [rng.standard_normal((4, 4, 4))]
+                for axes in itertools.permutations(range(3)))  # fmt: skip
+    cubic = grown.Polynomials(point, 2.0, s1, s2, by_pairs(third))
+    found = cubic.sums(None, point + step, None, None)
+    along = third @ step
+    wanted = 2.0 + s1 @ step + step @ s2 @ step / 2.0 + step @ along @ step / 6.0
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-12)
+    np.testing.assert_allclose(found[1], s1 + s2 @ step + along @ step / 2.0, rtol=1e-12)
+    np.testing.assert_allclose(found[2], s2 + along, rtol=1e-12)
+    flat_one = grown.Polynomials(point, 2.0, s1, s2, np.zeros((4, 0)))
+    np.testing.assert_allclose(flat_one.sums(None, point + step, None, None)[2], s2)
 
 
 def test_how_far_the_mode_moved(columns, monkeypatch):
