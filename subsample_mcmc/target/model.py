@@ -196,7 +196,8 @@ class Model:
         return (
             type(self),
             self.given,
-            {n: getattr(self, n) for n in ("categories", "columns", "design", "more")},
+            {n: getattr(self, n) for n in ("categories", "columns", "design")}
+            | {"more": self.more and refuse_more},
         )
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
@@ -427,6 +428,11 @@ class Model:
                 text += array_hash(part)
             found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
         return found
+
+
+def refuse_more(rows) -> None:
+    """In the place of what makes columns of further rows, where a model was unpickled."""
+    raise ValueError("this model is a copy from another process: append rows to the original.")
 
 
 def first_rows(source) -> dict[str, np.ndarray]:

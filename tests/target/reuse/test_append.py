@@ -427,6 +427,9 @@ def test_a_regression_looks_at_what_is_appended(columns):
     assert bigger.constant() == poisson(x, y, exposure=time).constant()
     with pytest.raises(ValueError, match="classes were counted in y"):
         sm.models.glm.softmax(x, y % 3).append({"x": x, "y": y % 3})
+    copy = old.__reduce__()[2]["more"]
+    with pytest.raises(ValueError, match="a copy from another process"):
+        copy({"x": x[50:], "y": y[50:], "exposure": time[50:]})
     with pytest.raises(TypeError, match="rows have the columns"):
         sm.models.glm.logistic(parts_of(data, [200]), "y").append({"a": data["a"]})
 
