@@ -275,8 +275,9 @@ class Taylor(Control):
         if (before := known_before(model, self, how)) is not None:
             source.restore(before.kept)
             return Expansion(model, how, source, strides, before, why)
-        if count == 1 and way in GROWING:
-            source.nodes = WholeNodes(model.size)
+        nodes = WholeNodes(model.size) if count == 1 and way in GROWING else None
+        if nodes is not None:
+            source.nodes = nodes
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto" and (model.elsewhere is None or model.size <= SCORED):
             scores = np.zeros(model.size, dtype=np.float32)
@@ -288,14 +289,16 @@ class Taylor(Control):
             outliers = loud(scores)
         elif self.outliers and self.outliers != "auto":
             outliers = influential(probes, sums, self.outliers)
-        whole = metric_of(-sums.whole.s2[0, : sums.used[0], : sums.used[0]])[1]
+        full = sums
         if len(outliers):
             sums = self.add_up(model, source, references, strides, outliers, sums)
-        raced = inverse_of(sums.metric[0], sums.used[0]) if len(outliers) else whole
-        known = self.look(probes, sums, outliers)
-        nodes = None if source.nodes is None else source.nodes.kept()
-        source.nodes, typical = None, None if scores is None else typical_of(scores, outliers)
-        found = KnownSums(sums, outliers, known, source.kept(), nodes, (whole, raced), typical)
+        found = KnownSums(sums, outliers, self.look(probes, sums, outliers), source.kept())
+        if nodes is not None:
+            used, source.nodes = sums.used[0], None
+            inverse = metric_of(-full.whole.s2[0, :used, :used])[1]
+            raced = inverse_of(sums.metric[0], used) if len(outliers) else inverse
+            typical = None if scores is None else typical_of(scores, outliers)
+            found = found._replace(nodes=nodes.kept(), inverses=(inverse, raced), typical=typical)
         keep_sums(model, self, how, found)
         return Expansion(model, how, source, strides, found, why)
 
