@@ -228,6 +228,7 @@ def test_rows_are_appended_again_and_again(columns):
     same(found.sums.whole[1:4], wanted.sums.whole[1:4])
     for name, some_nodes in found.nodes.items():  # those of new whole blocks are among them
         same(tuple(some_nodes), tuple(wanted.nodes[name]))
+        assert sum(1 << level for level, *_ in some_nodes) == (OLD + NEW) // 256
     assert "appended rows" in second.elsewhere.source.part_name(6)
     assert (
         second.fingerprints()
