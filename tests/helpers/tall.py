@@ -10,10 +10,11 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import controls_of, prepared_for
-from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK
 from subsample_mcmc.target.exact_sums import new_memory
+from subsample_mcmc.target.pointwise import Pointwise
 from subsample_mcmc.target.rewards import place, probe, trial_of
 
 GAUSSIAN, LOGISTIC, POISSON = range(3)
@@ -21,6 +22,7 @@ FAMILIES = {"gaussian": GAUSSIAN, "logistic": LOGISTIC, "poisson": POISSON}
 CLASSIC = 0.1  # the largest third derivative of log(1 + e^t) is 1 / (6 sqrt(3)) = 0.0962
 QUARTIC = 0.126  # and the largest fourth 1/8
 EXACT = 1e-10  # of the mean, relative to the sum of |h|
+MANY = 2_000  # rows: to compile the likelihood takes as long as to call it for some thousand
 
 
 # ------------------------------------------------- one predictor: x'beta + effect * k, 3 families
@@ -325,13 +327,17 @@ class Bench:
         return out
 
     def values(self, arm, rows=None) -> np.ndarray:
-        """l of some rows, by the user's own function."""
+        """l of some rows, by the user's own function; of many it is compiled, by itself."""
         rows = self.raced if rows is None else rows
         ints, floats = self.ints.copy(), self.floats.copy()
         if self.points is None:
             ints[self.trial.target[0].start] = arm
         else:
             floats[:] = self.points[arm]
+        if len(rows) > MANY and not DISABLED:
+            out = np.zeros((1, len(rows)))
+            Pointwise(self.model).into(out, ints[None], floats[None], rows)
+            return out[0]
         state = self.model.state(ints, floats)
         data, call = self.model.data, self.model.log_likelihood
         extra = self.model.extra(state)

@@ -397,6 +397,7 @@ def test_audits_find_the_errors_that_there_are(rng):
     equal(int(wrong.sum()), int((best != 1).sum()), 0.1)
 
 
+@pytest.mark.slow
 def test_an_audit_of_some_decisions_changes_nothing_and_is_unbiased(rng):
     totals = np.log([0.4, 0.1, 0.3, 0.2])
     model = table_model(np.broadcast_to(totals[:, None, None] / 64, (64, 4, 2, 2)).copy())

@@ -142,6 +142,7 @@ def test_a_control_variate_moves_with_the_bias():
     assert apart < np.abs(np.asarray(other.edges) - one.edges).mean()
 
 
+@pytest.mark.slow
 def test_residuals_are_measured_on_known_persons():
     """Mentions without a label are no cluster of their own; without any, a pilot finds clusters."""
     mentions = made_up(400)

@@ -10,6 +10,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.runs.backends import pickled
 from tests.helpers.family_laws import made
+from tests.helpers.marks import slow_but
 from tests.helpers.tall import EXACT, Bench
 
 glm = sm.models.glm
@@ -51,6 +52,10 @@ FAMILIES = {
     "zero_inflated_poisson": (glm.zero_inflated_poisson, COUNT, {}),
     "zero_inflated_negative_binomial": (glm.zero_inflated_negative_binomial, COUNT, {}),
     "hurdle_poisson": (glm.hurdle_poisson, COUNT, {}),
+    "hurdle_negative_binomial": (
+        lambda x, y, **m: glm.hurdle_negative_binomial(x, y, 2.0, **m), COUNT, {}
+    ),
+    "hurdle_negative_binomial, unknown": (glm.hurdle_negative_binomial, COUNT, {}),
 }  # fmt: skip
 
 
@@ -60,7 +65,9 @@ def test_all_families_are_here():
     } >= set(glm.__all__)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "name", slow_but(["gaussian", "logistic", "poisson", "student_t", "weibull"], FAMILIES)
+)
 def test_a_row_of_weight_three_is_three_rows(name):
     """The same posterior, its height with all constants, and derivatives where there are some."""
     make, y, more = FAMILIES[name]
@@ -76,7 +83,9 @@ def test_a_row_of_weight_three_is_three_rows(name):
     assert model.fingerprints() != make(X, y, **more).fingerprints()
 
 
-@pytest.mark.parametrize("name", ["probit", "poisson", "student_t", "hurdle_poisson"])
+@pytest.mark.parametrize("name", [
+    "probit", "poisson", "student_t", "hurdle_poisson", "hurdle_negative_binomial",
+])  # fmt: skip
 def test_bounds_have_the_weights_too(name):
     """Sums of what is known are right, and residuals within three times those bounds of one row."""
     make, y, more = FAMILIES[name]
@@ -98,6 +107,7 @@ def test_bounds_have_the_weights_too(name):
         assert bench.error(arm) < EXACT
 
 
+@pytest.mark.slow
 def test_weighted_decisions_are_exact():
     """Thinned chains of a survey: as of exact ones, within 5 errors."""
     model, x, y, _ = made("ordered_logistic", 12_000)

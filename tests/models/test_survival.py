@@ -114,6 +114,7 @@ def test_the_posterior_of_a_steep_law_is_that_of_quadrature():
     assert shapes.std() == pytest.approx(sd, rel=0.15)
 
 
+@pytest.mark.slow
 def test_rows_of_a_steep_law_have_bounds_that_hold(rng, monkeypatch):
     """Of 10,000 data between ends, before one and beyond one: none exceeds its bound."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)

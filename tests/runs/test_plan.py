@@ -417,6 +417,7 @@ def test_ctrl_c_gives_the_pilots_that_are_done(stage, fit, monkeypatch):
 
 
 # ------------------------------------------------------------------------------- several kernels
+@pytest.mark.slow
 def test_several_kernels_are_compared_by_effective_draws(fit):
     kernels = {"walk": sm.Metropolis("beta", scale=0.001, adapt=False), "pCN": proposing(fit)}
     found = sm.plan(fit.model, kernels, {"order 2": sm.Taylor(fit, 2)}, steps=400, warmup=0, seed=1,

@@ -24,6 +24,7 @@ from subsample_mcmc.approx.taylor.taylor import FOUND
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.rewards import probe
 from tests.helpers import plain_families as plain
+from tests.helpers.marks import slow_but
 from tests.helpers.plain_families import linear
 from tests.helpers.tall import Bench, exact, opened
 
@@ -116,6 +117,7 @@ WITH = [
     plain.logistic_by_hand, plain.poisson, plain.negative_binomial, by_helper, sliced, mixed,
     joined, vectors,
 ]  # fmt: skip
+EACH = [(plain.poisson, 2), *((likelihood, 3) for likelihood in WITH)]
 WITHOUT = [twice, compares, compares_later, without_place, loops]
 MORE = {sliced: {"table": np.linspace(-0.3, 0.3, 6).reshape(2, 3), "shift": 0.0}}
 
@@ -154,7 +156,10 @@ def sources_of(likelihood, order):
 
 
 @pytest.mark.filterwarnings("ignore::subsample_mcmc.errors.SlowMathWarning")
-@pytest.mark.parametrize(("likelihood", "order"), [(plain.poisson, 2), *((f, 3) for f in WITH)])
+@pytest.mark.parametrize(
+    ("likelihood", "order"),
+    slow_but([(plain.poisson, 2), *((f, 3) for f in WITH[:4])], EACH),
+)
 def test_residuals_are_those_of_one_pass(likelihood, order):
     found, jets, point, points, two = sources_of(likelihood, order)
     assert two

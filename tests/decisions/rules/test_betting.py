@@ -190,7 +190,8 @@ def differences(name, size, rng):
     return (d - d.mean()) / d.std()
 
 
-KINDS = ["normal", "uniform", "lognormal 1", "lognormal 2", "gamma .15", "spikes"]
+SYMMETRIC = ["normal", "uniform"]
+KINDS = [*SYMMETRIC, "lognormal 1", "lognormal 2", "gamma .15", "spikes"]
 
 
 def race_of(name, size, draws, delta, scale, sign, seed=7):
@@ -217,8 +218,10 @@ def test_realised_error_is_at_most_delta(name, sign):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [(name, sign) for name in KINDS for sign in (1.0, -1.0)[: 1 + (name not in SYMMETRIC)]],
+)
 def test_realised_error_in_four_thousand_draws(name, sign):
     for delta, scale in ((0.01, 3.0), (0.05, 0.3)):
         for _, made, wrong in race_of(name, 20_000, 4_000, delta, scale, sign):

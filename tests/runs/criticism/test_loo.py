@@ -168,6 +168,7 @@ def test_cores_and_blocks_change_nothing(example, monkeypatch):
     assert fewer.draws == 400 and abs(fewer.elpd - first.elpd) < 0.5
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_data_times_draws():
     """An array of all log likelihoods would have 800 MB."""
     y = np.random.default_rng(1).normal(size=100_000)
@@ -373,6 +374,7 @@ def test_a_figure_shows_k(two):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_arviz_compares_them(two):
     az = pytest.importorskip("arviz")
     found = {name: labelled(pair) for name, pair in zip(("normal", "laplace"), two, strict=True)}

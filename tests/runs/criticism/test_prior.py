@@ -187,6 +187,7 @@ def test_models_that_bring_terms_of_their_own_are_refused():
         sm.prior(padded)
 
 
+@pytest.mark.slow
 def test_a_centred_hierarchy_that_starts_at_its_mean_is_no_flat_prior():
     """There alone its density has no end as the scale falls to 0; it is that of a law."""
     sites = 30

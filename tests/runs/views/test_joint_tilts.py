@@ -68,6 +68,7 @@ def test_more_joint_values_than_can_be_solved_for_are_refused(monkeypatch):
         sampled(TILT).model_probabilities("r")
 
 
+@pytest.mark.slow
 def test_errors_of_sums_are_calibrated(rng):
     """Two standard errors cover the truth in 90% to 99% of 300 runs of draws from known laws."""
     tilts = np.array([[0.0, 1.0, 2.5, 2.0], [0.5, 0.5, 3.0, 1.0], [0.0, 2.0, 2.0, 2.0]])

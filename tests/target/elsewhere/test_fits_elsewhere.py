@@ -138,6 +138,7 @@ def test_rows_that_every_decision_reads(columns):
         np.testing.assert_array_equal(values, found[1].stats["beta"][name], name)
 
 
+@pytest.mark.slow
 def test_without_a_kernel(columns):
     _, far = made(columns, SIZE, LAYOUT, "logistic")
     trace = sm.sample(far, draws=200, warmup=100, chains=2, seed=1, progress=False)
