@@ -44,6 +44,7 @@ from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
 from subsample_mcmc.target.user_functions import blaming
 
 # With many data the search begins on runs of neighbours, for the models that read datum n - 1.
@@ -52,6 +53,10 @@ STEP = 1e-3  # of a difference over data, in standard deviations: more where rou
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
 FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
+KEPT = (  # fields of a fit that are remembered
+    "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
+    "passes",
+)  # fmt: skip
 FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
 
 
@@ -233,6 +238,9 @@ def laplace(
     none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
+    key = key_of_fit(co, len(none), seed, tolerance)
+    if (known := found_before(model, "fit", key)) is not None:
+        return fit_of(co, known)
     u, rng = co.free(co.floats), np.random.default_rng(seed)
     few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
     if model.elsewhere is not None:  # the same rows, side by side
@@ -292,7 +300,25 @@ def laplace(
             with suppress(*FAILURES):  # else that is what there is
                 u = found[0].u
                 found, heights, passes = search(Wide)
-    return finished(co, heights, passes, *found)
+    fit = finished(co, heights, passes, *found)
+    if not fit.repaired:
+        keep_found(model, "fit", key, tuple(getattr(fit, name) for name in KEPT))
+    return fit
+
+
+def key_of_fit(co: Coordinates, starts: int, seed: Any, tolerance: float) -> str | None:
+    """What a fit depends on beside its model; None: on a generator, whose state goes on."""
+    if starts > 1 and not (seed is None or isinstance(seed, int)):
+        return None
+    seed = seed if starts > 1 else None
+    return key_of("laplace", co.blocks, co.ints, co.floats, starts, seed, float(tolerance))
+
+
+def fit_of(co: Coordinates, known: tuple) -> Fit:
+    """A fit that was remembered."""
+    kept = dict(zip(KEPT, known, strict=True))
+    state = co.dict_of(kept["point"], co.model.variables.values())
+    return Fit(co.model, co.blocks, state=state, **kept)
 
 
 def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
