@@ -14,7 +14,7 @@ import numpy as np
 
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
-from subsample_mcmc.approx.fit.fit import finished
+from subsample_mcmc.approx.fit.fit import Fit, finished
 from subsample_mcmc.approx.fit.hierarchy import (
     HierarchyFit,
     fit_hierarchy,
