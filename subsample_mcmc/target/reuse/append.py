@@ -93,7 +93,21 @@ def columns_of(model: Model, rows: Any, old: dict[str, np.ndarray]) -> dict[str,
                 f"data {name} has shape {old[name].shape[1:]} a row, and of the appended rows "
                 f"{value.shape[1:]}: give the same."
             )
-    return {name: value.astype(old[name].dtype) for name, value in found.items()}
+    return {name: as_before(name, value, old[name].dtype) for name, value in found.items()}
+
+
+def as_before(name: str, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Values in the kind of number that a column has, if they fit."""
+    with np.errstate(all="ignore"):
+        made = value.astype(dtype)
+    lost = made != value if dtype.kind in "iu" else np.isinf(made) & ~np.isinf(value)
+    if lost.any():
+        row = int(np.argwhere(lost)[0][0])
+        raise ValueError(
+            f"data {name} is {dtype}, in which the appended row {row}, {value[row]}, has no place: "
+            f"make the model of all rows, with {name} as {value.dtype}."
+        )
+    return made
 
 
 def is_mapped(array: Any) -> bool:

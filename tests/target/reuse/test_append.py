@@ -379,6 +379,13 @@ def test_what_is_appended_must_fit():
         model.append({"z": y})
     with pytest.raises(TypeError, match="give the same kind of numbers"):
         sm.Model(log_likelihood, {"y": np.arange(50)}, {"mu": 0.0}).append({"y": y})
+    short = sm.Model(log_likelihood, {"y": np.arange(50, dtype=np.int8)}, {"mu": 0.0})
+    assert short.append({"y": np.array([-128, 127])}).data.y[-2:].tolist() == [-128, 127]
+    with pytest.raises(ValueError, match="int8, in which the appended row 1, 300, has no place"):
+        short.append({"y": np.array([3, 300])})
+    single = sm.Model(log_likelihood, {"y": y.astype(np.float32)}, {"mu": 0.0})
+    with pytest.raises(ValueError, match=r"appended row 0, 1e\+300, has no place"):
+        single.append({"y": np.array([1e300])})
     with pytest.raises(ValueError, match=r"shape \(\) a row, and of the appended rows \(2,\)"):
         model.append({"y": np.zeros((3, 2))})
     with pytest.raises(ValueError, match="data y"):
