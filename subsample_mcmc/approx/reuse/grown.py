@@ -38,6 +38,12 @@ NO_ROWS = np.zeros(0, dtype=np.int64)
 def grown(control: Taylor, model: Any) -> Taylor:
     """See Taylor.append."""
     older = smaller_of(control, model)
+    older.notice_changes()  # sums of data as they were are forgotten
+    if name := changed_since(older, model):
+        return anew(
+            control, model,
+            f"data {name} of the first rows were changed after the others were appended",
+        )  # fmt: skip
     before: Any = prepared_for(older, control)
     if why := obstacle(control, before):
         return anew(control, model, f"sums of {control!r} cannot be added to, for {why}")
@@ -93,6 +99,20 @@ def smaller_of(control: Taylor, model: Any) -> Any:
             f"{control.fit.model!r}: append the rows to that model, and then here."
         )
     return older
+
+
+def changed_since(older: Any, model: Any) -> str:
+    """A column of data that were changed in place since rows were appended; empty if none is.
+
+    Rows elsewhere are compared wherever they are read.
+    """
+    for name, value in (older.data._asdict() if older.elsewhere is None else {}).items():
+        if not np.ndim(value) or name in older.tables:
+            continue
+        same = getattr(model.data, name)[: older.size]
+        if not np.array_equal(same, value, equal_nan=np.asarray(value).dtype.kind == "f"):
+            return name
+    return ""
 
 
 def obstacle(control: Taylor, before: Expansion) -> str:

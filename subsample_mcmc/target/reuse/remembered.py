@@ -10,7 +10,9 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from subsample_mcmc.target.sources.digests import digest_of
 
 FORMAT, HEAD = "fits and sums of subsample_mcmc, 1", "head"
 MOST = 64  # findings in one file; the oldest go
-NOT_OURS = (KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile)
+NOT_OURS = (KeyError, IndexError, ValueError, TypeError, EOFError, zipfile.BadZipFile)
 
 
 class Remembered:
@@ -52,48 +54,62 @@ class Remembered:
 
     def head(self) -> dict[str, Any] | None:
         """What the file says of itself; None: there is none."""
-        if not self.path.exists():
-            return None
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                head = json.loads(file[HEAD].tobytes())
-            if head["format"] != FORMAT:
-                raise ValueError("another format")
+        with self.opened() as (head, _):
             return head
-        except NOT_OURS as error:
-            raise ValueError(
-                f"{self.path} is no file of model.remember, or is damaged ({error}): give another "
-                "path, or delete it."
-            ) from error
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[dict[str, Any] | None, Any]]:
+        """(what the file says of itself, its arrays); None: there is none.
+
+        Both of one file: another process may put its own in the place of this one at any time, in
+        which arrays have other numbers.
+        """
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            yield None, {}
+            return
+        with file:
+            try:
+                arrays = np.load(file, allow_pickle=False)
+                head = json.loads(arrays[HEAD].tobytes())
+                if head["format"] != FORMAT:
+                    raise ValueError("another format")
+            except NOT_OURS as error:
+                raise ValueError(
+                    f"{self.path} is no file of model.remember, or is damaged ({error}): give "
+                    "another path, or delete it."
+                ) from error
+            yield head, arrays
 
     def find(self, model: Any, kind: str, key: str) -> Any:
         """What was found so, of this very model and its rows; None: it is not known.
 
         kind, key: what was asked; see `key_of`.
         """
-        head = self.head()
-        if head is None or head["of"] != told_of(model):
-            return None
-        for entry in head["entries"]:
-            if (entry["kind"], entry["key"]) == (kind, key):
-                with np.load(self.path, allow_pickle=False) as file:
-                    return unpacked(entry["value"], file)
+        of = told_of(model)
+        with self.opened() as (head, arrays):
+            if head is None or head["of"] != of:
+                return None
+            for entry in head["entries"]:
+                if (entry["kind"], entry["key"]) == (kind, key):
+                    return unpacked(entry["value"], arrays)
         return None
 
     def keep(self, model: Any, kind: str, key: str, value: Any) -> None:
         """Write what was found: tuples of numbers, texts and arrays, to the last bit."""
-        head, of = self.head(), told_of(model)
+        of = told_of(model)
         arrays: dict[str, np.ndarray] = {}
-        entries = head["entries"] if head is not None and head["of"] == of else []
-        entries = [e for e in entries if (e["kind"], e["key"]) != (kind, key)][1 - MOST :]
-        for entry in entries:  # numbered anew
-            with np.load(self.path, allow_pickle=False) as file:
-                entry["value"] = packed(unpacked(entry["value"], file), arrays)
+        with self.opened() as (head, before):
+            entries = head["entries"] if head is not None and head["of"] == of else []
+            entries = [e for e in entries if (e["kind"], e["key"]) != (kind, key)][1 - MOST :]
+            for entry in entries:  # numbered anew
+                entry["value"] = packed(unpacked(entry["value"], before), arrays)
         entries.append({"kind": kind, "key": key, "value": packed(value, arrays)})
         rows = None if model.elsewhere is None else seen_parts(model.elsewhere.source)
         made = json.dumps({"format": FORMAT, "of": of, "rows": rows, "entries": entries})
         arrays[HEAD] = np.frombuffer(made.encode(), dtype=np.uint8)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-part")
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}-{token_hex(4)}-part")
         try:
             with beside.open("wb") as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]

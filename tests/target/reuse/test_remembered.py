@@ -1,6 +1,9 @@
 """Fits and sums that a file remembers: the same to the last bit, without a pass, or not used."""
 
+import itertools
 import json
+import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,6 +254,41 @@ def test_what_many_models_found_is_not_kept_for_ever(columns, tmp_path, monkeypa
     assert len(model.remembered.head()["entries"]) == 2
     again = sm.laplace(model, given={"beta": [2.0, 0.0]}, progress=False)
     np.testing.assert_array_equal(again.mean, fits[2].mean)
+
+
+@pytest.mark.parametrize("what", ["find", "keep"])
+def test_a_file_that_another_process_writes_meanwhile_is_not_mixed_up(
+    columns, tmp_path, monkeypatch, what
+):
+    """Whenever its head was read it is another: the same findings, in another order."""
+    model = made(columns, "differences")
+    asked = [{"given": {"beta": [x, 0.0]}, "tolerance": t} for x, t in ((0.0, 1e-5), (3.0, 0.5))]
+    fits = [sm.laplace(model, progress=False, **one) for one in asked]
+    assert (fits[0].mean != fits[1].mean).all()
+    for name, order in (("run.npz", (0, 1)), ("other.npz", (1, 0))):
+        model.remember(tmp_path / name)
+        for i in order:
+            sm.laplace(model, progress=False, **asked[i])
+    path = tmp_path / "now.npz"
+    shutil.copy(tmp_path / "run.npz", path)
+    model.remember(path)
+    written = itertools.cycle(["other.npz", "run.npz"])
+
+    def loads(text):
+        shutil.copy(tmp_path / next(written), tmp_path / "next.npz")
+        (tmp_path / "next.npz").replace(path)
+        return json.loads(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(remembered, "json", SimpleNamespace(loads=loads, dumps=json.dumps))
+        if what == "find":
+            found = [sm.laplace(model, progress=False, **one) for one in asked[:1]]
+        else:
+            sm.laplace(model, progress=False, given={"beta": [1.0, 0.0]})
+    if what == "keep":
+        found = [sm.laplace(model, progress=False, **one) for one in asked]
+    for one, wanted in zip(found, fits, strict=False):
+        np.testing.assert_array_equal(one.mean, wanted.mean)
 
 
 # -------------------------------------------------------------------------------- files of Parquet
