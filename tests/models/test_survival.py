@@ -144,3 +144,17 @@ def test_rows_of_a_steep_law_have_bounds_that_hold(rng, monkeypatch):
         assert np.all(left <= most + rounding), k
         share = max(share, float(np.max(left / (most + rounding))))
     assert share > 1e-3  # bounds a thousand times less would not hold
+
+
+@pytest.mark.parametrize("family", [sm.models.glm.weibull, sm.models.glm.log_normal])
+@pytest.mark.parametrize("what", ["event", "upper"])
+def test_appended_times_are_censored_by_their_own_ends(family, what, rng):
+    """As many rows as there were: the ends of those before would do, too, and be wrong."""
+    x, y, seen = np.ones((80, 1)), rng.exponential(size=80), np.arange(80) % 3 == 0
+    ends = {"event": seen, "upper": np.where(seen, y, 2.0 * y)}[what]
+    old, new = ({"x": x[p], "y": y[p], what: ends[p]} for p in (slice(40), slice(40, 80)))
+    bigger = family(**old).append(new)
+    assert bigger.fingerprints() == family(x, y, **{what: ends}).fingerprints()
+    del new[what]
+    with pytest.raises(TypeError, match=f"given by row: x, y, {what}"):
+        family(**old).append(new)

@@ -19,7 +19,8 @@ from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
 
-BY_ROW = ("y", "weights", "offset", "exposure", "trials")  # arguments with a number for each row
+# Arguments with a number for each row.
+BY_ROW = ("y", "weights", "offset", "exposure", "trials", "event", "upper")
 X = "x"  # what the columns of a matrix are called, where they are one array
 
 
