@@ -1,8 +1,13 @@
 """Bounds of all rows' remainders around the references of a model, or why there are none.
 
 They hold within a distance, of a few standard deviations more than states usually are from the
-reference; beyond it nothing is known, and decisions read what they need. Where they add up to so
-much that decisions would read everything anyway, there are none.
+reference. Where they add up to so much that decisions would read everything anyway, there are none.
+
+Beyond it, where heavy tails of a proposal lead, so many times these bounds hold up to another
+distance: the largest at which they are of use. So what is kept of a row is one number, and rows are
+drawn by it near and far alike; the number of times is that of the row whose bounds differ most, but
+for rows that differ far more than others, whose bounds nearby are raised instead. Beyond that
+distance nothing is known, and decisions read what they need.
 """
 
 from typing import Any, NamedTuple
@@ -27,6 +32,22 @@ FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt
 BATCH = 512  # rows at a time
 MOST = 1 << 26  # rows, times references
 SHARE = 0.05  # nats a row at the usual distance: at more, decisions would read everything
+# Farther out: distances in units of the first, one by one; nats a row where these begin, which is
+# rows that decisions read there; rows that are looked at beforehand; rows differ so many times at
+# least before some are raised, and all these by no more than this part of what all come to.
+FAR = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0)
+CHEAP, SAMPLE, UNLIKE, RAISED = 0.01, 64, 1e3, 0.05
+
+
+class FarBounds(NamedTuple):
+    """Of one reference, farther out."""
+
+    reach: float  # the distance up to which they hold; 0: there are none
+    times: float  # the bounds nearby
+    value: float  # the largest log likelihood of a row, in size
+
+
+NOT_FAR = FarBounds(0.0, 0.0, 0.0)
 
 
 class OwnBounds(NamedTuple):
@@ -36,6 +57,7 @@ class OwnBounds(NamedTuple):
     reach: float  # the distance up to which they hold
     several: bool  # has a row several predictors
     value: float  # the largest log likelihood of a row, in size
+    far: FarBounds = NOT_FAR
 
 
 class Bounds(NamedTuple):
@@ -93,8 +115,7 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
                 f"most {MOST_PREDICTORS}"
             )
         if bad < 0:
-            usual = float(rows.sum()) * d ** (0.5 * (source.order + 1))
-            usual /= 24.0 if source.order > 2 else 6.0
+            usual = nats(source, rows, d**0.5)
             if usual > SHARE * source.model.size:  # nearer by they may be far smaller
                 loose = (
                     f"they add up to {usual:.3g} nats where states usually are: decisions would "
@@ -102,8 +123,48 @@ def around(source, ints, point, table: int, bar) -> OwnBounds:
                 )
                 continue
             bar.update(source.model.size)
-            return OwnBounds(rounded_up(rows), reach, most > 1, value)
+            near = OwnBounds(rounded_up(rows), reach, most > 1, value)
+            if far == FARTHER[0]:  # else they are of no use even a little farther out
+                near = far_out(source, ints, point, inverse, near)
+            bar.update(source.model.size)
+            return near
     raise NoBoundError(loose or why_not(source, ints, point, inverse, reach, bad))
+
+
+def nats(source, rows: np.ndarray, distance: float) -> float:
+    """What bounds of remainders add up to at a distance."""
+    times = 24.0 if source.order > 2 else 6.0
+    return float(rows.sum(dtype=float)) * distance ** (source.order + 1) / times
+
+
+def far_out(source, ints, point, inverse, near: OwnBounds) -> OwnBounds:
+    """With bounds farther out, where some are of use."""
+    size, rim = source.model.size, nats(source, near.rows, near.reach)
+    some = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
+    own = RowBounds(source.model, on_words, ints, point, inverse, source.order, 1)
+    for times in FAR:
+        reach = times * near.reach
+        with np.errstate(all="ignore"):
+            few = np.array([own.bounds(int(n), np.ones(1), reach)[0, 0] for n in some])
+        if not rim * alike(near.rows[some], few)[1] <= CHEAP * size:
+            continue
+        rows, _, value, bad = all_rows(source, ints, point, inverse, reach)
+        if bad >= 0:
+            continue
+        raised, times = alike(near.rows, rows)
+        if rim * times <= CHEAP * size:
+            return near._replace(rows=raised, far=FarBounds(reach, times, value))
+    return near
+
+
+def alike(near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, float]:
+    """(bounds nearby of which so many times are those farther out, how many times)."""
+    near = near.astype(float)
+    with np.errstate(all="ignore"):
+        most = max(UNLIKE, far.sum() / (RAISED * near.sum()))
+        raised = rounded_up(np.where(far > most * near, far / most, near))
+        times = np.divide(far, raised, out=np.zeros(len(far)), where=far > 0.0).max()
+    return raised, float(times) * (1.0 + 1e-9)
 
 
 def why_not(source, ints, point, inverse, reach: float, row: int) -> str:
