@@ -436,7 +436,8 @@ def test_thinned_decides_by_default_and_reads_all_beyond():
     told = tally(one, words, "beta")
     assert one.error is None and told["pulls"] < 0.02 * told["everything"]
     far = walker(model, sm.Metropolis("beta", 1e-3, control=sm.Taylor(fit), adapt=False), seed=2)
-    far.floats[:] = fit.mean + 20.0 * np.sqrt(np.diag(fit.covariance))
+    beyond = prepared_for(model, sm.Taylor(fit)).sums.whole.limits[0, [7, 9]].max()
+    far.floats[:] = fit.mean + 2.0 * beyond * np.sqrt(np.diag(fit.covariance))
     told = tally(far, far.advance(20).words, "beta")
     assert far.error is None and told["exact"] == told["decisions"]
 
