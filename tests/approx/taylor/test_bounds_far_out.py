@@ -81,8 +81,8 @@ def test_bounds_that_stay_those_of_a_small_ball_are_caught(rng, monkeypatch):
     """A mutant: intervals are no wider than nearby."""
     whole = row_bounds.RowBounds.bounds
 
-    def narrow(self, first, weights, radius):
-        return whole(self, first, weights, min(radius, 6.0))
+    def narrow(self, first, weights, radius, fewer):
+        return whole(self, first, weights, min(radius, 6.0), fewer)
 
     monkeypatch.setattr(row_bounds.RowBounds, "bounds", narrow)
     model = made("poisson")

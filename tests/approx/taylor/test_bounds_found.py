@@ -276,8 +276,8 @@ def test_narrowed_bounds_are_caught(monkeypatch, rng):
     monkeypatch.setattr(bounds_found, "FARTHER", (8.0,))
     whole = row_bounds.RowBounds.bounds
 
-    def at_the_centre(self, first, weights, radius):
-        return whole(self, first, weights, 0.0)
+    def at_the_centre(self, first, weights, radius, fewer=False):
+        return whole(self, first, weights, 0.0, fewer)
 
     monkeypatch.setattr(row_bounds.RowBounds, "bounds", at_the_centre)
     model = made("poisson")
@@ -292,18 +292,21 @@ def test_narrowed_bounds_are_caught(monkeypatch, rng):
 
 
 @pytest.mark.plain
+@pytest.mark.parametrize("counts", [row_bounds.COUNTS, row_bounds.FEWER])
 @pytest.mark.parametrize("degree", [3, 4])
-def test_of_three_predictors_a_grid_of_directions_is_enough(degree, rng):
+def test_of_three_predictors_a_grid_of_directions_is_enough(degree, counts, rng):
     """Random forms, and powers of linear ones that are largest between directions."""
     every = rng.standard_normal((50_000, 3))
     every /= np.linalg.norm(every, axis=1)[:, None]
-    grid, worst = row_bounds.directions(3), 0.0
+    grid, worst = row_bounds.directions(3, counts), 0.0
     powers = np.array(list(multisets(range(3), degree)))
     forms = rng.standard_normal((len(powers), 200))
     everywhere, seen = (np.abs(np.prod(a[:, powers], axis=2) @ forms) for a in (every, grid))
     worst = max((everywhere.max(axis=0) / seen.max(axis=0)).max(),
                 (1.0 / np.abs(every[:2000] @ grid.T).max(axis=1) ** degree).max())  # fmt: skip
-    assert 1.1 < worst <= row_bounds.loss(3, degree)  # without the loss it would be exceeded
+    assert (
+        1.1 < worst <= row_bounds.loss(3, degree, counts)
+    )  # without the loss it would be exceeded
 
 
 def test_bounds_are_those_by_hand(capsys):

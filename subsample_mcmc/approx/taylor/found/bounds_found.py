@@ -145,10 +145,10 @@ def far_out(source, ints, point, inverse, near: OwnBounds) -> OwnBounds:
     for times in FAR:
         reach = times * near.reach
         with np.errstate(all="ignore"):
-            few = np.array([own.bounds(int(n), np.ones(1), reach)[0, 0] for n in some])
+            few = np.array([own.bounds(int(n), np.ones(1), reach, True)[0, 0] for n in some])
         if not rim * alike(near.rows[some], few)[1] <= CHEAP * size:
             continue
-        rows, _, value, bad = all_rows(source, ints, point, inverse, reach)
+        rows, _, value, bad = all_rows(source, ints, point, inverse, reach, True)
         if bad >= 0:
             continue
         raised, times = alike(near.rows, rows)
@@ -191,7 +191,9 @@ def on_words(model, ints, floats, words):
     return pointer_to(on_lines(model, ints, floats, words))
 
 
-def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, int, float, int]:
+def all_rows(
+    source, ints, point, inverse, reach: float, fewer: bool = False
+) -> tuple[np.ndarray, int, float, int]:
     """(bounds, the most predictors of a row, the largest value, a row without bound or -1)."""
     model, rows = source.model, np.zeros(source.model.size)
 
@@ -200,7 +202,7 @@ def all_rows(source, ints, point, inverse, reach: float) -> tuple[np.ndarray, in
         most, value = 0, 0.0
         for _, begin, end in source.blocks.chunks(first, last, BATCH // BLOCK):
             with np.errstate(all="ignore"):
-                found = own.bounds(begin, np.ones(end - begin), reach)
+                found = own.bounds(begin, np.ones(end - begin), reach, fewer)
             rows[begin:end] = found[0]
             most, value = max(most, int(found[2].max())), max(value, float(found[1].max()))
             wrong = np.flatnonzero(~(found[0] < np.inf))
