@@ -27,7 +27,6 @@ def all_are_looked_for(monkeypatch):
     """Also in few data, and where bounds are of no use."""
     monkeypatch.setattr(derivatives_found, "MANY", 0)
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
-    monkeypatch.setattr(bounds_found, "CHEAP", np.inf)
     monkeypatch.setattr(bounds_found, "FAR", (TIMES,))
 
 
@@ -135,24 +134,29 @@ def test_where_some_are_raised_none_exceeds_its_own(rng, monkeypatch):
 
 
 # ------------------------------------------------------------------ up to where, and what is told
-def test_the_farthest_of_use_is_taken(monkeypatch):
-    monkeypatch.setattr(bounds_found, "FAR", (64.0, 16.0, 4.0, 2.0))
-    reached = {}
-    for cheap in (np.inf, 1e-2, 0.0):
-        monkeypatch.setattr(bounds_found, "CHEAP", cheap)
-        prepared, _ = bounded(made("poisson"))
-        limits = prepared.sums.whole.limits[0]
-        reached[cheap] = limits[9] / limits[7]
+@pytest.mark.parametrize("share", [np.inf, 0.05])
+def test_the_distance_of_most_use_is_taken(share, monkeypatch):
+    """At which fewest states lie where decisions read everything."""
+    monkeypatch.setattr(bounds_found, "SHARE", share)
+    several, reached = (64.0, 16.0, 4.0, 2.0), {}
+    for far in ((64.0,), (16.0,), (4.0,), (2.0,), several, ()):
+        monkeypatch.setattr(bounds_found, "FAR", far)
+        prepared, _ = bounded(made("poisson", size=6000))
+        limits, told = prepared.sums.whole.limits[0], prepared.source.told_bound()
+        begins = limits[0] * limits[7] ** 4 / 24.0 * limits[10]
+        with np.errstate(divide="ignore"):
+            up_to = min(limits[9], limits[7] * (share * prepared.model.size / begins) ** 0.25)
+        reached[far] = up_to if limits[9] > 0.0 else 0.0
         if limits[9] > 0.0:
-            rim = limits[0] * limits[7] ** 4 / 24.0 * limits[10]
-            assert rim <= cheap * SIZE * (1.0 + 1e-6)
-            told = f"times as large ones up to {limits[9]:.0f}) in posterior standard deviations"
-            assert prepared.source.told_bound().endswith(told)
-            assert prepared.found.endswith("bounded, all squares known, far out, too")
+            assert up_to > limits[7] and prepared.found.endswith(" all squares known, far out, too")
+            assert told.endswith(
+                f"times as large ones up to {limits[9]:.0f}) in posterior standard deviations"
+            )
         else:
-            assert prepared.found.endswith("bounded, all squares known")
-            assert "times" not in prepared.source.told_bound()
-    assert reached[np.inf] > reached[1e-2] > reached[0.0] == 0.0
+            assert prepared.found.endswith(" all squares known") and "times" not in told
+    best = max(reached, key=lambda far: reached[far] if len(far) == 1 else -1.0)
+    assert reached[several] == pytest.approx(reached[best]) and reached[()] == 0.0
+    assert best == {np.inf: (64.0,), 0.05: (4.0,)}[share]
 
 
 @pytest.mark.slow

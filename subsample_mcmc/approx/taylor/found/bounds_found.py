@@ -4,10 +4,10 @@ They hold within a distance, of a few standard deviations more than states usual
 reference. Where they add up to so much that decisions would read everything anyway, there are none.
 
 Beyond it, where heavy tails of a proposal lead, so many times these bounds hold up to another
-distance: the largest at which they are of use. So what is kept of a row is one number, and rows are
-drawn by it near and far alike; the number of times is that of the row whose bounds differ most, but
-for rows that differ far more than others, whose bounds nearby are raised instead. Beyond that
-distance nothing is known, and decisions read what they need.
+distance: of some, the one by which decisions need not read everything farthest. So what is kept of
+a row is one number, and rows are drawn by it near and far alike; the number of times is that of the
+row whose bounds differ most, but for rows that differ far more than others, whose bounds nearby are
+raised instead. Beyond that distance nothing is known, and decisions read what they need.
 """
 
 from typing import Any, NamedTuple
@@ -32,11 +32,11 @@ FARTHER = (4.0, 2.0, 1.0)  # standard deviations beyond the usual distance, sqrt
 BATCH = 512  # rows at a time
 MOST = 1 << 26  # rows, times references
 SHARE = 0.05  # nats a row at the usual distance: at more, decisions would read everything
-# Farther out: distances in units of the first, one by one; nats a row where these begin, which is
-# rows that decisions read there; rows that are looked at beforehand; rows differ so many times at
-# least before some are raised, and all these by no more than this part of what all come to.
+# Farther out: distances in units of the first, one of which is taken; rows that are looked at
+# beforehand; rows differ so many times at least before some are raised, and all these by no more
+# than this part of what all come to.
 FAR = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0)
-CHEAP, SAMPLE, UNLIKE, RAISED = 0.01, 64, 1e3, 0.05
+SAMPLE, UNLIKE, RAISED = 64, 1e3, 0.05
 
 
 class FarBounds(NamedTuple):
@@ -138,23 +138,29 @@ def nats(source, rows: np.ndarray, distance: float) -> float:
 
 
 def far_out(source, ints, point, inverse, near: OwnBounds) -> OwnBounds:
-    """With bounds farther out, where some are of use."""
-    size, rim = source.model.size, nats(source, near.rows, near.reach)
-    some = np.unique(np.linspace(0, size - 1, SAMPLE).astype(int))
+    """With bounds farther out, where some are of use: those that some rows promise most of."""
     own = RowBounds(source.model, on_words, ints, point, inverse, source.order, 1)
-    for times in FAR:
-        reach = times * near.reach
+    some, found = np.unique(np.linspace(0, source.model.size - 1, SAMPLE).astype(int)), []
+    for reach in (times * near.reach for times in FAR):
         with np.errstate(all="ignore"):
             few = np.array([own.bounds(int(n), np.ones(1), reach, True)[0, 0] for n in some])
-        if not rim * alike(near.rows[some], few)[1] <= CHEAP * size:
-            continue
-        rows, _, value, bad = all_rows(source, ints, point, inverse, reach, True)
-        if bad >= 0:
-            continue
-        raised, times = alike(near.rows, rows)
-        if rim * times <= CHEAP * size:
-            return near._replace(rows=raised, far=FarBounds(reach, times, value))
+        found.append((useful(source, near, reach, alike(near.rows[some], few)[1]), reach))
+    for promised, reach in sorted(found, reverse=True):
+        if promised > near.reach:
+            rows, _, value, bad = all_rows(source, ints, point, inverse, reach, True)
+            raised, times = alike(near.rows, rows)
+            if bad < 0 and useful(source, near, reach, times) > near.reach:
+                return near._replace(rows=raised, far=FarBounds(reach, times, value))
     return near
+
+
+def useful(source, near: OwnBounds, reach: float, times: float) -> float:
+    """The distance up to which decisions do not read everything, by so many times the bounds."""
+    begins = nats(source, near.rows, near.reach) * times
+    if not 0.0 < begins < np.inf:
+        return reach if begins == 0.0 else 0.0
+    most = near.reach * (SHARE * source.model.size / begins) ** (1.0 / (source.order + 1))
+    return min(reach, most)
 
 
 def alike(near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, float]:
