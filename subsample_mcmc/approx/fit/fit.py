@@ -33,7 +33,7 @@ class Fit:
 
     model: the one that was fitted.
     blocks: those that were fitted, in the model's order; free coordinates follow it.
-    point: all continuous values of the model at the mode; of sm.Taylor.append(model).fit, where
+    point: all continuous values of the model at the mode; of control.append(model).fit, where
         polynomials are around, which is near it.
     state: all blocks of the model at the mode, by name.
     mean, covariance, factor: the Gaussian in free coordinates; factor @ factor.T = covariance.

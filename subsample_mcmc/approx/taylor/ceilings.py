@@ -91,7 +91,8 @@ def remainders(parts: Any, k: int, sizes: np.ndarray) -> np.ndarray:
     limits, third = parts.limits[k], len(parts.cubes) > 0
     power = sizes**3 / 6.0 * (sizes / 4.0 if third else 1.0)
     found = limits[0] * power * np.exp(np.minimum(limits[2] * sizes, 700.0)) * (1.0 + 1e-9)
-    return np.where((limits[7] > 0.0) & (sizes > limits[7]), np.inf, found)
+    far = (limits[7] > 0.0) & (sizes > limits[7])
+    return np.where(far, np.where(sizes > limits[9], np.inf, found * limits[10]), found)
 
 
 @jit(inner=True)

@@ -217,9 +217,9 @@ class Linear:
         given = self.model.predictors
         return given.remainder is not None and given.derivatives is not None
 
-    def within(self, ints, point) -> tuple[float, float]:
-        """See Terms.limits: their bounds hold everywhere."""
-        return 0.0, 0.0
+    def within(self, ints, point) -> tuple[float, ...]:
+        """The last of Terms.limits: their bounds hold everywhere."""
+        return 0.0, 0.0, 0.0, 0.0, 0.0
 
     def told_bound(self) -> str:
         """Of what a polynomial leaves over, in words."""

@@ -79,9 +79,10 @@ def loud(scores: np.ndarray) -> np.ndarray:
 
 def typical_of(scores: np.ndarray, outliers: np.ndarray) -> float:
     """Root mean square of the scores of rows that are raced."""
-    total = sum(float(np.sum(np.minimum(part, LARGEST) ** 2)) for part in in_parts(scores))
-    total -= float(np.sum(np.minimum(scores[outliers].astype(float), LARGEST) ** 2))
-    return float(np.sqrt(max(total, 0.0) / max(len(scores) - len(outliers), 1)))
+    raced = scores.copy()
+    raced[outliers] = 0.0  # not taken away from the sum, in which nothing else may be left
+    total = sum(float(np.sum(np.minimum(part, LARGEST) ** 2)) for part in in_parts(raced))
+    return float(np.sqrt(total / max(len(scores) - len(outliers), 1)))
 
 
 def in_parts(scores: np.ndarray) -> Any:

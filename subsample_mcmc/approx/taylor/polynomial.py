@@ -20,7 +20,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.rewards import rewards
 
 # ----------------------------------------------------------------------------- sums over the data
-LIMITS = 9  # numbers that are known of remainders
+LIMITS = 12  # numbers that are known of remainders
 BEYOND = 1e300  # nats: where nothing is known
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
 
@@ -35,7 +35,8 @@ class Terms(NamedTuple):
     cubes: np.ndarray  # (K, d (d + 1) (d + 2) / 6) its terms x_i x_j x_k, i >= j >= k; or empty
     # (K, LIMITS) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum
     # of absolute values and of the sum, and of a row's root mean square; the distance up to which
-    # the first two hold, 0: everywhere; 1: they are those along all directions of some predictors.
+    # the first two hold, 0: everywhere; 1: they are those along all directions of some predictors;
+    # a larger distance, 0: none, up to which so many times the first two hold, and rounding there.
     limits: np.ndarray
 
 
@@ -278,14 +279,24 @@ def distance(trial, arm):
 
 
 @jit(inner="always")
+def is_far(limits, size):
+    """Is it beyond the distance up to which the first bounds hold."""
+    return 0.0 < limits[7] < size
+
+
+@jit(inner="always")
 def remainder(parts, table, size, which):
     """Bound of a residual at distance `size`, by the limits that column `which` holds."""
-    if which < 2 and 0.0 < parts.limits[table, 7] < size:
-        return BEYOND
+    times = 1.0
+    if which < 2 and is_far(parts.limits[table], size):
+        if size > parts.limits[table, 9]:
+            return BEYOND
+        times = parts.limits[table, 10]
     power = size * size * size / 6.0
     if len(parts.cubes) > 0:
         power *= size / 4.0
-    bound, growth = parts.limits[table, which] * power, min(parts.limits[table, 2] * size, 700.0)
+    bound = parts.limits[table, which] * power * times
+    growth = min(parts.limits[table, 2] * size, 700.0)
     return bound if growth == 0.0 else bound * exp(growth)  # it is 1, and an exponential costs more
 
 
@@ -369,12 +380,21 @@ def gap_of(own, parts, far, times):
 
 
 @jit(inner="always")
+def rounding_of(own, parts, i, j):
+    """Of one row's residual, at two arms."""
+    found = 0.0
+    for arm in (i, j):
+        limits = parts.limits[own.tables[arm]]
+        found = max(found, limits[11] if is_far(limits, own.sizes[arm]) else limits[3])
+    return found
+
+
+@jit(inner="always")
 def reach(trial, i, j, each, everything):
     """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
     own = trial.control.arrays
     parts = own.sums.whole if everything else own.sums.raced
-    rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
-    bound = apart(trial, i, j, parts, 1 if each else 0)
+    rounding, bound = rounding_of(own, parts, i, j), apart(trial, i, j, parts, 1 if each else 0)
     if everything:  # what was learnt stands among the offsets
         bound += abs(own.guesses[i, 0]) + abs(own.guesses[j, 0])
     return bound + (rounding if each else rounding * trial.control.size)
@@ -384,7 +404,7 @@ def reach(trial, i, j, each, everything):
 def residual_bounds(trial):
     """Of |residual_1 - residual_0|: bounds of the sum over raced rows, and over all; and more."""
     own, whole = trial.control.arrays, trial.control.arrays.sums.whole
-    rounding = max(whole.limits[own.tables[0], 3], whole.limits[own.tables[1], 3])
+    rounding = rounding_of(own, whole, 0, 1)
     far, times = between(own, 3.0 if len(whole.cubes) > 0 else 2.0)
     bound = gap_of(own, own.sums.raced, far, times)
     everywhere = gap_of(own, whole, far, times) if len(trial.control.outliers) > 0 else bound
@@ -400,7 +420,7 @@ def residual_bound(trial, arm):
         return np.inf, np.inf, 0.0, table
     bound = remainder(own.sums.raced, table, size, 0)
     everywhere = remainder(whole, table, size, 0) if len(trial.control.outliers) > 0 else bound
-    return bound, everywhere, whole.limits[table, 3], table
+    return bound, everywhere, rounding_of(own, whole, arm, arm), table
 
 
 @jit(inner="always")

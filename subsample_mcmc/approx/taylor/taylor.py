@@ -429,6 +429,7 @@ class Expansion(Prepared):
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
             self.found += ", bounded, all squares known"
+            self.found += ", far out, too" if source.reaches_far() else ""
         if isinstance(source, Stencil):
             d = len(model.floats)
             self.evaluations = d * d + d + 1, 0

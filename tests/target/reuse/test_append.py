@@ -9,6 +9,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.reuse import grown
 from subsample_mcmc.approx.taylor import pilot, remainder
+from subsample_mcmc.approx.taylor.influence import typical_of
 from subsample_mcmc.approx.taylor.taylor import best_source
 from subsample_mcmc.approx.taylor.tensors import by_pairs
 from subsample_mcmc.target.reuse import nodes
@@ -296,6 +297,15 @@ def test_polynomials_nearby():
     np.testing.assert_allclose(found[2], s2 + along, rtol=1e-12)
     flat_one = grown.Polynomials(point, 2.0, s1, s2, np.zeros((4, 0)))
     np.testing.assert_allclose(flat_one.sums(None, point + step, None, None)[2], s2)
+
+
+@pytest.mark.plain
+def test_what_scores_are_typical():
+    """Of the rows that are raced: one beside them, of which nothing is known, leaves no trace."""
+    scores = np.random.default_rng(0).uniform(size=1_000).astype(np.float32)
+    wanted = np.sqrt(np.mean(np.delete(scores.astype(float), [3, 70]) ** 2))
+    scores[[3, 70]] = np.inf, 1e20
+    np.testing.assert_allclose(typical_of(scores, np.array([3, 70])), wanted, rtol=1e-6)
 
 
 def test_how_far_the_mode_moved(columns, monkeypatch):

@@ -56,6 +56,7 @@ SAMPLE = 64  # rows that are looked at beforehand
 # By what derivatives of one row along a random direction may differ from those by its predictors:
 # of all of them, and of the log likelihood; and those of all rows, in nats, and of all of them.
 LOOSE, FLOOR, NATS, ROUNDING = 1e-6, 1e-12, 1e-7, 1e-10
+ROUNDED = 1e-13  # of the largest log likelihood, by which a residual may be off
 
 
 class NoPredictorsError(Exception):
@@ -171,15 +172,23 @@ class Found(Jets):
             return ""
         if self.bounds.why:
             return f"none, as {self.bounds.why}"
-        least = min(one.reach for one in self.bounds.each.values())
-        return (
-            f"by intervals, up to {least:.1f} from the reference in posterior standard deviations"
-        )
+        every = self.bounds.each.values()
+        least, far = min(one.reach for one in every), min(one.far.reach for one in every)
+        told = f"by intervals, up to {least:.1f} from the reference"
+        if far > 0.0:
+            times = max(one.far.times for one in every)
+            told += f" ({times:.2g} times as large ones up to {far:.0f})"
+        return f"{told} in posterior standard deviations"
 
-    def within(self, ints, point) -> tuple[float, float]:
-        """(the distance up to which bounds hold, 1 where a row has several predictors)."""
+    def within(self, ints, point) -> tuple[float, ...]:
+        """The last of Terms.limits."""
         own = self.bounds.of(ints, point)
-        return own.reach, float(own.several)
+        far = own.far
+        return own.reach, float(own.several), far.reach, far.times, ROUNDED * far.value
+
+    def reaches_far(self) -> bool:
+        """Has some reference bounds farther out, too."""
+        return self.known() and any(one.far.reach > 0.0 for one in self.bounds.each.values())
 
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding."""
@@ -188,7 +197,8 @@ class Found(Jets):
         if scores is not None:
             known = proved_scores(own.rows.astype(float), np.ones(1), self.order, 0.0)
             np.fmax(scores, known, out=scores, casting="same_kind")
-        return np.array([sum_of_rows(raced) * (1.0 + 1e-9), raced.max(), 0.0, 1e-13 * own.value])
+        rounding = ROUNDED * own.value
+        return np.array([sum_of_rows(raced) * (1.0 + 1e-9), raced.max(), 0.0, rounding])
 
     def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
         """Bounds of each row's residual at distance 1, but for factors that all rows share."""
@@ -222,7 +232,7 @@ class Found(Jets):
 
     def confirm(self, references, configured) -> None:
         """Make the sums over all rows; raises NoPredictorsError."""
-        with bar_of(2 * self.model.size * len(references)) as bar:
+        with bar_of(3 * self.model.size * len(references)) as bar:
             for table, point in enumerate(references):
                 self.sums(configured(table), point, Every(), bar, table)
             self.bounds = bounds_of(self, references, configured, bar)

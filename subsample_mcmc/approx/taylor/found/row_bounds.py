@@ -36,6 +36,7 @@ from subsample_mcmc.numerics.pointers import call_number
 
 MOST = 3  # predictors of a row that has bounds
 COUNTS = {2: 12, 3: 8}  # directions of a half circle, by predictors
+FEWER = {2: 6, 3: 5}  # where bounds need not be close: half as much work
 LEFT, LARGER = 1e-8, 1.0 + 1e-6
 WORDS = MOST + 2  # of a parameter: its slopes along q, that along the direction, the note's address
 
@@ -85,19 +86,21 @@ class RowBounds:
         context = RangedRow(state, model.data, order + 1, self.out)
         self.ranged = chunk_of(bounder(model.compiled[0]), context)
 
-    def bounds(self, first: int, weights, radius: float) -> np.ndarray:
+    def bounds(self, first: int, weights, radius: float, fewer: bool = False) -> np.ndarray:
         """(3, rows): bounds of derivatives, inf where there is none, and of values; predictors.
 
+        fewer: along fewer directions, so that they are less close.
         Of rows behind one whose call ends before its result, by a comparison that is not decided
         or what the user raises, nothing is said: that row has no bound.
         """
         slopes, found, degree = self.slopes, np.zeros((3, len(weights))), self.order + 1
         ranks = slopes.find(first, weights)
-        losses = np.array([loss(rank, degree) for rank in range(MOST + 1)])
+        counts = FEWER if fewer else COUNTS
+        losses = np.array([loss(rank, degree, counts) for rank in range(MOST + 1)])
         try:
             bound_rows(
-                self.ranged, first, weights, ranks, slopes.q, slopes.longest, self.inverse, WAYS,
-                FIRST, radius, factorial(degree) * LARGER, losses, self.note, self.words,
+                self.ranged, first, weights, ranks, slopes.q, slopes.longest, self.inverse,
+                *WAYS[fewer], radius, factorial(degree) * LARGER, losses, self.note, self.words,
                 self.words.view(float), self.out, self.frame, self.own, self.room, self.row, found,
             )  # fmt: skip
         except (CompileError, *NUMBA_ERRORS, AttributeError, TypeError, IndexError):
@@ -114,30 +117,34 @@ def half_circle(count: int) -> np.ndarray:
     return np.column_stack([np.cos(steps), np.sin(steps)])
 
 
-def directions(rank: int) -> np.ndarray:
+def directions(rank: int, counts: dict[int, int]) -> np.ndarray:
     """(directions, MOST): along which a row of so many predictors is looked at."""
     if rank < 2:
         found = np.ones((1, 1))
     elif rank == 2:
-        found = half_circle(COUNTS[2])
+        found = half_circle(counts[2])
     else:
-        own = half_circle(COUNTS[3])
+        own = half_circle(counts[3])
         found = np.array(
             [[1.0, 0.0, 0.0]] + [[c, s * a, s * b] for c, s in own[1:] for a, b in own]
         )
     return np.pad(found, ((0, 0), (0, MOST - found.shape[1])))
 
 
-def loss(rank: int, degree: int) -> float:
+def loss(rank: int, degree: int, counts: dict[int, int]) -> float:
     """By how much a derivative may exceed those along these directions."""
     if rank < 2:
         return 1.0
-    return (1.0 / cos(degree * pi / (2.0 * COUNTS[rank]))) ** (rank - 1)
+    return (1.0 / cos(degree * pi / (2.0 * counts[rank]))) ** (rank - 1)
 
 
-# All directions, one rank after the other; where those of each begin.
-WAYS = np.concatenate([directions(rank) for rank in range(MOST + 1)])
-FIRST = np.cumsum([0] + [len(directions(rank)) for rank in range(MOST + 1)])
+def every_way(counts: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(all directions, one rank after the other; where those of each begin)."""
+    each = [directions(rank, counts) for rank in range(MOST + 1)]
+    return np.concatenate(each), np.cumsum([0] + [len(own) for own in each])
+
+
+WAYS = {False: every_way(COUNTS), True: every_way(FEWER)}
 
 
 @jit(inner=True)
