@@ -246,6 +246,28 @@ def test_numbers_for_categories_are_refused_or_taken_for_them(frame, formula, ca
         design_of("time ~ age", frame, new.astype(str))
 
 
+@pytest.mark.parametrize("short", [
+    "int8", "uint8", "Int8", "UInt16", "int16", "uint32", "uint64", "float16",
+])  # fmt: skip
+def test_terms_of_short_numbers_are_those_of_long_ones(short):
+    """Sums, products, functions of them: those of numpy are modulo 256, or have three digits."""
+    long = pd.DataFrame({"a": [100, 90, 3, 4], "b": [7, 90, 101, 3], "y": [1.0, 2.0, 2.5, 3.0]})
+    frame = long.astype({"a": short, "b": short})
+    for formula in (
+        "y ~ a * b",
+        "y ~ I(a ** 2) + I(b - a)",
+        "y ~ np.log(a) + C(b)",
+        "I(a - b) ~ b",
+    ):
+        made, wanted = (sm.models.glm.gaussian(formula, f, prior_sd=1e5) for f in (frame, long))
+        assert np.array_equal(made.data.x, wanted.data.x)
+        assert np.array_equal(made.data.y, wanted.data.y)
+        assert short == "float16" or list(made.axes.coords["term"]) == list(
+            wanted.axes.coords["term"]
+        )
+        assert np.array_equal(made.design(frame[::-1])["x"], wanted.design(long[::-1])["x"])
+
+
 @pytest.mark.parametrize(("formula", "term"), [
     ("time ~ I(age - age.mean())", r"I\(age - age.mean\(\)\)"), ("time ~ {age / age.max()}", "age"),
     ("time ~ age.cumsum()", "cumsum"), ("I(time - time.mean()) ~ age", "time.mean"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
+SHORT = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16")  # what products leave
 SOME = 500  # rows of a frame that are made into a matrix by themselves
 
 
@@ -124,6 +125,7 @@ def made(formula: str, part: Any, frame: Any) -> Any:
                 f"the formula {formula!r}: column {name} has {told}: drop these rows before, "
                 f"frame.dropna(subset={wanted!r}), or fill them in."
             )
+    frame = with_room(frame, wanted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -136,6 +138,22 @@ def made(formula: str, part: Any, frame: Any) -> Any:
             if "not present in the dataset" in text:
                 text += f" The columns are {', '.join(map(str, frame.columns))}."
             raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
+
+
+def with_room(frame: Any, names: list[str]) -> Any:
+    """The frame with columns of short integers, and of short floats, as long ones.
+
+    A product of two columns of uint8 is one of uint8, modulo 256; a difference of unsigned numbers
+    is never below 0; and np.log of an int8 has three digits.
+    """
+    wider = {}
+    for name in names:
+        kind: Any = getattr(frame[name], "dtype", None) if name in frame.columns else None
+        own = str(getattr(kind, "numpy_dtype", kind))  # of nullable columns, too
+        if own in SHORT or (own == "uint64" and frame[name].max() <= np.iinfo(np.int64).max):
+            long = "Int64" if str(kind) != own else "int64"
+            wider[name] = frame[name].astype("float64" if own == "float16" else long)
+    return frame.assign(**wider) if wider else frame
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
