@@ -246,6 +246,16 @@ def test_numbers_for_categories_are_refused_or_taken_for_them(frame, formula, ca
         design_of("time ~ age", frame, new.astype(str))
 
 
+def test_a_frame_that_is_refused_changes_nothing_for_others(frame):
+    model = sm.models.glm.logistic("sick ~ age + C(region) + center(time)", frame)
+    right = model.design(frame[:3])
+    for wrong in ({"age": pd.Categorical([1.0, 2.0, 1.0])}, {"region": "d"}, {"sick": 7}):
+        with pytest.raises(ValueError, match="the formula"):
+            model.design(frame[:3].assign(**wrong))
+        again = model.design(frame[:3])
+        assert all(np.array_equal(again[name], right[name]) for name in ("x", "y"))
+
+
 @pytest.mark.parametrize("short", [
     "int8", "uint8", "Int8", "UInt16", "int16", "uint32", "uint64", "float16",
 ])  # fmt: skip

@@ -4,6 +4,7 @@ What it leaves to warnings is refused here: rows with missing values, which it d
 in other data that it has not seen, which it takes for the first one.
 """
 
+import copy
 import warnings
 from typing import Any, NamedTuple
 
@@ -126,6 +127,8 @@ def made(formula: str, part: Any, frame: Any) -> Any:
                 f"frame.dropna(subset={wanted!r}), or fill them in."
             )
     frame = with_room(frame, wanted)
+    if hasattr(part, "encoder_state"):  # which a frame that is refused would change for all others
+        part = copy.deepcopy(part)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
