@@ -30,7 +30,7 @@ help:
 	@echo 'make test    the tests; some of them: make test ARGS="-k betting"'
 	@echo 'make slow    the slow tests'
 	@echo 'make pymc    the tests of the bridge to PyMC, in an environment of their own'
-	@echo 'make clusters   the tests of dask, ray and Parquet, on this machine, in one of their own'
+	@echo 'make clusters   the tests of dask, ray, Parquet and polars, on this machine, in one of their own'
 	@echo 'make lint    ruff, check and format    make format    apply both'
 	@echo 'make types   mypy'
 	@echo 'make bench   benchmarks of draws, as a table    make bench-chains   of chains'
@@ -55,7 +55,7 @@ test: $(MADE)-test
 slow: $(MADE)-test
 	$(BIN)/python -m pytest $(SPREAD) -m slow $(ARGS)
 
-# PyMC holds numba back, so its environment and its versions are its own.
+# PyMC 5 holds numba back, so its environment and its versions are its own.
 pymc:
 	@$(MAKE) --no-print-directory pymc-tests VENV=$(VENV)-pymc \
 	  CONSTRAINTS=$(wildcard constraints/pymc-py$(VERSION).txt)
@@ -74,9 +74,9 @@ clusters:
 	@$(MAKE) --no-print-directory clusters-tests VENV=$(VENV)-clusters \
 	  CONSTRAINTS=$(wildcard constraints/clusters-py$(VERSION).txt)
 
-clusters-tests: $(MADE)-dask,ray,parquet,zarr,test
+clusters-tests: $(MADE)-dask,ray,parquet,zarr,polars,test
 	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources \
-	  tests/target/elsewhere tests/test_examples.py::test_rows_in_files \
+	  tests/target/elsewhere tests/target/reuse tests/target/test_frames.py tests/test_examples.py::test_rows_in_files \
 	  "tests/test_docs.py::test_code_with_other_tools_runs[docs/guides/rows-beyond-memory-0-pyarrow]" \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[parquet]" $(ARGS)
 

@@ -22,14 +22,14 @@ TRUTH = np.array([-1.0, 0.5, -0.5, 0.25, 0.1])
 PART = 1_000_000  # rows of a file
 
 
-def write(folder: Path, rows: int) -> None:
+def write(folder: Path, rows: int, seed: int = 7) -> None:
     """Files of a million rows each, float32."""
     import pyarrow
     from pyarrow import parquet
 
     folder.mkdir(parents=True, exist_ok=True)
     for part, first in enumerate(range(0, rows, PART)):
-        rng, count = np.random.default_rng([7, part]), min(PART, rows - first)
+        rng, count = np.random.default_rng([seed, part]), min(PART, rows - first)
         x = rng.standard_normal((count, len(TRUTH)), dtype=np.float32)
         x[:, 0] = 1.0
         y = rng.random(count) < 1.0 / (1.0 + np.exp(-x @ TRUTH))
@@ -50,6 +50,7 @@ def main():
         folder = given.folder or Path(temporary)
         if not any(folder.glob("*.parquet")):
             write(folder, rows)
+            write(folder / "more", rows // 20, seed=8)
         analyse(folder, draws)
 
 
@@ -64,6 +65,8 @@ def analyse(folder: Path, draws: int) -> None:
     rows = sm.parquet(folder / "*.parquet")
     model = sm.models.glm.logistic(rows, "y")
     lap("files opened, some rows tried")
+    model.remember(folder / "learnt.npz")  # fit and sums, for another process
+    lap("looked for what is remembered")
     fit = sm.laplace(model)
     lap("fit")
     control = sm.Taylor(fit)
@@ -73,6 +76,9 @@ def analyse(folder: Path, draws: int) -> None:
     lap("sums of the control variate")
     trace = sm.sample(model, kernel, draws=draws, **options)
     lap(f"2 chains of {draws:,} draws")
+    bigger = model.append(sm.parquet(folder / "more" / "*.parquet"))
+    grown = control.append(bigger)  # sums of the new rows, added to the others
+    lap(f"{bigger.size - model.size:,} rows appended")
 
     print(model)
     for name, took in seconds.items():
@@ -83,6 +89,7 @@ def analyse(folder: Path, draws: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory at most: {peak:,.0f} MB")
     print(trace.summary()[["mean", "sd", "ess_bulk"]])
+    print("mode with the rows appended", *grown.fit.state["beta"].round(4))
     print("drawn with", *TRUTH)
 
 

@@ -67,7 +67,7 @@ plt.show()
 #
 # ## What a promise costs
 #
-# The same problem, two hundred runs each. `error_rate` gives the share of wrong runs and its 95%
+# The same problem, sixty runs each. `error_rate` gives the share of wrong runs and its 95%
 # interval. *Bounded* means proved: wrong with probability at most δ, .1 here, if the noise's scale
 # is right. lil'UCB has proved constants, which are dear, and its authors' heuristic ones, which ask
 # for a hundredth of that and promise nothing. Successive elimination pulls all arms that are left
@@ -80,7 +80,7 @@ rivals = {
     "successive elimination": sm.bandits.SuccessiveElimination(delta=0.1, scale=1.0),
 }
 for name, strategy in rivals.items():
-    runs = play(strategy, means, 1.0, runs=200, seed=2)
+    runs = play(strategy, means, 1.0, runs=60, seed=2)
     (rate, low, high), (pulls, _) = runs.error_rate(), runs.mean_total()
     print(
         f"{name:23} {pulls:7,.0f} pulls, wrong {rate:5.1%} ({low:.1%} to {high:.1%}), "

@@ -14,7 +14,8 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
                  kernel; cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
-Control variates Taylor, Bins, Bilinear, around the Fit that laplace makes; derivatives, to look
+Fits             laplace: a Fit; of many groups, a HierarchyFit
+Control variates Taylor, Bins, Bilinear, around a fit; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
                  predict: Predictions, data that a posterior says to come;
                  loo: LeaveOneOut; kfold: KFold, how well unseen data are predicted;
@@ -41,6 +42,7 @@ from subsample_mcmc import models as models
 from subsample_mcmc import pymc as pymc
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.derivatives_shown import derivatives
 from subsample_mcmc.approx.taylor.taylor import Taylor
@@ -136,6 +138,7 @@ __all__ = [
     "Fit",
     "Gibbs",
     "GibbsPartition",
+    "HierarchyFit",
     "Identification",
     "Identifications",
     "KFold",

@@ -27,11 +27,17 @@ BOUNDS = (
 )  # fmt: skip
 
 
-# Rooms, files and tests that depend on the version of Python, numba or arviz: bytecode, what is
-# kept on disk, processes, reports, what is promised to users.
+# Rooms, files and tests that depend on the version of Python, numba, arviz or other tools:
+# bytecode, what is kept on disk, processes, reports, what is promised to users.
 VERSIONED = (
-    "numerics", "target", "runs", "cli", "pymc", "test_examples",
-    "test_promises", "test_code_of_pages_runs",
+    "numerics", "target", "runs", "cli", "test_examples",
+    "test_promises", "test_code_of_pages_runs", "test_code_with_other_tools_runs",
+)  # fmt: skip
+# Of the bridge to PyMC, with all of their parameters: graphs are other ones in other versions. Of
+# its other tests that are not slow, the first set of parameters does.
+TRANSLATED = (
+    "test_density_is_that_of_pymc", "test_values_are_those_of_pymc", "test_what_is_refused",
+    "test_what_is_refused_says_why",
 )  # fmt: skip
 
 
@@ -51,7 +57,8 @@ def pytest_collection_modifyitems(items):
         if first and (plain or item.path.stem.startswith(BOUNDS)):
             item.add_marker("bounds")
         named = {room[0], item.path.stem, item.function.__name__}
-        if named.intersection(VERSIONED) or (plain and first):
+        translated = room[0] == "pymc" and (first or item.function.__name__ in TRANSLATED)
+        if named.intersection(VERSIONED) or (plain and first) or translated:
             item.add_marker("versions")
 
 

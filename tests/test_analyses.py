@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import arviz
+import matplotlib.pyplot
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
@@ -89,13 +90,37 @@ def agree_by_name(trace, block, terms, found):
         agree(values.isel({values.dims[-1]: j}).values, found[0][j], found[1][j], found[2])
 
 
-def figure_of(said, path):
-    """Predictions as they are drawn; each statistic of what was observed is near them."""
-    said.plot()[0].figure.savefig(path)
-    assert path.stat().st_size > 5_000
+def near_what_was_observed(said):
+    """Each statistic of what was observed is near those of what is predicted."""
     table = said.summary()
     if "observed" in table:
         assert (abs(table["observed"] - table["mean"]) < 5.0 * table["sd"] + 1e-9).all(), table
+
+
+@pytest.fixture
+def shows(tmp_path, monkeypatch, capsys):
+    """shows(module, **made): its program prints, and draws, what the test has made.
+
+    What stands below `if __name__ == "__main__"` runs but for assignments to these names.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def show(module, **made):
+        class Rest(ast.NodeTransformer):
+            def visit_Assign(self, node):
+                names = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+                return None if names <= set(made) else node
+
+        path = Path(module.__file__)
+        last = ast.parse(path.read_text()).body[-1]
+        assert ast.unparse(last.test) == "__name__ == '__main__'"
+        program = Rest().visit(ast.Module(last.body, []))
+        exec(compile(program, path.name, "exec"), {**vars(module), **made})
+        matplotlib.pyplot.close("all")
+        assert len(capsys.readouterr().out.splitlines()) >= 3
+        assert Path(f"{path.stem}.png").stat().st_size > 5_000
+
+    return show
 
 
 def by_hand(name, frame):
@@ -119,14 +144,15 @@ def by_hand(name, frame):
 @pytest.mark.parametrize(("name", "sizes"), [
     ("ab_test", (200,)), ("ranking", (60, 6_000)), ("election", (400, 20, 10)),
 ])  # fmt: skip
-def test_hierarchies_agree_with_nuts(name, sizes, tmp_path):
+def test_hierarchies_agree_with_nuts(name, sizes, shows):
     module = loaded(name)
     data = next(f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__)
     frame = data(*sizes)
     trace, said = module.analysis(frame, draws=3_000)
     for quantity, found in NUTS[name].items():
         agree(trace.draws[quantity], *found)
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, frame=frame, trace=trace, said=said)
     # Each site is near what its own data say, by name: sites under other names are not.
     block, own = by_hand(name, frame)
     sites = trace.posterior[block].mean(("chain", "draw")).to_series()
@@ -138,10 +164,10 @@ def test_hierarchies_agree_with_nuts(name, sizes, tmp_path):
 
 
 @pytest.mark.slow
-def test_claims_of_policies(tmp_path):
+def test_claims_of_policies(shows):
     module = loaded("insurance_claims")
     frame = module.policies(5_000)
-    _, trace, said = module.analysis(frame)
+    model, trace, said = module.analysis(frame)
     x = np.column_stack([np.ones(len(frame)), (frame.age - 40.0) / 10.0,
                          frame.region == "plain", frame.region == "town"])  # fmt: skip
 
@@ -151,11 +177,12 @@ def test_claims_of_policies(tmp_path):
 
     terms = list(trace.posterior.coords["term"].values)
     agree_by_name(trace, "beta", terms, by_importance(log_p, trace.draws["beta"]))
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, model=model, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_ratings_of_hotels(tmp_path):
+def test_ratings_of_hotels(shows):
     module = loaded("ordered_ratings")
     frame = module.ratings(12_000)
     model, trace, said = module.analysis(frame)
@@ -181,11 +208,12 @@ def test_ratings_of_hotels(tmp_path):
                   (mean[3:], sd[3:], ess))  # fmt: skip
     terms = ["I(stars - 3)", "noise", "C(site)[T.coast]"]
     agree_by_name(trace, "beta", terms, (mean[:3], sd[:3], ess))
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, model=model, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_how_long_machines_run(tmp_path):
+def test_how_long_machines_run(shows):
     """Beside the same likelihood written by hand: log S(y) - log S(latest), or the log density."""
     module = loaded("survival")
     frame = module.machines(12_000)
@@ -210,11 +238,12 @@ def test_how_long_machines_run(tmp_path):
     agree(trace.draws["log_shape"], mean[3], sd[3], ess)
     ran = said.summary().loc["run for 5 years"]
     assert abs(ran["mean"] - np.isinf(late).mean()) < 5.0 * ran["sd"]
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, frame=frame, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_labels_of_texts(tmp_path):
+def test_labels_of_texts(shows):
     module = loaded("text_labels")
     frame = module.messages(4_000)
     trace, said = module.analysis(frame, draws=2_000)
@@ -234,11 +263,12 @@ def test_labels_of_texts(tmp_path):
     for k in range(3):
         for j in range(11):
             agree(beta.values[:, :, k, j], mean[11 * k + j], sd[11 * k + j], ess)
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_what_all_people_think(tmp_path):
+def test_what_all_people_think(shows):
     module = loaded("survey")
     frame, census = module.asked(4_000)
     few = frame.state.isin(module.STATES[:4])
@@ -265,11 +295,12 @@ def test_what_all_people_think(tmp_path):
     chance = special.expit(trace.draws["beta"] @ design(census).T)
     share = np.average(chance, weights=census.people, axis=2)
     assert abs(said.summary().loc["yes, of all people", "mean"] - share.mean()) < 0.01
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_when_a_rate_changed(tmp_path):
+def test_when_a_rate_changed(shows):
     module = loaded("change_points")
     frame = module.counts(6_000)
     trace, said = module.analysis(frame)
@@ -297,11 +328,12 @@ def test_when_a_rate_changed(tmp_path):
         )  # of Gamma laws, mixed over places
         rate = trace.posterior["rate"].sel(when=when).values
         agree(rate, mean, np.sqrt(square - mean**2), 1e9)
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, frame=frame, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_the_memory_of_a_market():
+def test_the_memory_of_a_market(shows):
     module = loaded("volatility")
     trace, model, said, hidden = module.analysis(module.bars(10_000))
     found = trace.model_probabilities("q")
@@ -327,10 +359,11 @@ def test_the_memory_of_a_market():
     band = scale * stats.t.ppf(0.95, best[0])
     assert np.median(np.abs(np.log(high[2:] / band))) < 0.05
     assert np.corrcoef(high[2:], band)[0, 1] > 0.9
+    shows(module, trace=trace, model=model, said=said, hidden=hidden)
 
 
 @pytest.mark.slow
-def test_records_of_people():
+def test_records_of_people(shows):
     module = loaded("records")
     frame, pairs = module.records(60, 360, 400)
     trace, said = module.analysis(frame, pairs, draws=300)
@@ -351,10 +384,11 @@ def test_records_of_people():
         assert row.known == pairs[mine].same.mean()
         error = 4.0 * np.sqrt(0.25 / mine.sum())
         assert row[0.05] - error < row.known < row[0.95] + error
+    shows(module, frame=frame, pairs=pairs, trace=trace, said=said)
 
 
 @pytest.mark.slow
-def test_rows_in_files(tmp_path):
+def test_rows_in_files(tmp_path, shows):
     module = loaded("out_of_memory")
     trace, said = module.analysis(module.written(tmp_path, 20_000, 6_000), draws=2_000)
     x, y = np.load(tmp_path / "x.npy").astype(float), np.load(tmp_path / "late.npy")
@@ -364,4 +398,5 @@ def test_rows_in_files(tmp_path):
         return eta @ y - np.logaddexp(0.0, eta).sum(axis=1) - 0.5 * np.sum(beta**2, axis=1)
 
     agree_by_name(trace, "beta", module.TERMS, by_importance(log_p, trace.draws["beta"]))
-    figure_of(said, tmp_path / "figure.png")
+    near_what_was_observed(said)
+    shows(module, rows=20_000, trace=trace, said=said)

@@ -64,15 +64,25 @@ def test_code_of_pages_runs(block, other, capsys):
     run(block, capsys)
 
 
-@pytest.mark.parametrize(("block", "other"), [b for b in BLOCKS if b.values[1]])
+COMING = dict(re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(COMING_FROM), re.MULTILINE))
+COMPARED = {"Logistic regression": "beta", "Mixture": "mu", "Change point": "tau"}
+OF_OTHERS = [b for b in BLOCKS if b.values[1]]
+BESIDE_OURS = [b for b in OF_OTHERS if b.id.startswith("docs/start/coming-from-")]
+
+
+@pytest.mark.parametrize(("block", "other"), [b for b in OF_OTHERS if b not in BESIDE_OURS])
 @pytest.mark.filterwarnings("ignore")  # of others
 def test_code_with_other_tools_runs(block, other, capsys):
+    """Of each page but the one whose programs are compared: they run there."""
     pytest.importorskip(other, reason=NEEDED.get(other))
     run(block, capsys)
 
 
-COMING = dict(re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(COMING_FROM), re.MULTILINE))
-COMPARED = {"Logistic regression": "beta", "Mixture": "mu", "Change point": "tau"}
+def test_all_programs_beside_ours_are_compared():
+    told = {(title, other) for title in COMPARED for other in OTHERS}
+    assert len(BESIDE_OURS) == len(told)
+    for title, other in told:
+        assert any(b.values[0] in COMING[title] and b.values[1] == other for b in BESIDE_OURS)
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -404,4 +404,9 @@ def test_rows_in_files(tmp_path):
     mean, sd = np.array(found, dtype=float).T
     assert np.all(np.abs(mean - [-1.0, 0.5, -0.5, 0.25, 0.1]) < 6.0 * sd) and np.all(sd < 0.01)
     (without,) = re.findall(r"decisions without a row: ([\d.]+)%", printed)
-    assert float(without) > 99.0 and "Parquet" not in printed and len(list(tmp_path.iterdir())) == 1
+    assert (
+        float(without) > 99.0
+        and "Parquet" not in printed
+        and len(list(tmp_path.glob("*.parquet"))) == 1
+    )
+    assert "10,000 rows appended" in printed and (tmp_path / "learnt.npz").exists()

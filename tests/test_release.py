@@ -48,6 +48,8 @@ def test_workflows_may_do_little(path):
     assert "pull_request_target" not in words and "secrets." not in words
     for run in re.findall(r"run: (\.\S+)", words):
         assert (ROOT / run).is_file()
+    used = re.findall(r"uses: (.*)", words)  # by commit: a tag can be moved to other code
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", action) for action in used)
 
 
 def test_a_release_starts_by_hand_only():

@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SITE = Path(os.environ.get("SUBSAMPLE_MCMC_SITE", ROOT / "docs" / "_build" / "html"))
 WIDTHS, PAGES = (390, 1400), (
     "index", "start/does-it-pay", "start/coming-from", "guides/control-variates", "gallery/index",
-    "gallery/mixture", "how/thinning", "reference/index", "reference/made/Metropolis",
-    "reference/made/promises", "reference/made/rooms", "papers", "benchmarks",
+    "gallery/mixture", "gallery/crossed", "gallery/five_ways", "how/thinning", "reference/index",
+    "reference/made/Metropolis", "reference/made/promises", "reference/made/rooms", "papers",
+    "benchmarks",
 )  # fmt: skip
 
 
@@ -87,6 +88,28 @@ def test_the_front_page_shows_what_it_is(browser, address):
     assert {"Start", "Guides", "Gallery", "Reference"} <= {link.strip() for link in links}
 
 
+def click(browser, selector, leads_to):
+    """Click a link of the page that is seen; wait for the page that it leads to."""
+    browser.say(f"document.querySelector({selector!r}).click()")
+    browser.until(f"location.href.endsWith({leads_to!r}) && document.readyState === 'complete'")
+
+
+@pytest.mark.parametrize("model", ["logistic-regression", "mixture", "change-point"])
+def test_three_clicks_lead_from_the_front_page_to_a_model_in_pymc_and_here(browser, address, model):
+    browser.open(address + "index.html")
+    click(browser, "main .sd-card a[href='start/index.html']", "start/index.html")
+    click(browser, "main td a[href='coming-from.html']", "start/coming-from.html")
+    click(browser, f"main p a[href='#{model}']", f"#{model}")
+    browser.until(f"Math.abs(document.getElementById('{model}').getBoundingClientRect().top) < 500")
+    tabs = f"[...document.querySelectorAll('#{model} .sd-tab-label')].map(label => label.innerText)"
+    assert {"subsample_mcmc", "PyMC"} <= {*browser.say(tabs)}
+    shown = browser.say(f"document.querySelector('#{model} pre').innerText")
+    assert "import subsample_mcmc as sm" in shown and "sm.sample(" in shown
+    browser.say(f"document.querySelectorAll('#{model} .sd-tab-label')[1].click()")
+    theirs = f"[...document.querySelectorAll('#{model} pre')].filter(pre => pre.offsetHeight > 0)"
+    assert "import pymc as pm" in browser.say(f"{theirs}[0].innerText")
+
+
 def test_a_search_for_gibbs_finds_the_kernel(browser, address):
     browser.open(address + "search.html?q=Gibbs")
     browser.until("document.querySelectorAll('#search-results li a').length > 3")
@@ -99,7 +122,7 @@ def test_a_page_of_the_gallery_shows_its_picture(browser, address):
     cards = browser.say(
         "[...document.querySelectorAll('.card-of-page img')].map(i => i.naturalWidth)"
     )
-    assert len(cards) >= 12 and min(cards) > 100
+    assert len(cards) >= 26 and min(cards) > 100
     browser.open(address + "gallery/mixture.html")
     widths = browser.say(
         "[...document.querySelectorAll('.cell_output img')].map(i => i.naturalWidth)"

@@ -14,6 +14,7 @@ from subsample_mcmc import __version__, bandits, kernels, models
 from subsample_mcmc.approx.bins.bins import Bins
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.bandits import selectors
 from subsample_mcmc.bandits.experiment import Experiment
@@ -112,6 +113,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     Taylor: ("bardenet2017", METHOD),
     Bins: (METHOD, "wang2013"),
     Bilinear: (METHOD,),
+    HierarchyFit: ("tierney1986", "rue2009"),
     Gaussian: gaussian,
     Learned: ("cotter2013",),
     kernels.GibbsPartition: (METHOD,),

@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.base import (
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
 from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.proposals.choose import proposal_of
+from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import LEARNS, learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
 from subsample_mcmc.kernels.sites.by_site import (
@@ -31,6 +32,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     facts_of_sites,
     most_rows,
     moves_by_site,
+    one_site,
 )
 from subsample_mcmc.kernels.sites.moves import bind_sites, sweep_of_sites
 from subsample_mcmc.numerics.jit import jit
@@ -63,8 +65,9 @@ class Metropolis(ContinuousBlock):
 
     A block with touches, sm.Model(touches={"a": "group"}), moves site by site: each decides by the
     data that it touches, learns a step of its own, and in warm-up the Gaussian of its values, which
-    it then proposes from. A block that no datum depends on, such as the mean of a prior, is decided
-    by the prior alone. describe(model) says which.
+    it then proposes from; with proposal=sm.pcn(fit) it has that of a fit from the start. A block
+    that no datum depends on, such as the mean of a prior, is decided by the prior alone.
+    describe(model) says which.
 
     block: a name; or a tuple of names, ("b", "sigma"), of blocks that move as one, each with its
         own constraint: parameters that depend on each other mix better so. Their free coordinates
@@ -188,12 +191,8 @@ class Metropolis(ContinuousBlock):
         """Refuse also a proposal of the user's own where the block varies in length."""
         if self.by_site(model):
             self.continuous(model)
-            if not self.proposal.walks:
-                raise ValueError(
-                    f"{self.text()}: the block has touches, and its sites move by random walks: "
-                    "leave out proposal, or the model's touches."
-                )
             check_sites(self, model)
+            self.check_fit_of_sites(model)
             return
         super().check(model)
         blocks = moved(model, self.writes)
@@ -205,6 +204,21 @@ class Metropolis(ContinuousBlock):
         self.proposal.numbers(blocks)
         if not self.proposal.free and len(self.writes) > 1:
             self.try_by_name(model, blocks)
+
+    def check_fit_of_sites(self, model) -> None:
+        """Refuse a proposal for sites that is no random walk and not from a fit of them."""
+        if self.proposal.walks:
+            return
+        name = self.writes[0]
+        if not isinstance(self.proposal, Gaussian):
+            raise ValueError(
+                f"{self.text()}: the block has touches, and its sites move from what they learn: "
+                "leave out proposal, or the model's touches; or give sm.pcn(sm.laplace(model))."
+            )
+        try:
+            self.proposal.sites(name, model.variables[name].sites, one_site(model, name).free)
+        except ValueError as error:
+            raise ValueError(f"{self.text()}: {error}") from None
 
     def try_by_name(self, model, blocks) -> None:
         """Call a proposal of the user's own once, on copies: it must know blocks by their names."""

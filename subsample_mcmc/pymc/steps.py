@@ -139,9 +139,18 @@ class RacingStep(BlockedStep):
         return {**self.__dict__, "program": None, "walker": None, "shared": []}
 
     def set_rng(self, rng) -> None:
+        """What PyMC 5 calls where a chain begins."""
+        super().set_rng(rng)
+        self.begin()
+
+    def setup_chain(self, rng, tune: int, draws: int) -> None:
+        """What PyMC 6 calls there."""
+        super().setup_chain(rng, tune, draws)
+        self.begin()
+
+    def begin(self) -> None:
         """A new chain: its own streams, nothing learnt, and it tunes again."""
         self.check_data()
-        super().set_rng(rng)
         self.walker, self.tune = None, True
 
     def reset_tuning(self) -> None:

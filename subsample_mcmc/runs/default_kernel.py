@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.hierarchy import goes_by_site
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.approx.taylor.taylor import Taylor
@@ -64,7 +66,6 @@ BRIEF = 0.02  # seconds of steps that are long enough to time
 CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
 MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
 WIDE = 2.0  # standard deviations of the fit by which chains start apart
-TRIES = 20  # starts that may be impossible
 
 
 @dataclass(frozen=True)
@@ -128,18 +129,9 @@ class DefaultKernel(Single):
         """
         if self.fit is None:
             raise ValueError("there is no fit to start around: the model's initial state serves.")
-        several = isinstance(self.fit, list)
-        fit = self.fit[rng.integers(len(self.fit))] if several else self.fit
-        co, centre = fit.coordinates, fit.mean
-        if self.modes is not None and len(self.modes.near) > 1:
-            centre = self.modes.near[rng.integers(len(self.modes.near))]
-        for _ in range(TRIES):
-            u = centre + WIDE * fit.factor @ rng.standard_normal(len(centre))
-            values, _, slopes = co.lift(u)
-            with np.errstate(all="ignore"):
-                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
-                    return fit.state | co.dict_of(values[0])
-        return fit.state
+        fit = self.fit[rng.integers(len(self.fit))] if isinstance(self.fit, list) else self.fit
+        near = [] if self.modes is None else self.modes.near
+        return fit.start(rng, WIDE, near[rng.integers(len(near))] if len(near) > 1 else None)
 
 
 @helpful
@@ -201,7 +193,7 @@ def candidates_of(
     """(candidates that serve the model, why others do not, the fit, what else was searched for)."""
     fit, setup, why = fitted(model)
     modes = None
-    if fit is not None and not isinstance(fit, list):
+    if isinstance(fit, Fit):
         modes = modes_of(fit)
         if modes is not None and modes.own > 0:
             fit, code = highest(fit, modes)
@@ -209,7 +201,7 @@ def candidates_of(
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
     known = dict.fromkeys(setup, fit)
-    for name, lines, code in written(model, setup):
+    for name, lines, code in written(model, setup, getattr(fit, "local", ())):
         try:
             candidate = made(model, name, lines, code, known, promise)
         except (TypeError, ValueError) as error:
@@ -261,8 +253,9 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
     if not continuous or model.log_likelihood is None:
         return None, (), ""
-    size = Coordinates(model, None, {}).size
-    if size > DENSE or (model.predictors is None and size * size * model.size > WORK):
+    size = (co := Coordinates(model, None, {})).size
+    dear = size > DENSE or (model.predictors is None and size * size * model.size > WORK)
+    if dear and not goes_by_site(co):
         return None, (), f"no fit: {size} free coordinates and {model.size:,} data take too long"
     chooser = chooser_of(model)
     values = range(model.variables[chooser].support) if chooser else ()
@@ -272,6 +265,8 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
             if not chooser:
                 return laplace(model), ("fit = sm.laplace(model)",), ""
             several = [laplace(model, given={chooser: k}) for k in values]
+            if not all(isinstance(one, Fit) for one in several):
+                return None, (), "no fit: sites by themselves, and blocks that vary in length"
     except (ValueError, np.linalg.LinAlgError) as error:
         return None, (), f"no fit: {first_sentence(error)}"
     each = f"sm.laplace(model, given={{{json.dumps(chooser)}: k}})"
@@ -287,8 +282,11 @@ def chooser_of(model: Model) -> str:
     return ""
 
 
-def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more."""
+def written(model: Model, setup, local=()) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more.
+
+    setup: makes a fit, if there is one. local: blocks that it has site by site.
+    """
     discrete = [name for name, v in model.variables.items() if v.block.discrete]
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
     together = all_as_one(continuous)
@@ -314,7 +312,7 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
             if setup:
                 yield name, lines, " >> ".join([*jump, *gibbs(others), along])
         return
-    if continuous and setup and not ordered:  # whose fit is of one change point
+    if continuous and setup and not local and not ordered:  # whose fit is of one change point
         for name, proposal in (
             ("pCN along the fit", ", proposal=sm.pcn(fit)"),
             ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
@@ -326,11 +324,13 @@ def written(model: Model, setup: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
     sites = [name for name in continuous if model.variables[name].touches is not None]
     if sites:
-        parts = [*gibbs(discrete), *(moves(json.dumps(name)) for name in sites)]
+        known = {name: ", proposal=sm.pcn(fit)" for name in local}
+        own = [moves(json.dumps(name), known.get(name, "")) for name in sites]
+        parts, lines = [*gibbs(discrete), *own], setup if local else ()
         parts += beside_sites(model, [name for name in continuous if name not in sites])
         if woven := interwoven(model, sites):
-            yield "sites, all of them at once as well", (), " >> ".join([*parts, *woven])
-        yield "sites by their own data", (), " >> ".join(parts)
+            yield "sites, all of them at once as well", lines, " >> ".join([*parts, *woven])
+        yield "sites by their own data", lines, " >> ".join(parts)
     elif (
         continuous and (discrete or not setup)  # a fit holds discrete blocks where they start
         and moved(model, tuple(continuous)).free <= LEARNABLE

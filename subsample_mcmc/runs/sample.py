@@ -55,7 +55,8 @@ def sample(
     progress: show a bar, and say what was chosen.
     thin: steps of the kernel per draw.
     start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
-        start(rng) -> dict; blocks that are left out start as in the model.
+        start(rng) -> dict; or a Trace, whose chains' last draws are taken. Blocks that are left out
+        start as in the model.
     cores: chains that run at a time; default all cores.
     parallel: None runs them in threads; the name of a joblib backend runs them there, with the same
         draws: "loky" in processes, "dask" on the cluster of your distributed.Client(), "ray" on
@@ -357,6 +358,8 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     """Initial states, one per chain, checked."""
     if start is None:
         return None
+    if isinstance(start, Trace):
+        start = last_states(start)
     if callable(start):
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has
         rng = np.random.default_rng(np.random.SeedSequence(chain_plan.entropy, spawn_key=key))
@@ -373,6 +376,14 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     for one in start:
         model.set_state(model.ints.copy(), model.floats.copy(), one)
     return [{name: np.asarray(value) for name, value in one.items()} for one in start]
+
+
+def last_states(trace: Trace) -> list[dict]:
+    """Where the chains of a run stood in the end: of the blocks that were kept."""
+    return [
+        {name: np.asarray(draws[chain, -1]) for name, draws in trace.draws.items()}
+        for chain in range(trace.shape[0])
+    ]
 
 
 def lengths_of(model: Model) -> dict[str, Any]:

@@ -135,6 +135,12 @@ class Tree:
             for level, index in aligned(first, last):
                 self.add(level, index, value)
 
+    def copy(self) -> "Tree":
+        """Another tree of the same nodes."""
+        made = Tree(self.combine)
+        made.known, made.top = dict(self.known), self.top
+        return made
+
     def nodes(self) -> list[Node]:
         """What is there, in the order of the rows: (level, index, vector)."""
         order = sorted(self.known, key=lambda node: node[1] << node[0])

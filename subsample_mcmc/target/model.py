@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import record, similar
@@ -29,14 +28,9 @@ from subsample_mcmc.target.predictors import Predictors
 from subsample_mcmc.target.sources.checksums import array_hash, checksum
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.user_functions import (
-    called_with,
     flat,
-    judged,
-    must_not_capture,
-    must_read_datum,
     plain,
-    try_once,
-    warn_of_slow_math,
+    try_functions,
     with_sites,
 )
 
@@ -167,7 +161,10 @@ class Model:
         self.hashed: Any = None  # (the same, hashes of the parts)
         self.looked_up: set = set()  # functions and states whose look-ups were found to be right
         self.elsewhere: Any = None  # target/elsewhere, where the rows are
-        self.try_functions()
+        self.more: Any = None  # of ready models: what makes columns of further rows
+        self.grown: Any = None  # of which model, and which row is the first that it lacks
+        self.remembered: Any = None  # target/reuse, the file of what passes over them found
+        try_functions(self)
         if source is not None:
             move_elsewhere(self, source)
 
@@ -199,7 +196,8 @@ class Model:
         return (
             type(self),
             self.given,
-            {n: getattr(self, n) for n in ("categories", "columns", "design")},
+            {n: getattr(self, n) for n in ("categories", "columns", "design")}
+            | {"more": self.more and refuse_more},
         )
 
     def state(self, ints: np.ndarray, floats: np.ndarray) -> Any:
@@ -252,6 +250,33 @@ class Model:
 
         return without(self, rows)
 
+    def append(self, rows) -> "Model":
+        """A model of the same functions, of these data and further ones behind them.
+
+        Its sums need not be made anew: control.append(bigger), of sm.Taylor, reads the new rows.
+
+        rows: as `data` of the model, with columns of the same names and kinds, in memory or
+            elsewhere; of models.glm, {"x": x, "y": y} and what else was given by row, or what was
+            given as x. Each datum must say what it said, which is looked at in four states.
+        """
+        from subsample_mcmc.target.reuse.append import append
+
+        return append(self, rows)
+
+    def remember(self, path) -> None:
+        """Keep what passes over all rows find in a file, so that another process makes none.
+
+        Fits by sm.laplace, and sums of sm.Taylor but for predictors that were looked for, are
+        written there as soon as they are made, and read back, the same to the last bit, where the
+        same is asked of this model and these rows. If these are others, a warning names what
+        differs, and the file is written anew.
+
+        path: of the file, such as "run.passes.npz" beside "run.nc".
+        """
+        from subsample_mcmc.target.reuse.remembered import Remembered
+
+        self.remembered = Remembered(self, path)
+
     def set_state(self, ints: np.ndarray, floats: np.ndarray, values: dict) -> None:
         """Write blocks given by name into two flat arrays, checking them."""
         unknown = sorted(set(values) - set(self.names))
@@ -292,43 +317,6 @@ class Model:
             if v.place >= 0:  # what is not in use stands still, whatever was given
                 still = slice(v.block.start + v.length(ints), v.block.start + v.block.length)
                 floats[still] = self.floats[still]
-
-    def try_functions(self) -> None:
-        """Call what the user gave once uncompiled, on the first and the last datum."""
-        state = self.state(self.ints, self.floats)
-        names = ("state", "data", "n", "prepared")
-        made: tuple = ()
-        if self.prepare is not None:
-            result = called_with(
-                self.prepare, "prepare", {"state": state, "data": self.data}, "tuple"
-            )
-            must_not_capture(self.prepare, "prepare", names[:2], self.data, self.size)
-            if not isinstance(result, tuple):
-                raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
-            made = (result,)
-        for n in sorted({0, self.size - 1}) if self.log_likelihood is not None else ():
-            arguments = dict(zip(names, (state, self.data, n, *made), strict=False))
-            value = try_once(self.log_likelihood, "log_likelihood", arguments)
-            if value is not None and not value < np.inf:
-                raise RewardError(
-                    f"log_likelihood is {value} at datum {n} of the initial state {self.show()}: "
-                    "it must be finite, or -inf where the state is impossible."
-                )
-        if self.predictors is not None and self.predictors.etas is not None:
-            self.predictors.check_etas(self)
-        if self.log_likelihood is not None:
-            if self.predictors is None and self.prepare is None and self.size > 1:
-                must_read_datum(self.log_likelihood, "log_likelihood", names[:3], self.data)
-            must_not_capture(self.log_likelihood, "log_likelihood", names[:3], self.data, self.size)
-            warn_of_slow_math(self.log_likelihood)
-        if self.log_prior is not None:
-            value = called_with(self.log_prior, "log_prior", {"state": state})
-            value = judged(value, "log_prior(state)", self.log_prior, {"state": state})
-            if not -np.inf < value < np.inf:
-                raise ValueError(
-                    f"log_prior is {value} at the initial state {self.show()}: start where the "
-                    "prior is positive."
-                )
 
     def show(self, ints=None, floats=None, most: int = 6, names=None) -> str:
         """The state, or some blocks of it, in words, long blocks abridged."""
@@ -441,6 +429,11 @@ class Model:
                 text += array_hash(part)
             found[f"block {name}"] = hashlib.sha256(text.encode()).hexdigest()
         return found
+
+
+def refuse_more(rows) -> None:
+    """In the place of what makes columns of further rows, where a model was unpickled."""
+    raise ValueError("this model is a copy from another process: append rows to the original.")
 
 
 def first_rows(source) -> dict[str, np.ndarray]:

@@ -38,7 +38,8 @@ def without(model: Model, rows: Any) -> Model:
         given, data, first, log_prior, support, constraints, touches, prepare, lengths, missing,
         site_prior, coords, dims, simulate, tables,
     )  # fmt: skip
-    made.categories, made.columns, made.design = model.categories, model.columns, model.design
+    made.categories, made.columns = model.categories, model.columns
+    made.design, made.more = model.design, model.more
     if model.log_likelihood is not None:
         compare(model, made, np.flatnonzero(keep), keep)
     return made

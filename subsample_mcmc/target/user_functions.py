@@ -6,11 +6,11 @@ import math
 import re
 import types
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.errors import CompileError, SlowMathWarning, unread_field, warn
+from subsample_mcmc.errors import CompileError, RewardError, SlowMathWarning, unread_field, warn
 from subsample_mcmc.numerics.bytecode import (
     attribute_chains,
     codes_of,
@@ -21,7 +21,9 @@ from subsample_mcmc.numerics.bytecode import (
     reads_argument,
 )
 from subsample_mcmc.numerics.digest import PACKAGE
-from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, compiles, jit
+from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress
 from subsample_mcmc.target.exact_sums import has_etas, room_of
 
 SLOW = ("log", "log1p", "exp")
@@ -293,3 +295,66 @@ def with_sites(log_prior, of_site, sites: int):
         return total
 
     return log_prior_of_all
+
+
+def try_functions(model) -> None:
+    """Call what the user gave once uncompiled, on the first and the last datum."""
+    state = model.state(model.ints, model.floats)
+    names = ("state", "data", "n", "prepared")
+    made: tuple = ()
+    if model.prepare is not None:
+        result = called_with(
+            model.prepare, "prepare", {"state": state, "data": model.data}, "tuple"
+        )
+        must_not_capture(model.prepare, "prepare", names[:2], model.data, model.size)
+        if not isinstance(result, tuple):
+            raise TypeError(f"prepare(state, data) returned {result!r}: it must be a tuple.")
+        made = (result,)
+    for n in sorted({0, model.size - 1}) if model.log_likelihood is not None else ():
+        arguments = dict(zip(names, (state, model.data, n, *made), strict=False))
+        value = try_once(model.log_likelihood, "log_likelihood", arguments)
+        if value is not None and not value < np.inf:
+            raise RewardError(
+                f"log_likelihood is {value} at datum {n} of the initial state {model.show()}: "
+                "it must be finite, or -inf where the state is impossible."
+            )
+    if model.predictors is not None and model.predictors.etas is not None:
+        model.predictors.check_etas(model)
+    if model.log_likelihood is not None:
+        if model.predictors is None and model.prepare is None and model.size > 1:
+            must_read_datum(model.log_likelihood, "log_likelihood", names[:3], model.data)
+        must_not_capture(model.log_likelihood, "log_likelihood", names[:3], model.data, model.size)
+        warn_of_slow_math(model.log_likelihood)
+    if model.log_prior is not None:
+        value = called_with(model.log_prior, "log_prior", {"state": state})
+        value = judged(value, "log_prior(state)", model.log_prior, {"state": state})
+        if not -np.inf < value < np.inf:
+            raise ValueError(
+                f"log_prior is {value} at the initial state {model.show()}: start where the "
+                "prior is positive."
+            )
+
+
+# ------------------------------------------------------------------------- priors of single sites
+@memoised
+def of_one_site(prior) -> Any:
+    """A prior of one site's value, to be called by its address."""
+
+    @jit(inner="entry", user=True)
+    def value(context, site, nothing):
+        return 1.0 * prior(context.state, site)
+
+    return value
+
+
+def prior_by_address(prior, context) -> FunctionAddress:
+    """A user's f(state, site), called with a context and a site."""
+    function = of_one_site(jit(prior, flags=FLAGS, user=True, inner=True))
+    return FunctionAddress(function, context, NUMBER, NUMBER)
+
+
+class AskedPrior(NamedTuple):
+    """A site's prior, and what it reads."""
+
+    read: Any  # (context, site, nothing)
+    context: Any

@@ -66,7 +66,11 @@ def test_the_table_names_what_exists():
     known = {one for base in bases for one in everything(base)}
     known |= {sm.Bilinear, sm.LeaveOneOut, sm.PseudoPrior, sm.Model, sm.Fit, sm.Experiment}
     known |= {Gaussian, Learned, RandomWalk, Shift, Stretch, UserProposal, sm.models.arch.ARCH}
-    known |= {sm.models.coreference.PairScore, *(vars(sm.models)[n] for n in sm.models.__all__)}
+    known |= {
+        sm.HierarchyFit,
+        sm.models.coreference.PairScore,
+        *(vars(sm.models)[n] for n in sm.models.__all__),
+    }
     assert set(cite.PAPERS) | set(cite.NEED_NONE) <= known
     assert {key for key, papers in cite.PAPERS.items() if callable(papers)} == set(cite.EITHER)
     assert set(cite.SECTIONS) <= {

@@ -86,13 +86,13 @@ def inflated_below(value, eta, state):
 
 
 def hurdle(y, eta, state, more):
-    zeros, mean = state["logit_zeros"], np.exp(eta)
-    above = special.log_expit(-zeros) + stats.poisson.logpmf(y, mean) - np.log(-np.expm1(-mean))
+    zeros, law = state["logit_zeros"], counts(eta, state)
+    above = special.log_expit(-zeros) + law.logpmf(y) - np.log(-np.expm1(law.logpmf(0)))
     return np.where(y == 0, special.log_expit(zeros), above)
 
 
 def hurdle_below(value, eta, state):
-    share, law = special.expit(state["logit_zeros"]), stats.poisson(np.exp(eta))
+    share, law = special.expit(state["logit_zeros"]), counts(eta, state)
     return share + (1.0 - share) * (law.cdf(value) - law.pmf(0)) / (1.0 - law.pmf(0))
 
 
@@ -105,21 +105,22 @@ def censored(times, rng):
     return y, {"upper": np.where(looked, seen, np.where(times <= last, times, np.inf))}
 
 
-def draw_inflated(hurdle):
+def draw_poisson(eta, rng):
+    return rng.poisson(np.exp(eta))
+
+
+def draw_dispersed(eta, rng):
+    return rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
+
+
+def with_zeros(law, share, hurdle=False):
+    """Numbers of a law, none of them 0 behind a hurdle; and that share of zeros."""
+
     def draw(eta, rng):
-        mean = np.exp(eta)
-        y = rng.poisson(mean)
+        y = law(eta, rng)
         while hurdle and (y == 0).any():
-            y = np.where(y == 0, rng.poisson(mean), y)
-        return np.where(rng.random(len(eta)) < 0.3, 0, y), {}
-
-    return draw
-
-
-def draw_dispersed(zeros):
-    def draw(eta, rng):
-        y = rng.poisson(np.exp(eta) * rng.gamma(2.0, 0.5, len(eta)))
-        return np.where(rng.random(len(eta)) < zeros, 0, y), {}
+            y = np.where(y == 0, law(eta, rng), y)
+        return np.where(rng.random(len(eta)) < share, 0, y), {}
 
     return draw
 
@@ -169,21 +170,27 @@ FAMILIES = {
         lambda v, eta, state: log_normal(eta, state).cdf(v), {"log_sigma": np.log(0.7)},
     ),
     "zero_inflated_poisson": Family(
-        lambda x, y, more: glm.zero_inflated_poisson(x, y), draw_inflated(False), inflated,
-        inflated_below, {"logit_zeros": special.logit(0.3)},
+        lambda x, y, more: glm.zero_inflated_poisson(x, y), with_zeros(draw_poisson, 0.3),
+        inflated, inflated_below, {"logit_zeros": special.logit(0.3)},
     ),
     "negative_binomial": Family(
-        lambda x, y, more: glm.negative_binomial(x, y), draw_dispersed(0.0),
+        lambda x, y, more: glm.negative_binomial(x, y), with_zeros(draw_dispersed, 0.0),
         lambda y, eta, state, more: counts(eta, state).logpmf(y),
         lambda v, eta, state: counts(eta, state).cdf(v), {"log_dispersion": np.log(2.0)},
     ),
     "zero_inflated_negative_binomial": Family(
-        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y), draw_dispersed(0.3), inflated,
-        inflated_below, {"log_dispersion": np.log(2.0), "logit_zeros": special.logit(0.3)},
+        lambda x, y, more: glm.zero_inflated_negative_binomial(x, y),
+        with_zeros(draw_dispersed, 0.3), inflated, inflated_below,
+        {"log_dispersion": np.log(2.0), "logit_zeros": special.logit(0.3)},
     ),
     "hurdle_poisson": Family(
-        lambda x, y, more: glm.hurdle_poisson(x, y), draw_inflated(True), hurdle, hurdle_below,
-        {"logit_zeros": special.logit(0.3)},
+        lambda x, y, more: glm.hurdle_poisson(x, y), with_zeros(draw_poisson, 0.3, True), hurdle,
+        hurdle_below, {"logit_zeros": special.logit(0.3)},
+    ),
+    "hurdle_negative_binomial": Family(
+        lambda x, y, more: glm.hurdle_negative_binomial(x, y),
+        with_zeros(draw_dispersed, 0.3, True), hurdle, hurdle_below,
+        {"log_dispersion": np.log(2.0), "logit_zeros": special.logit(0.3)},
     ),
 }  # fmt: skip
 

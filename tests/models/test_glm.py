@@ -74,6 +74,14 @@ def hurdle_truth(eta, zeros, y):
     return above - log(1 + exp(zeros))
 
 
+def dispersed_hurdle_truth(eta, zeros, y):
+    if y == 0:
+        return -log(1 + exp(-zeros))
+    r, ways = mpf(DISPERSION), mpmath.loggamma
+    above = negative_binomial_truth(eta, y) + ways(y + r) - ways(r) - ways(y + 1)
+    return above - log(-mpmath.expm1(-r * mpmath.log1p(exp(eta) / r))) - log(1 + exp(zeros))
+
+
 def softmax_truth(*given):
     *eta, y = given
     return (0, *eta)[int(y)] - log(1 + sum(exp(e) for e in eta))
@@ -123,6 +131,9 @@ FAMILIES = {
     ),
     "gamma": Family(lambda x: glm.gamma_regression(x, POSITIVE, SHAPE), gamma_truth),
     "hurdle": Family(lambda x: glm.hurdle_poisson(x, COUNT), hurdle_truth, 2),
+    "hurdle, dispersed": Family(
+        lambda x: glm.hurdle_negative_binomial(x, COUNT, DISPERSION), dispersed_hurdle_truth, 2
+    ),
     "softmax, 2": Family(lambda x: glm.softmax(x, BINARY), softmax_truth),
     "softmax, 3": Family(lambda x: glm.softmax(x, draw("3")[1]), softmax_truth, 2),
     "softmax, 4": Family(lambda x: glm.softmax(x, draw("4")[1]), softmax_truth, 3),
@@ -179,9 +190,9 @@ def by_scipy(name, eta):
         return stats.binom.logpmf(OF_EIGHT, 8, special.expit(e)) - ways
     if name == "gamma":
         return stats.gamma.logpdf(POSITIVE, SHAPE, scale=np.exp(e) / SHAPE)
-    if name == "hurdle":
-        law = stats.poisson(np.exp(e))
-        above = special.log_expit(-eta[:, 1]) + law.logpmf(COUNT) - np.log(-np.expm1(-np.exp(e)))
+    if name.startswith("hurdle"):
+        law = stats.poisson(np.exp(e)) if name == "hurdle" else stats.nbinom(r, r / (r + np.exp(e)))
+        above = special.log_expit(-eta[:, 1]) + law.logpmf(COUNT) - np.log1p(-law.pmf(0))
         return np.where(COUNT == 0, special.log_expit(eta[:, 1]), above)
     if name == "poisson":
         return stats.poisson.logpmf(COUNT, np.exp(e)) + special.gammaln(COUNT + 1.0)
@@ -221,7 +232,7 @@ def test_log_factors_far_out(name, rng):
             exact = truth(name, point, n)
             # Sums of terms of both signs have the rounding error of the terms.
             terms = 0.0
-            if name in ("poisson", "hurdle"):
+            if name.startswith(("poisson", "hurdle")):
                 terms = abs(float(MODELS[name].data.y[n]) * point[0])
             elif name == "gamma":
                 terms = 5.0 + SHAPE * abs(point[0])

@@ -12,13 +12,11 @@ from scipy import optimize, special, stats
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.found import bounds_found
-from subsample_mcmc.models.glm import zeros
 from subsample_mcmc.runs.backends import pickled
 from tests.helpers.claims import at_most, equal
 from tests.helpers.family_laws import BETA, FAMILIES, glm, made
 from tests.helpers.marks import slow_but
 from tests.helpers.tall import EXACT, Bench
-from tests.models.test_glm import of_an_event
 
 every = pytest.mark.parametrize("name", FAMILIES)
 SMALL = {name: made(name, 120) for name in FAMILIES}
@@ -150,7 +148,9 @@ def test_counts_far_out(eta, other, y):
             "zero_inflated_poisson": share * (y == 0) + (1 - share) * poisson,
             "zero_inflated_negative_binomial": share * (y == 0) + (1 - share) * dispersed,
             "hurdle_poisson": share if y == 0 else (1 - share) * poisson / -mpmath.expm1(-mean),
-        }
+            "hurdle_negative_binomial": share if y == 0 else
+            (1 - share) * dispersed / -mpmath.expm1(-r * mpmath.log1p(mean / r)),
+        }  # fmt: skip
         truth = {name: float(mpmath.log(value)) for name, value in truth.items()}
     for name, value in truth.items():
         model = getattr(glm, name)(ONE, np.array([y, 2]))
@@ -319,7 +319,7 @@ def test_thinned_chains_have_the_posterior_of_exact_ones(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "hurdle_poisson"])
 def test_no_row_exceeds_its_bound(name, rng, monkeypatch):
-    """At random points of the ball, and at its rim (of a hurdle: test_glm.py)."""
+    """At random points of the ball, and at its rim (of a Poisson hurdle: test_glm.py)."""
     monkeypatch.setattr(bounds_found, "SHARE", np.inf)
     model, *_ = made(name, 10_000, seed=4)
     fit = sm.laplace(model, progress=False)
@@ -344,31 +344,6 @@ def test_no_row_exceeds_its_bound(name, rng, monkeypatch):
         assert np.all(left <= most + rounding), k
         share = max(share, float(np.max(left / (most + rounding))))
     assert share > 1e-3  # bounds a thousand times less would not hold
-
-
-def inside(low, high):
-    """Are the derivatives of log(exp(u) - 1) at most what is claimed, all over low .. high."""
-    third, fourth = of_an_event(low, high)
-    u = mpmath.iv.mpf([low, high])
-    for value, claim in ((third, zeros.HURDLE_THIRD), (fourth, zeros.HURDLE_FOURTH)):
-        if not float(abs(value + u).b) <= claim * low:
-            middle = 0.5 * (low + high)
-            if high - low < 1e-8 * high:
-                return False
-            return inside(low, middle) and inside(middle, high)
-    return True
-
-
-def test_bounds_of_a_hurdle_hold_everywhere(monkeypatch):
-    """Proved by intervals for u from .05 to 60, and wrong if they were 1% less.
-
-    Below, their series are u/2 + u^2/3 - ... and u/2 + 2 u^2/3 - ..., above they are next to u.
-    """
-    assert inside(0.05, 60.0)
-    for name in ("HURDLE_THIRD", "HURDLE_FOURTH"):
-        with monkeypatch.context() as m:
-            m.setattr(zeros, name, 0.99 * getattr(zeros, name))
-            assert not inside(0.05, 60.0)
 
 
 # ---------------------------------------------------------------------- formulas, names, travel

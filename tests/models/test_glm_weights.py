@@ -52,6 +52,10 @@ FAMILIES = {
     "zero_inflated_poisson": (glm.zero_inflated_poisson, COUNT, {}),
     "zero_inflated_negative_binomial": (glm.zero_inflated_negative_binomial, COUNT, {}),
     "hurdle_poisson": (glm.hurdle_poisson, COUNT, {}),
+    "hurdle_negative_binomial": (
+        lambda x, y, **m: glm.hurdle_negative_binomial(x, y, 2.0, **m), COUNT, {}
+    ),
+    "hurdle_negative_binomial, unknown": (glm.hurdle_negative_binomial, COUNT, {}),
 }  # fmt: skip
 
 
@@ -79,7 +83,9 @@ def test_a_row_of_weight_three_is_three_rows(name):
     assert model.fingerprints() != make(X, y, **more).fingerprints()
 
 
-@pytest.mark.parametrize("name", ["probit", "poisson", "student_t", "hurdle_poisson"])
+@pytest.mark.parametrize("name", [
+    "probit", "poisson", "student_t", "hurdle_poisson", "hurdle_negative_binomial",
+])  # fmt: skip
 def test_bounds_have_the_weights_too(name):
     """Sums of what is known are right, and residuals within three times those bounds of one row."""
     make, y, more = FAMILIES[name]

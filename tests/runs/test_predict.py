@@ -1,5 +1,7 @@
 """Data that a posterior predicts: their law, by names, on any number of cores; what is refused."""
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -160,6 +162,40 @@ def test_cores_and_what_is_kept_change_nothing(drawn):
     assert np.array_equal(told.dataset["ends"].values, made.values[""][..., [0, -1]])
     assert told.dataset["ends"].dims == ("chain", "draw", "ends_dim_0")
     assert not np.array_equal(made.values[""], sm.predict(model, trace, seed=7).values[""])
+
+
+@sm.kernel(writes="a")
+def leaves_it(rng, state, data):
+    """Leaves the block as it is."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DISABLED, reason="as many numbers take too long in plain Python")
+def test_statistics_take_no_memory_of_data_times_draws():
+    """100,000 data of 600 draws are 480 MB: a few rows of them at a time are enough."""
+    size, draws = 100_000, 600
+    model = sm.Model(
+        lambda state, data, n: -data.y[n] * state.a[0], {"y": np.ones(size)}, {"a": 2.0}
+    )
+    trace = sm.sample(model, leaves_it, draws // 2, chains=2, seed=1, progress=False)
+    asked = {"mean": np.mean, "largest": np.max}
+
+    def numbers(rng, state, data, n):
+        return state.a[0] + rng.standard_normal()
+
+    sm.predict(model, trace, numbers, draws=2, statistics=asked, progress=False)  # it compiles
+    tracemalloc.start()
+    try:
+        said = sm.predict(model, trace, numbers, statistics=asked, seed=2, cores=2, progress=False)
+        most = tracemalloc.get_traced_memory()[1]
+        whole = sm.predict(model, trace, numbers, draws=20, seed=2, progress=False)
+        all_of = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert whole.values[""].nbytes == 8 * 40 * size < all_of  # such arrays are seen
+    assert most < 0.05 * 8 * size * draws, most
+    error = 1.0 / np.sqrt(size * draws)
+    assert abs(said.values["mean"].mean() - 2.0) < 5.0 * error
 
 
 # --------------------------------------------------------------------------------- what is shown

@@ -28,11 +28,11 @@ PLAIN = {"y": Y, "g": G}
 
 
 def polars():
-    return pytest.importorskip("polars", reason="needs polars")
+    return pytest.importorskip("polars", reason="needs polars: `make clusters`")
 
 
 def pyarrow():
-    return pytest.importorskip("pyarrow", reason="needs pyarrow")
+    return pytest.importorskip("pyarrow", reason="needs pyarrow: `make clusters`")
 
 
 def dataset():

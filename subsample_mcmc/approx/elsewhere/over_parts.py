@@ -12,6 +12,7 @@ from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Line
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep, apart
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of
+from subsample_mcmc.target.reuse.nodes import pass_name
 
 
 class Unseen:
@@ -77,13 +78,18 @@ class LinearOverParts(Linear):
     def sums(self, ints, point, keep, bar, table: int = 0) -> tuple:
         """(s0, s1, s2, s3) at a reference: one pass over the data."""
         arguments = self.recipe, ints, point, keep.outliers
-        total = self.all.elsewhere.sum_over(moments, arguments, bar=bar)
+        total = self.all.elsewhere.sum_over(
+            moments, arguments, bar=bar, nodes=self.nodes, name=pass_name("moments", keep)
+        )
         return apart(total, used_of(self.all, ints), len(point))
 
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
         arguments = self.recipe, ints, point, keep.outliers, inverse, scores is not None
-        found = self.all.elsewhere.sum_over(remainders, arguments, REMAINDERS, bar, rows=scores)
+        found = self.all.elsewhere.sum_over(
+            remainders, arguments, REMAINDERS, bar, rows=scores, nodes=self.nodes,
+            name=pass_name("remainders", keep),
+        )  # fmt: skip
         if not np.all(np.isfinite(found)):
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found
@@ -109,14 +115,10 @@ class JetsOverParts(Jets):
         super().__init__(model.near, order, None, free)
         self.all, self.arguments = model, (order, None, self.free)
 
-    def of_rows(self, ints, point, rows, table: int) -> tuple:
-        """The sums of a few rows."""
-        only = Keep(rows, others=False)
-        return self.along_lines(ints, point, only, None, self.scales[table], table)
-
     def totals(
-        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None
-    ) -> np.ndarray:
+        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None,
+        name: str = "",
+    ) -> np.ndarray:  # fmt: skip
         """(lines, 4): sums of value and coefficients along each vector: one pass over the data."""
         if blocks is not None:  # some rows, that are here
             return super().totals(ints, point, vectors, keep, bar, share, blocks)
@@ -125,6 +127,7 @@ class JetsOverParts(Jets):
         total = self.all.elsewhere.sum_over(
             coefficients, (recipe, ints, point, vectors, keep.outliers, others),
             bar=Share(bar, share * len(self.states(ints, point, vectors))),
+            nodes=self.nodes if name else None, name=pass_name(name, keep),
         )  # fmt: skip
         return total.reshape(-1, 4)[: len(vectors)]
 

@@ -1,6 +1,7 @@
 """Some continuous blocks of a model as one vector of free coordinates, and back."""
 
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,16 +87,24 @@ class Coordinates:
         model.set_state(self.ints, self.floats, given)
         self.variables = [v for name, v in model.variables.items() if name in names]
         self.parts: dict[str, tuple] = {}  # kind, low, high, ends in u, ends in the floats
-        self.labels, end, self.count = [], model.size, model.size  # count: of all data
+        self.size, end, self.count = 0, model.size, model.size  # count: of all data
         for v in self.variables:
-            to, a, c = v.constraint, len(self.labels), v.block.start
+            to, a, c = v.constraint, self.size, v.block.start
             length = v.length(self.ints)  # of a padded block, what it has in this state
-            free = range(to.free_length(length))
-            self.labels += [model.axes.at(v.block, to.value_of(j)) for j in free]
-            ends = a, len(self.labels), c, c + length
+            self.size += to.free_length(length)
+            ends = a, self.size, c, c + length
             self.parts[v.block.name] = (to.kind, to.low, to.high, *ends)
-        self.size, self.blocks = len(self.labels), tuple(self.parts)
+        self.blocks = tuple(self.parts)
         self.spans = [(i, min(i + ROWS, end)) for i in range(0, end, ROWS)]  # of all rows
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """What free coordinates are named after."""
+        found: list[str] = []
+        for v in self.variables:
+            to, (a, b) = v.constraint, self.parts[v.block.name][3:5]
+            found += [self.model.axes.at(v.block, to.value_of(j)) for j in range(b - a)]
+        return found
 
     def of_rows(self, rows: np.ndarray) -> "Coordinates":
         """The same of some rows, which are fetched where they are elsewhere."""

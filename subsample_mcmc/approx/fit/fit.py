@@ -10,6 +10,7 @@ import scipy
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates, free_at
 from subsample_mcmc.approx.fit.importance import moments
+from subsample_mcmc.approx.fit.newton import FLAT, FLOOR, Local, spectrum
 from subsample_mcmc.errors import warn
 from subsample_mcmc.style import folded, pyplot, safe, significant, tabled
 from subsample_mcmc.target.constraints import COORDINATES, ROOTS, inside
@@ -17,6 +18,7 @@ from subsample_mcmc.target.population import whole
 
 SHOWN, PANELS = 12, 24  # components in a repr, in a figure
 UNFOLDED = 200  # components that a notebook shows on request
+TRIES = 20  # starts that may be impossible
 NODES, REACH = 13, 4.0  # of a line through the mode; how far it goes, in standard deviations
 
 is_inside = getattr(inside, "py_func", inside)
@@ -31,7 +33,8 @@ class Fit:
 
     model: the one that was fitted.
     blocks: those that were fitted, in the model's order; free coordinates follow it.
-    point: all continuous values of the model at the mode.
+    point: all continuous values of the model at the mode; of sm.Taylor.append(model).fit, where
+        polynomials are around, which is near it.
     state: all blocks of the model at the mode, by name.
     mean, covariance, factor: the Gaussian in free coordinates; factor @ factor.T = covariance.
         Where a block has no constraint these are its values.
@@ -123,6 +126,21 @@ class Fit:
         at = np.concatenate([np.arange(a, b) for a, b in ends])
         return self.mean[at], self.covariance[np.ix_(at, at)]
 
+    def sites(self, block: str) -> tuple[np.ndarray, np.ndarray]:
+        """(means, covariances) of a block's sites in free coordinates, all else integrated out.
+
+        block: the name of one whose values have their constraints one by one.
+        """
+        variable = self.model.variables.get(block)
+        if variable is not None and variable.constraint.together:
+            raise ValueError(
+                f"block {block!r} is {variable.constraint.noun}: its values are nothing one by one."
+            )
+        mean, covariance = self.gaussian(block)
+        width = len(mean) // variable.sites  # type: ignore[union-attr]
+        at = np.arange(len(mean)).reshape(-1, width)
+        return mean[at], covariance[at[:, :, None], at[:, None, :]]
+
     @cached_property
     def log_inside(self) -> float:
         """Log probability that the Gaussian is where the blocks are: cube roots are positive."""
@@ -155,6 +173,23 @@ class Fit:
             values, _, jacobian = self.coordinates.lift(u)
             if jacobian[0] > -np.inf:
                 return self.coordinates.dict_of(values[0])
+
+    def start(self, rng: np.random.Generator, wide: float = 2.0, centre=None) -> dict[str, Any]:
+        """A state of the model to start a chain from, drawn around the mode.
+
+        rng: a numpy Generator.
+        wide: what standard deviations are multiplied by.
+        centre: free coordinates to draw around; None: the mean. Where draws lie off the support
+            of the posterior, the state is that of the mode.
+        """
+        co, centre = self.coordinates, self.mean if centre is None else centre
+        for _ in range(TRIES):
+            u = centre + wide * self.factor @ rng.standard_normal(len(centre))
+            values, _, slopes = co.lift(u)
+            with np.errstate(all="ignore"):
+                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
+                    return self.state | co.dict_of(values[0])
+        return self.state
 
     def log_prob(self, state: dict[str, Any]) -> float:
         """Log density of draw() at values of the fitted blocks; others are not read.
@@ -281,3 +316,32 @@ class Fit:
             panel.remove()
         axes.flat[0].legend(fontsize=8)
         return figure
+
+
+def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: float) -> Fit:
+    """The Gaussian at the mode; eigenvalues that are not positive are raised."""
+    still = [co.labels[j] for j in range(co.size) if not now.curvature[j].any()]
+    if still:
+        raise ValueError(f"the log density does not depend on {', '.join(still)}: give a prior.")
+    scale, values, vectors = spectrum(now.curvature)
+    top = np.abs(values).max()
+    bad = values < FLAT * top
+    if bad.any():
+        named = [f"{co.labels[j]} ({vectors[j, 0]:+.2f})" for j in np.argsort(-abs(vectors[:, 0]))]
+        warn(
+            f"the Hessian at the mode is not positive definite: {bad.sum()} of {co.size} "
+            f"directions are flat or a saddle, the weakest along {', '.join(named[:3])}. Its "
+            f"eigenvalues were raised to {FLOOR:g} of the largest: log_evidence means nothing. "
+            "Give a prior that holds this direction; from a saddle, starts=5 leads away.",
+        )
+        values = np.where(bad, FLOOR * top, values)
+    root, mean = scale[:, None] * vectors / np.sqrt(values), now.u + move
+    constant = co.model.constant()
+    height, heights = now.value + gain + constant, tuple(h + constant for h in heights)
+    factor = np.linalg.cholesky(root @ root.T)
+    evidence = height + 0.5 * co.size * log(2.0 * pi) + float(np.log(np.diag(factor)).sum())
+    point = co.lift(mean)[0][0]
+    return Fit(
+        co.model, co.blocks, point, co.dict_of(point, co.model.variables.values()), mean,
+        root @ root.T, factor, height, evidence, heights, int(bad.sum()), passes,
+    )  # fmt: skip

@@ -7,36 +7,44 @@ begins on some: two or three passes over all of them are enough.
 """
 
 from contextlib import suppress
-from math import log, pi, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.coordinates import Coordinates
-from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.fit import Fit, finished
+from subsample_mcmc.approx.fit.hierarchy import (
+    HierarchyFit,
+    fit_hierarchy,
+    goes_by_site,
+    local_blocks,
+)
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
-    FLOOR,
     MANY,
     Local,
     begin,
     climb,
     deviations,
+    differences,
     several,
     spectrum,
+    widths,
 )
 from subsample_mcmc.approx.taylor.derivatives_jets import FEW, Jets, NotSmoothError, obstacle
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
-from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, quadratic, stencil
+from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, stencil
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
 from subsample_mcmc.target.model import must_be_model
 from subsample_mcmc.target.population import whole
+from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
 from subsample_mcmc.target.user_functions import blaming
 
 # With many data the search begins on runs of neighbours, for the models that read datum n - 1.
@@ -45,30 +53,11 @@ STEP = 1e-3  # of a difference over data, in standard deviations: more where rou
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
 FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
+KEPT = (  # fields of a fit that are remembered
+    "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
+    "passes",
+)  # fmt: skip
 FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
-
-
-def differences(rises, u: np.ndarray, steps: np.ndarray) -> Local:
-    """The log density around u, by differences along the columns of `steps`; see Summed.rises."""
-    value, rise = rises(u + stencil(len(u)) @ steps.T)
-    _, gradient, hessian = quadratic(np.append(0.0, rise), len(u))
-    inverse = np.linalg.inv(steps)
-    return Local(u, value, inverse.T @ gradient, -inverse.T @ hessian @ inverse)
-
-
-def widths(rises, u: np.ndarray) -> np.ndarray:
-    """Steps along the coordinates at which the log density bends by about a nat."""
-    wide = np.maximum(1.0, np.abs(u))
-    steps = 1e-3 * wide
-    for _ in range(10):
-        ends = np.diag(steps)
-        both = rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
-        bend = np.abs(both[0] + both[1])
-        factor = np.clip(1.0 / np.sqrt(np.maximum(bend, 1e-10)), 1e-3, 1e3)
-        steps = np.minimum(steps * np.where(np.isfinite(bend), factor, 0.01), 1e6 * wide)
-        if np.all((bend > 0.1) & (bend < 10.0)):
-            break
-    return steps
 
 
 class Summed:
@@ -82,7 +71,9 @@ class Summed:
         if coordinates.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{coordinates.size} free coordinates are too many for differences, which serve "
-                f"{MOST_PARAMETERS}: name fewer blocks, or give sm.Predictors(eta, log_factor)."
+                f"{MOST_PARAMETERS}: name fewer blocks, or give sm.Predictors(eta, log_factor). "
+                "Sites that see data of their own, sm.Model(touches={...}, site_prior={...}), are "
+                "fitted one by one."
             )
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
@@ -208,8 +199,13 @@ def side_by_side(spans: list[tuple[int, int]], co: Coordinates) -> tuple[list, C
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
     tolerance: float = 1e-4, progress: bool | None = None,
-) -> Fit:  # fmt: skip
+) -> Any:  # fmt: skip
     """The posterior mode and the Gaussian around it, in free coordinates: a Fit.
+
+    Of more than 64 free coordinates (300 of sm.Predictors), some of which are sites with data and
+    priors of their own, sm.Model(touches=..., site_prior=...), and where no search finds a mode of
+    all together: a HierarchyFit. Its sites are fitted given what they have in common, and that,
+    of at most 20 free coordinates, with the sites integrated out.
 
     model: whose posterior is fitted.
     blocks: a name or several, of continuous blocks; default all. The others are held.
@@ -238,14 +234,22 @@ def laplace(
     """
     must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
+    local = local_blocks(co)
     none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
+    key = key_of_fit(co, len(none), seed, tolerance)
+    if (known := found_before(model, "fit", key)) is not None:
+        return fit_of(co, known)
     u, rng = co.free(co.floats), np.random.default_rng(seed)
     few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
     if model.elsewhere is not None:  # the same rows, side by side
         few, co_few = side_by_side(few, co)
     check_model(model.near, ints=co.ints)
+
+    def by_sites() -> HierarchyFit:
+        """The fit of sites, and of what they have in common."""
+        return fit_hierarchy(model, co, local, len(none), rng, tolerance, bar)
 
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows) by one way to read the log density."""
@@ -282,16 +286,39 @@ def laplace(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
+        if goes_by_site(co):
+            return by_sites()
         kind = way_of(co_few, few, u)
         try:
             found, heights, passes = search(kind)
         except FAILURES as error:
+            if local:  # as a rule there is no mode of all together
+                with suppress(*FAILURES):
+                    return by_sites()
             kind, (found, heights, passes) = again(kind, error)
         if kind in (Followed, Summed) and kinks_at(found[0], HALF):
             with suppress(*FAILURES):  # else that is what there is
                 u = found[0].u
                 found, heights, passes = search(Wide)
-    return finished(co, heights, passes, *found)
+    fit = finished(co, heights, passes, *found)
+    if not fit.repaired:
+        keep_found(model, "fit", key, tuple(getattr(fit, name) for name in KEPT))
+    return fit
+
+
+def key_of_fit(co: Coordinates, starts: int, seed: Any, tolerance: float) -> str | None:
+    """What a fit depends on beside its model; None: on a generator, whose state goes on."""
+    if starts > 1 and not (seed is None or isinstance(seed, int)):
+        return None
+    seed = seed if starts > 1 else None
+    return key_of("laplace", co.blocks, co.ints, co.floats, starts, seed, float(tolerance))
+
+
+def fit_of(co: Coordinates, known: tuple) -> Fit:
+    """A fit that was remembered."""
+    kept = dict(zip(KEPT, known, strict=True))
+    state = co.dict_of(kept["point"], co.model.variables.values())
+    return Fit(co.model, co.blocks, state=state, **kept)
 
 
 def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
@@ -307,32 +334,3 @@ def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
     except NotSmoothError:
         return Summed
     return Followed
-
-
-def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: float) -> Fit:
-    """The Gaussian at the mode; eigenvalues that are not positive are raised."""
-    still = [co.labels[j] for j in range(co.size) if not now.curvature[j].any()]
-    if still:
-        raise ValueError(f"the log density does not depend on {', '.join(still)}: give a prior.")
-    scale, values, vectors = spectrum(now.curvature)
-    top = np.abs(values).max()
-    bad = values < FLAT * top
-    if bad.any():
-        named = [f"{co.labels[j]} ({vectors[j, 0]:+.2f})" for j in np.argsort(-abs(vectors[:, 0]))]
-        warn(
-            f"the Hessian at the mode is not positive definite: {bad.sum()} of {co.size} "
-            f"directions are flat or a saddle, the weakest along {', '.join(named[:3])}. Its "
-            f"eigenvalues were raised to {FLOOR:g} of the largest: log_evidence means nothing. "
-            "Give a prior that holds this direction; from a saddle, starts=5 leads away.",
-        )
-        values = np.where(bad, FLOOR * top, values)
-    root, mean = scale[:, None] * vectors / np.sqrt(values), now.u + move
-    constant = co.model.constant()
-    height, heights = now.value + gain + constant, tuple(h + constant for h in heights)
-    factor = np.linalg.cholesky(root @ root.T)
-    evidence = height + 0.5 * co.size * log(2.0 * pi) + float(np.log(np.diag(factor)).sum())
-    point = co.lift(mean)[0][0]
-    return Fit(
-        co.model, co.blocks, point, co.dict_of(point, co.model.variables.values()), mean,
-        root @ root.T, factor, height, evidence, heights, int(bad.sum()), passes,
-    )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.taylor.derivatives_stencil import quadratic, stencil
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.target.data import datum_of
 
@@ -39,6 +40,32 @@ def deviations(curvature: np.ndarray) -> np.ndarray:
     scale, values, vectors = spectrum(curvature)
     size = np.abs(values)
     return scale[:, None] * vectors / np.sqrt(np.maximum(size, FLOOR * size.max()))
+
+
+def differences(rises, u: np.ndarray, steps: np.ndarray) -> Local:
+    """The log density around u, by differences along the columns of `steps`.
+
+    rises(points): the log density at the first of some points, and what it rises by at the others.
+    """
+    value, rise = rises(u + stencil(len(u)) @ steps.T)
+    _, gradient, hessian = quadratic(np.append(0.0, rise), len(u))
+    inverse = np.linalg.inv(steps)
+    return Local(u, value, inverse.T @ gradient, -inverse.T @ hessian @ inverse)
+
+
+def widths(rises, u: np.ndarray) -> np.ndarray:
+    """Steps along the coordinates at which the log density bends by about a nat."""
+    wide = np.maximum(1.0, np.abs(u))
+    steps = 1e-3 * wide
+    for _ in range(10):
+        ends = np.diag(steps)
+        both = rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
+        bend = np.abs(both[0] + both[1])
+        factor = np.clip(1.0 / np.sqrt(np.maximum(bend, 1e-10)), 1e-3, 1e3)
+        steps = np.minimum(steps * np.where(np.isfinite(bend), factor, 0.01), 1e6 * wide)
+        if np.all((bend > 0.1) & (bend < 10.0)):
+            break
+    return steps
 
 
 def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, float]:

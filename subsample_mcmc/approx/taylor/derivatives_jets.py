@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading
-from subsample_mcmc.approx.taylor.predictor_chunks import every
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep, every
 from subsample_mcmc.approx.taylor.references import scales_by
 from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
 from subsample_mcmc.errors import CompileError
@@ -26,8 +26,9 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part, in_threads
+from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part
 from subsample_mcmc.target.population import read_only
+from subsample_mcmc.target.reuse.nodes import pass_name, root_of
 from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
 
 FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
@@ -256,6 +257,7 @@ class Jets:
 
     needs = "sm.Predictors(..., remainder=...): a likelihood of linear predictors, with a bound"
     constant = True
+    nodes: Any = None  # where nodes of whole blocks are kept: WholeNodes
 
     def __init__(self, model, order: int, spans=None, free=None):
         """spans: runs of rows, where not all are read; free: coordinates to differentiate by."""
@@ -267,17 +269,19 @@ class Jets:
         self.free = np.arange(d) if free is None else np.asarray(free)
         self.full: dict[int, tuple] = {}  # sums over all rows, by configuration
         self.scales: dict[int, np.ndarray] = {}
+        self.fixed: dict[int, np.ndarray] = {}  # those of fewer rows, whose lines are taken
 
     def known(self) -> bool:
         """No bound is known of a function that is only evaluated."""
         return False
 
     def kept(self) -> tuple:
-        """All it needs is in the model."""
-        return ()
+        """Scales of the lines that sums were made along; residuals do not need them."""
+        return tuple(self.scales.items())
 
     def restore(self, kept: tuple) -> None:
-        """Nothing to restore."""
+        """The inverse of kept()."""
+        self.fixed = dict(kept)
 
     def bind(self, ints, floats, steps) -> tuple[Any, Any]:
         """The line of one chain."""
@@ -301,19 +305,13 @@ class Jets:
         if len(keep.outliers) and table in self.full:
             few = self.of_rows(ints, point, keep.outliers, table)
             return tuple(a - b for a, b in zip(self.full[table], few, strict=True))
-        found = self.along_lines(ints, point, keep, bar, table=table)
+        found = self.along_lines(ints, point, keep, bar, self.fixed.get(table), table)
         self.full[table] = found
         return found
 
     def of_rows(self, ints, point, rows, table: int) -> tuple:
         """The same of a few rows."""
-
-        def only(first, last):
-            weights = np.zeros(last - first)
-            low, high = np.searchsorted(rows, (first, last))
-            weights[rows[low:high] - first] = 1.0
-            return weights
-
+        only = Keep(rows, others=False)
         return self.along_lines(ints, point, only, None, self.scales[table], table)
 
     def along_lines(self, ints, point, keep, bar, scales=None, table: int = 0) -> tuple:
@@ -327,16 +325,16 @@ class Jets:
         unit[np.arange(len(free)), free] = 1.0
         count = -(-len(lines) // jets_of().LANES)
         share = 1.0 / count
-        first = self.totals(ints, point, unit, keep, bar, share)
+        first = self.totals(ints, point, unit, keep, bar, share, name="axes")
         if scales is None:
             scales = scales_by(2.0 * first[:, 2], point[free])
-            self.scales[table] = scales
+        self.scales[table] = scales
         for k, (where, signs) in enumerate(lines):
             vectors[k, free[list(where)]] = np.array(signs) * scales[list(where)]
         powers = scales[:, None] ** np.arange(4.0)
         found = np.concatenate([
             first * powers,
-            self.totals(ints, point, vectors[len(free) :], keep, bar, share),
+            self.totals(ints, point, vectors[len(free) :], keep, bar, share, name="lines"),
         ])  # fmt: skip
         if not np.all(np.isfinite(found)):
             raise NotSmoothError(
@@ -352,18 +350,20 @@ class Jets:
         return value, s1, s2, by_pairs(third)
 
     def totals(
-        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None
-    ) -> np.ndarray:
+        self, ints, point, vectors, keep, bar=None, share=1.0, blocks: RowBlocks | None = None,
+        name: str = "",
+    ) -> np.ndarray:  # fmt: skip
         """(lines, 4): sums of value and coefficients along each vector; by all cores.
 
-        blocks: of other rows than the source's.
+        blocks: of other rows than the source's. name: of the pass, if its nodes may be kept.
         """
         groups, blocks = self.states(ints, point, vectors), blocks or self.blocks
+        nodes = self.nodes if name else None
 
         def part(first, last):
             return self.some_totals(groups, blocks, keep, bar, share, first, last)
 
-        found = in_threads(part, 0, blocks.count).root(blocks.count)
+        found = root_of(nodes, pass_name(name, keep), part, blocks.count)
         return found.reshape(-1, 4)[: len(vectors)]
 
     def some_totals(

@@ -51,9 +51,9 @@ from subsample_mcmc.target.dyadic import (
     Tree,
     blocks_of,
     each_part,
-    in_threads,
 )
 from subsample_mcmc.target.exact_sums import MASK, entry
+from subsample_mcmc.target.reuse.nodes import pass_name, root_of
 from subsample_mcmc.target.rewards import place
 from subsample_mcmc.target.user_functions import plain
 
@@ -191,6 +191,7 @@ class Linear:
         "Predictors(derivatives=..., remainder=...): exact derivatives by eta, and a bound of the "
         "third and fourth"
     )
+    nodes: Any = None  # where nodes of whole blocks are kept: WholeNodes
 
     def __init__(self, model, order: int, constant: bool, point):
         self.model, self.order, self.constant = model, order, constant
@@ -295,7 +296,7 @@ class Linear:
         def part(first, last):
             return self.some_sums(ints, point, keep, bar, first, last)
 
-        total = in_threads(part, 0, blocks.count).root(blocks.count)
+        total = root_of(self.nodes, pass_name("moments", keep), part, blocks.count)
         return apart(total, used_of(self.model, ints), len(point))
 
     def some_sums(self, ints, point, keep, bar, first: int, last: int, origin: int = 0) -> Tree:
@@ -324,7 +325,8 @@ class Linear:
         def part(first, last):
             return self.some_remainders(ints, point, keep, bar, inverse, scores, first, last)
 
-        found = in_threads(part, 0, blocks.count, REMAINDERS).root(blocks.count)
+        name = pass_name("remainders", keep)
+        found = root_of(self.nodes, name, part, blocks.count, REMAINDERS)
         if not np.all(np.isfinite(found)):
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found

@@ -77,6 +77,13 @@ def loud(scores: np.ndarray) -> np.ndarray:
     return largest(scores, max(count, int(cheapest(scores) * size)))
 
 
+def typical_of(scores: np.ndarray, outliers: np.ndarray) -> float:
+    """Root mean square of the scores of rows that are raced."""
+    total = sum(float(np.sum(np.minimum(part, LARGEST) ** 2)) for part in in_parts(scores))
+    total -= float(np.sum(np.minimum(scores[outliers].astype(float), LARGEST) ** 2))
+    return float(np.sqrt(max(total, 0.0) / max(len(scores) - len(outliers), 1)))
+
+
 def in_parts(scores: np.ndarray) -> Any:
     """Consecutive parts of it, as numbers that may be squared."""
     for first in range(0, len(scores), PIECE):

@@ -15,6 +15,7 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
+from subsample_mcmc.approx.reuse.known_sums import KnownSums, keep_sums, known_before
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
 from subsample_mcmc.approx.taylor.ceilings import MANY, NONE, Ceilings, ceilings_of
@@ -24,7 +25,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
 from subsample_mcmc.approx.taylor.found import derivatives_found as by_tapes
 from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredictorsError
-from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines
+from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines, typical_of
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
     LIMITS,
@@ -48,6 +49,7 @@ from subsample_mcmc.approx.taylor.references import (
 from subsample_mcmc.approx.taylor.remainder import nothing
 from subsample_mcmc.decisions.thinned import RowWeights
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.target.reuse.nodes import WholeNodes
 
 TABLES = 4096  # configurations of the discrete blocks, each with sums of its own
 MOST_WEIGHTS = 1 << 28  # rows, times configurations, of which weights are kept
@@ -57,6 +59,7 @@ USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
 # beyond, .7 to 2 times, and sums take twice as long.
 CUBIC = 40
 FOUND = "found predictors"  # the way of a plain function that has them
+GROWING = ("predictors", "jets")  # ways whose sums go on where rows are appended
 PATIENT = 2.0  # seconds after which a progress bar appears
 SCORED = 1 << 27  # rows elsewhere up to which each has a score, 4 bytes, of what it may turn
 
@@ -112,6 +115,13 @@ class Taylor(Control):
     def __post_init__(self):
         if self.order not in (None, 2, 3):
             raise ValueError(f"order={self.order!r}: it must be 2 or 3.")
+        if hasattr(self.fit, "local"):  # a HierarchyFit
+            raise TypeError(
+                "Taylor(fit): a HierarchyFit is of too many numbers to expand the likelihood in. "
+                "Sites are decided by their own data, without a control variate: sm.Metropolis("
+                f"{self.fit.local[0]!r}, proposal=sm.pcn(fit)); what they have in common by "
+                "selector=sm.Exact(), or sm.Racing()."
+            )
         text = isinstance(self.outliers, str)
         if (text and self.outliers != "auto") or (not text and not 0.0 <= self.outliers <= 0.5):
             raise ValueError(
@@ -191,7 +201,7 @@ class Taylor(Control):
 
     def source_elsewhere(self, model, references: list[np.ndarray], configured: Any) -> tuple:
         """The same where rows are elsewhere: of derivatives that one pass over them gives."""
-        several, way = len(references) > 1, self.way_of(model.near)[0]
+        way = self.way_of(model.near)[0]
         if way == "given":
             raise ValueError(
                 f"{self!r} has derivatives of its own, which are read in memory, and the rows of "
@@ -206,9 +216,9 @@ class Taylor(Control):
                 )
         if way == "predictors":
             order = self.order_of(model.near)
-            return LinearOverParts(model, order, several, references[0]), order, way, ""
+            return best_source(model, None, order, way, references), order, way, ""
         order = self.order or (3 if len(model.floats) <= by_jets.CUBIC else 2)
-        jets = JetsOverParts(model, order)
+        jets = best_source(model, None, order, way, references)
         try:
             jets.check_smooth(references, configured)  # of some rows
         except NotSmoothError as told:
@@ -243,6 +253,20 @@ class Taylor(Control):
                 'in memory: leave outliers="auto", or give 0.0.'
             )
 
+    def append(self, model) -> "Taylor":
+        """This control variate for a model to which rows were appended; its `fit` is of all rows.
+
+        Sums of the new rows are added to those of the others, around the same reference: what comes
+        out is what all rows give, to the last bit. By these sums the mode is found, without a pass.
+        If it has moved farther than the order reaches, or sums cannot be added to, a warning says
+        so, and the fit is made anew by passes over all rows.
+
+        model: what model.append(rows) returned, of the model that `fit` is of.
+        """
+        from subsample_mcmc.approx.reuse.grown import grown
+
+        return grown(self, model)
+
     def gradient(self) -> Any:
         """Compiled; it reads no data."""
         return add_gradient
@@ -254,6 +278,13 @@ class Taylor(Control):
         source, order, way, why = self.source_of(
             model, references, lambda table: configuration(strides, table)
         )
+        how = self.derivatives, order, way, references
+        if (before := known_before(model, self, how)) is not None:
+            source.restore(before.kept)
+            return Expansion(model, how, source, strides, before, why)
+        nodes = WholeNodes(model.size) if count == 1 and way in GROWING else None
+        if nodes is not None:
+            source.nodes = nodes
         outliers, scores = np.zeros(0, dtype=np.int64), None
         if self.outliers == "auto" and (model.elsewhere is None or model.size <= SCORED):
             scores = np.zeros(model.size, dtype=np.float32)
@@ -265,13 +296,24 @@ class Taylor(Control):
             outliers = loud(scores)
         elif self.outliers and self.outliers != "auto":
             outliers = influential(probes, sums, self.outliers)
+        full = sums
         if len(outliers):
             sums = self.add_up(model, source, references, strides, outliers, sums)
+        found = KnownSums(sums, outliers, self.look(probes, sums, outliers), source.kept())
+        if nodes is not None:
+            used, source.nodes = sums.used[0], None
+            inverse = metric_of(-full.whole.s2[0, :used, :used])[1]
+            raced = inverse_of(sums.metric[0], used) if len(outliers) else inverse
+            typical = None if scores is None else typical_of(scores, outliers)
+            found = found._replace(nodes=nodes.kept(), inverses=(inverse, raced), typical=typical)
+        keep_sums(model, self, how, found)
+        return Expansion(model, how, source, strides, found, why)
+
+    def look(self, probes: Probes, sums: Sums, outliers: np.ndarray) -> bool:
+        """Learn what sums leave over, of exact ones and of some rows; is it known."""
         if self.predict:
             study(probes, sums)
-        known = pilot(probes, sums, outliers) and self.predict
-        how = self.derivatives, order, way, references
-        return Expansion(model, how, source, strides, sums, outliers, known, why)
+        return pilot(probes, sums, outliers) and self.predict
 
     def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
         """What the residual of each row may come to, where no bound has said so."""
@@ -289,11 +331,13 @@ class Taylor(Control):
                 else:
                     score_lines(probes, sums, table, scores, bar)
 
-    def add_up(self, model, source, references, strides, outliers, full=None, scores=None) -> Sums:
-        """The sums over all rows but the outliers; full: those over all rows.
+    def add_up(
+        self, model, source, references, strides, outliers, full=None, scores=None, inverse=None
+    ) -> Sums:
+        """The sums over all rows but the outliers; full: those over all rows, or over fewer.
 
         Their metric stays: without its outliers a direction may look flat, and no distance would
-        measure it.
+        measure it. inverse: of it, if bounds of some rows were made with one.
         """
         d, keep, parts = len(model.floats), Keep(outliers), []
         total = model.size * len(references) * (2 if source.known() else 1)
@@ -302,16 +346,15 @@ class Taylor(Control):
             for table, reference in enumerate(references):
                 ints = configuration(strides, table)
                 s0, s1, s2, s3 = source.sums(ints, reference, keep, bar, table)
-                used, metric, inverse = used_of(model, ints), *np.zeros((2, d, d))
+                used, metric, turn = used_of(model, ints), *np.zeros((2, d, d))
                 if full is None:
-                    made = metric_of(-s2[:used, :used])
-                    metric[:used, :used], inverse[:used, :used] = made
+                    metric[:used, :used], turn[:used, :used] = metric_of(-s2[:used, :used])
                 else:
                     metric = full.metric[table]
-                    inverse = inverse_of(metric, used)
+                    turn = inverse_of(metric, used) if inverse is None else inverse
                 limits = np.zeros(LIMITS)
                 if source.known():
-                    limits[:4] = source.remainders(ints, reference, keep, bar, inverse, scores)
+                    limits[:4] = source.remainders(ints, reference, keep, bar, turn, scores)
                     limits[7:] = source.within(ints, reference)
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
@@ -355,6 +398,10 @@ def usual_order(model, way: str) -> int:
 def best_source(model, derivatives, order: int, way: str, references: list[np.ndarray]) -> Any:
     """Where derivatives come from, by the name of the way."""
     several = len(references) > 1
+    if model.elsewhere is not None and way == "predictors":
+        return LinearOverParts(model, order, several, references[0])
+    if model.elsewhere is not None:
+        return JetsOverParts(model, order)
     if way == "given":
         return Given(model, derivatives, several)
     if way == "predictors":
@@ -368,12 +415,14 @@ class Expansion(Prepared):
     """Sums of polynomials around references, with their remainders, of one model."""
 
     def __init__(
-        self, model, how: tuple, source, strides: np.ndarray, sums: Sums, outliers: np.ndarray,
-        known: bool, why: str,
+        self, model, how: tuple, source, strides: np.ndarray, found: KnownSums, why: str
     ):  # fmt: skip
+        sums = found.sums
         self.model, self.how, self.strides, self.sums = model, how, strides, sums
-        self.outliers, self.known, self.proved = outliers, known, source.known()
+        self.outliers, self.known, self.proved = found.outliers, found.known, source.known()
         self.source, self.wanted, self.kept = source, source.needs, source.kept()
+        # What sums over these rows and more go on from.
+        self.nodes, self.inverses, self.typical = found.nodes, found.inverses, found.typical
         self.absolute = self.proved and len(sums.points) > 1
         self.way = how[2], why  # where derivatives come from, and why from nothing better
         # Runs that were stored when there were no jets cannot go on with them.

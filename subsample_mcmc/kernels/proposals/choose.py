@@ -29,6 +29,9 @@ def pcn(
     whatever else moves: what hangs on other blocks (an intercept beside effects) and so moves in
     small steps only, belongs in a kernel of its own.
 
+    Sites that move one by one (touches) learn such Gaussians by themselves; pcn(fit), without beta,
+    tells them those of a fit to begin with.
+
     mean: a fit, which has the covariance too; numbers; for a block of varying length, a list of
         fits; None: both are learnt.
     covariance: of the free coordinates, where mean is numbers.

@@ -40,6 +40,22 @@ class Gaussian:
     def build(self) -> tuple[Any, Any]:
         return gaussian, learn_step
 
+    def sites(self, name: str, count: int, free: int) -> tuple[np.ndarray, np.ndarray]:
+        """(means, lower factors) of the sites of a block, from a fit."""
+        if not hasattr(self.mean, "sites") or self.beta is not None:
+            raise ValueError(
+                "the block has touches, and its sites move from what they learn, at first by "
+                "random walks or from a fit: give proposal=sm.pcn(fit), fit = sm.laplace(model), "
+                "or leave it out, or the model's touches."
+            )
+        means, covariances = self.mean.sites(name)
+        if means.shape != (count, free):
+            raise ValueError(
+                f"the fit has {len(means):,} sites of {means.shape[1]} numbers, and {name!r} "
+                f"{count:,} of {free}: fit this model."
+            )
+        return means, np.linalg.cholesky(covariances)
+
     def numbers(self, blocks) -> ProposalNumbers:
         means, factors = gaussians(self.mean, self.covariance, blocks)
         room = np.zeros((2, means.shape[1]))

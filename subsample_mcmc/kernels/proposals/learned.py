@@ -25,7 +25,7 @@ from subsample_mcmc.kernels.adapt import (
     of_one,
     step_size,
 )
-from subsample_mcmc.kernels.proposals.gaussian import OPTIMAL, add_correlated, gaussian
+from subsample_mcmc.kernels.proposals.gaussian import OPTIMAL, add_correlated, by_columns, gaussian
 from subsample_mcmc.kernels.proposals.walk import (
     ProposalNumbers,
     RandomWalk,
@@ -45,6 +45,7 @@ ABOVE = 0.5  # how far log beta may rise above 0: a few refusals do not take it 
 WIDER, DRAWS = 0.15, 5.0
 # Values in the first window: 15 of each number within these bounds. Each is twice the one before.
 FEWEST, OF_EACH = 50.0, 15.0
+PATIENCE = 10.0  # times as long is the first window where a fit is known
 LATEST = (
     0.85  # share of warm-up after which no Gaussian is learnt, and beta has time to fit the last
 )
@@ -62,7 +63,7 @@ class LearnedNumbers(NamedTuple):
     All arrays have a row for each site; a block that moves as one is the only site.
     """
 
-    learns: int  # 0: nothing is learnt, all walk
+    learns: int  # 0: nothing is learnt; all walk, if no fit is known either
     how: np.ndarray  # (1,) how the last proposal was made
     numbers: ProposalNumbers  # mean and factor of each Gaussian
     beta: Tuning
@@ -76,22 +77,31 @@ class LearnedNumbers(NamedTuple):
     jumps: np.ndarray  # (sites, d) sums of squares of what it took to the next
 
 
-def learned_numbers(run, numbers: ProposalNumbers, sites: int, free: int, learns: bool):
-    """Nothing known yet; registered with the chain's checkpoint."""
-    rows = sites if learns else 0
+def learned_numbers(
+    run, numbers: ProposalNumbers, sites: int, free: int, learns: bool, known: Any = None
+) -> LearnedNumbers:
+    """Registered with the chain's checkpoint; known: (means, lower factors) of a fit, or nothing.
+
+    A Gaussian that is known stays as it is for more values: a window of few would be no better.
+    """
+    rows = sites if learns or known else 0
     window, unused = np.zeros((rows, 4)), np.zeros((rows, 0))
     window[:, END] = min(max(OF_EACH * free, FEWEST), WINDOW)
+    mean, columns = np.zeros((rows, free)), np.zeros((rows, free, free))
+    if known is not None:
+        mean[:], columns[:] = known[0], by_columns(known[1])
+        window[:, END] *= PATIENCE
+        window[:, KNOWN] = 1.0
     numbers = numbers._replace(
-        mean=run.keep("gaussian_mean", np.zeros((rows, free))),
-        columns=run.keep("gaussian_columns", np.zeros((rows, free, free))),
+        mean=run.keep("gaussian_mean", mean), columns=run.keep("gaussian_columns", columns)
     )
     beta, walk = np.zeros((2, rows, 6))  # logs of 1
     walk[:, LOG_STEP] = walk[:, AVERAGE] = log(OPTIMAL / sqrt(free))
     pace = RandomWalk().pace(free)
     return LearnedNumbers(
         int(learns), np.zeros(1, dtype=np.int64), numbers,
-        Tuning(TARGET, 0, ABOVE, run.keep("beta", beta), unused, unused, unused),
-        Tuning(pace.target, 0, np.inf, run.keep("walk", walk), unused, unused, unused),
+        Tuning(TARGET * learns, 0, ABOVE, run.keep("beta", beta), unused, unused, unused),
+        Tuning(pace.target * learns, 0, np.inf, run.keep("walk", walk), unused, unused, unused),
         run.keep("window", window), run.keep("window_mean", np.zeros((rows, free))),
         run.keep("window_cross", np.zeros((rows, free, free))),
         run.keep("window_last", np.zeros((rows, free))),
@@ -212,7 +222,7 @@ def watch(known, site, u, now):
 @jit(inner="always")
 def propose_learned(rng, tuning, known, now, which, u, v):
     known.how[0] = UNKNOWN
-    if known.learns == 0 or known.window[which, KNOWN] == 0.0:
+    if len(known.window) == 0 or known.window[which, KNOWN] == 0.0:
         return random_walk(rng, tuning, known.numbers, now, 0, u, v)
     if rng.random() < (WARM if now.warm == 1 else WALKS):
         known.how[0] = WALK

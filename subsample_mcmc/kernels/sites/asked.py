@@ -12,22 +12,15 @@ import numpy as np
 
 from subsample_mcmc.kernels.sites.touches import by_datum, left_out
 from subsample_mcmc.kernels.sites.watching import is_known
-from subsample_mcmc.numerics.jit import FLAGS, jit
-from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.pointers import (
-    NUMBER,
-    FunctionAddress,
-    call_numbers,
-    call_rows,
-    pointer_to,
-)
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import call_numbers, call_rows, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.blocks import draw_discrete
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import change_all, changed
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import new_memory, trial_of
-from subsample_mcmc.target.user_functions import plain
+from subsample_mcmc.target.user_functions import AskedPrior, plain, prior_by_address
 
 AWAY = (0.0, 0.0, 3.0, 10.0)  # how far states are from the initial one, which is the first
 SIZES = (1.0, 10.0)  # of changes
@@ -42,31 +35,7 @@ class Passed:
 DATA, PRIORS = Passed(), Passed()
 
 
-@memoised
-def of_site(prior) -> Any:
-    """A prior of one site's value, to be called by its address."""
-
-    @jit(inner="entry", user=True)
-    def value(context, site, nothing):
-        return 1.0 * prior(context.state, site)
-
-    return value
-
-
-def prior_by_address(prior, context) -> FunctionAddress:
-    """A user's f(state, site), called with a context and a site."""
-    function = of_site(jit(prior, flags=FLAGS, user=True, inner=True))
-    return FunctionAddress(function, context, NUMBER, NUMBER)
-
-
 # ------------------------------------------------------------------------------------------ asking
-class AskedPrior(NamedTuple):
-    """A site's prior, and what it reads."""
-
-    read: Any  # (context, site, nothing)
-    context: Any
-
-
 @jit
 def write(values, given):
     """The whole block."""

@@ -13,13 +13,14 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.kernels.base import DECIDES_EXACTLY
 from subsample_mcmc.kernels.decision import Decision, Judge
 from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
-from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior, prior_by_address
+from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior
 from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import prior_of
+from subsample_mcmc.target.user_functions import prior_by_address
 
 FEW = 2_000  # data of a site, up to which nothing is won by a race
 

@@ -19,6 +19,7 @@ from subsample_mcmc.kernels.proposals.learned import (
     learned_numbers,
     propose_learned,
 )
+from subsample_mcmc.kernels.proposals.walk import RandomWalk, no_numbers
 from subsample_mcmc.kernels.sites.by_site import (
     go_to,
     judge_of_sites,
@@ -50,15 +51,17 @@ def bind_sites(kernel, model, run) -> SiteTools:
     """Tools of one chain."""
     name = kernel.block
     variable, site = model.variables[name], one_site(model, name)
-    one, pace = np.ndim(kernel.scale) == 0, kernel.proposal.pace(site.free)
+    one, pace = np.ndim(kernel.scale) == 0, RandomWalk().pace(site.free)
+    walks, known = kernel.proposal.walks, None  # a Gaussian of each site, from a fit
+    if not walks:
+        known = kernel.proposal.sites(name, variable.sites, site.free)
     tuning = make_tuning(
         run, float(kernel.scale) if one else 1.0, 1.0 if one else kernel.scale, site.free,
         pace.target if kernel.adapt else 0.0, scaled=one, most=log(pace.largest),
         sites=variable.sites,
     )  # fmt: skip
-    numbers = learned_numbers(
-        run, kernel.proposal.numbers(site), variable.sites, site.free, kernel.adapt
-    )
+    room = kernel.proposal.numbers(site) if walks else no_numbers(site)
+    numbers = learned_numbers(run, room, variable.sites, site.free, kernel.adapt, known)
     judge = judge_of_sites(kernel, model, run)
     return SiteTools(
         judge, site.coordinates(), tuning, numbers, variable.sites, variable.block.start,

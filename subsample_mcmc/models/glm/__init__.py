@@ -4,12 +4,13 @@ Most functions make an `sm.Model` of `sm.Predictors`: log factors that vectorise
 closed form, and bounds of their third and fourth derivative, the least that hold everywhere (for
 models of rates: next to each point), which make raced decisions provable. Where a likelihood has
 parameters beside coefficients (cutpoints, a shape, a share of zeros), no such bounds hold
-everywhere, but for hurdle_poisson; these models are plain log likelihoods, of which sm.Taylor
-finds predictors, derivatives and, of 10,000 data or more, bounds around the fit by intervals.
+everywhere, but for hurdle_poisson, and hurdle_negative_binomial of a given dispersion; these models
+are plain log likelihoods, of which sm.Taylor finds predictors, derivatives and, of 10,000 data or
+more, bounds around the fit by intervals.
 
 classes             logistic, probit, cloglog, softmax; ordered_logistic, ordered_probit
 counts              binomial, poisson, negative_binomial; zero_inflated_poisson,
-                    zero_inflated_negative_binomial, hurdle_poisson
+                    zero_inflated_negative_binomial, hurdle_poisson, hurdle_negative_binomial
 numbers             gaussian, student_t; positive ones gamma_regression, shares beta_regression
 times, censored     weibull, log_normal
 
@@ -43,9 +44,10 @@ no maximum, is not checked: a proper prior keeps the posterior proper.
 
 Start with model.py, which makes the models; families.py and scores.py are their log factors, one
 datum each, and columns.py checks what is given. Those with other blocks, made by blocks.py, stand
-in ordered.py, positive.py, survival.py and zeros.py. Kernels and chains do not enter.
+in ordered.py, positive.py, survival.py, zeros.py and hurdles.py. Kernels and chains do not enter.
 """
 
+from subsample_mcmc.models.glm.hurdles import hurdle_negative_binomial, hurdle_poisson
 from subsample_mcmc.models.glm.model import (
     binomial,
     cloglog,
@@ -60,7 +62,6 @@ from subsample_mcmc.models.glm.ordered import ordered_logistic, ordered_probit
 from subsample_mcmc.models.glm.positive import beta_regression, gamma_regression
 from subsample_mcmc.models.glm.survival import log_normal, weibull
 from subsample_mcmc.models.glm.zeros import (
-    hurdle_poisson,
     negative_binomial,
     zero_inflated_negative_binomial,
     zero_inflated_poisson,
@@ -72,6 +73,7 @@ __all__ = [
     "cloglog",
     "gamma_regression",
     "gaussian",
+    "hurdle_negative_binomial",
     "hurdle_poisson",
     "log_normal",
     "logistic",

@@ -5,12 +5,16 @@ So each part is checked as a matrix in memory is, and makes the columns that the
 
 import functools
 import inspect
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.target.elsewhere.rows import some_rows
 from subsample_mcmc.target.model import move_elsewhere
+from subsample_mcmc.target.reuse.append import parts_of
+from subsample_mcmc.target.sources.checksums import array_hash
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
@@ -43,6 +47,20 @@ class Family(NamedTuple):
         by_row = {name: columns[column] for name, column in self.by_row.items()}
         return self.function(x, **by_row, **self.others)
 
+    def recipe(self) -> str | None:
+        """What the columns are made by, beside the rows; None: that has no text."""
+        function = f"{self.function.__module__}.{self.function.__qualname__}"
+        others = {}
+        for name, value in self.others.items():
+            if callable(value):
+                others[name] = content(value)
+            elif np.ndim(value):
+                others[name] = array_hash(np.asarray(value))
+            else:
+                others[name] = repr(value)
+        found = f"{function} {self.terms} {self.by_row} {others} {self.columns}"
+        return None if " at 0x" in found else found
+
     def raw(self, data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
         """The columns of a part as they are given."""
         return self.read(data, parcel._replace(columns=self.columns, origin=self.origin))
@@ -67,7 +85,9 @@ def by_parts(family: Any) -> Any:
     def made(*given, **named):
         found = given_elsewhere(signature, given, named)
         if found is None:
-            return family(*given, **named)
+            model = family(*given, **named)
+            model.more = further_rows(made, model, signature, given, named)
+            return model
         source, terms, by_row, others = found
         return regression(made, source, terms, by_row, others)
 
@@ -130,6 +150,78 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
     return source, terms, by_row, others
 
 
+class FurtherRows(NamedTuple):
+    """What makes the model's columns of further rows in memory: the family, which checks them."""
+
+    function: Any
+    others: dict[str, Any]  # arguments that are not by row
+    by_row: tuple[str, ...]
+    terms: list[str] | None  # names of the coefficients
+    why: str = ""  # why there are none
+
+    def __call__(self, rows: Any) -> Any:
+        """Data of a model of these rows."""
+        if self.why:
+            raise ValueError(f"append: {self.why}: make a model of all rows.")
+        wanted = ", ".join(self.by_row)
+        if not isinstance(rows, Mapping) or set(rows) != set(self.by_row):
+            given = ", ".join(map(str, rows)) if isinstance(rows, Mapping) else type(rows).__name__
+            raise TypeError(
+                f"rows={given}: of this model append {{name: array}} of what it was given by row: "
+                f"{wanted}."
+            )
+        model = self.function(**rows, **self.others)
+        if terms_of(model) != self.terms:
+            raise ValueError(
+                f"x has the columns {terms_of(model)}, and the model {self.terms}: give the same."
+            )
+        return model.data
+
+
+def further_rows(function: Any, model: Any, signature: Any, given: tuple, named: dict) -> Any:
+    """What makes columns of further rows of a model in memory."""
+    arguments = dict(signature.bind(*given, **named).arguments)
+    by_row = tuple(n for n, v in arguments.items() if n == "x" or (n in BY_ROW and np.ndim(v)))
+    others = {name: value for name, value in arguments.items() if name not in by_row}
+    why = ""
+    if isinstance(arguments["x"], str) or model.design is not None:
+        why = "a formula makes columns of all rows together"
+    elif "classes" in signature.parameters and others.get("classes") is None:
+        why = "the classes were counted in y: give classes=K"
+    return FurtherRows(function, others, by_row, terms_of(model), why)
+
+
+def terms_of(model: Any) -> list[str] | None:
+    """Names of the coefficients, if they have any."""
+    names = model.columns.get("x") if model.columns else None
+    return None if names is None else [str(name) for name in names]
+
+
+class FurtherParts(NamedTuple):
+    """What makes the model's columns of further rows elsewhere."""
+
+    family: Family
+    columns: dict[str, SourceColumn]  # the model's
+
+    def __call__(self, rows: Any) -> Source:
+        """A source of these columns, of the rows of another."""
+        raw = parts_of(rows)
+        if dict(raw.columns) != self.family.columns:
+            raise TypeError(
+                f"rows have the columns {told_columns(raw.columns)}, and the model was made of "
+                f"{told_columns(self.family.columns)}: give the same, of the same kinds."
+            )
+        family = self.family._replace(read=raw.read, origin=raw.origin)
+        made = raw.made_into(self.columns, read_family, family)
+        made.missing = "allow"  # the family looks itself
+        return made
+
+
+def told_columns(columns: dict[str, SourceColumn]) -> str:
+    """Names and kinds, in words."""
+    return ", ".join(f"{name} ({column.dtype})" for name, column in columns.items())
+
+
 def in_memory(value: Any) -> bool:
     """Is it a column of numbers in this process."""
     return np.ndim(value) > 0 and not hasattr(type(value), "__dask_graph__")
@@ -161,6 +253,7 @@ def regression(function: Any, source: Source, terms, by_row, others) -> Any:
     made = source.made_into(columns, read_family, family)
     made.missing = "allow"  # the family looks itself
     move_elsewhere(model, made)
+    model.more = FurtherParts(family, columns)
     return model
 
 

@@ -1,10 +1,4 @@
-"""Counts that spread more than Poisson numbers, or have more zeros: inflated ones, and a hurdle.
-
-A hurdle's counts above 0 are Poisson numbers that are not 0: with u = exp(eta), r = u + B their
-mean, and B, c = 1 - B and s = 1 - r as in families.py, the derivatives of log(exp(u) - 1) by eta
-are r, r c, r (c^2 - B s) and r (c^3 - 3 c B s - B s^2 + B r c). The last two are those of
-families.py plus u, and at most 1.1119 u and 1.3064 u: by intervals over all u, in tests/models.
-"""
+"""Counts that spread more than Poisson numbers, or have more zeros (hurdles: hurdles.py)."""
 
 from math import log, nan
 
@@ -17,17 +11,10 @@ from subsample_mcmc.models.glm import simulate as draw
 from subsample_mcmc.models.glm.blocks import Extra, normal_number, with_blocks
 from subsample_mcmc.models.glm.columns import positive
 from subsample_mcmc.models.glm.elsewhere import by_parts
-from subsample_mcmc.models.glm.families import (
-    SIGMOID_FOURTH,
-    SIGMOID_THIRD,
-    mean_short,
-    shares,
-)
 from subsample_mcmc.models.glm.model import counted, made
 from subsample_mcmc.models.glm.simulate import MOST
 from subsample_mcmc.numerics.fastmath import exp
 from subsample_mcmc.numerics.special import (
-    log_event,
     log_gamma,
     log_sigmoid,
     logsumexp,
@@ -36,8 +23,6 @@ from subsample_mcmc.numerics.special import (
 )
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
-
-HURDLE_THIRD, HURDLE_FOURTH = 1.1119, 1.3064
 
 
 # ----------------------------------------------------------------- overdispersed, zero-inflated
@@ -115,72 +100,6 @@ def logit_zeros(state):
 
 def log_dispersion(state):
     return state.log_dispersion[0]
-
-
-# --------------------------------------------------------------------------------------- hurdle
-def with_zeros(eta):
-    """The predictors of a hurdle: log mean before zeros are left out, log odds of a zero."""
-
-    def both(state, data, n):
-        return eta(state, data, n), state.logit_zeros[0]
-
-    return both
-
-
-def etas_with_zeros(etas):
-    def both(state, data, first, out):
-        etas(state, data, first, out)
-        zeros = state.logit_zeros[0]
-        for i in range(out.shape[1]):
-            out[1, i] = zeros
-
-    return both
-
-
-def hurdle(eta, data, n):
-    """A zero, or a Poisson number that is none."""
-    y = data.y[n]
-    if y == 0.0:
-        return log_sigmoid(eta[1])
-    above = y * eta[0] - exp(eta[0]) - log_event(eta[0]) - data.log_factorial[n]
-    return log_sigmoid(-eta[1]) + above
-
-
-def hurdle_derivatives(eta, data, n):
-    p, q = shares(eta[1])
-    y, v = float(data.y[n]), p * q
-    if y == 0.0:
-        return 0.0, q, 0.0, 0.0, -v, 0.0, 0.0, 0.0, -v * (q - p)
-    mean = exp(eta[0])
-    b, c = mean_short(min(mean, 800.0))
-    r = mean + b
-    third = r * (c * c - b * (c - mean)) if b > 0.0 else mean
-    return y - r, -p, -r * c, 0.0, -v, -third, 0.0, 0.0, -v * (q - p)
-
-
-def hurdle_remainder(eta, data, n):
-    """At eta itself, with growth 1, as for `poisson`.
-
-    No derivative mixes the two predictors: along a direction (s, t) of length 1 they add up to at
-    most the larger of the two, as |s|^3 + |t|^3 <= 1.
-    """
-    mean = exp(eta[0]) if data.y[n] > 0.0 else 0.0
-    return max(SIGMOID_THIRD, HURDLE_THIRD * mean), max(SIGMOID_FOURTH, HURDLE_FOURTH * mean)
-
-
-def draw_hurdle(eta):
-    """Events in a time as long as the mean: the first, given that there is one, and those after."""
-
-    def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
-        mean = exp(eta(state, data, n))
-        if not mean < MOST:
-            return nan
-        first = -np.log1p(np.expm1(-mean) * rng.random())
-        return 1.0 + float(rng.poisson(max(mean - first, 0.0)))
-
-    return draw
 
 
 # -------------------------------------------------------------------------------------- models
@@ -291,45 +210,6 @@ def zero_inflated_negative_binomial(
     data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_negative_binomial")
     parts = inflated_negative_binomial(eta), draw_inflated_negative_binomial(eta)
     return with_blocks(*parts, data, rows, [DISPERSION, ZEROS], log_prior, prior_sd, start)
-
-
-@helpful
-@by_parts
-def hurdle_poisson(
-    x,
-    y,
-    offset=None,
-    prior_sd=10.0,
-    log_prior=None,
-    start=None,
-    exposure=None,
-    weights=None,
-) -> Model:
-    """Counts in two steps: zero or not, and how many, as a Poisson number that is not 0.
-
-    That number has mean exp(x'beta + offset) before zeros are left out. All
-    derivatives have bounds. Blocks: beta (d,), and logit_zeros, log odds of a zero, a priori
-    Normal(0, 2^2).
-
-    y: counts.
-    offset, exposure: as in sm.models.glm.poisson.
-    x, prior_sd, log_prior, start, weights: as in sm.models.glm.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> x = np.column_stack([np.ones(3_000), rng.standard_normal(3_000)])
-        >>> y = rng.poisson(np.exp(x @ [1.0, 0.5])) * (rng.random(3_000) < 0.7)
-        >>> fit = sm.laplace(sm.models.glm.hurdle_poisson(x, y), progress=False)
-        >>> fit.state["beta"].round(1), round(float(fit.state["logit_zeros"]), 1)
-        (array([1. , 0.5]), -0.6)
-    """
-    data, eta, etas, rows = numbers(x, y, offset, exposure, weights, "hurdle_poisson")
-    predictors = Predictors(
-        with_zeros(eta), hurdle, hurdle_derivatives, hurdle_remainder, growth=1.0,
-        etas=etas_with_zeros(etas),
-    )  # fmt: skip
-    parts = predictors, draw_hurdle(eta)
-    return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
 DISPERSION = Extra("log_dispersion", 0.0, normal_number(log_dispersion))

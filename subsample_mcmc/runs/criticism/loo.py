@@ -3,7 +3,9 @@
 Log likelihoods of some data at all draws are made, each datum becomes three numbers (psis.py), and
 the next data follow, in threads: memory does not grow with N x draws. Of a random sample of data,
 the sum over all is estimated by what differs from a surrogate that is cheap for all of them
-(Magnusson, Vehtari, Jonasson and Andersen 2020; sampling.py).
+(Magnusson, Vehtari, Jonasson and Andersen 2020; sampling.py). It is not arviz_stats.loo_subsample:
+that is of ArviZ 1 alone, asks for arrays of log likelihoods, or for a function that makes them of
+the posterior, and draws all data with the same chance.
 """
 
 import os

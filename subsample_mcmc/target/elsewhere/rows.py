@@ -20,6 +20,7 @@ from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_
 from subsample_mcmc.target.elsewhere.alone import check_alone
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident
 from subsample_mcmc.target.population import read_only
+from subsample_mcmc.target.reuse.nodes import WholeNodes
 from subsample_mcmc.target.subset import without
 
 PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
@@ -90,20 +91,25 @@ class RowsElsewhere:
     def sum_over(
         self, work: Callable[..., Any], arguments: tuple, combine: Any = np.add,
         bar: Any = None, told: str = "rows", rows: np.ndarray | None = None,
+        nodes: WholeNodes | None = None, name: str = "",
     ) -> np.ndarray:  # fmt: skip
         """What `work` adds up over all rows: one pass. It is a function of a module.
 
         rows: where what it says of each row is written.
+        nodes: where those of this pass, by its name, are kept; parts whose blocks they have are not
+            read.
         """
         size = self.source.size
+        nodes = nodes or WholeNodes(size)
+        chosen, pieces = self.left(nodes.first_unknown(name))
         asked = PartWork(self.stub, size, work, arguments)
-        tree, pieces = Tree(combine), []
+        tree, rest = Tree(combine), Tree(combine)
         own = bar
         if bar is None:
             own = Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
         try:
-            for _, (nodes, ragged, each) in self.source.map(in_part, asked, bar=own):
-                tree.merge(nodes)
+            for _, (inside, ragged, each) in self.source.map(in_part, asked, chosen, own):
+                tree.merge(inside)
                 pieces += ragged
                 if rows is not None and each is not None:
                     rows[each[0] : each[0] + len(each[1])] = each[1]
@@ -112,10 +118,25 @@ class RowsElsewhere:
                 own.close()
         for first, columns in sorted(whole_pieces(pieces, size), key=lambda one: one[0]):
             done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
-            tree.merge(done.nodes())
+            (rest if first // BLOCK == nodes.whole else tree).merge(done.nodes())
             if rows is not None and each is not None:
                 rows[first : first + len(each)] = each
-        return tree.root(blocks_of(size))
+        return nodes.end(name, tree, rest)
+
+    def left(self, block: int) -> tuple[Any, list]:
+        """(parts that hold rows from a block on, rows of it in parts before them, as pieces).
+
+        Where rows were appended, a part ends where they begin, less than a block further on.
+        """
+        if block == 0:
+            return None, []
+        starts, lengths = self.source.starts(), self.source.lengths()
+        chosen = np.flatnonzero((starts >= block * BLOCK) & (lengths > 0))
+        behind = int(starts[chosen[0]]) if len(chosen) else self.source.size
+        rows = np.arange(block * BLOCK, behind)
+        if not len(rows):
+            return chosen, []
+        return chosen, [(block * BLOCK, self.source.receive(self.source.request(rows)))]
 
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """The exact log likelihoods at some floats, one state a row: one pass."""
@@ -144,7 +165,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     """A model of the same functions with other columns; none: of the same."""
     made = copy(model)
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
-    made.noticed = made.hashed = made.elsewhere = None
+    made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
     vars(made).pop("large", None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
@@ -158,9 +179,9 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
 def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: PartWork) -> tuple:
     """(nodes of the blocks in a part, rows of the others, numbers of rows): where its rows are."""
     rows = len(next(iter(columns.values())))
-    begin, end = whole_blocks(first, first + rows, asked.size)
+    begin, end = whole_blocks(first, first + rows, asked.size // BLOCK * BLOCK)
     nodes, ragged, numbers = [], [], None
-    inside = slice(begin * BLOCK - first, min(end * BLOCK, asked.size) - first)
+    inside = slice(begin * BLOCK - first, end * BLOCK - first)
     if begin < end:
         some = with_rows(asked.model, {name: a[inside] for name, a in columns.items()})
         tree, each = both(asked.work(some, begin, *asked.arguments))

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from subsample_mcmc.target.sources.arrow import declared, made_of, wanted_of
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.source import plural
 
+ROW_GROUP = ", row group"
+SETTLED = 2 * 10**9  # nanoseconds after which a file's time tells one change from the next
 PART = 1 << 18  # rows: smaller row groups of a file are read together
 
 
@@ -96,12 +99,13 @@ class ParquetSource(LocalSource):
                 ids = [fragment.row_groups[i].id for i in groups]
                 parts.append(fragment.subset(row_group_ids=ids))
                 last = f"s {ids[0]} to {ids[-1]}" if len(ids) > 1 else f" {ids[0]}"
-                self.places.append(f"{path}, row group{last}")
+                self.places.append(f"{path}{ROW_GROUP}{last}")
                 if lengths is not None:
                     lengths.append(sum(fragment.row_groups[i].num_rows for i in groups))
         self.schema: Any = dataset.schema
         self.filesystem: Any = getattr(dataset, "filesystem", None)
         self.written = {path: self.stamp(path) for path in getattr(dataset, "files", ())}
+        self.opened = time.time_ns()
         loaders = [Decoded(self, fragment) for fragment in parts]
         kinds = {name: categories_of(dataset, name) for name in self.fields if self.coded(name)}
         super().__init__(loaders, declared(self.wanted, dataset.schema, kinds), lengths, threads)
@@ -114,6 +118,23 @@ class ParquetSource(LocalSource):
         """What differs after a file was written anew, though it may say so late."""
         found = self.filesystem.get_file_info(path)
         return found.size, found.mtime_ns
+
+    def stamps(self) -> list[str | None]:
+        """Sizes and times of files; none where one was written just before it was opened.
+
+        A second change within the same tick of the clock would not show.
+        """
+        made = "" if self.read is LocalSource.read else None
+        if made is None and hasattr(self.origin, "recipe"):
+            made = self.origin.recipe()
+        found: list[str | None] = []
+        for place in self.places:
+            size, time_written = self.written.get(place.partition(ROW_GROUP)[0], (None, None))
+            known = size is not None and time_written is not None and made is not None
+            settled = known and time_written < self.opened - SETTLED
+            what = f"{place} {size} {time_written} {self.wanted} {made}"
+            found.append(what if settled else None)
+        return found
 
     def part_name(self, part: int) -> str:
         return f"part {part}: {self.places[part]}"

@@ -86,6 +86,10 @@ class Source:
         """What a part is called in messages."""
         return f"part {part}"
 
+    def stamps(self) -> list[str | None]:
+        """Of each part, what differs once its rows are written anew; None: nothing says it."""
+        return [None] * self.count
+
     def origins(self) -> str:
         """How many parts of which kind there are, in words."""
         return plural(self.count, "part")

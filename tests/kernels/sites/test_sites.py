@@ -438,7 +438,7 @@ def test_kernels_are_refused_that_are_about_all_data():
     for kernel, match in (
         (sm.Metropolis("a", control=sm.Taylor(fit)), "and control is about all data"),
         (flat, "and surrogate is about all data"),
-        (sm.Metropolis("a", proposal=own[0]), "its sites move by random walks"),
+        (sm.Metropolis("a", proposal=own[0]), "its sites move from what they learn"),
         (sm.Metropolis("a", scale=np.ones(3)), "a site of 'a' has 1 numbers"),
         (sm.Slice("a", control=sm.Taylor(fit)), "and control is about all data"),
         (sm.Slice("a", np.ones(3)), "width has shape \\(3,\\): a site of 'a' has 1 numbers"),
