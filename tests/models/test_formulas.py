@@ -246,6 +246,24 @@ def test_numbers_for_categories_are_refused_or_taken_for_them(frame, formula, ca
         design_of("time ~ age", frame, new.astype(str))
 
 
+@pytest.mark.parametrize(("family", "left"), [
+    ("logistic", "sick"), ("poisson", "sick"), ("logistic", "C(sick == 'yes')"),
+])  # fmt: skip
+def test_a_response_of_one_class_is_refused(frame, family, left):
+    """It was 1 in every row: those who are not sick had what the model is of."""
+    healthy = frame[frame.sick == "no"]
+    with pytest.raises(ValueError, match="has a response of one class"):
+        getattr(sm.models.glm, family)(f"{left} ~ age", healthy)
+    known = pd.Categorical(healthy.sick, ["no", "yes"])
+    assert not sm.models.glm.logistic("sick ~ age", healthy.assign(sick=known)).data.y.any()
+    assert not sm.models.glm.logistic("sick ~ age", frame).design(healthy)["y"].any()
+
+
+def test_nullable_text_is_text(frame):
+    made = sm.models.glm.gaussian("cost ~ region", frame.astype({"region": "string"}))
+    assert np.array_equal(made.data.x, sm.models.glm.gaussian("cost ~ region", frame).data.x)
+
+
 def test_a_frame_that_is_refused_changes_nothing_for_others(frame):
     model = sm.models.glm.logistic("sick ~ age + C(region) + center(time)", frame)
     right = model.design(frame[:3])

@@ -156,6 +156,8 @@ def with_room(frame: Any, names: list[str]) -> Any:
         if own in SHORT or (own == "uint64" and frame[name].max() <= np.iinfo(np.int64).max):
             long = "Int64" if str(kind) != own else "int64"
             wider[name] = frame[name].astype("float64" if own == "float16" else long)
+        elif own == "string":  # pandas' nullable text, which formulaic takes for numbers
+            wider[name] = frame[name].astype(object)
     return frame.assign(**wider) if wider else frame
 
 
@@ -226,6 +228,12 @@ def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[s
     found = made(formula, left, frame)
     matrix, names = np.asarray(found, dtype=float), list(found.model_spec.column_names)
     if matrix.shape[1] == 1:
+        if any(kind.value == "categorical" for kind, _ in found.model_spec.encoder_state.values()):
+            raise ValueError(
+                f"the formula {formula!r} has a response of one class, {names[0]}, which would be "
+                "1 in every row: give numbers, or say what the others are, "
+                "pandas.Categorical(column, categories)."
+            )
         return matrix[:, 0], None, found.model_spec
     if not np.all((matrix == 0.0) | (matrix == 1.0)) or not np.all(matrix.sum(axis=1) == 1.0):
         raise ValueError(
