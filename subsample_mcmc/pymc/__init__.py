@@ -29,7 +29,8 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     variables; a pm.Potential may have an entry per row too, or be a sum over rows. Variables of
     other lengths have rows behind those of the first. pm.Minibatch is taken for all data, which a
     warning says. Missing observed values are blocks (y_unobserved), as in PyMC.
-    A variable with a value per row is a block of sites that touch one row each. Where blocks have
+    A variable with a value per row is a block of sites that touch one row each; its prior is in the
+    rows, so that sm.loo refuses the model. Where blocks have
     no constraint for a variable (pm.LKJCholeskyCov, pm.ZeroSumNormal, a Dirichlet per group,
     bounds that move or differ), the block is PyMC's vector of free coordinates: "chol_free";
     sm.pymc.posterior(pm_model, trace) gives the draws as PyMC's variables.

@@ -21,6 +21,7 @@ from subsample_mcmc.pymc.rows import (
     shared_of,
     summed,
     whole,
+    without_data,
 )
 from subsample_mcmc.pymc.source import functions, written
 from subsample_mcmc.target.axes import ROWS
@@ -31,11 +32,13 @@ class Translated(Model):
     """A model made of source text: what it is pickled as, since generated code has no module."""
 
     def __init__(
-        self, source, tables, parts, data, state, support, constraints, touches, coords, dims
-    ):
+        self, source, tables, parts, data, state, support, constraints, touches, coords, dims,
+        beside=(),
+    ):  # fmt: skip
         made = functions(source, tables)
+        self.beside = beside
         self.source, self.arrays, self.parts = source, tables, parts
-        self.options = (data, state, support, constraints, touches, coords, dims)
+        self.options = (data, state, support, constraints, touches, coords, dims, beside)
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
             touches, made.get("prepare"), missing="allow" if "isnan(" in source else "infinite",
@@ -96,7 +99,7 @@ def from_pymc(pm_model, rows=None) -> Model:
         {p.block: p.support for p in parts if p.discrete},
         {p.block: p.constraint for p in parts if p.constraint.text != "real"},
         {name: (np.arange(size + 1), np.arange(size)) for name in local},
-        *names_of(pm_model, parts),
+        *names_of(pm_model, parts), without_data(natural, found),
     )  # fmt: skip
     check(model, natural, found)
     if batches_in([*natural.basic_RVs, *natural.potentials, *natural.rvs_to_values.values()]):

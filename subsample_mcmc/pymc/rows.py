@@ -106,9 +106,25 @@ def is_sum_over(potential, known: set[int]) -> bool:
     length = None if inner is None or not inner.type.ndim else length_of(inner)
     if length is None or length < 2 or (known and length not in known):
         return False
-    arrays = [np.shape(v.data) for v in ancestors_of([inner]) if hasattr(v, "data")]
-    arrays += [np.shape(v.get_value()) for v in shared_in([inner])]
+    return reads_data(inner, length)
+
+
+def reads_data(variable, length: int) -> bool:
+    """Is a variable made of data that have so many rows."""
+    arrays = [np.shape(v.data) for v in ancestors_of([variable]) if hasattr(v, "data")]
+    arrays += [np.shape(v.get_value()) for v in shared_in([variable])]
     return any(shape[:1] == (length,) for shape in arrays)
+
+
+def without_data(natural, rows: TermRows) -> tuple[str, ...]:
+    """Names of terms with an entry per row that say nothing of data, as the prior of an effect."""
+    observed = {v.name for v in natural.observed_RVs}
+    potentials = {v.name: v for v in natural.potentials}
+    return tuple(
+        t.name for t in rows.terms
+        if t.name not in observed
+        and not (t.name in potentials and reads_data(potentials[t.name], rows.lengths[t.name]))
+    )  # fmt: skip
 
 
 def data_of(natural, rv) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.control import Control, prepared_for
+from subsample_mcmc.decisions.compared import check_compiled
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
 from subsample_mcmc.kernels.checks import check_elsewhere, check_reached, check_run, is_doubtful
@@ -17,7 +18,6 @@ from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.runs.compared import check_compiled
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.runs.padding import check_padding

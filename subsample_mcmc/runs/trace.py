@@ -245,7 +245,8 @@ class Trace:
 
         What does not depend on names is as it was: predictions, log likelihoods, densities. One
         number orders components: where those of two come near each other, their laws are cut off
-        there. The new trace cannot be resumed.
+        there. Functions of the state that were kept, keep={"first": f}, stay as they are, with a
+        warning. The new trace cannot be resumed.
 
         Example:
             >>> def log_likelihood(state, data, n):

@@ -225,6 +225,7 @@ class Model:
         return () if self.prepare is None else (self.prepare(state, self.data),)
 
     backwards = False  # do the data stand the other way round than their user knows them
+    beside: tuple[str, ...] = ()  # what log_likelihood has of a datum beside its likelihood
 
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.

@@ -246,6 +246,56 @@ def test_numbers_for_categories_are_refused_or_taken_for_them(frame, formula, ca
         design_of("time ~ age", frame, new.astype(str))
 
 
+@pytest.mark.parametrize(("family", "left"), [
+    ("logistic", "sick"), ("poisson", "sick"), ("logistic", "C(sick == 'yes')"),
+])  # fmt: skip
+def test_a_response_of_one_class_is_refused(frame, family, left):
+    """It was 1 in every row: those who are not sick had what the model is of."""
+    healthy = frame[frame.sick == "no"]
+    with pytest.raises(ValueError, match="has a response of one class"):
+        getattr(sm.models.glm, family)(f"{left} ~ age", healthy)
+    known = pd.Categorical(healthy.sick, ["no", "yes"])
+    assert not sm.models.glm.logistic("sick ~ age", healthy.assign(sick=known)).data.y.any()
+    assert not sm.models.glm.logistic("sick ~ age", frame).design(healthy)["y"].any()
+
+
+def test_nullable_text_is_text(frame):
+    made = sm.models.glm.gaussian("cost ~ region", frame.astype({"region": "string"}))
+    assert np.array_equal(made.data.x, sm.models.glm.gaussian("cost ~ region", frame).data.x)
+
+
+def test_a_frame_that_is_refused_changes_nothing_for_others(frame):
+    model = sm.models.glm.logistic("sick ~ age + C(region) + center(time)", frame)
+    right = model.design(frame[:3])
+    for wrong in ({"age": pd.Categorical([1.0, 2.0, 1.0])}, {"region": "d"}, {"sick": 7}):
+        with pytest.raises(ValueError, match="the formula"):
+            model.design(frame[:3].assign(**wrong))
+        again = model.design(frame[:3])
+        assert all(np.array_equal(again[name], right[name]) for name in ("x", "y"))
+
+
+@pytest.mark.parametrize("short", [
+    "int8", "uint8", "Int8", "UInt16", "int16", "uint32", "uint64", "float16",
+])  # fmt: skip
+def test_terms_of_short_numbers_are_those_of_long_ones(short):
+    """Sums, products, functions of them: those of numpy are modulo 256, or have three digits."""
+    long = pd.DataFrame({"a": [100, 90, 3, 4], "b": [7, 90, 101, 3], "y": [1.0, 2.0, 2.5, 3.0]})
+    frame = long.astype({"a": short, "b": short})
+    for formula in (
+        "y ~ a * b",
+        "y ~ I(a ** 2) + I(b - a)",
+        "y ~ np.log(a) + C(b)",
+        "I(a - b) ~ b",
+    ):
+        made, wanted = (sm.models.glm.gaussian(formula, f, prior_sd=1e5) for f in (frame, long))
+        assert np.array_equal(made.data.x, wanted.data.x)
+        assert np.array_equal(made.data.y, wanted.data.y)
+        assert short == "float16" or list(made.axes.coords["term"]) == list(
+            wanted.axes.coords["term"]
+        )
+        assert np.array_equal(made.design(frame[::-1])["x"], wanted.design(long[::-1])["x"])
+
+
 @pytest.mark.parametrize(("formula", "term"), [
     ("time ~ I(age - age.mean())", r"I\(age - age.mean\(\)\)"), ("time ~ {age / age.max()}", "age"),
     ("time ~ age.cumsum()", "cumsum"), ("I(time - time.mean()) ~ age", "time.mean"),

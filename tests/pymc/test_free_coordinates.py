@@ -1,5 +1,6 @@
 """Blocks in PyMC's free coordinates: their posteriors, and their draws as PyMC's variables."""
 
+import pickle
 import types
 
 import numpy as np
@@ -139,3 +140,31 @@ def test_an_effect_of_each_row_is_a_block_of_sites():
         u = pm.GaussianRandomWalk("u", init_dist=pm.Normal.dist(), shape=5)
         pm.Normal("y", u[np.array([0, 1, 1, 3, 4])], observed=np.arange(5.0))
     assert sm.from_pymc(pm_model).variables["u"].touches is None
+
+
+def test_rows_that_have_a_prior_in_them_are_no_likelihoods_of_data():
+    """Their elpd would be of y and of the effect together; PyMC's is of y alone."""
+    rng = np.random.default_rng(4)
+    y = rng.poisson(np.exp(1.0 + 0.5 * rng.normal(size=30)))
+
+    def built(potential):
+        with pm.Model() as made:
+            mu = pm.Normal("mu")
+            effect = pm.Normal("effect", mu, 0.5, shape=30 if potential is None else 4)
+            rate = pm.math.exp(effect if potential is None else effect[np.arange(30) % 4])
+            pm.Poisson("y", rate, observed=y)
+            if potential is not None:
+                pm.Potential("more", potential(effect))
+        model = sm.from_pymc(made)
+        return model, sm.sample(model, draws=20, warmup=20, chains=2, seed=1, progress=False)
+
+    for potential, name in ((None, "effect"), (lambda e: -(e**4), "more")):
+        model, trace = built(potential)
+        assert model.beside == pickle.loads(pickle.dumps(model)).beside == (name,)
+        for asked in (sm.loo, lambda m, t: t.log_likelihood(m),
+                      lambda m, t: t.to_arviz(log_likelihood=m)):  # fmt: skip
+            with pytest.raises(ValueError, match=f"the prior of {name} in them"):
+                asked(model, trace)
+    model, trace = built(lambda effect: -0.5 * (effect[np.arange(30) % 4] - np.log1p(y)) ** 2)
+    assert model.beside == ()  # it says something of each datum
+    assert trace.log_likelihood(model).log_likelihood.shape == (2, 20, 30)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.decisions import compared
 from subsample_mcmc.numerics.compared import Shaken, Widened, apart, is_rounding
 from subsample_mcmc.numerics.jit import DISABLED
-from subsample_mcmc.runs import compared
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="nothing is compiled")
 
@@ -60,6 +60,14 @@ def test_other_integers_are_refused(log_likelihood):
     """Also where the initial state, and the first and the last datum, hide it."""
     with pytest.raises(ValueError, match=r"in Python, and .* where it is compiled, in the state"):
         run(log_likelihood)
+
+
+@pytest.mark.parametrize("log_likelihood", WRONG)
+def test_other_integers_are_refused_by_fits(log_likelihood):
+    """The mode of another function is no mode, and nothing else tells."""
+    model = sm.Model(log_likelihood, DATA, {"b": 0.0, "k": 0}, support={"k": 4})
+    with pytest.raises(ValueError, match=r"in Python, and .* where it is compiled, in the state"):
+        sm.laplace(model, progress=False)
 
 
 def of_floats(state, data, n):

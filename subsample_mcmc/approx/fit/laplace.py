@@ -38,6 +38,7 @@ from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, stencil
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
+from subsample_mcmc.decisions.compared import check_compiled
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import RowBlocks
@@ -246,6 +247,8 @@ def laplace(
     if model.elsewhere is not None:  # the same rows, side by side
         few, co_few = side_by_side(few, co)
     check_model(model.near, ints=co.ints)
+    if model.predictors is None:  # chains compare those, too
+        check_compiled(model.near)
 
     def by_sites() -> HierarchyFit:
         """The fit of sites, and of what they have in common."""

@@ -4,6 +4,7 @@ What it leaves to warnings is refused here: rows with missing values, which it d
 in other data that it has not seen, which it takes for the first one.
 """
 
+import copy
 import warnings
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
+SHORT = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16")  # what products leave
 SOME = 500  # rows of a frame that are made into a matrix by themselves
 
 
@@ -124,6 +126,9 @@ def made(formula: str, part: Any, frame: Any) -> Any:
                 f"the formula {formula!r}: column {name} has {told}: drop these rows before, "
                 f"frame.dropna(subset={wanted!r}), or fill them in."
             )
+    frame = with_room(frame, wanted)
+    if hasattr(part, "encoder_state"):  # which a frame that is refused would change for all others
+        part = copy.deepcopy(part)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -136,6 +141,24 @@ def made(formula: str, part: Any, frame: Any) -> Any:
             if "not present in the dataset" in text:
                 text += f" The columns are {', '.join(map(str, frame.columns))}."
             raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
+
+
+def with_room(frame: Any, names: list[str]) -> Any:
+    """The frame with columns of short integers, and of short floats, as long ones.
+
+    A product of two columns of uint8 is one of uint8, modulo 256; a difference of unsigned numbers
+    is never below 0; and np.log of an int8 has three digits.
+    """
+    wider = {}
+    for name in names:
+        kind: Any = getattr(frame[name], "dtype", None) if name in frame.columns else None
+        own = str(getattr(kind, "numpy_dtype", kind))  # of nullable columns, too
+        if own in SHORT or (own == "uint64" and frame[name].max() <= np.iinfo(np.int64).max):
+            long = "Int64" if str(kind) != own else "int64"
+            wider[name] = frame[name].astype("float64" if own == "float16" else long)
+        elif own == "string":  # pandas' nullable text, which formulaic takes for numbers
+            wider[name] = frame[name].astype(object)
+    return frame.assign(**wider) if wider else frame
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
@@ -205,6 +228,12 @@ def response_of(formula: str, left: Any, frame: Any) -> tuple[np.ndarray, list[s
     found = made(formula, left, frame)
     matrix, names = np.asarray(found, dtype=float), list(found.model_spec.column_names)
     if matrix.shape[1] == 1:
+        if any(kind.value == "categorical" for kind, _ in found.model_spec.encoder_state.values()):
+            raise ValueError(
+                f"the formula {formula!r} has a response of one class, {names[0]}, which would be "
+                "1 in every row: give numbers, or say what the others are, "
+                "pandas.Categorical(column, categories)."
+            )
         return matrix[:, 0], None, found.model_spec
     if not np.all((matrix == 0.0) | (matrix == 1.0)) or not np.all(matrix.sum(axis=1) == 1.0):
         raise ValueError(

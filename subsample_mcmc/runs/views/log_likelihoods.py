@@ -222,6 +222,13 @@ def check(
             f"{argument}={model!r} has no log_likelihood of single data: its kernels bring a "
             f"target of their own.{advice}"
         )
+    if model.beside and needed:
+        raise ValueError(
+            f"{argument}={model!r}: log likelihoods of its rows have the prior of "
+            f"{model.beside[0]} in them, and are not those of data alone. Take PyMC's: "
+            "arviz.InferenceData(posterior=sm.pymc.posterior(pm_model, trace)), and "
+            "pm.compute_log_likelihood of that."
+        )
     gone = [name for name in model.names if name not in trace.draws]
     if trace.meta.get("keep") and gone:
         raise ValueError(

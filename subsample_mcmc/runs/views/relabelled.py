@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.pointwise import Pointwise
@@ -69,6 +70,13 @@ def relabelled(trace: Any, labels: Any, by: Any, blocks: Any, model: Any) -> Par
         flat = values.reshape(*values.shape[:2], -1)
         flat[...] = np.take_along_axis(places[:, ::every], flat, axis=2)
         values[...] = flat.reshape(values.shape)
+    kept = (trace.meta.get("keep") or {}).get("functions", ())
+    if still := [name for name in kept if name not in named and name not in labels]:
+        warn(
+            f"functions of the state that were kept stay as they are: {', '.join(still)}. What "
+            "depends on the names of components is that of the old ones: compute it of the "
+            "relabelled draws."
+        )
     if model is not None:
         check_symmetry(trace, parts, model)
     return parts

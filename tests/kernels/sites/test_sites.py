@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.decisions.compared import SameAsPython
 from subsample_mcmc.kernels.sites import by_site, watching
 from subsample_mcmc.runs import default_kernel
-from subsample_mcmc.runs.compared import SameAsPython
 from subsample_mcmc.target.blocks import by_columns
 from tests.helpers.claims import equal
 from tests.helpers.groups import (

@@ -118,6 +118,15 @@ def test_rows_are_sorted_by_a_column_and_thinned_blocks_follow(model, trace):
         drawn(model, keep=kept).relabel("z", by=("b", 0))
 
 
+def test_functions_of_the_state_that_were_kept_stay_and_are_named(model):
+    kept = {"mu": True, "first": lambda state: state.mu[0]}
+    some = drawn(model, keep=kept)
+    with pytest.warns(UserWarning, match=r"were kept stay as they are: first\. What depends"):
+        done = some.relabel(by="mu")
+    assert np.array_equal(done.draws["first"], some.draws["first"])
+    assert not np.array_equal(done.draws["first"], done.draws["mu"][..., 0])
+
+
 def test_without_names_of_axes_one_is_asked(trace):
     plain = drawn(made(dims=None))
     with pytest.raises(ValueError, match=r"of the same 3 components: b, w, three\? Say so"):

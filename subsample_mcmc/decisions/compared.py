@@ -1,4 +1,4 @@
-"""Before a chain runs: log_likelihood and log_prior, as compiled, beside the same in Python.
+"""Before a chain or a fit: log_likelihood and log_prior, as compiled, beside the same in Python.
 
 At some data, the first and the last among them, in the initial state and in others, where all
 blocks have other values. Where whole numbers are divided, also at data and values that are 0.
