@@ -76,6 +76,14 @@ def columns_of(model: Model, rows: Any, old: dict[str, np.ndarray]) -> dict[str,
     fields = model.more(rows) if model.more is not None else prepared(rows, model.missing)
     if not hasattr(fields, "_asdict"):
         raise TypeError(f"rows={rows!r:.60}: give them by name, as data of sm.Model: {{'y': y}}.")
+    shared = {n: v for n, v in model.given[1]._asdict().items() if not np.ndim(v)}
+    for name, value in fields._asdict().items():  # the same number for all rows
+        if np.ndim(value) == 0 and not np.array_equal(shared.get(name, ()), value, equal_nan=True):
+            raise ValueError(
+                f"data {name} of the appended rows is the number {value}, and of the model "
+                f"{shared.get(name, 'no number')}: it is one for all rows. Leave it out, or make a "
+                "model of all rows, with a column of it."
+            )
     found = {n: v for n, v in fields._asdict().items() if np.ndim(v)}
     if set(found) != set(old):
         raise ValueError(

@@ -380,74 +380,6 @@ def test_appended_draws_are_of_the_posterior_of_all_rows(columns):
     assert np.abs(draws.std(axis=0) / sd - 1.0).max() < 5.0 / np.sqrt(2.0 * ess.min())
 
 
-# ------------------------------------------------------------------------------------- the models
-@pytest.mark.plain
-def test_a_model_in_memory_is_that_of_all_data():
-    def log_likelihood(state, data, n):
-        return -abs(data.y[n] - state.a[data.group[n]])
-
-    rng = np.random.default_rng(0)
-    data = {"y": rng.normal(size=90), "group": rng.integers(3, size=90)}
-    old, new = ({n: c[part] for n, c in data.items()} for part in (slice(70), slice(70, 90)))
-    options = {"state": {"a": np.zeros(3)}, "touches": {"a": "group"}}
-    model = sm.Model(log_likelihood, old, **options).append(new)
-    assert model.fingerprints() == sm.Model(log_likelihood, data, **options).fingerprints()
-    frame = {"group": new["group"].astype(np.int32), "y": new["y"]}  # in another order
-    assert (sm.Model(log_likelihood, old, **options).append(frame).data.y == data["y"]).all()
-
-
-@pytest.mark.plain
-def test_what_is_appended_must_fit():
-    def log_likelihood(state, data, n):
-        return -abs(data.y[n] - state.mu[0])
-
-    def neighbour(state, data, n):
-        return -abs(data.y[n] - data.y[min(n + 1, len(data.y) - 1)] - state.mu[0])
-
-    y = np.arange(50.0)
-    model = sm.Model(log_likelihood, {"y": y}, {"mu": 0.0})
-    with pytest.raises(ValueError, match=r"rows have the columns z, and the model y"):
-        model.append({"z": y})
-    with pytest.raises(TypeError, match="give the same kind of numbers"):
-        sm.Model(log_likelihood, {"y": np.arange(50)}, {"mu": 0.0}).append({"y": y})
-    short = sm.Model(log_likelihood, {"y": np.arange(50, dtype=np.int8)}, {"mu": 0.0})
-    assert short.append({"y": np.array([-128, 127])}).data.y[-2:].tolist() == [-128, 127]
-    with pytest.raises(ValueError, match="int8, in which the appended row 1, 300, has no place"):
-        short.append({"y": np.array([3, 300])})
-    single = sm.Model(log_likelihood, {"y": y.astype(np.float32)}, {"mu": 0.0})
-    with pytest.raises(ValueError, match=r"appended row 0, 1e\+300, has no place"):
-        single.append({"y": np.array([1e300])})
-    with pytest.raises(ValueError, match=r"shape \(\) a row, and of the appended rows \(2,\)"):
-        model.append({"y": np.zeros((3, 2))})
-    with pytest.raises(ValueError, match="data y"):
-        model.append({"y": np.array([np.nan])})
-    with pytest.raises(ValueError, match="it reads more than its own row"):
-        sm.Model(neighbour, {"y": y}, {"mu": 0.0}).append({"y": y})
-    with pytest.raises(TypeError, match="are in memory, and those to append are elsewhere"):
-        model.append(parts_of({"y": y}, [50]))
-    with pytest.raises(ValueError, match="lists the data of each site"):
-        sm.Model(
-            log_likelihood, {"y": y}, {"mu": 0.0}, touches={"mu": ([0, 50], np.arange(50))}
-        ).append({"y": y})
-    away = sm.Model(log_likelihood, parts_of({"y": y}, [20, 30]), {"mu": 0.0})
-    with pytest.raises(TypeError, match=r"data y is float64.*appended rows int64"):
-        away.append({"y": np.arange(3)})
-    with pytest.raises(TypeError, match="appended rows missing"):
-        away.append({"z": y})
-
-
-@pytest.mark.plain
-def test_a_column_in_a_file_is_not_read_whole(tmp_path):
-    np.save(tmp_path / "y.npy", np.arange(50.0))
-
-    def log_likelihood(state, data, n):
-        return -abs(data.y[n] - state.mu[0])
-
-    mapped = np.load(tmp_path / "y.npy", mmap_mode="r")
-    with pytest.raises(ValueError, match="mapped from a file"):
-        sm.Model(log_likelihood, {"y": mapped}, {"mu": 0.0}).append({"y": np.zeros(3)})
-
-
 @pytest.mark.plain
 def test_a_regression_looks_at_what_is_appended(columns):
     data = some(columns, 0, 200)
@@ -483,25 +415,3 @@ def test_a_control_variate_of_another_model_is_refused(columns):
         control.append(model)
     with pytest.raises(TypeError, match=r"goes on from sm\.Taylor\(fit\)"):
         sm.Taylor(fit.state).append(model.append(rows))
-
-
-@pytest.mark.plain
-def test_chains_start_from_the_last_draws_of_a_trace():
-    def log_likelihood(state, data, n):
-        return -abs(data.y[n] - 0.5 * state.k[0] - state.b[0] - state.b[1])
-
-    data = {"y": np.random.default_rng(0).normal(size=100)}
-    state = {"k": 0, "b": np.zeros(2)}
-    model = sm.Model(log_likelihood, data, state, support={"k": 4})
-    kernel = sm.cycle(
-        sm.Gibbs("k", selector=sm.Exact()), sm.Metropolis("b", selector=sm.Exact(), adapt=False)
-    )
-    first = sm.sample(model, kernel, draws=7, warmup=5, chains=2, seed=1, progress=False)
-    options = {"draws": 1, "warmup": 0, "chains": 2, "seed": 2, "progress": False}
-    found = sm.sample(model, kernel, start=first, **options)
-    states = [{"k": first.draws["k"][c, -1], "b": first.draws["b"][c, -1]} for c in (0, 1)]
-    wanted = sm.sample(model, kernel, start=states, **options)
-    for name in state:
-        np.testing.assert_array_equal(found.draws[name], wanted.draws[name])
-    with pytest.raises(ValueError, match="start has 2 states for 3 chains"):
-        sm.sample(model, kernel, start=first, **(options | {"chains": 3}))
