@@ -15,3 +15,16 @@ def two_workers():
     yield client
     client.close()
     cluster.close()
+
+
+@contextmanager
+def ray_here(cores: int):
+    """Ray with so many cores, on 127.0.0.1."""
+    import ray
+
+    ray.init(
+        address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False,
+        object_store_memory=100_000_000, _node_ip_address="127.0.0.1",
+    )  # fmt: skip
+    yield ray
+    ray.shutdown()

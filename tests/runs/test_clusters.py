@@ -6,6 +6,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.runs import backends, parallel
 from tests.helpers import runs
+from tests.helpers.clusters import ray_here, two_workers
 from tests.helpers.runs import resumed
 
 # What other libraries deprecate among each other is not ours.
@@ -17,22 +18,13 @@ LENGTH = {"draws": 30, "warmup": 10, "chains": 4}
 def cluster(request):
     """Two workers of each kind, stopped at the end: the backend's name."""
     if request.param == "dask":
-        distributed = pytest.importorskip("distributed", reason="needs dask: `make clusters`")
-        made = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-        )
-        client = distributed.Client(made)
-        yield "dask"
-        client.close()
-        made.close()
+        pytest.importorskip("distributed", reason="needs dask: `make clusters`")
+        started = two_workers()
     else:
-        ray = pytest.importorskip("ray", reason="needs ray: `make clusters`")
-        ray.init(
-            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-            object_store_memory=100_000_000, _node_ip_address="127.0.0.1",
-        )  # fmt: skip
-        yield "ray"
-        ray.shutdown()
+        pytest.importorskip("ray", reason="needs ray: `make clusters`")
+        started = ray_here(2)
+    with started:
+        yield request.param
 
 
 @pytest.fixture

@@ -361,10 +361,10 @@ def local_blocks(co: Coordinates) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def goes_by_site(co: Coordinates) -> bool:
+def goes_by_site(co: Coordinates, local: tuple[str, ...]) -> bool:
     """Are there sites, and too many numbers for one Gaussian of all."""
     most = MOST_PARAMETERS if co.model.predictors is None else MOST_DENSE
-    return co.size > most and len(local_blocks(co)) > 0
+    return co.size > most and len(local) > 0
 
 
 def common_blocks(co: Coordinates, local: tuple[str, ...]) -> tuple[str, ...]:

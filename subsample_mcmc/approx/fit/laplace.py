@@ -289,7 +289,7 @@ def laplace(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        if goes_by_site(co):
+        if goes_by_site(co, local):
             return by_sites()
         kind = way_of(co_few, few, u)
         try:

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
+from subsample_mcmc.decisions.compared import ask_prior_of_state
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.pointers import call_numbers, call_rows, pointer_to
+from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import ROOTS, to_block, to_free
 from subsample_mcmc.target.layout import Block
-from subsample_mcmc.target.rewards import new_memory, prior_of, trial_of
+from subsample_mcmc.target.rewards import new_memory, rewards_of, trial_of
 from subsample_mcmc.target.user_functions import AskedPrior, prior_by_address
 
 ROWS = 8192  # read at a time
@@ -33,13 +34,6 @@ NONE = Block("none", False, (0,), 0)
 
 
 @jit
-def read(trial, rows, out):
-    """Log likelihoods of some data in the state as it is."""
-    calls = trial.calls
-    call_rows(calls.rewards, calls.context, calls.row, 0, rows, out)
-
-
-@jit
 def lift_sites(kind, low, high, u, x, width, out):
     """Write values of free coordinates; add log |dx/du| of each site's to out."""
     for i in range(len(u)):
@@ -50,12 +44,6 @@ def lift_sites(kind, low, high, u, x, width, out):
 def free_sites(kind, low, high, x, u):
     """Write free coordinates of values."""
     to_free(kind, low, high, x, u)
-
-
-@jit
-def whole_prior(trial):
-    """The log prior of the state as it is."""
-    return prior_of(trial)
 
 
 @jit
@@ -184,8 +172,10 @@ class Sites:
 
     def rest(self, prior: np.ndarray) -> float:
         """The log prior of the state as it is, without that of its sites."""
+        whole = np.zeros(1)
         with np.errstate(all="ignore"):
-            return whole_prior(self.trial) - float(prior.sum())
+            ask_prior_of_state(self.trial, whole)
+            return float(whole[0]) - float(prior.sum())
 
     def read(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(log likelihood of each datum, log prior + log |dx/du| of each site) there."""
@@ -195,7 +185,8 @@ class Sites:
         with np.errstate(all="ignore"):
             for first in range(0, size, ROWS):
                 last = min(first + ROWS, size)
-                read(self.trial, np.arange(first, last, dtype=row_kind(size)), each[first:last])
+                rows = np.arange(first, last, dtype=row_kind(size))
+                rewards_of(self.trial, 0, rows, each[first:last])
             return each, jacobian + prior
 
     def rise(self, u, base, terms) -> np.ndarray:

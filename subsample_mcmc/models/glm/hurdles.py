@@ -28,9 +28,15 @@ from subsample_mcmc.models.glm.families import (
 )
 from subsample_mcmc.models.glm.model import counted
 from subsample_mcmc.models.glm.simulate import MOST
-from subsample_mcmc.models.glm.zeros import DISPERSION, ZEROS, log_dispersed, numbers
+from subsample_mcmc.models.glm.zeros import (
+    DISPERSION,
+    ZEROS,
+    draw_zero_or,
+    log_dispersed,
+    numbers,
+)
 from subsample_mcmc.numerics.fastmath import exp, log
-from subsample_mcmc.numerics.special import log_event, log_sigmoid, sigmoid, softplus
+from subsample_mcmc.numerics.special import log_event, log_sigmoid, softplus
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 
@@ -93,12 +99,10 @@ def hurdle_remainder(eta, data, n):
     return max(SIGMOID_THIRD, HURDLE_THIRD * mean), max(SIGMOID_FOURTH, HURDLE_FOURTH * mean)
 
 
-def draw_hurdle(eta):
+def draw_poisson_above(eta):
     """Events in a time as long as the mean: the first, given that there is one, and those after."""
 
     def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
         mean = exp(eta(state, data, n))
         if not mean < MOST:
             return nan
@@ -219,19 +223,15 @@ def draw_above(rng, mean, r):
     return 1.0 + float(rng.poisson(rate * (1.0 - first))) if rate < MOST else nan
 
 
-def draw_hurdle_dispersed(eta):
+def draw_dispersed_above(eta):
     def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
         return draw_above(rng, exp(eta(state, data, n)), exp(state.log_dispersion[0]))
 
     return draw
 
 
-def draw_hurdle_given(eta):
+def draw_given_above(eta):
     def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
         return draw_above(rng, exp(eta(state, data, n)), data.dispersion)
 
     return draw
@@ -273,7 +273,7 @@ def hurdle_poisson(
         with_zeros(eta), hurdle, hurdle_derivatives, hurdle_remainder, growth=1.0,
         etas=etas_with_zeros(etas),
     )  # fmt: skip
-    parts = predictors, draw_hurdle(eta)
+    parts = predictors, draw_zero_or(draw_poisson_above(eta))
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
@@ -315,7 +315,7 @@ def hurdle_negative_binomial(
     family = "hurdle_negative_binomial"
     if dispersion is None:
         data, eta, _, rows = numbers(x, y, offset, exposure, weights, family)
-        parts = hurdle_dispersed(eta), draw_hurdle_dispersed(eta)
+        parts = hurdle_dispersed(eta), draw_zero_or(draw_dispersed_above(eta))
         return with_blocks(*parts, data, rows, [DISPERSION, ZEROS], log_prior, prior_sd, start)
     data, eta, etas, rows = counted(x, y, offset, exposure, weights, family)
     r = positive(dispersion, "dispersion", "r in the variance mu + mu^2 / r, or None")
@@ -329,5 +329,5 @@ def hurdle_negative_binomial(
         with_zeros(eta), hurdle_given, hurdle_given_derivatives, hurdle_given_remainder,
         etas=etas_with_zeros(etas),
     )  # fmt: skip
-    parts = predictors, draw_hurdle_given(eta)
+    parts = predictors, draw_zero_or(draw_given_above(eta))
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)

@@ -75,18 +75,8 @@ def inflated_negative_binomial(eta):
     return log_mass
 
 
-def draw_inflated_poisson(eta):
-    def draw(rng, state, data, n):
-        if rng.random() < sigmoid(state.logit_zeros[0]):
-            return 0.0
-        mean = exp(eta(state, data, n))
-        return float(rng.poisson(mean)) if mean < MOST else nan
-
-    return draw
-
-
-def draw_inflated_negative_binomial(eta):
-    other = draw_dispersed(eta)
+def draw_zero_or(other):
+    """A zero, with the chance that the state says, or what another one draws."""
 
     def draw(rng, state, data, n):
         return 0.0 if rng.random() < sigmoid(state.logit_zeros[0]) else other(rng, state, data, n)
@@ -172,7 +162,7 @@ def zero_inflated_poisson(
         (array([1. , 0.5]), -0.9)
     """
     data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_poisson")
-    parts = inflated_poisson(eta), draw_inflated_poisson(eta)
+    parts = inflated_poisson(eta), draw_zero_or(draw.poisson(eta))
     return with_blocks(*parts, data, rows, [ZEROS], log_prior, prior_sd, start)
 
 
@@ -208,7 +198,7 @@ def zero_inflated_negative_binomial(
         (array([1. , 0.5]), 3)
     """
     data, eta, _, rows = numbers(x, y, offset, exposure, weights, "zero_inflated_negative_binomial")
-    parts = inflated_negative_binomial(eta), draw_inflated_negative_binomial(eta)
+    parts = inflated_negative_binomial(eta), draw_zero_or(draw_dispersed(eta))
     return with_blocks(*parts, data, rows, [DISPERSION, ZEROS], log_prior, prior_sd, start)
 
 

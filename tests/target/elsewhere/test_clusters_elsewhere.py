@@ -15,7 +15,7 @@ import pytest
 
 import subsample_mcmc as sm
 from tests.helpers import runs
-from tests.helpers.clusters import two_workers
+from tests.helpers.clusters import ray_here, two_workers
 
 distributed = pytest.importorskip("distributed", reason="needs dask: `make clusters`")
 ray = pytest.importorskip("ray", reason="needs ray: `make clusters`")
@@ -46,12 +46,8 @@ def client():
 @pytest.fixture(scope="module")
 def started():
     """Two workers of ray, on 127.0.0.1."""
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000, _node_ip_address="127.0.0.1",
-    )  # fmt: skip
-    yield ray
-    ray.shutdown()
+    with ray_here(2) as started:
+        yield started
 
 
 def parts(columns):

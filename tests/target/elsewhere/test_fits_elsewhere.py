@@ -9,6 +9,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.target.elsewhere import pool
 from subsample_mcmc.target.sources.local import parts_of
+from tests.helpers.two_columns import leaves
 
 SIZE, LAYOUT = 6_000, [1, 0, 2_303, 1_796, 1, 1_899]
 LARGE, CUT = 60_000, [20_001, 0, 1, 29_998, 10_000]  # fits begin on some of these
@@ -86,15 +87,6 @@ def test_all_that_a_control_variate_holds_is_that_of_memory(columns, family):
     assert len(one) == len(other) > 20
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def leaves(value):
-    """All arrays and numbers in a tuple of tuples."""
-    if not isinstance(value, tuple):
-        yield value
-        return
-    for part in value:
-        yield from leaves(part)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -14,6 +14,7 @@ from subsample_mcmc.approx.taylor.taylor import best_source
 from subsample_mcmc.approx.taylor.tensors import by_pairs
 from subsample_mcmc.target.reuse import nodes
 from subsample_mcmc.target.sources.local import parts_of
+from tests.helpers.two_columns import columns_of, factor, flat, plain, predictor, same
 
 OLD, NEW = 30_100, 1_507  # neither are whole blocks
 CUT, MORE = [10_001, 0, 1, 14_998, 5_100], [1_000, 0, 507]
@@ -32,27 +33,7 @@ def few_exact_sums(monkeypatch):
 
 @pytest.fixture(scope="module")
 def columns():
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((OLD + 2 * NEW, 2))
-    y = rng.random(len(x)) < 1.0 / (1.0 + np.exp(-x @ [0.5, -1.0]))
-    return {"a": x[:, 0].copy(), "b": x[:, 1].copy(), "y": y.astype(float)}
-
-
-def plain(state, data, n):
-    eta = state.beta[0] * data.a[n] + state.beta[1] * data.b[n] + state.beta[2]
-    return data.y[n] * eta - sm.softplus(eta)
-
-
-def predictor(state, data, n):
-    return state.beta[0] * data.a[n] + state.beta[1] * data.b[n]
-
-
-def factor(eta, data, n):
-    return data.y[n] * eta - sm.softplus(eta)
-
-
-def flat(state):
-    return -0.005 * (state.beta[0] ** 2 + state.beta[1] ** 2)
+    return columns_of(OLD + 2 * NEW)
 
 
 def some(columns, first, last, family="logistic"):
@@ -91,20 +72,6 @@ def both(columns, family, where, cut=CUT, more=MORE):
 def learnt(model):
     fit = sm.laplace(model, progress=False)
     return fit, sm.Taylor(fit)
-
-
-def leaves(value):
-    """All arrays and numbers in a tuple of tuples."""
-    if not isinstance(value, tuple):
-        yield value
-        return
-    for part in value:
-        yield from leaves(part)
-
-
-def same(one, other):
-    for a, b in zip(leaves(one), leaves(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def made_anew(model, control, before, found):

@@ -12,6 +12,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.target.reuse import remembered
 from subsample_mcmc.target.sources.local import parts_of
+from tests.helpers.two_columns import columns_of, factor, flat, plain, predictor, same
 
 SIZE, CUT = 60_000, [20_001, 0, 1, 29_998, 10_000]
 FAMILIES = ("logistic", "plain", "differences")
@@ -20,27 +21,7 @@ OPTIONS = {"warmup": 0, "chains": 2, "seed": 1, "progress": False}
 
 @pytest.fixture(scope="module")
 def columns():
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((SIZE, 2))
-    y = rng.random(SIZE) < 1.0 / (1.0 + np.exp(-x @ [0.5, -1.0]))
-    return {"a": x[:, 0].copy(), "b": x[:, 1].copy(), "y": y.astype(float)}
-
-
-def plain(state, data, n):
-    eta = state.beta[0] * data.a[n] + state.beta[1] * data.b[n] + state.beta[2]
-    return data.y[n] * eta - sm.softplus(eta)
-
-
-def predictor(state, data, n):
-    return state.beta[0] * data.a[n] + state.beta[1] * data.b[n]
-
-
-def factor(eta, data, n):
-    return data.y[n] * eta - sm.softplus(eta)
-
-
-def flat(state):
-    return -0.005 * (state.beta[0] ** 2 + state.beta[1] ** 2)
+    return columns_of(SIZE)
 
 
 def narrow(state):
@@ -76,20 +57,6 @@ def learnt(model, order=None):
     fit = sm.laplace(model, progress=False)
     control = sm.Taylor(fit, order)
     return fit, control, prepared_for(model, control)
-
-
-def leaves(value):
-    """All arrays and numbers in a tuple of tuples."""
-    if not isinstance(value, tuple):
-        yield value
-        return
-    for part in value:
-        yield from leaves(part)
-
-
-def same(one, other):
-    for a, b in zip(leaves(one), leaves(other), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

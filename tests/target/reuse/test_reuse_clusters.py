@@ -6,7 +6,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor import remainder
-from tests.helpers.clusters import two_workers
+from tests.helpers.clusters import ray_here, two_workers
 
 distributed = pytest.importorskip("distributed", reason="needs dask: `make clusters`")
 ray = pytest.importorskip("ray", reason="needs ray: `make clusters`")
@@ -63,13 +63,8 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def clusters():
-    ray.init(
-        address="local", num_cpus=1, include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000, _node_ip_address="127.0.0.1",
-    )  # fmt: skip
-    with two_workers() as client:
+    with ray_here(1), two_workers() as client:
         yield client
-    ray.shutdown()
 
 
 def plain(state, data, n):

@@ -8,6 +8,7 @@ from subsample_mcmc.target.sources import ray as module
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.local import parts_of
 from subsample_mcmc.target.sources.ray import RaySource
+from tests.helpers.clusters import ray_here
 from tests.helpers.rows import Noted, failing, killing, opened_in, sums
 
 ray = pytest.importorskip("ray", reason="needs ray: `make clusters`")
@@ -21,12 +22,8 @@ CUTS = {"even": [1_000] * 3, "uneven": [0, 1, 1_700, 1, 1_298]}
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
     """Two cores of this machine, on 127.0.0.1."""
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-        object_store_memory=100_000_000, _node_ip_address="127.0.0.1",
-    )  # fmt: skip
-    yield
-    ray.shutdown()
+    with ray_here(2):
+        yield
 
 
 @pytest.fixture(scope="module")
