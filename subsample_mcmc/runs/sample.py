@@ -380,8 +380,10 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
 
 def last_states(trace: Trace) -> list[dict]:
     """Where the chains of a run stood in the end: of the blocks that were kept."""
+    functions = (trace.meta.get("keep") or {}).get("functions", ())  # of the state: no blocks
+    blocks = {name: draws for name, draws in trace.draws.items() if name not in functions}
     return [
-        {name: np.asarray(draws[chain, -1]) for name, draws in trace.draws.items()}
+        {name: np.asarray(draws[chain, -1]) for name, draws in blocks.items()}
         for chain in range(trace.shape[0])
     ]
 

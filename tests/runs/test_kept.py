@@ -65,6 +65,16 @@ def test_what_is_kept_is_what_was_drawn(model, whole):
     assert drawn(model, keep=["b"]).to_frame().columns[2:].tolist() == ["b[one]", "b[age]"]
 
 
+@pytest.mark.plain
+def test_chains_start_where_a_trace_ended_of_which_functions_were_kept(model):
+    blocks = {"b": True, "k": True, "sigma": True}
+    some = drawn(model, keep=blocks | {"ratio": ratio})
+    last = [{name: some.draws[name][c, -1] for name in blocks} for c in range(2)]
+    one, other = (drawn(model, 5, start=start) for start in (some, last))
+    for name in blocks:
+        assert np.array_equal(one.draws[name], other.draws[name])
+
+
 EVERY = {"b": 7, "k": 4, "sigma": True}
 
 
