@@ -140,16 +140,22 @@ def handles_exceptions(function, seen: tuple = ()) -> bool:
 
 
 def cannot_fail(
-    function, roles: tuple[str, ...], state: Any, data: Any, sizes: dict[str, int]
+    function,
+    roles: tuple[str, ...],
+    state: Any,
+    data: Any,
+    sizes: dict[str, int],
+    seen: tuple = (),
 ) -> bool:
     """Does a function read blocks at constants, data at its own row, and nothing else.
 
     roles: what its arguments are, of "state", "data" and those of sizes, {"n": N}, which count from
     0 to there; those with other names are not read. `for j in range(4)` counts, too, and so do
-    range(len(state.beta)) and range(data.x.shape[1]).
+    range(len(state.beta)) and range(data.x.shape[1]). Helpers that read may be called with names
+    of the caller's own, linear(state, data, n). seen: the functions that call this one.
     """
     function = getattr(function, "py_func", function)
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(function, types.FunctionType) or function in seen:
         return False
     code = function.__code__
     own = dict(zip(code.co_varnames[: code.co_argcount], roles, strict=False))
@@ -165,7 +171,27 @@ def cannot_fail(
             return False
         if kind == "subscript" and not reads.is_safe(at):
             return False
-    return helpers_read_nothing(function)
+    return helpers_cannot_fail(function, reads, state, data, seen)
+
+
+def helpers_cannot_fail(function, reads: "Reads", state: Any, data: Any, seen: tuple) -> bool:
+    """The same of the user's functions that it calls: they look up nothing, or are called so."""
+    for path, value in outside_functions(function):
+        called = {*path, getattr(value, "__name__", "")}
+        if called & set(HIDDEN) or isinstance(value, LOOKS_UP):  # under whatever name
+            return False
+        helper = getattr(value, "py_func", value)
+        if not isinstance(helper, types.FunctionType) or trusted(helper):
+            continue
+        if helper is not function and reads_nothing(helper, (*seen, function)):
+            continue
+        calls = reads.calls(path)
+        if not calls:
+            return False
+        for roles, sizes in calls:
+            if not cannot_fail(helper, roles, state, data, sizes, (*seen, function)):
+                return False
+    return True
 
 
 class Loop(NamedTuple):
@@ -279,6 +305,41 @@ class Reads:
             if indices and shape is not None and len(indices) < len(shape):
                 return shape[len(indices) :], start
         return None, end
+
+    # ---------------------------------------------------------------------------- calls of helpers
+    def calls(self, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], dict[str, int]]]:
+        """(roles, sizes) of each call of a function from outside; none if one is not known.
+
+        Known are calls by position whose arguments are names or constants.
+        """
+        found = []
+        for at, step in enumerate(self.steps):
+            if step.kind not in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME") or step.value != path[0]:
+                continue
+            rest = [("attribute", name) for name in path[1:]]
+            first = at + 1 + len(rest)
+            if [own[:2] for own in self.steps[at + 1 : first]] != rest:
+                return []
+            first += self.steps[first : first + 1] != () and self.steps[first].kind == "PUSH_NULL"
+            end = first
+            while end < len(self.steps) and self.is_plain(end):
+                end += 1
+            told = end < len(self.steps) and self.steps[end][:2] == ("CALL", end - first)
+            if not told or not self.straight(at, end):
+                return []
+            roles, sizes = [], dict(self.sizes)
+            for k in range(first, end):
+                role, span = self.role(k), self.span(k)
+                if not role and span is not None and span[0] >= 0:  # a loop's count, or a constant
+                    role = f"below {span[1] + 1}"
+                    sizes[role] = span[1] + 1
+                roles.append(role)
+            found.append((tuple(roles), sizes))
+        return found
+
+    def is_plain(self, at: int) -> bool:
+        """Does a step load a name or a number, and nothing else."""
+        return self.steps[at].kind in ("load name", "constant") or self.number(at) is not None
 
     # -------------------------------------------------------------------------------- loops
     def find_loops(self) -> list[Loop]:
