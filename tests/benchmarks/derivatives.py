@@ -7,9 +7,10 @@ interpolation, and beside sm.from_pymc where PyMC is installed; one chain, one t
 raced, and decided by default.
 `bounds`: what intervals say of remainders at the usual distance, in nats over all rows, and exact
 chains by it (sm.Thinned). `residual`: ns a residual of one row of a Student-t regression with free
-scale, by jets and by interpolation. `laplace`: seconds of the processor that a fit takes, by
-derivatives and by differences. `compile`: seconds of the processor until a new model's derivatives,
-predictors and bounds are there, without and with an engine on disk, and where all is on disk.
+scale, by jets and by interpolation; and of found predictors over predictors by hand. `laplace`:
+seconds of the processor that a fit takes, by derivatives and by differences. `compile`: seconds of
+the processor until a new model's derivatives, predictors and bounds are there, without and with an
+engine on disk, and where all is on disk.
 """
 
 import argparse
@@ -199,6 +200,82 @@ def residuals() -> None:
                 "power": found.power,
             })  # fmt: skip
     print(table("Student-t regression with free scale, N = 1e5", rows))
+    print(table("Residuals of found predictors over those of sm.Predictors, N = 1e5, d = 20",
+                beside_predictors()))  # fmt: skip
+
+
+def of_sign(eta, data, n):
+    return sm.log_sigmoid(eta) if data.y[n] == 1.0 else sm.log_sigmoid(-eta)
+
+
+def of_count(eta, data, n):
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def of_scale(eta, data, n):
+    z = (data.y[n] - eta[0]) * sm.exp(-eta[1])
+    return -eta[1] - 2.5 * sm.log1p(z * z / 4.0)
+
+
+def by_sign(eta, data, n):
+    p = 1.0 / (1.0 + sm.exp(-eta))
+    v = p * (1.0 - p)
+    return data.y[n] - p, -v, -v * (1.0 - 2.0 * p)
+
+
+def by_count(eta, data, n):
+    rate = sm.exp(eta)
+    return data.y[n] - rate, -rate, -rate
+
+
+def by_scale(eta, data, n):
+    r = sm.exp(-eta[1])
+    z = (data.y[n] - eta[0]) * r
+    q = 1.0 / (4.0 + z * z)
+    one, two, three = -5.0 * z * q, -5.0 * (4.0 - z * z) * q * q, 10.0 * z * (12.0 - z * z) * q**3
+    first = (-r * one, -1.0 - z * one)
+    second = (r * r * two, r * (one + z * two), z * one + z * z * two)
+    return (
+        *first, *second, -r * r * r * three, -r * r * (2.0 * two + z * three),
+        -r * (one + 3.0 * z * two + z * z * three), -z * (one + 3.0 * z * two + z * z * three),
+    )  # fmt: skip
+
+
+def with_scale(state, data, n):
+    return linear(state, data, n), state.log_sigma[0]
+
+
+def counts(state, data, n):
+    return of_count(linear(state, data, n), data, n)
+
+
+def beside_predictors(size=100_000, d=20, times=7) -> list[dict]:
+    """The same models as one function, and as predictors with derivatives by hand; alternating.
+
+    Medians of ratios: what else the machine does changes times, and both alike.
+    """
+    x, y = design(size, d)
+    real_x, real = design(size, d - 1, free_scale=True)
+    rate = np.exp(np.clip(x @ np.linspace(0.1, -0.1, d), -3.0, 3.0))
+    count = np.random.default_rng(1).poisson(rate).astype(float)
+    beta = {"beta": np.linspace(0.1, -0.1, d)}
+    scaled = {"beta": np.linspace(0.4, -0.4, d - 1), "log_sigma": 0.0}
+    rows = []
+    for name, whole, eta, factor, each, data, state in (
+        ("logistic", logistic, linear, of_sign, by_sign, {"x": x, "y": y}, beta),
+        ("Poisson", counts, linear, of_count, by_count, {"x": x, "y": count}, beta),
+        ("Student-t", student_t, with_scale, of_scale, by_scale, {"x": real_x, "y": real}, scaled),
+    ):
+        by_hand = sm.Predictors(eta, factor, derivatives=each)
+        both = (sm.Model(whole, data, state), sm.Model(by_hand, data, state))
+        seen = np.array([[2.0 * sm.derivatives(model, state).nanoseconds for model in both]
+                         for _ in range(times)])  # fmt: skip
+        found, given = np.median(seen, axis=0)
+        rows.append({
+            "model": name, "found, ns a row": found, "sm.Predictors": given,
+            "ratio": np.median(seen[:, 0] / seen[:, 1]),
+        })  # fmt: skip
+    return rows
 
 
 def inspected(model):
