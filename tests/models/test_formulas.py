@@ -296,6 +296,36 @@ def test_terms_of_short_numbers_are_those_of_long_ones(short):
         assert np.array_equal(made.design(frame[::-1])["x"], wanted.design(long[::-1])["x"])
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint64", "Int64", "int32"])
+def test_products_of_large_whole_numbers_do_not_wrap_around(kind):
+    """Those of 64 bits would: 3e9 ** 2 is below 9.2e18, 2e9 ** 3 is not."""
+    frame = pd.DataFrame({"k": [2_000_000_011, 5, 1_999_999_999], "y": [1.0, 2.0, 2.5]})
+    frame = frame.astype({"k": kind})
+    exact = [float(int(k) ** 3) for k in frame.k]
+    for formula in ("y ~ 0 + I(k ** 3)", "y ~ 0 + I(k * k * k)", "y ~ 0 + {k ** 2 * k}"):
+        x = sm.models.glm.gaussian(formula, frame, prior_sd=1e5).data.x
+        assert np.allclose(x[:, 0], exact, rtol=1e-14)
+
+
+def test_large_codes_stay_whole_numbers_where_a_formula_wants_them():
+    frame = pd.DataFrame({"k": [2**60 + 1, 2**60 + 2, 2**60 + 3], "y": [1.0, 2.0, 2.5]})
+    by_code = sm.models.glm.gaussian("y ~ C(k)", frame, prior_sd=1e5)
+    assert list(by_code.axes.coords["term"])[1] == f"C(k)[T.{2**60 + 2}]"
+    last = sm.models.glm.gaussian("y ~ 0 + I(k % 10)", frame, prior_sd=1e5).data.x[:, 0]
+    assert last.tolist() == [k % 10 for k in frame.k.tolist()]
+
+
+@pytest.mark.parametrize("formula", ["sick ~ age | region", "sick ~ age + (1 | region)"])
+def test_terms_of_groups_are_told_what_to_do(frame, formula):
+    with pytest.raises(ValueError, match="touches"):
+        sm.models.glm.logistic(formula, frame)
+
+
+def test_a_bar_that_is_no_group_is_read(frame):
+    model = sm.models.glm.logistic("sick ~ I((age > 1) | (time > 1))", frame)
+    assert model.data.x.shape == (len(frame), 2)
+
+
 @pytest.mark.parametrize(("formula", "term"), [
     ("time ~ I(age - age.mean())", r"I\(age - age.mean\(\)\)"), ("time ~ {age / age.max()}", "age"),
     ("time ~ age.cumsum()", "cumsum"), ("I(time - time.mean()) ~ age", "time.mean"),

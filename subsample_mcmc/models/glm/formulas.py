@@ -5,6 +5,7 @@ in other data that it has not seen, which it takes for the first one.
 """
 
 import copy
+import re
 import warnings
 from typing import Any, NamedTuple
 
@@ -13,6 +14,12 @@ import numpy as np
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
 SHORT = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16")  # what products leave
+LARGE = 2**20  # whole numbers beyond it: three of them may multiply to more than 64 bits hold
+GROUPS = (
+    "Effects of groups, (1 | g), are no part of formulas here: make them a block of the state, "
+    "state.a[data.g[n]], with touches={'a': 'g'} of sm.Model; C(g) has effects without a "
+    "distribution in common."
+)
 SOME = 500  # rows of a frame that are made into a matrix by themselves
 
 
@@ -96,8 +103,11 @@ def by_formula(
         parsed = Formula(formula)
     except Exception as error:
         text = str(error).strip().splitlines()[0]
+        text += f" {GROUPS}" if "|" in formula else ""
         raise ValueError(f"the formula {formula!r} cannot be read: {text}") from error
     left, right = getattr(parsed, "lhs", None), getattr(parsed, "rhs", None)
+    if isinstance(right, tuple) or isinstance(left, tuple):  # y ~ a | g
+        raise ValueError(f"the formula {formula!r} has several parts. {GROUPS}")
     if left is None or right is None:
         raise ValueError(f"the formula {formula!r} has no response: write it as 'y ~ ...'.")
     y, classes, known = response_of(formula, left, frame)
@@ -126,7 +136,7 @@ def made(formula: str, part: Any, frame: Any) -> Any:
                 f"the formula {formula!r}: column {name} has {told}: drop these rows before, "
                 f"frame.dropna(subset={wanted!r}), or fill them in."
             )
-    frame = with_room(frame, wanted)
+    frame = with_room(formula, frame, wanted)
     if hasattr(part, "encoder_state"):  # which a frame that is refused would change for all others
         part = copy.deepcopy(part)
     with warnings.catch_warnings():
@@ -143,22 +153,32 @@ def made(formula: str, part: Any, frame: Any) -> Any:
             raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
 
 
-def with_room(frame: Any, names: list[str]) -> Any:
+def with_room(formula: str, frame: Any, names: list[str]) -> Any:
     """The frame with columns of short integers, and of short floats, as long ones.
 
     A product of two columns of uint8 is one of uint8, modulo 256; a difference of unsigned numbers
-    is never below 0; and np.log of an int8 has three digits.
+    is never below 0; and np.log of an int8 has three digits. Large whole numbers become floats,
+    whose products have no end, where a formula neither makes categories of them nor divides.
     """
-    wider = {}
+    wider, divides = {}, "%" in formula or "//" in formula
     for name in names:
         kind: Any = getattr(frame[name], "dtype", None) if name in frame.columns else None
         own = str(getattr(kind, "numpy_dtype", kind))  # of nullable columns, too
+        if re.fullmatch(r"u?int\d+", own) and not divides and is_large(frame[name]):
+            if not re.search(rf"\bC\(\s*`?{re.escape(name)}\b", formula):
+                wider[name] = frame[name].astype("float64")
+                continue
         if own in SHORT or (own == "uint64" and frame[name].max() <= np.iinfo(np.int64).max):
             long = "Int64" if str(kind) != own else "int64"
             wider[name] = frame[name].astype("float64" if own == "float16" else long)
         elif own == "string":  # pandas' nullable text, which formulaic takes for numbers
             wider[name] = frame[name].astype(object)
     return frame.assign(**wider) if wider else frame
+
+
+def is_large(column: Any) -> bool:
+    """Is there a whole number beyond LARGE in a column without missing values."""
+    return len(column) > 0 and max(int(column.max()), -int(column.min())) > LARGE
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
