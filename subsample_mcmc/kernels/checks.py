@@ -22,7 +22,15 @@ from subsample_mcmc.kernels.compose import Composite, When
 from subsample_mcmc.kernels.custom import Custom, writable
 from subsample_mcmc.kernels.partition.pair_scores import is_batched
 from subsample_mcmc.numerics.bytecode import fields_read
-from subsample_mcmc.numerics.jit import FLAGS, compiles
+from subsample_mcmc.numerics.compared import (
+    Numbers,
+    WholeByZeroError,
+    apart,
+    in_numbers,
+    line_of_whole,
+    refuse_apart,
+)
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
 from subsample_mcmc.target.lookups.bounds import (
     State,
     at_state,
@@ -36,8 +44,10 @@ from subsample_mcmc.target.lookups.bounds import (
 from subsample_mcmc.target.lookups.checked import look, look_once
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_state
 from subsample_mcmc.target.lookups.reads import trusted
+from subsample_mcmc.target.moved import some_states
 
 TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
+COMPARED, FEW = 4, 1_000  # of them that Python makes, too, and of how many rows
 REACHED = 500_000  # rows that are read again in states that chains have reached
 
 
@@ -66,6 +76,8 @@ def check_run(kernel, model) -> None:
     for leaf in kernel.leaves():
         if getattr(leaf, "similarity", None) is not None:
             look_at_pairs(leaf, model)
+        if isinstance(leaf, Custom):
+            compare_steps(leaf, model)
 
 
 def check_elsewhere(kernel, model) -> None:
@@ -184,6 +196,76 @@ def look_at_kernel(leaf, model, at: State) -> None:
             state = guarded_state(state) if guard else state
             arguments.append((np.random.default_rng(seed), state, data))
         look_once(f"kernel {leaf.label}", leaf.function, arguments[0], arguments[1], at.words)
+
+
+class SameSteps:
+    """A key under which a model keeps which users' kernels were compared with Python."""
+
+
+SAME_STEPS = SameSteps()
+
+
+def compare_steps(leaf, model) -> None:
+    """Refuse a user's kernel whose steps are others where they are compiled.
+
+    From the initial state and others, each from one seed; of few rows, as Python takes its time. A
+    kernel with random numbers of its own, np.random, is not compared.
+    """
+    done = model.prepared.setdefault(SAME_STEPS, WeakKeyDictionary())
+    if DISABLED or leaf.function in done or leaf.obstacle(model):
+        return
+    done[leaf.function] = True
+    few = [first_rows(v) if np.ndim(v) and len(v) == model.size else v for v in model.data]
+    data = type(model.data)(*few) if hasattr(model.data, "_fields") else tuple(few)
+    function = getattr(leaf.function, "py_func", leaf.function)
+    compiled = jit(leaf.function, flags=FLAGS, user=True, checked=True)
+    places = some_states(model, COMPARED, np.random.default_rng(6))
+    until = time.monotonic() + SECONDS
+    for seed, (ints, floats) in enumerate(places):
+
+        def step(call, kind=None, seed=seed, ints=ints, floats=floats) -> np.ndarray:
+            """What the blocks are after one step; kind: of the arrays that Python sees."""
+            state, parts = writable(model, ints.copy(), floats.copy(), leaf.blocks)
+            given = state, data
+            if kind is not None:
+                given = in_numbers(state, kind), in_numbers(data, kind)
+            try:
+                with np.errstate(all="ignore"):
+                    call(np.random.default_rng(seed), *given)
+            except ZeroDivisionError as error:
+                if kind is not None and (line := line_of_whole(error)):
+                    raise WholeByZeroError(line) from error
+                return np.full(sum(len(p) for p in parts), np.nan)
+            except Exception:  # in fewer rows, or another state: looked at elsewhere
+                return np.full(sum(len(p) for p in parts), np.nan)
+            return np.concatenate([p.astype(float) for p in parts])
+
+        def told(ints=ints, floats=floats) -> tuple[str, str]:
+            return f"what kernel {leaf.label} writes", f" after {model.show(ints, floats)}"
+
+        if seed and time.monotonic() > until:
+            return
+        ours, at = step(compiled), 0
+        try:
+            plain = step(function, Numbers)
+            differ = [i for i, both in enumerate(zip(ours, plain, strict=True)) if apart(*both)]
+            if not differ or not np.array_equal(step(function, Numbers), plain, equal_nan=True):
+                continue
+            at = differ[0]
+        except WholeByZeroError:
+            pass  # told below
+
+        def read(kind, step=step, at=at) -> float:
+            return step(function, kind)[at]
+
+        refuse_apart(read, ours[at], told)
+
+
+def first_rows(column: np.ndarray) -> np.ndarray:
+    """Some rows of a column, of the same type for the compiler."""
+    few = column[:FEW].copy(order="K")
+    few.flags.writeable = column.flags.writeable
+    return few
 
 
 def look_at_pairs(leaf, model) -> None:

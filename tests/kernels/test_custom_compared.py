@@ -1,0 +1,88 @@
+"""Steps of a user's own kernel, as compiled, beside the same in Python."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.kernels import checks
+
+Y = np.random.default_rng(0).standard_normal(3_000)
+C = (np.arange(3_000) % 200).astype(np.uint8)
+
+
+def model():
+    return sm.Model(
+        lambda s, data, n: -0.5 * (data.y[n] - s.mu[0]) ** 2, {"y": Y, "c": C},
+        {"mu": 0.0, "k": 3}, support={"k": 9},
+    )  # fmt: skip
+
+
+def run(function, **options):
+    kernel = sm.kernel(writes=("mu", "k"))(function)
+    return sm.sample(model(), kernel, draws=3, warmup=0, chains=1, seed=1, progress=False,
+                     **options)  # fmt: skip
+
+
+def a_power(rng, state, data):
+    state.mu[0] = rng.standard_normal() * 2 ** (-state.k[0])
+
+
+def a_large_power(rng, state, data):
+    state.mu[0] = float((state.k[0] + 10) ** 25) * 1e-30 + rng.standard_normal()
+
+
+def an_unsigned_difference(rng, state, data):
+    state.mu[0] = float(data.c[0] - data.c[1]) + rng.standard_normal()
+
+
+def a_division_by_zero(rng, state, data):
+    state.mu[0] = rng.standard_normal() + (7 // data.c[0])
+
+
+@pytest.mark.parametrize("function", [
+    a_power, a_large_power, an_unsigned_difference, a_division_by_zero,
+])  # fmt: skip
+def test_steps_that_are_others_where_they_are_compiled_are_refused(function):
+    with pytest.raises(ValueError, match=f"what kernel {function.__name__} writes is .* compiled"):
+        run(function)
+
+
+def moved(rng, state, data):
+    new, gain = state.mu[0] + 0.05 * rng.standard_normal(), 0.0
+    for i in range(len(data.y)):
+        gain += 0.5 * (data.y[i] - state.mu[0]) ** 2 - 0.5 * (data.y[i] - new) ** 2
+    if np.log(rng.random()) < gain:
+        state.mu[0] = new
+    state.k[0] = rng.integers(0, 9)
+
+
+def chaotic(rng, state, data):
+    """Rounding alone decides where it ends: log2(1e16) doublings are 53 of these steps."""
+    x = 0.3 + 0.1 * rng.random() + 1e-3 * data.y[0]
+    for _ in range(300):
+        x = 3.99 * x * (1.0 - x)
+    state.mu[0] = x
+
+
+def of_global_numbers(rng, state, data):
+    state.mu[0] = np.random.standard_normal()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("function", [moved, chaotic, of_global_numbers])
+def test_other_steps_are_taken(function):
+    """The same ones, those that rounding explains, and those that have no seed."""
+    assert np.all(np.isfinite(run(function).draws["mu"]))
+
+
+def test_python_makes_steps_of_few_rows():
+    """A kernel that reads all rows would keep a user waiting; what Python calls cannot compile."""
+    rows = []
+
+    def seen(rng, state, data):
+        rows.append(len(data.y))
+
+    leaf = SimpleNamespace(function=seen, blocks=("mu",), label="seen", obstacle=lambda model: "")
+    checks.compare_steps(leaf, model())
+    assert set(rows) == {checks.FEW}
