@@ -104,6 +104,30 @@ def opened(function, options):
     return function.py_func, (tuple(sorted(flags)), False, options[2], True, options[4])
 
 
+def must_call_by_name(function) -> None:
+    """Refuse a user's function as a default: it would stay as it is, whatever is asked of it."""
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        if (held := held_in(value)) is not None:
+            raise CompileError(hidden(function, held, "has {} as the default of an argument"))
+
+
+def held_in(value) -> Any:
+    """The user's function that a value is, or that a tuple holds; or None."""
+    if isinstance(value, tuple):
+        return next((found for part in value if (found := held_in(part)) is not None), None)
+    own = isinstance(value, Dispatcher) and not hasattr(value, "digest")
+    plain = isinstance(value, python.FunctionType) and not belongs(value, VERSIONED)
+    return value if own or plain else None
+
+
+def hidden(function, held, how: str) -> str:
+    """What is said of a function that is not called by a name from outside."""
+    return (
+        f"{function.__name__} {how.format(held.__name__)}: its look-ups could not be checked. Call "
+        f"it by its own name, {held.__name__}(...)."
+    )
+
+
 def without_literals(template):
     """Compile calls f(x, 0) as f(x, int): else every constant argument is a function of its own."""
 
@@ -118,11 +142,14 @@ def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
     flags, _, inner, user, more = options
+    must_call_by_name(function)
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
         if isinstance(value, python.FunctionType) and value in CHOSEN_BY_TYPES:
             return None
+        if isinstance(value, tuple) and (held := held_in(value)) is not None:
+            raise CompileError(hidden(function, held, "reads {} from a tuple of functions"))
         inside = inner if inner in ("always", "public") else True
         value, own = opened(value, (flags, False, inside, user, more))
         if isinstance(value, python.FunctionType) and value in callers:
