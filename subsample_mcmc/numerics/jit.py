@@ -24,6 +24,7 @@ import numpy as np
 
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics import compilers
+from subsample_mcmc.numerics.bytecode import looks_up
 from subsample_mcmc.numerics.cache import ContentCache, cache_directory
 from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
 from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
@@ -120,11 +121,17 @@ def held_in(value) -> Any:
     return value if own or plain else None
 
 
-def hidden(function, held, how: str) -> str:
-    """What is said of a function that is not called by a name from outside."""
+def of_another_kind(value) -> Any:
+    """The plain function behind one of numba.vectorize, or of numba.cfunc; or None."""
+    return getattr(getattr(value, "_dispatcher", None), "py_func", getattr(value, "_pyfunc", None))
+
+
+def hidden(function, held, how: str, remedy: str = "") -> str:
+    """What is said of a function that stays as the user's numba made it."""
+    name = held.__name__
     return (
-        f"{function.__name__} {how.format(held.__name__)}: its look-ups could not be checked. Call "
-        f"it by its own name, {held.__name__}(...)."
+        f"{function.__name__} {how.format(name)}: its look-ups could not be checked. "
+        f"{remedy or f'Call it by its own name, {name}(...).'}"
     )
 
 
@@ -150,6 +157,9 @@ def _compiled(function, options, callers):
             return None
         if isinstance(value, tuple) and (held := held_in(value)) is not None:
             raise CompileError(hidden(function, held, "reads {} from a tuple of functions"))
+        if (held := of_another_kind(value)) is not None and looks_up(held):
+            how = "calls {}, which numba made of a plain function without checks"
+            raise CompileError(hidden(function, held, how, "Make it a plain function, or @njit."))
         inside = inner if inner in ("always", "public") else True
         value, own = opened(value, (flags, False, inside, user, more))
         if isinstance(value, python.FunctionType) and value in callers:
