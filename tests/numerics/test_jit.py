@@ -1203,7 +1203,7 @@ def test_a_function_may_have_attributes_of_any_name():
 
 def test_a_function_that_ran_under_a_profiler_is_the_same():
     """There numba clears a flag of the code that it calls."""
-    helper = numba.njit(function_from("def helper(x): return 2.0 * x"))
+    helper = numba.njit(function_from("def f(x): return 2.0 * x"))
     scope = {"helper": helper}
     exec("def f(x): return helper(x)", scope)
     before, flags = content(scope["f"]), helper.py_func.__code__.co_flags
