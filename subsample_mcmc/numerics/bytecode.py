@@ -99,6 +99,17 @@ def outside_functions(function) -> Iterator[tuple[tuple[str, ...], Any]]:
                 yield (name, *path), reached
 
 
+def looks_up(function, seen: tuple = ()) -> bool:
+    """Is there x[i] in a function, or in one from outside that it may call."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, types.FunctionType) or function in seen:
+        return False
+    steps = (i for code in codes_of(function) for i in instructions(code))
+    if any("SUBSCR" in i.opname or "SLICE" in i.opname or i.argrepr == "[]" for i in steps):
+        return True
+    return any(looks_up(value, (*seen, function)) for _, value in outside_functions(function))
+
+
 def twin(module: types.ModuleType, path: tuple[str, ...], value: Any) -> types.ModuleType:
     """A copy of a module in which what stands at a path is something else."""
     copy = types.ModuleType(module.__name__)

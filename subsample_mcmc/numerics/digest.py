@@ -8,6 +8,7 @@ foreign module say, is named in `unknown`: such a function is compiled and never
 
 import builtins
 import hashlib
+import inspect
 import sys
 import sysconfig
 import threading
@@ -62,7 +63,8 @@ class Digest:
 
     def code(self, code):
         """Digest one code object, nested ones included, and follow the globals it loads."""
-        self.put(code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+        flags = code.co_flags | inspect.CO_OPTIMIZED  # which numba clears while cProfile runs
+        self.put(code.co_code, code.co_names, code.co_varnames, code.co_freevars, flags)
         self.put(code.co_argcount, code.co_kwonlyargcount, code.co_cellvars, code.co_exceptiontable)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):

@@ -24,6 +24,7 @@ import numpy as np
 
 from subsample_mcmc.errors import CompileError, compile_message
 from subsample_mcmc.numerics import compilers
+from subsample_mcmc.numerics.bytecode import looks_up
 from subsample_mcmc.numerics.cache import ContentCache, cache_directory
 from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
 from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
@@ -104,6 +105,36 @@ def opened(function, options):
     return function.py_func, (tuple(sorted(flags)), False, options[2], True, options[4])
 
 
+def must_call_by_name(function) -> None:
+    """Refuse a user's function as a default: it would stay as it is, whatever is asked of it."""
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        if (held := held_in(value)) is not None:
+            raise CompileError(hidden(function, held, "has {} as the default of an argument"))
+
+
+def held_in(value) -> Any:
+    """The user's function that a value is, or that a tuple holds; or None."""
+    if isinstance(value, tuple):
+        return next((found for part in value if (found := held_in(part)) is not None), None)
+    own = isinstance(value, Dispatcher) and not hasattr(value, "digest")
+    plain = isinstance(value, python.FunctionType) and not belongs(value, VERSIONED)
+    return value if own or plain else None
+
+
+def of_another_kind(value) -> Any:
+    """The plain function behind one of numba.vectorize, or of numba.cfunc; or None."""
+    return getattr(getattr(value, "_dispatcher", None), "py_func", getattr(value, "_pyfunc", None))
+
+
+def hidden(function, held, how: str, remedy: str = "") -> str:
+    """What is said of a function that stays as the user's numba made it."""
+    name = held.__name__
+    return (
+        f"{function.__name__} {how.format(name)}: its look-ups could not be checked. "
+        f"{remedy or f'Call it by its own name, {name}(...).'}"
+    )
+
+
 def without_literals(template):
     """Compile calls f(x, 0) as f(x, int): else every constant argument is a function of its own."""
 
@@ -118,11 +149,17 @@ def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
     flags, _, inner, user, more = options
+    must_call_by_name(function)
 
     def compiled(value):
         """A function that this one reaches, compiled; None for other values."""
         if isinstance(value, python.FunctionType) and value in CHOSEN_BY_TYPES:
             return None
+        if isinstance(value, tuple) and (held := held_in(value)) is not None:
+            raise CompileError(hidden(function, held, "reads {} from a tuple of functions"))
+        if (held := of_another_kind(value)) is not None and looks_up(held):
+            how = "calls {}, which numba made of a plain function without checks"
+            raise CompileError(hidden(function, held, how, "Make it a plain function, or @njit."))
         inside = inner if inner in ("always", "public") else True
         value, own = opened(value, (flags, False, inside, user, more))
         if isinstance(value, python.FunctionType) and value in callers:

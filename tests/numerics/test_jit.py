@@ -1,6 +1,7 @@
 """The compile layer: what is cached, what is not, and that no wrong machine code is ever run."""
 
 import collections
+import cProfile
 import functools
 import json
 import os
@@ -1198,3 +1199,16 @@ def test_a_function_may_have_attributes_of_any_name():
         return x + 1.0
 
     assert jit(lambda x: doubled(x) + wrapped(x), user=True)(3.0) == 10.0
+
+
+def test_a_function_that_ran_under_a_profiler_is_the_same():
+    """There numba clears a flag of the code that it calls."""
+    helper = numba.njit(function_from("def f(x): return 2.0 * x"))
+    scope = {"helper": helper}
+    exec("def f(x): return helper(x)", scope)
+    before, flags = content(scope["f"]), helper.py_func.__code__.co_flags
+    with cProfile.Profile():
+        helper(1.0)
+    if sys.version_info < (3, 12):
+        assert helper.py_func.__code__.co_flags != flags
+    assert content(scope["f"]) == before

@@ -2,11 +2,14 @@
 
 import linecache
 import types
+from collections import namedtuple
 
+import numba
 import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.target.lookups.guards import Beyond, guarded_data, guarded_state
 from subsample_mcmc.target.lookups.reads import cannot_fail
 
@@ -174,3 +177,83 @@ def test_calls_that_are_said_to_be_safe_never_fail(rng):
         assert not (said and fails), source
         safe, failed = safe + said, failed + fails
     assert safe > 50 and failed > 100
+
+
+@numba.njit
+def of_its_own(state, data, n, j):
+    return data.X[n, j] * state.b[j]
+
+
+IN_A_TUPLE, BY_A_FIELD = (0, (of_its_own,)), namedtuple("Helpers", "term")(of_its_own)
+ALL_PLAIN = (term,)
+
+
+TABLE = np.arange(3.0)
+
+
+@numba.vectorize
+def of_a_ufunc(j):
+    return TABLE[j]
+
+
+@numba.cfunc("float64(int64)")
+def of_an_address(j):
+    return TABLE[j]
+
+
+@numba.vectorize
+def twice(x):
+    return 2.0 * x
+
+
+def by_a_ufunc(state, data, n):
+    return state.b[0] + of_a_ufunc(n)
+
+
+def by_an_address(state, data, n):
+    return state.b[0] + of_an_address(n)
+
+
+def from_a_tuple(state, data, n):
+    return IN_A_TUPLE[1][0](state, data, n, 3)
+
+
+def from_a_field(state, data, n):
+    return BY_A_FIELD.term(state, data, n, 3)
+
+
+def from_a_tuple_of_plain_functions(state, data, n):
+    (helper,) = ALL_PLAIN
+    return helper(state, data, n, 3)
+
+
+def as_a_default(state, data, n, helper=of_its_own):
+    return helper(state, data, n, 3)
+
+
+def as_a_default_by_name(state, data, n, *, helper=term):
+    return helper(state, data, n, 3)
+
+
+def of_a_helper_s_default(state, data, n):
+    return as_a_default(state, data, n)
+
+
+@pytest.mark.parametrize("function", [
+    from_a_tuple, from_a_field, from_a_tuple_of_plain_functions, as_a_default,
+    as_a_default_by_name, of_a_helper_s_default, by_a_ufunc, by_an_address,
+])  # fmt: skip
+def test_helpers_that_nobody_can_follow_are_refused(function):
+    """Compiled as they are, they read beyond arrays without a word: b[3] of three numbers."""
+    with pytest.raises(sm.CompileError, match=r"look-ups could not be checked. (Call|Make) it"):
+        jit(function, user=True)
+
+
+def test_functions_of_the_package_may_be_defaults_and_ufuncs_without_look_ups_are_called():
+    def log_likelihood(state, data, n, log=sm.log, of_numpy=np.abs):
+        return -log(1.0 + of_numpy(data.y[n] - twice(state.b[0])))
+
+    draws = sm.sample(
+        model_of(log_likelihood), sm.Metropolis("b"), draws=5, warmup=5, chains=1, progress=False
+    ).draws
+    assert np.isfinite(draws["b"]).all()

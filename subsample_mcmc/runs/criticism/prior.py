@@ -22,6 +22,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.target.axes import Axes
+from subsample_mcmc.target.constraints import ROOTS
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import Moved, change_all
 from subsample_mcmc.target.population import whole
@@ -176,10 +177,11 @@ def refuse_flat(model: Model) -> None:
     ints, floats = somewhere(model)
     candidate, first = blocks.of(floats), blocks.of(floats.copy())  # the former is a view
     here = blocks.free_at(candidate)
-    state = model.state(ints, floats)
+    state, ends = model.state(ints, floats), at_zero(blocks)
     for line, told in lines(model, blocks):
         with np.errstate(all="ignore"):
-            values = [density(model, blocks, here + t * line, candidate, state) for t in FAR]
+            points = [along(here, line, t, ends) for t in FAR]
+            values = [density(model, blocks, u, candidate, state) + more for u, more in points]
         known = [g + np.log(t) for g, t in zip(values, FAR, strict=True) if g == g]
         candidate[:] = first
         falls = len(known) > 2 and (known[-1] == -np.inf or known[-1] < known[-3] - FALLS)
@@ -235,15 +237,34 @@ def lines(model: Model, blocks: Moved) -> Iterator[tuple[np.ndarray, str]]:
             yield line, "blocks move together"
 
 
+def at_zero(blocks: Moved) -> np.ndarray:
+    """Which free coordinates end at 0."""
+    found = np.zeros(blocks.free, dtype=bool)
+    for v, (first, last, *_) in zip(blocks.variables, blocks.ends, strict=True):
+        found[first:last] = v.constraint.kind in ROOTS
+    return found
+
+
+def along(here: np.ndarray, line: np.ndarray, t: float, ends: np.ndarray) -> tuple:
+    """(where a line leads, what its log density has on top).
+
+    Coordinates that end at 0 go there by their logarithm.
+    """
+    back = ends & (line < 0.0)
+    u = here + t * line
+    u[back] = here[back] * np.exp(-t)
+    return u, -t * back.sum()
+
+
 def density(model: Model, blocks: Moved, u: np.ndarray, candidate: np.ndarray, state: Any) -> float:
     """Log density of the prior at free coordinates; nan where numbers end."""
-    jacobian = blocks.blocks_at(u, candidate)
-    if jacobian == -np.inf:
-        return np.nan  # at the edge of the set, as far as floats can tell
-    if not np.isfinite(candidate).all():
-        return np.nan
     try:
+        jacobian = blocks.blocks_at(u, candidate)
+        if jacobian == -np.inf:
+            return np.nan  # at the edge of the set, as far as floats can tell
+        if not np.isfinite(candidate).all():
+            return np.nan
         value = 0.0 if model.log_prior is None else float(model.log_prior(state))
-    except (ArithmeticError, ValueError):  # math.exp(1e15), in Python
+    except (ArithmeticError, ValueError):  # math.exp(1e15), math.log(1e-320 ** 2), in Python
         return np.nan
     return value + jacobian

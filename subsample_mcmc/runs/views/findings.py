@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subsample_mcmc.runs.views.costs import CONFIDENCE, all_audited, clopper_pearson
-from subsample_mcmc.runs.views.mixing import Mixing
+from subsample_mcmc.runs.views.mixing import BEYOND, Mixing
 
 ALARM = 0.01  # a rate above delta is reported when chance does this in fewer runs
 SKEWED = 3.0  # |skewness| of a difference beyond which the normal tail is far off (lognormal: 6)
@@ -253,6 +253,12 @@ def block_warnings(block: Mixing, chains: int, function: bool = False) -> Iterat
         yield Finding(
             NOT_THE_POSTERIOR,
             "it has draws that are not finite: check the log likelihood and the constraints.",
+        )
+    if block.beyond and not function:
+        yield Finding(
+            NOT_THE_POSTERIOR,
+            f"its draws go beyond {BEYOND:g}, where numbers end: there may be no law, as with a "
+            "flat prior of what data say too little of. Give it a prior.",
         )
     few = block.draws < FEW_DRAWS and block.every > 1
     if few:

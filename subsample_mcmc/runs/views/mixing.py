@@ -10,6 +10,7 @@ import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import tilted
 
+BEYOND = 1e150  # numbers whose squares are none
 MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
@@ -43,6 +44,7 @@ class Mixing(NamedTuple):
     held: int  # components, of all that every draw has, that never moved in one chain or more
     holding: int  # chains in which one of these never moved, not all if there is such a one
     held_one: str  # its name
+    beyond: bool = False  # are there draws so far out that none has a variance
 
 
 def mixing_of(trace: Any, name: str) -> Mixing:
@@ -76,6 +78,9 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     # One that moves in other chains is surely held, so it is the one to name.
     first = min(held, key=lambda site: (counts[site] == chains, site), default=None)
     finite = all(bool(np.isfinite(chain).all()) for chain in flat)
+    beyond = finite and values.dtype.kind == "f" and any(
+        chain.size and max(chain.max(), -chain.min()) > BEYOND for chain in flat
+    )  # fmt: skip
     found: list[Component] = []
     stuck = 0
     sizes = cluster_sizes(flat, chosen) if names else None
@@ -105,6 +110,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
         tuple(found), draws, trace.every(name), values.dtype.kind == "i", len(held),
         0 if first is None else int(counts[first]), "" if first is None else label_of(first),
+        bool(beyond),
     )  # fmt: skip
 
 

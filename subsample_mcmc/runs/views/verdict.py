@@ -21,7 +21,7 @@ from subsample_mcmc.runs.views.findings import (
     more_than_delta,
     share,
 )
-from subsample_mcmc.runs.views.mixing import Component, Mixing
+from subsample_mcmc.runs.views.mixing import BEYOND, Component, Mixing
 
 MUCH = 0.25  # share of all rewards that is worth reading less of
 LONG_WAY = 10.0  # draws that one effective draw takes, from which on moves are worth a change
@@ -57,6 +57,11 @@ class Seen(NamedTuple):
             for name, block in self.looked_at().items()
             if block.held and not block.discrete and name not in self.functions
         ]
+
+    def endless(self) -> list[str]:
+        """Blocks whose draws go to where numbers end, which chains may well agree on."""
+        blocks = self.blocks.items()
+        return [name for name, b in blocks if b.beyond and name not in self.functions]
 
     def of_what(self, own_law: bool) -> str:
         """What a yes is of, as words behind it."""
@@ -117,6 +122,8 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
     never = f" {listed(still)} never moved." if still else ""
     if infinite:
         return f"no: draws of {listed(infinite)} are not finite."
+    if endless := seen.endless():
+        return f"no: draws of {listed(endless)} go beyond {BEYOND:g}, as where there is no law."
     if draws < FEW_DRAWS:
         return f"not known: {draws} draws per chain are too few to tell ({FEW_DRAWS} or more)."
     if far is not None and far.rhat == float("inf"):

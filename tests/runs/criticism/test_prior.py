@@ -216,3 +216,32 @@ def test_a_centred_hierarchy_that_starts_at_its_mean_is_no_flat_prior():
     for flat in (lambda state: -state.tau[0], lambda state: -0.5 * state.mean[0] ** 2):
         with pytest.raises(ValueError, match=r"the prior is flat|do not agree"):
             sm.prior(model(flat), 50, seed=1, progress=False)
+
+
+WAYS = ("log", "softplus", "squareroot", "cuberoot")
+
+
+def of_a_scale(way, power):
+    """A gamma density of shape power + 1: a law where that is above 0."""
+    return sm.Model(
+        lambda state, data, n: -data.y[n] ** 2 / state.t[0], {"y": Y}, {"t": 1.0},
+        lambda state: power * np.log(state.t[0]) - state.t[0],
+        constraints={"t": sm.positive(way)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("power", [2.0, -0.5])
+def test_positive_numbers_in_all_coordinates_have_their_law(way, power):
+    """By Kolmogorov and Smirnov; a false alarm in 10^6."""
+    drawn = sm.prior(of_a_scale(way, power), 2000, seed=1, progress=False)
+    values = drawn.draws["t"][:, ::10].ravel()
+    assert stats.kstest(values, stats.gamma(power + 1.0).cdf).pvalue > 1e-6
+    assert stats.kstest(1.6 * values, stats.gamma(power + 1.0).cdf).pvalue < 1e-6
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("way", WAYS)
+def test_no_law_has_a_density_that_rises_so_towards_0(way):
+    with pytest.raises(ValueError, match="flat, or nearly so, where t falls"):
+        sm.prior(of_a_scale(way, -1.0), progress=False)

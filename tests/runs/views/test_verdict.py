@@ -57,6 +57,8 @@ def test_what_cannot_be_told_is_not_called_converged(noise):
     slow = np.repeat(noise[:, :50], 20, axis=1)
     for draws, answer in (
         (bad, "no: draws of a are not finite."),
+        (1e300 * noise, "no: draws of a go beyond 1e+150, as where there is no law."),
+        (1e140 * noise, "yes: "),
         (noise[:, :50], "not known: 50 draws per chain are too few"),
         (stuck, "no: chains stand at different values of a, which none leaves."),
         (np.ones((4, DRAWS)), "not known: nothing moved. a never moved."),
@@ -67,6 +69,19 @@ def test_what_cannot_be_told_is_not_called_converged(noise):
     both = reported({"a": noise, "k": np.ones((4, DRAWS), dtype=int)}).verdict.converged
     assert both.startswith("yes: ") and both.endswith(" k never moved.")
     assert "below the 400 that estimates need" in reported({"a": slow}).verdict.converged
+
+
+def test_chains_without_a_law_have_not_converged():
+    """A flat prior of a positive number that no datum sees: chains agree where floats end."""
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.mu[0]) ** 2, {"y": np.zeros(3)},
+        {"mu": 0.0, "scale": 1.0}, constraints={"scale": sm.positive},
+    )  # fmt: skip
+    kernel = sm.Slice("mu") >> sm.Slice("scale")
+    found = sm.sample(model, kernel, draws=2000, seed=1, progress=False).report()
+    assert found.verdict.converged.startswith("no: draws of scale go beyond 1e+150")
+    assert any("scale: its draws go beyond" in warning for warning in found.warnings)
+    assert max(block.rhat for block in found.blocks.values()) < 1.01
 
 
 def test_chains_may_converge_to_another_law(noise):
