@@ -69,7 +69,7 @@ class LinearOverParts(Linear):
         if model.predictors.derivatives is None:  # differences: steps are by the rows of memory
             near = model.elsewhere.of_rows(spaced_rows(model.size, SAMPLED))
         super().__init__(near, order, constant, point)
-        self.all, self.arguments = model, (order, constant, np.array(point))
+        self.all, self.arguments = model, (order, constant)
 
     @property
     def recipe(self) -> Recipe:

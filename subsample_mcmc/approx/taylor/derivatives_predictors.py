@@ -199,21 +199,24 @@ class Linear:
     )
     nodes: Any = None  # where nodes of whole blocks are kept: WholeNodes
 
-    def __init__(self, model, order: int, constant: bool, point):
+    def __init__(self, model, order: int, constant: bool, point=None):
+        """point: a reference; None: another source has looked at the predictors (see `restore`)."""
         self.model, self.order, self.constant = model, order, constant
         self.blocks = RowBlocks([(0, model.size)])  # of the rows that are added up
         given = model.predictors
         state = model.state(model.ints, model.floats)
         first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
         self.count = len(first) if isinstance(first, tuple) else 1
-        check_eta(first)
-        check_affine(model, self.count)
-        nat = typical(model, self.count, point)
-        self.widths = SMALL[min(self.count, 2) - 1] * nat
-        if given.derivatives is not None:
-            check_derivatives(model, self.count, order, 0.1 * self.widths)
-            if given.remainder is not None:
-                check_remainder(model, self.count, order, nat)
+        self.widths = np.zeros(self.count)
+        if point is not None:
+            check_eta(first)
+            check_affine(model, self.count)
+            nat = typical(model, self.count, point)
+            self.widths = SMALL[min(self.count, 2) - 1] * nat
+            if given.derivatives is not None:
+                check_derivatives(model, self.count, order, 0.1 * self.widths)
+                if given.remainder is not None:
+                    check_remainder(model, self.count, order, nat)
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)
