@@ -21,7 +21,6 @@ from subsample_mcmc.approx.taylor.checks import (
     check_remainder,
     typical,
 )
-from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.passes.moments import (
     add_blocks,
     apart,
@@ -36,6 +35,7 @@ from subsample_mcmc.approx.taylor.passes.predictor_blocks import (
     block_reader,
     read_lengths,
 )
+from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
     chunk_of,
