@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.passes.predictor_blocks import PredictorRows
-from subsample_mcmc.numerics.jit import CONTRACT, jit
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_number, pointer_to
 from subsample_mcmc.target.dyadic import BLOCK
 
@@ -55,11 +55,11 @@ def scratch_of(count: int) -> Any:
 
 
 # A sum over a block: LANES sums of every LANES-th number, and then those by halves. Written out,
-# and compiled without leave to reorder: the same on every machine, and as fast.
+# and compiled without leave to reorder, or to fuse a product with a sum: the same on every machine.
 LANES = 32
 
 
-@jit(flags=CONTRACT, disjoint=True, inner="always")
+@jit(disjoint=True, inner="always")
 def sum_of_lanes(s):
     """The sum of LANES numbers, by halves; s is overwritten."""
     for i in range(np.uint64(16)):
@@ -69,7 +69,7 @@ def sum_of_lanes(s):
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 
 
-@jit(flags=CONTRACT, disjoint=True, inner="always")
+@jit(disjoint=True, inner="always")
 def column_sum(a, s):
     """The sum of a column of a block."""
     for i in range(np.uint64(LANES)):
@@ -81,7 +81,7 @@ def column_sum(a, s):
     return sum_of_lanes(s)
 
 
-@jit(flags=CONTRACT, disjoint=True, inner="always")
+@jit(disjoint=True, inner="always")
 def product_sum(a, b, s):
     """The sum of products of two columns of a block."""
     for i in range(np.uint64(LANES)):
@@ -94,14 +94,14 @@ def product_sum(a, b, s):
     return sum_of_lanes(s)
 
 
-@jit(flags=CONTRACT, disjoint=True, inner="always")
+@jit(disjoint=True, inner="always")
 def put_product(a, b, out):
     """Write the products of two columns."""
     for i in range(np.uint64(BLOCK)):
         out[i] = a[i] * b[i]
 
 
-@jit(flags=CONTRACT, disjoint=True, inner="always")
+@jit(disjoint=True, inner="always")
 def add_product(a, b, out):
     """Add the products of two columns."""
     for i in range(np.uint64(BLOCK)):
