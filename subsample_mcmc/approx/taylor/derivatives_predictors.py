@@ -291,10 +291,16 @@ class Linear:
     # ----------------------------------------------------------------------------------- sums
     @cached_property
     def reader(self) -> Any:
-        """Reads a block of rows: see block_reader."""
-        used = places(self.count, self.order).used
+        """Reads a block of rows: see block_reader. One for both orders."""
         given = self.model.predictors
-        return block_reader(given, self.eta, self.of_eta, self.expand, self.count, used)
+        return block_reader(given, self.eta, self.of_eta, self.expand, self.count, self.told)
+
+    @cached_property
+    def told(self) -> int:
+        """How many derivatives `expand` tells."""
+        if self.count == 1:
+            return 3
+        return places(self.count, 3 if cubic(self.model) else 2).used
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data.
@@ -317,10 +323,10 @@ class Linear:
         where, scratch = pointer_to(places(self.count, self.order)), scratch_of(self.count)
         numbers, tree = numbers_of(used_of(self.model, ints), self.order > 2), Tree()
         most = max(1, min(MOST_ADDED, CHUNK_BYTES // (8 * numbers)))
-        used, rooms = places(self.count, self.order).used, dict[int, Any]()
+        rooms = dict[int, Any]()
         for block, begin, end, size in self.pieces(first, last, most):
             if size not in rooms:
-                rooms[size] = self.room(ints, point, size, used, bounded=False)
+                rooms[size] = self.room(ints, point, size, self.told, bounded=False)
             reader, rows, _ = rooms[size]
             sums = np.zeros((blocks_of(end - begin), numbers))
             add_blocks(reader, rows, where, begin, keep(begin, end), scratch, sums)

@@ -69,7 +69,7 @@ def sum_of_lanes(s):
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 
 
-@jit(disjoint=True, inner="always")
+@jit(disjoint=True, inner=True)
 def column_sum(a, s):
     """The sum of a column of a block."""
     for i in range(np.uint64(LANES)):
@@ -94,14 +94,14 @@ def product_sum(a, b, s):
     return sum_of_lanes(s)
 
 
-@jit(disjoint=True, inner="always")
+@jit(disjoint=True, inner=True)
 def put_product(a, b, out):
     """Write the products of two columns."""
     for i in range(np.uint64(BLOCK)):
         out[i] = a[i] * b[i]
 
 
-@jit(disjoint=True, inner="always")
+@jit(disjoint=True, inner=True)
 def add_product(a, b, out):
     """Add the products of two columns."""
     for i in range(np.uint64(BLOCK)):
