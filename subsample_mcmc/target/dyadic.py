@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 BLOCK = 256  # rows that are added up before any tree
-ORDER = f"blocks of {BLOCK}, along a binary tree"  # what stored runs say of their sums
+# What stored runs say of their sums.
+ORDER = f"blocks of {BLOCK}, moments of predictors in 32 lanes, along a binary tree"
 FEWEST = 32  # blocks of one thread's part, at least
 PARTS = 8  # parts for each thread, so that none waits long for the last
 

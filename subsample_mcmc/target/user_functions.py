@@ -6,6 +6,7 @@ import math
 import re
 import types
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -297,8 +298,23 @@ def with_sites(log_prior, of_site, sites: int):
     return log_prior_of_all
 
 
+TRIED: ContextVar[bool] = ContextVar("tried", default=False)
+
+
+@contextmanager
+def tried_before():
+    """Models that are made here have functions that were tried: on some of all rows, say."""
+    token = TRIED.set(True)
+    try:
+        yield
+    finally:
+        TRIED.reset(token)
+
+
 def try_functions(model) -> None:
     """Call what the user gave once uncompiled, on the first and the last datum."""
+    if TRIED.get():
+        return
     state = model.state(model.ints, model.floats)
     names = ("state", "data", "n", "prepared")
     made: tuple = ()

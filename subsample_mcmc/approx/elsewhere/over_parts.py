@@ -9,7 +9,8 @@ import numpy as np
 from subsample_mcmc.approx.taylor.checks import SAMPLED, spaced_rows
 from subsample_mcmc.approx.taylor.derivatives_jets import Jets
 from subsample_mcmc.approx.taylor.derivatives_predictors import REMAINDERS, Linear
-from subsample_mcmc.approx.taylor.predictor_chunks import Keep, apart
+from subsample_mcmc.approx.taylor.passes.moments import apart
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.references import used_of
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of
 from subsample_mcmc.target.reuse.nodes import pass_name
@@ -68,7 +69,7 @@ class LinearOverParts(Linear):
         if model.predictors.derivatives is None:  # differences: steps are by the rows of memory
             near = model.elsewhere.of_rows(spaced_rows(model.size, SAMPLED))
         super().__init__(near, order, constant, point)
-        self.all, self.arguments = model, (order, constant, np.array(point))
+        self.all, self.arguments = model, (order, constant)
 
     @property
     def recipe(self) -> Recipe:

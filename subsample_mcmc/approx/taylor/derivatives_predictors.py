@@ -21,20 +21,25 @@ from subsample_mcmc.approx.taylor.checks import (
     check_remainder,
     typical,
 )
+from subsample_mcmc.approx.taylor.passes.moments import (
+    add_blocks,
+    apart,
+    numbers_of,
+    places,
+    scratch_of,
+)
+from subsample_mcmc.approx.taylor.passes.predictor_blocks import (
+    PredictorBlock,
+    PredictorRows,
+    ReadRows,
+    block_reader,
+    read_lengths,
+)
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
-    PredictorChunkContext,
-    ReadRows,
-    add_moments,
-    apart,
     chunk_of,
-    chunk_reader,
     every,
-    fill_lengths,
-    numbers_of,
-    places,
-    read_chunk,
     read_given,
     reader_of,
     residuals_of,
@@ -158,7 +163,8 @@ def contraction(count: int, order: int) -> Any:
 
 # --------------------------------------------------------------------------------------- the source
 AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
-MOST_BLOCKS, CHUNK_BYTES = 32, 1 << 22  # of rows that are read at a time
+MOST_BLOCKS, MOST_ADDED = 32, 128  # that are read at a time, and added up ...
+CHUNK_BYTES = 1 << 22  # ... of these sums, at most
 REMAINDERS = SumsAndMaxima(1)
 LARGEST = 1e30  # of residuals that are told apart: in single precision, too
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
@@ -193,21 +199,24 @@ class Linear:
     )
     nodes: Any = None  # where nodes of whole blocks are kept: WholeNodes
 
-    def __init__(self, model, order: int, constant: bool, point):
+    def __init__(self, model, order: int, constant: bool, point=None):
+        """point: a reference; None: another source has looked at the predictors (see `restore`)."""
         self.model, self.order, self.constant = model, order, constant
         self.blocks = RowBlocks([(0, model.size)])  # of the rows that are added up
         given = model.predictors
         state = model.state(model.ints, model.floats)
         first = plain(given.eta, "eta", "eta(state, data, n)")(state, model.data, 0)
         self.count = len(first) if isinstance(first, tuple) else 1
-        check_eta(first)
-        check_affine(model, self.count)
-        nat = typical(model, self.count, point)
-        self.widths = SMALL[min(self.count, 2) - 1] * nat
-        if given.derivatives is not None:
-            check_derivatives(model, self.count, order, 0.1 * self.widths)
-            if given.remainder is not None:
-                check_remainder(model, self.count, order, nat)
+        self.widths = np.zeros(self.count)
+        if point is not None:
+            check_eta(first)
+            check_affine(model, self.count)
+            nat = typical(model, self.count, point)
+            self.widths = SMALL[min(self.count, 2) - 1] * nat
+            if given.derivatives is not None:
+                check_derivatives(model, self.count, order, 0.1 * self.widths)
+                if given.remainder is not None:
+                    check_remainder(model, self.count, order, nat)
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)
@@ -282,9 +291,16 @@ class Linear:
     # ----------------------------------------------------------------------------------- sums
     @cached_property
     def reader(self) -> Any:
-        """Fills a chunk: see chunk_reader."""
-        remainder = self.model.predictors.remainder
-        return chunk_reader(self.eta, self.of_eta, self.expand, remainder, self.count)
+        """Reads a block of rows: see block_reader. One for both orders."""
+        given = self.model.predictors
+        return block_reader(given, self.eta, self.of_eta, self.expand, self.count, self.told)
+
+    @cached_property
+    def told(self) -> int:
+        """How many derivatives `expand` tells."""
+        if self.count == 1:
+            return 3
+        return places(self.count, 3 if cubic(self.model) else 2).used
 
     def sums(self, ints, point, keep, bar, table: int = 0) -> Any:
         """(s0, s1, s2, s3) at a reference: one pass over the data.
@@ -304,15 +320,18 @@ class Linear:
 
         origin: which block of all rows the model's first row begins, where these are its own.
         """
-        where = pointer_to(places(self.count, self.order))
-        used, tree = used_of(self.model, ints), Tree()
-        numbers = numbers_of(used, self.order > 2)
-        row, pairs = np.zeros(used), np.zeros(used * (used + 1) // 2 * (self.order > 2))
-        for chunk in self.chunks(ints, point, keep, bar, first, last):
-            sums = np.zeros((blocks_of(len(chunk.v)), numbers))
-            x = chunk.x[:, :, :used]
-            add_moments(where, chunk.weights, chunk.v, x, chunk.f, sums, row, pairs)
-            tree.add_blocks(origin + chunk.block, sums)
+        where, scratch = pointer_to(places(self.count, self.order)), scratch_of(self.count)
+        numbers, tree = numbers_of(used_of(self.model, ints), self.order > 2), Tree()
+        most = max(1, min(MOST_ADDED, CHUNK_BYTES // (8 * numbers)))
+        rooms = dict[int, Any]()
+        for block, begin, end, size in self.pieces(first, last, most):
+            if size not in rooms:
+                rooms[size] = self.room(ints, point, size, self.told, bounded=False)
+            reader, rows, _ = rooms[size]
+            sums = np.zeros((blocks_of(end - begin), numbers))
+            add_blocks(reader, rows, where, begin, keep(begin, end), scratch, sums)
+            tree.add_blocks(origin + block, sums)
+            bar.update(end - begin)
         return tree
 
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
@@ -335,10 +354,9 @@ class Linear:
         self, ints, point, keep, bar, inverse, scores, first: int, last: int, origin: int = 0
     ) -> Tree:
         """The same of some blocks, as a part of the tree of all."""
-        tree, turned = Tree(REMAINDERS), np.ascontiguousarray(inverse.T)
-        for chunk in self.chunks(ints, point, keep, bar, first, last):
-            rho, r = np.zeros(len(chunk.v)), chunk.r
-            fill_lengths(chunk.x, turned, rho)
+        tree = Tree(REMAINDERS)
+        for chunk in self.chunks(ints, point, keep, bar, inverse, first, last):
+            rho, r = chunk.rho, chunk.r
             if not np.all(r >= 0.0):
                 raise ValueError(
                     f"remainder returned {r[~(r >= 0.0)][0]:.6g}: bounds cannot be negative or nan."
@@ -359,13 +377,12 @@ class Linear:
 
     def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
         """Bounds of each row's residual at distance 1, but for factors that all rows share."""
-        found, turned, _ = np.zeros(self.model.size), np.ascontiguousarray(inverse.T), self.reader
+        found, _ = np.zeros(self.model.size), self.reader
 
         def part(first, last):
-            for chunk in self.chunks(ints, point, every, bar, first, last):
-                rho, past = np.zeros(len(chunk.v)), chunk.first + len(chunk.v)
-                fill_lengths(chunk.x, turned, rho)
-                found[chunk.first : past] = chunk.r * rho ** (self.order + 1)
+            for chunk in self.chunks(ints, point, every, bar, inverse, first, last):
+                past = chunk.first + len(chunk.v)
+                found[chunk.first : past] = chunk.r * chunk.rho ** (self.order + 1)
 
         list(each_part(part, 0, self.blocks.count))
         return found
@@ -377,21 +394,19 @@ class Linear:
         """
         count, _, _ = self.count, self.reader, self.reading
         ways = [*np.eye(count), *([np.ones(count), np.resize([1.0, -1.0], count)] * (count > 1))]
-        kind, turned = row_kind(self.model.size), np.ascontiguousarray(inverse.T)
+        kind = row_kind(self.model.size)
 
         def part(first, last):
-            for chunk in self.chunks(ints, point, every, bar, first, last):
+            for chunk in self.chunks(ints, point, every, bar, inverse, first, last):
                 rows = np.arange(chunk.first, chunk.first + len(chunk.v), dtype=kind)
-                there, rho, out = chunk.e.T, np.zeros(chunk.e.T.shape), np.zeros((2, len(rows)))
+                there, lengths, out = chunk.e, chunk.lengths, np.zeros((2, len(rows)))
                 source = source_of(self.model, np.array(ints), point, self.widths, len(rows))
                 source.here[:] = source.there[:] = there
                 residuals = residuals_of(self.model, self.reading, source)
-                for k in range(count):
-                    fill_lengths(chunk.x[k : k + 1], turned, rho[k])
                 read_given(residuals, rows, out[0])
                 for way in ways:
                     for far in (AWAY, -AWAY):
-                        source.here[:] = there + far * way[:, None] * rho
+                        source.here[:] = there + far * way[:, None] * lengths
                         read_given(residuals, rows, out[1])
                         off = np.minimum(np.abs(out[1] - out[0]), LARGEST)
                         off[~np.isfinite(out).all(axis=0)] = np.inf
@@ -399,30 +414,53 @@ class Linear:
 
         list(each_part(part, 0, self.blocks.count))
 
-    def chunks(self, ints, point, keep, bar, first: int, last: int) -> Iterator[ReadRows]:
-        """Some blocks, a few at a time."""
-        model, d, p = self.model, len(point), self.count
-        active = used_of(model, ints)
-        floats = point.copy()
-        state = model.state(np.array(ints), floats)
-        used = places(p, self.order).used
-        scale, none = np.maximum(np.abs(point), 1.0), np.zeros((0, 0))
-        numbers = max(d * p * BLOCK, numbers_of(active, self.order > 2))
-        most = max(1, min(MOST_BLOCKS, CHUNK_BYTES // (8 * numbers)))
-        for block, begin, end in self.blocks.chunks(first, last, most):
+    def chunks(self, ints, point, keep, bar, inverse, first: int, last: int) -> Iterator[ReadRows]:
+        """What is known of the rows of some blocks, a few blocks at a time.
+
+        inverse: of the metric by which lengths are measured.
+        """
+        active, p = used_of(self.model, ints), self.count
+        turned, t = np.ascontiguousarray(inverse[:active, :active]), np.zeros(BLOCK)
+        rooms = dict[int, Any]()
+        for block, begin, end, size in self.pieces(first, last, MOST_BLOCKS):
+            if size not in rooms:
+                rooms[size] = self.room(ints, point, size, 0, bounded=True)
+            reader, read, there = rooms[size]
             rows = end - begin
-            e, f = np.zeros((rows, p)), np.zeros((rows, used))
-            v, r, other = np.zeros(rows), np.zeros(rows), np.zeros((rows, p))
-            own = PredictorChunkContext(state, model.data, self.widths, e, f, v, r, self.order)
-            read_chunk(chunk_of(self.reader, own), begin)
-            x, moved = np.zeros((p, rows, d)), chunk_of(self.reader, own._replace(e=other, f=none))
-            for j in range(active):
-                floats[j] = point[j] + scale[j]
-                read_chunk(moved, begin)
-                floats[j] = point[j]
-                x[:, :, j] = ((other - e) / scale[j]).T
-            yield ReadRows(block, begin, keep(begin, end), x, e, f, v, r)
+            (e, lengths), (v, r) = np.zeros((2, p, rows)), np.zeros((2, rows))
+            read_lengths(reader, read, there, begin, turned, t, e, lengths, v, r)
+            rho = lengths[0] if p == 1 else np.sqrt((lengths * lengths).sum(axis=0))
+            yield ReadRows(block, begin, keep(begin, end), e, lengths, rho, v, r)
             bar.update(rows)
+
+    def pieces(self, first: int, last: int, most: int) -> Iterator[tuple[int, int, int, int]]:
+        """(block, first row, past its last row, rows of each block) of at most so many blocks.
+
+        A block that is short comes alone.
+        """
+        for block, begin, end in self.blocks.chunks(first, last, most):
+            past = end - (end - begin) % BLOCK
+            if begin < past:
+                yield block, begin, past, BLOCK
+            if past < end:
+                yield block + (past - begin) // BLOCK, past, end, end - past
+
+    def room(self, ints, point, size: int, derivatives: int, bounded: bool) -> tuple:
+        """(what reads a block of so many rows, at a point, what is read, and its predictors).
+
+        derivatives: how many are read; bounded: are bounds of the remainder.
+        """
+        model, p, floats = self.model, self.count, point.copy()
+        # From far away differences lose digits: steps are as long as what is moved.
+        steps = np.exp2(np.ceil(np.log2(np.maximum(np.abs(point), 1.0))))
+        e, moved = np.zeros((2, p, size))
+        x, f = np.zeros((p, used_of(model, ints), BLOCK)), np.zeros((derivatives, BLOCK))
+        rows = PredictorRows(x, f, np.zeros(BLOCK), np.zeros(BLOCK * bounded))
+        state = model.state(np.array(ints), floats)
+        own = PredictorBlock(
+            state, model.data, floats, steps, self.widths, e, moved, self.order, rows
+        )
+        return chunk_of(self.reader, own), pointer_to(rows), e
 
 
 def proved_scores(bounds, lengths, order: int, growth: float) -> np.ndarray:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
-from subsample_mcmc.approx.taylor.predictor_chunks import apart, numbers_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, in_threads
 from subsample_mcmc.target.lookups.bounds import look_at_part
@@ -131,7 +130,8 @@ class Given:
             return self.some_sums(ints, point, keep, bar, first, last)
 
         total = in_threads(part, 0, blocks.count).root(blocks.count)
-        return apart(total, len(point), len(point))
+        d = len(point)
+        return float(total[0]), total[1 : 1 + d], total[1 + d :].reshape(d, d), np.zeros((d, 0))
 
     def some_sums(self, ints, point, keep, bar, first: int, last: int, origin: int = 0) -> Tree:
         """The same sums of some blocks, one after the other, as a part of the tree of all.
@@ -142,7 +142,7 @@ class Given:
         state = model.state(np.array(ints), point.copy())
         (g, s1), (h, s2), s0 = np.zeros((2, d)), np.zeros((2, d, d)), np.zeros(1)
         for block, begin, end in RowBlocks([(0, model.size)]).chunks(first, last, MOST_BLOCKS):
-            sums = np.zeros((blocks_of(end - begin), numbers_of(d, False)))
+            sums = np.zeros((blocks_of(end - begin), 1 + d + d * d))
             read(state, model.data, begin, keep(begin, end), g, h, s0, s1, s2, sums)
             tree.add_blocks(origin + block, sums)
             bar.update(end - begin)

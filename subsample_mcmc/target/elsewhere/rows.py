@@ -7,7 +7,6 @@ sends rows of blocks that it shares with others as they are.
 """
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -54,8 +53,6 @@ class RowsElsewhere:
         self.others = {n: v for n, v in model.data._asdict().items() if n not in self.example}
         few = {name: read_only(array[:FEW].copy()) for name, array in self.example.items()}
         self.stub = with_rows(model, few)  # what travels to parts
-        by_row = self.stub.given[1]
-        self.stub.given = (model.given[0], by_row._replace(**few), *model.given[2:])
 
     def take(self, model: Any) -> None:
         """Make the model one of all rows."""
@@ -163,15 +160,18 @@ def some_rows(source: Any) -> dict[str, np.ndarray]:
 
 def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     """A model of the same functions with other columns; none: of the same."""
-    made = copy(model)
+    made = object.__new__(type(model))  # not tried anew, as copies are: its functions are the same
+    vars(made).update(vars(model))
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
     made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
     vars(made).pop("large", None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
-        made.data = model.data._replace(
-            **{name: array for name, array in arrays.items() if name in model.data._fields}
-        )
+        known = {name: array for name, array in arrays.items() if name in model.data._fields}
+        made.data = model.data._replace(**known)
+        likelihood, by_row, *more = model.given
+        by_row = by_row._replace(**{n: a for n, a in known.items() if n in by_row._fields})
+        made.given = (likelihood, by_row, *more)
         made.size = len(next(iter(arrays.values())))
     return made
 

@@ -30,9 +30,9 @@ from subsample_mcmc.approx.taylor.found.two_passes import (
     has_two_passes,
     source_of,
 )
-from subsample_mcmc.approx.taylor.predictor_chunks import (
+from subsample_mcmc.approx.taylor.passes.moments import (
     Places,
-    add_moments,
+    add_rows,
     apart,
     numbers_of,
     places,
@@ -282,9 +282,8 @@ class Found(Jets):
         """
         d, cubic, tree = len(point), self.order > 2, Tree()
         own = rows_of(self.model, ints, point, scales, self.order, BLOCK)
-        row, pairs = np.zeros(d), np.zeros(cubic * (d * (d + 1) // 2))
         for block, begin, end in self.blocks.chunks(first, last, 1):
-            weights, sums = keep(begin, end), np.zeros((1, numbers_of(d, cubic)))
+            weights, sums = keep(begin, end), np.zeros(numbers_of(d, cubic))
             seen = np.zeros(2)
             if weights.any():
                 with np.errstate(all="ignore"):
@@ -302,8 +301,7 @@ class Found(Jets):
                     if bad >= 0 or ranks.min() < 0:
                         n = begin + (bad if bad >= 0 else int(ranks.argmin()))
                         raise NoPredictorsError(too_many(self.model, n))
-                    values = np.ascontiguousarray(along[:, 0, 0])
-                    add_moments(where, weights, values, q, f, sums, row, pairs)
+                    add_rows(where, q, f, along[:, 0, 0], weights, sums)
             tree.add_blocks(origin + block, np.append(sums, seen)[None])
             if bar is not None:
                 bar.update(end - begin)
