@@ -19,6 +19,7 @@ from subsample_mcmc.numerics.jit import jit
 
 CHUNK = 1024  # most rows of one call of `take`: what a race reads before it looks again
 WEYL = np.uint64(0x9E3779B97F4A7C15)
+BACK = np.uint64(pow(int(WEYL), -1, 1 << 64))  # times WEYL: 1
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -106,6 +107,16 @@ def draw(stream, size):
     """The next number of a stream, uniform on 0 .. size - 1."""
     stream[0] += WEYL
     return below(hashed(stream[0]), size)
+
+
+def slots_between(first: np.uint64, counter: np.uint64) -> int:
+    """How many numbers of a stream were drawn from one value of its counter to another."""
+    return (int(counter) - int(first)) * int(BACK) % (1 << 64)
+
+
+def counter_at(first: np.uint64, slots: int) -> np.uint64:
+    """The counter after so many numbers more were drawn."""
+    return np.uint64((int(first) + slots * int(WEYL)) % (1 << 64))
 
 
 @jit(inner=True)
