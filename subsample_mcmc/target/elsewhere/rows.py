@@ -7,7 +7,6 @@ sends rows of blocks that it shares with others as they are.
 """
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -163,10 +162,12 @@ def some_rows(source: Any) -> dict[str, np.ndarray]:
 
 def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     """A model of the same functions with other columns; none: of the same."""
-    made = copy(model)
+    made = object.__new__(type(model))  # copy(model) would try and check all its functions
+    vars(made).update(vars(model))
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
     made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
-    vars(made).pop("large", None)
+    for name in ("large", "chunks"):  # of these rows
+        vars(made).pop(name, None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
         made.data = model.data._replace(
