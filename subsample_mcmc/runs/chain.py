@@ -257,7 +257,9 @@ class Walker:
                     "control=sm.Taylor(fit), or blocks of fewer sites."
                 )
             left = None if self.steps is None else self.steps - begun
-            if self.pool.serve(self.chain.rows, begun, left):  # what is wanted from here on; new arrays
+            if self.pool.serve(
+                self.chain.rows, begun, left
+            ):  # what is wanted from here on; new arrays
                 self.take_tools()
                 self.restore(before)
         if int(now[0].code) != 0:

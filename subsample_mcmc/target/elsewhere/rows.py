@@ -53,8 +53,6 @@ class RowsElsewhere:
         self.others = {n: v for n, v in model.data._asdict().items() if n not in self.example}
         few = {name: read_only(array[:FEW].copy()) for name, array in self.example.items()}
         self.stub = with_rows(model, few)  # what travels to parts
-        by_row = self.stub.given[1]
-        self.stub.given = (model.given[0], by_row._replace(**few), *model.given[2:])
 
     def take(self, model: Any) -> None:
         """Make the model one of all rows."""
@@ -89,12 +87,12 @@ class RowsElsewhere:
 
     def sum_over(
         self, work: Callable[..., Any], arguments: tuple, combine: Any = np.add,
-        bar: Any = None, told: str = "rows", rows: np.ndarray | None = None,
+        bar: Any = None, told: str = "rows", rows: Any = None,
         nodes: WholeNodes | None = None, name: str = "",
     ) -> np.ndarray:  # fmt: skip
         """What `work` adds up over all rows: one pass. It is a function of a module.
 
-        rows: where what it says of each row is written.
+        rows: where what it says of each row is written: an array, or what takes slices as one.
         nodes: where those of this pass, by its name, are kept; parts whose blocks they have are not
             read.
         """
@@ -103,23 +101,30 @@ class RowsElsewhere:
         chosen, pieces = self.left(nodes.first_unknown(name))
         asked = PartWork(self.stub, size, work, arguments)
         tree, rest = Tree(combine), Tree(combine)
+
+        def add_shared(pieces: list) -> list:
+            """Blocks that parts share, as soon as all of their rows are here."""
+            whole, pieces = whole_pieces(pieces, size)
+            for first, columns in whole:
+                done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
+                (rest if first // BLOCK == nodes.whole else tree).merge(done.nodes())
+                if rows is not None and each is not None:
+                    rows[first : first + len(each)] = each
+            return pieces
+
         own = bar
         if bar is None:
             own = Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
         try:
+            pieces = add_shared(pieces)
             for _, (inside, ragged, each) in self.source.map(in_part, asked, chosen, own):
                 tree.merge(inside)
-                pieces += ragged
                 if rows is not None and each is not None:
                     rows[each[0] : each[0] + len(each[1])] = each[1]
+                pieces = add_shared(pieces + ragged)
         finally:
             if bar is None:
                 own.close()
-        for first, columns in sorted(whole_pieces(pieces, size), key=lambda one: one[0]):
-            done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
-            (rest if first // BLOCK == nodes.whole else tree).merge(done.nodes())
-            if rows is not None and each is not None:
-                rows[first : first + len(each)] = each
         return nodes.end(name, tree, rest)
 
     def left(self, block: int) -> tuple[Any, list]:
@@ -170,9 +175,9 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
         vars(made).pop(name, None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
-        made.data = model.data._replace(
-            **{name: array for name, array in arrays.items() if name in model.data._fields}
-        )
+        arrays = {name: array for name, array in arrays.items() if name in model.data._fields}
+        made.data = model.data._replace(**arrays)
+        made.given = (model.given[0], model.given[1]._replace(**arrays), *model.given[2:])
         made.size = len(next(iter(arrays.values())))
     return made
 
@@ -201,8 +206,11 @@ def both(found: Any) -> tuple[Tree, np.ndarray | None]:
     return found if isinstance(found, tuple) else (found, None)
 
 
-def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarray]]]:
-    """Rows of blocks that several parts share, block by block: (first row, columns)."""
+def whole_pieces(pieces: list, size: int) -> tuple[list, list]:
+    """Rows of blocks that several parts share, block by block: (first row, columns).
+
+    And those of the last block, as pieces, where its other rows have not come yet.
+    """
     found, held, begin = [], [], 0
     for first, columns in sorted(pieces, key=lambda one: one[0]):
         length = len(next(iter(columns.values())))
@@ -218,7 +226,11 @@ def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarra
                 whole = {name: np.concatenate([one[name] for one in held]) for name in held[0]}
                 found.append((begin, whole))
                 held = []
-    return found
+    left = []
+    for columns in held:
+        left.append((begin, columns))
+        begin += len(next(iter(columns.values())))
+    return found, left
 
 
 def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> Tree:
