@@ -402,6 +402,10 @@ def in_one_loop(touched: bool) -> Any:
             tally.pulls += rows
             everything += rows
             if not_a_sum(value):
+                for other in range(arm + 1, len(case.offsets)):  # one pass, of rows elsewhere
+                    if case.offsets[other] > -np.inf:
+                        total(trial, other, rows)
+                place(trial, arm)
                 fail(chain.now[0], trial, NOT_FINITE, arm, -1)
                 place(trial, current)
                 return -1.0

@@ -19,8 +19,10 @@ FIRST = 2048  # rows that are fetched at first
 LASTS = 0.5  # seconds that a block of rows should last ...
 FETCHES = 3.0  # ... and as many times as long as it takes to fetch one
 SPARE = 1.5  # times what is believed to be wanted until the end is fetched, at most
+SPARED = 4  # no draw begins when only so many-th a part of the slots is left
 MOST_BYTES = 1 << 30  # of rows of one chain
 NONE = np.zeros(0, dtype=np.int64)
+FAR = 1 << 40  # slots
 NEVER = np.uint64(2**64 - 1)
 
 
@@ -39,7 +41,6 @@ class Pool:
         self.kept, self.missed, self.before, self.counter = NONE, NONE, NONE, -1
         self.ahead: tuple[np.ndarray, Any, float] | None = None  # rows under way, ticket, since
         self.origin, self.end, self.coming = np.uint64(0), 0, 0
-        self.margin = CHUNK  # slots that are here when a draw begins
         # For the loop over draws: the counter from which on rows are here, and how many slots
         # further on no draw begins until more are.
         self.mark = np.array([0, NEVER], dtype=np.uint64)
@@ -96,37 +97,42 @@ class Pool:
         return new
 
     def make_sums(self, states: np.ndarray) -> None:
-        """Know the exact sums of some states: one pass for all that share their integers."""
+        """Know the exact sums of some states: one pass for all."""
         numbers = len(self.floats)
         which, group = np.unique(states[:, numbers:], axis=0, return_inverse=True)
-        for i, ints in enumerate(which):
-            own = states[np.ravel(group) == i]
-            values = self.model.elsewhere.sums_at(ints.astype(np.int64), own[:, :numbers])
-            for state, value in zip(own, values, strict=True):
-                self.resident.knows(state, value)
-            self.sums += 1
+        order = np.argsort(np.ravel(group), kind="stable")  # those of the same integers together
+        parts = np.split(order, np.cumsum(np.bincount(np.ravel(group)))[:-1])
+        asked = [
+            (ints.astype(np.int64), states[own, :numbers])
+            for ints, own in zip(which, parts, strict=True)
+        ]
+        values = self.model.elsewhere.sums_of(asked)
+        for state, value in zip(states[order], values, strict=True):
+            self.resident.knows(state, value)
+        self.sums += 1
 
     def take_rows(
         self, counter: np.ndarray, lost: int, steps: int = 0, left: int | None = None
     ) -> bool:
         """Have the rows of the next mini-batches, and those that were missed, in memory."""
         source, size, table = self.model.elsewhere.source, self.model.size, self.resident
-        if not self.end or slots_between(self.origin, counter[0]) > self.coming:
-            self.begin(counter)  # of a chain that stands elsewhere than where it was
         at = slots_between(self.origin, counter[0])
+        if not self.end or at > self.coming + FAR:
+            self.begin(counter)
+            at = 0
+        elif at > self.coming:  # by rows that were missed before
+            self.drop_ahead()
+            self.end = self.coming = at
         again = lost > 0 and self.counter == int(counter[0])  # the same draw wants more
         if lost and not again:  # what is missed in two draws is read by all
             self.kept = np.union1d(self.kept, np.intersect1d(self.missed, self.before))
             self.before, self.missed = self.missed, NONE
-            if self.end > at:  # it began with the margin, and wanted more
-                self.margin = min(2 * self.margin, max(self.end - at, CHUNK))
         self.counter = int(counter[0])
         block, need = self.sizes(at, steps, left)
-        wanted_here = 2 * (self.end - at) if again else 0
+        end = max(self.coming, at + 2 * (self.end - at) if again else 0)
+        if end - at < block // 2:  # what is under way is not enough
+            end = at + block
         on_their_way = self.receive_ahead()
-        end = max(self.coming, at + max(wanted_here, self.margin))
-        if end > self.coming:  # what is under way is not enough
-            end = max(end, self.coming + block)
         stream = np.zeros(end - at, dtype=np.int64)
         rows_ahead(counter[0], size, stream)
         coming = distinct(stream)
@@ -152,11 +158,11 @@ class Pool:
         self.rows = np.concatenate([rows for rows, _ in held])
         self.end = self.coming = end
         self.ask_ahead(int(min(block, need - (end - at))))
-        self.mark[:] = counter[0], np.uint64(max(end - at - self.margin, 0))
+        self.mark[:] = counter[0], np.uint64(max(end - at - max(CHUNK, (end - at) // SPARED), 0))
         return new
 
     def begin(self, counter: np.ndarray) -> None:
-        """Count slots from here on."""
+        """Count slots from here on: of a chain that stands elsewhere than where it was, too."""
         self.drop_ahead()
         self.origin, self.end, self.coming = counter[0], 0, 0
 
@@ -167,11 +173,11 @@ class Pool:
         at a time but about as much as was used before.
         """
         source = self.model.elsewhere.source
-        first = max(FIRST, 2 * source.count, 2 * self.margin)
+        first = max(FIRST, 2 * source.count)
         seconds = max(time.monotonic() - self.began - self.waited, 1e-3)
         need = np.inf
         if left is not None:
-            need = SPARE * (at + CHUNK) / max(steps, 1) * left + self.margin
+            need = SPARE * (at + CHUNK) / max(steps, 1) * left + CHUNK
         block = at / seconds * max(LASTS, FETCHES * self.takes)
         block = min(block, need, at, MOST_BYTES // (8 * bytes_of_row(self.model.elsewhere.example)))
         return max(int(block), first), need

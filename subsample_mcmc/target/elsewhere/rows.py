@@ -144,7 +144,11 @@ class RowsElsewhere:
 
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """The exact log likelihoods at some floats, one state a row: one pass."""
-        return self.sum_over(exact_sums, (ints, floats), told="exact sums")
+        return self.sums_of([(ints, floats)])
+
+    def sums_of(self, states: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The same of several (integers, floats, one state a row), one after the other."""
+        return self.sum_over(exact_sums, (states,), told="exact sums")
 
     def first_row(self, ints: np.ndarray, floats: np.ndarray, impossible: bool = False) -> int:
         """The first row whose log likelihood is nan or +inf, or impossible: -inf; -1: none is."""
@@ -233,18 +237,21 @@ def whole_pieces(pieces: list, size: int) -> tuple[list, list]:
     return found, left
 
 
-def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> Tree:
-    """Log likelihoods at some floats, one state a row, by nodes of the tree."""
+def exact_sums(model: Any, begin: int, states: list) -> Tree:
+    """Log likelihoods of (integers, floats, one state a row), by nodes of the tree."""
     from subsample_mcmc.target.rewards import probe, sums_between  # which knows resident.py
 
     nodes = aligned(begin, begin + blocks_of(model.size))
     ends = np.array([(i << k, min((i + 1) << k, begin + blocks_of(model.size))) for k, i in nodes])
     ends = np.minimum((ends - begin) * BLOCK, model.size)
-    found = np.zeros((len(nodes), len(floats)))
+    found = np.zeros((len(nodes), sum(len(floats) for _, floats in states)))
+    column = 0
     with np.errstate(all="ignore"):
-        trial = probe(model, ints.copy(), floats[0].copy(), floats)
-        for (first, past), out in zip(ends.tolist(), found, strict=True):
-            sums_between(trial, first, past, out)
+        for ints, floats in states:
+            trial = probe(model, ints.copy(), floats[0].copy(), floats)
+            for (first, past), out in zip(ends.tolist(), found, strict=True):
+                sums_between(trial, first, past, out[column : column + len(floats)])
+            column += len(floats)
     tree = Tree()
     for (level, index), value in zip(nodes, found, strict=True):
         tree.add(level, index, value)
