@@ -31,7 +31,7 @@ def step(retreat=False, **given):
 
 
 def both(columns, kernel, monkeypatch, **run):
-    """(trace in memory, elsewhere, of each fetch: rows that a draw lacked, slot, slots from there)."""
+    """(trace in memory, elsewhere, of each fetch: rows that were missed, slot, slots from it)."""
     fetches, own = {}, pool.Pool.take_rows
 
     def noted(self, counter, lost, steps, left):
