@@ -5,7 +5,9 @@ import linecache
 import math
 import re
 import types
+from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress
 from subsample_mcmc.target.exact_sums import has_etas, room_of
 
+_tried_before: ContextVar[bool] = ContextVar("tried_before", default=False)
 SLOW = ("log", "log1p", "exp")
 LARGE = 1 << 20  # bytes of an array beyond which it may not be compiled into a function
 
@@ -297,8 +300,20 @@ def with_sites(log_prior, of_site, sites: int):
     return log_prior_of_all
 
 
+@contextmanager
+def untried() -> Iterator[None]:
+    """Inside, models are made of functions that were tried before, of other rows."""
+    token = _tried_before.set(True)
+    try:
+        yield
+    finally:
+        _tried_before.reset(token)
+
+
 def try_functions(model) -> None:
     """Call what the user gave once uncompiled, on the first and the last datum."""
+    if _tried_before.get():
+        return
     state = model.state(model.ints, model.floats)
     names = ("state", "data", "n", "prepared")
     made: tuple = ()

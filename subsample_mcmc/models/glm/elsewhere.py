@@ -18,6 +18,7 @@ from subsample_mcmc.target.sources.checksums import array_hash
 from subsample_mcmc.target.sources.found import source_of
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
+from subsample_mcmc.target.user_functions import untried
 
 # Arguments with a number for each row.
 BY_ROW = ("y", "weights", "offset", "exposure", "trials", "event", "upper")
@@ -71,7 +72,8 @@ class Family(NamedTuple):
         if not common_rows(raw):
             return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
         both = {name: np.concatenate([raw[name], self.some[name]]) for name in self.some}
-        made, count = self.model(both).data._asdict(), common_rows(raw)
+        with untried():
+            made, count = self.model(both).data._asdict(), common_rows(raw)
         return {name: made[name][:count] for name in parcel.columns}
 
 

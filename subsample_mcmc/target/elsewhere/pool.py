@@ -16,7 +16,9 @@ from subsample_mcmc.numerics.rows import CHUNK, counter_at, slots_between
 from subsample_mcmc.target.elsewhere.resident import Resident, look_up, rows_ahead
 
 FIRST = 2048  # rows that are fetched at first
+A_PART = 4  # ... and for each part, at least
 LASTS = 0.5  # seconds that a block of rows should last ...
+DEAR = 8  # times as many rows as were used, at most, where a fetch takes longer than this
 FETCHES = 3.0  # ... and as many times as long as it takes to fetch one
 SPARE = 1.5  # times what is believed to be wanted until the end is fetched, at most
 SPARED = 4  # no draw begins when only so many-th a part of the slots is left
@@ -169,17 +171,21 @@ class Pool:
     def sizes(self, at: int, steps: int, left: int | None) -> tuple[int, float]:
         """(slots of the next block, slots that are believed to be wanted until the end).
 
-        What decisions have used so far says both, and how long a fetch takes. Nothing is fetched
-        at a time but about as much as was used before.
+        What decisions have used so far says both, and how long a fetch takes. At a time about as
+        much is fetched as was used before.
         """
         source = self.model.elsewhere.source
-        first = max(FIRST, 2 * source.count)
+        first = max(FIRST, A_PART * source.count)
         seconds = max(time.monotonic() - self.began - self.waited, 1e-3)
         need = np.inf
         if left is not None:
             need = SPARE * (at + CHUNK) / max(steps, 1) * left + CHUNK
         block = at / seconds * max(LASTS, FETCHES * self.takes)
-        block = min(block, need, at, MOST_BYTES // (8 * bytes_of_row(self.model.elsewhere.example)))
+        # Where a fetch takes long, it is for the parts that are read: more of their rows cost less.
+        most = at if self.takes < LASTS else DEAR * at
+        block = min(
+            block, need, most, MOST_BYTES // (8 * bytes_of_row(self.model.elsewhere.example))
+        )
         return max(int(block), first), need
 
     def receive_ahead(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:

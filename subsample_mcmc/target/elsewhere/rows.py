@@ -193,6 +193,7 @@ def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: PartWo
     nodes, ragged, numbers = [], [], None
     inside = slice(begin * BLOCK - first, end * BLOCK - first)
     if begin < end:
+        asked.model.compiled  # noqa: B018  once, and not for the rows of each part
         some = with_rows(asked.model, {name: a[inside] for name, a in columns.items()})
         tree, each = both(asked.work(some, begin, *asked.arguments))
         nodes, numbers = tree.nodes(), None if each is None else (begin * BLOCK, each)
