@@ -71,6 +71,9 @@ def exact_choice(sources: Sources) -> Any:
             value = total(context, arm, sizes[arm])
             pulls += sizes[arm]
             if not_a_sum(value):
+                for other in range(arm + 1, len(offsets)):  # one pass for all, of rows elsewhere
+                    if offsets[other] > -np.inf:
+                        total(context, other, sizes[other])
                 return failed(NOT_FINITE, arm, -1, pulls, 1)
             if offsets[arm] + value > highest:
                 best, highest = arm, offsets[arm] + value

@@ -287,6 +287,10 @@ def race_choice(sources: Sources, functions: RuleFunctions) -> Any:
                     value = total(context, arm, race.arms[arm].rows)
                     pulls += race.arms[arm].rows
                 if not_a_sum(value):
+                    for j in range(k + 1, race.now[0].alive):  # one pass for all, of rows elsewhere
+                        other = race.alive[j]
+                        if race.arms[other].drawn < race.arms[other].rows:
+                            total(context, other, race.arms[other].rows)
                     return failed(NOT_FINITE, arm, -1, pulls, rounds)
                 if value == -np.inf:
                     dead = arm

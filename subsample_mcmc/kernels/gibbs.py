@@ -394,21 +394,19 @@ def in_one_loop(touched: bool) -> Any:
     def summed(chain, case, current):
         trial, tally = case.trial, case.tally[0]
         rows = trial.target[0].rows
-        best, highest, everything = -1, -np.inf, 0
-        for arm in range(len(case.offsets)):
+        best, highest, everything, wrong = -1, -np.inf, 0, -1
+        for arm in range(len(case.offsets)):  # all: sums of rows elsewhere are one pass
             if case.offsets[arm] == -np.inf:
                 continue
             value = total(trial, arm, rows)
             tally.pulls += rows
             everything += rows
             if not_a_sum(value):
-                fail(chain.now[0], trial, NOT_FINITE, arm, -1)
-                place(trial, current)
-                return -1.0
-            if case.offsets[arm] + value > highest:
+                wrong = arm if wrong < 0 else wrong
+            elif case.offsets[arm] + value > highest:
                 best, highest = arm, case.offsets[arm] + value
-        if best < 0:
-            fail(chain.now[0], trial, ALL_IMPOSSIBLE, -1, -1)
+        if wrong >= 0 or best < 0:
+            fail(chain.now[0], trial, NOT_FINITE if wrong >= 0 else ALL_IMPOSSIBLE, wrong, -1)
             place(trial, current)
             return -1.0
         count_decision(tally, everything)

@@ -3,8 +3,10 @@
 A population of N rows keeps one bit per row: drawn in this decision or not. A row is drawn
 uniformly from all N and rejected if its bit is set, which is sampling without replacement
 exactly, costs about one cache miss less than swapping an index array, and needs N/8 bytes of it.
-Once few rows are left they are listed and shuffled lazily (Fisher-Yates), so that reading all N
-costs O(N). Between decisions every bit is zero again; clearing costs what was drawn.
+Of very many rows, those that a decision draws first stand in a small table, so that memory does not
+grow with N where decisions draw few. Once few rows are left they are listed and shuffled lazily
+(Fisher-Yates), so that reading all N costs O(N). Between decisions every bit is zero again;
+clearing costs what was drawn.
 
 Row numbers come from a counter hashed by SplitMix64 (Steele, Lea & Flood 2014): one uint64 of
 state, seeded from the caller's generator, never reused within a run. A row's probability
@@ -18,7 +20,10 @@ import numpy as np
 from subsample_mcmc.numerics.jit import jit
 
 CHUNK = 1024  # most rows of one call of `take`: what a race reads before it looks again
+LARGE = 1 << 26  # rows of one population, above which the first FEW drawn stand in a table
+FEW = 1 << 13
 WEYL = np.uint64(0x9E3779B97F4A7C15)
+BACK = np.uint64(pow(int(WEYL), -1, 1 << 64))  # times WEYL: 1
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -37,6 +42,7 @@ PART = np.dtype(
         ("used", np.int64),  # entries of `kept` in use
         ("wiped", np.int64),  # 1: `kept` does not list every drawn row, clear all bits instead
         ("listed", np.int64),  # 1: the remaining rows stand in `kept`, shuffled as they are taken
+        ("spread", np.int64),  # 1: rows drawn are bits; 0: they stand in `few`
     ],
     align=True,
 )
@@ -49,6 +55,9 @@ class Rows(NamedTuple):
     bars: np.ndarray  # the bits of rows that are never drawn; empty if there are none
     kept: np.ndarray  # rows drawn, in order; the slices `take` points at live here
     targets: np.ndarray  # int64 (CHUNK,), candidates before rejection
+    few: (
+        np.ndarray
+    )  # int64, of a large population: rows + 1 that are barred or drawn, by their hash
     part: np.recarray  # one PART per population
 
 
@@ -73,14 +82,19 @@ def make_rows(sizes, barred=()) -> Rows:
     kind = row_kind(part["rows"].max())
     bits = np.zeros(part["words"].sum(), dtype=np.uint64)
     where = np.asarray(barred, dtype=np.int64)
-    np.bitwise_or.at(bits, where >> 6, _U1 << (where & 63).astype(np.uint64))
+    bars = np.zeros(len(bits) if len(barred) else 0, dtype=np.uint64)
+    for words in (bits, bars) if len(barred) else ():  # no copies: memory that is not written to
+        np.bitwise_or.at(words, where >> 6, _U1 << (where & 63).astype(np.uint64))
+    few = np.zeros(1, dtype=np.int64)
+    part["spread"] = 1
+    if len(sizes) == 1 and part["rows"][0] > LARGE:
+        few = np.zeros(1 << (4 * (FEW + len(where)) - 1).bit_length(), dtype=np.int64)
+        part["spread"] = 0
+        _insert_all(few, where)
     return Rows(
-        bits,
-        bits.copy() if len(barred) else bits[:0].copy(),
-        np.zeros(part["room"].sum(), dtype=kind),
-        np.zeros(CHUNK, dtype=np.int64),
+        bits, bars, np.zeros(part["room"].sum(), dtype=kind), np.zeros(CHUNK, dtype=np.int64), few,
         part,
-    )
+    )  # fmt: skip
 
 
 @jit(inner=True)
@@ -106,6 +120,73 @@ def draw(stream, size):
     """The next number of a stream, uniform on 0 .. size - 1."""
     stream[0] += WEYL
     return below(hashed(stream[0]), size)
+
+
+def slots_between(first: np.uint64, counter: np.uint64) -> int:
+    """How many numbers of a stream were drawn from one value of its counter to another."""
+    return (int(counter) - int(first)) * int(BACK) % (1 << 64)
+
+
+def counter_at(first: np.uint64, slots: int) -> np.uint64:
+    """The counter after so many numbers more were drawn."""
+    return np.uint64((int(first) + slots * int(WEYL)) % (1 << 64))
+
+
+@jit(inner=True)
+def _insert(few, row):
+    """Add a row to the table; 0 if it was there."""
+    mask = np.uint64(len(few) - 1)
+    at = hashed(np.uint64(row)) & mask
+    while few[at] != 0:
+        if few[at] == row + 1:
+            return np.int64(0)
+        at = (at + _U1) & mask
+    few[at] = row + 1
+    return np.int64(1)
+
+
+@jit
+def _insert_all(few, rows):
+    for i in range(len(rows)):
+        _insert(few, rows[i])
+
+
+@jit(inner=True)
+def _remove_drawn(rows, p):
+    """Take the rows drawn out of the table, the last one first: then it is as it was before."""
+    few, first = rows.few, rows.part[p].first_kept
+    mask = np.uint64(len(few) - 1)
+    for i in range(rows.part[p].used):
+        row = np.int64(rows.kept[first + rows.part[p].used - 1 - i])
+        at = hashed(np.uint64(row)) & mask
+        while few[at] != row + 1:
+            at = (at + _U1) & mask
+        few[at] = 0
+
+
+@jit(inner=True)
+def _spread(rows, p):
+    """From here on, rows drawn are bits."""
+    _remove_drawn(rows, p)
+    first = rows.part[p].first_kept
+    for i in range(first, first + rows.part[p].used):
+        row = np.int64(rows.kept[i])
+        rows.bits[rows.part[p].first_word + (row >> 6)] |= _U1 << (np.uint64(row) & _U63)
+    rows.part[p].spread = 1
+
+
+@jit(inner=True)
+def _take_few(rows, stream, p, m):
+    """The same rows as by bits."""
+    start = rows.part[p].first_kept + rows.part[p].used
+    rows.part[p].used += m
+    rows.part[p].drawn += m
+    found = np.int64(0)
+    while found < m:
+        row = draw(stream, rows.part[p].rows)
+        rows.kept[start + found] = row
+        found += _insert(rows.few, row)
+    return start
 
 
 @jit(inner=True)
@@ -139,6 +220,10 @@ def take(rows, stream, p, m):
     p: number of the population.
     m: how many, at most CHUNK.
     """
+    if rows.part[p].spread == 0:
+        if rows.part[p].drawn + m <= min(FEW, rows.part[p].room):
+            return _take_few(rows, stream, p, m)
+        _spread(rows, p)
     part = rows.part[p]
     size, word, room = part.rows, part.first_word, part.room
     left = size - part.barred - part.drawn
@@ -181,6 +266,10 @@ def put_back(rows):
     for p in range(len(rows.part)):
         if rows.part[p].drawn == 0:
             continue
+        if rows.part[p].spread == 0:
+            _remove_drawn(rows, p)
+            rows.part[p].drawn = rows.part[p].used = 0
+            continue
         first = rows.part[p].first_word
         if rows.part[p].wiped == 1:
             for word in range(first, first + rows.part[p].words):
@@ -190,3 +279,4 @@ def put_back(rows):
                 word = first + (np.int64(rows.kept[i]) >> 6)
                 rows.bits[word] = np.uint64(0) if plain else rows.bars[word]
         rows.part[p].drawn = rows.part[p].used = rows.part[p].wiped = rows.part[p].listed = 0
+        rows.part[p].spread = 1 if len(rows.few) == 1 else 0

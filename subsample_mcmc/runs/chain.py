@@ -18,6 +18,7 @@ from subsample_mcmc.kernels.custom import Custom
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, compiles, jit
 from subsample_mcmc.numerics.pointers import call_step, functions_in, pointer_to
 from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.numerics.rows import BACK
 from subsample_mcmc.runs.failures import explanation
 from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.runs.padding import check_padding
@@ -46,11 +47,14 @@ def loop_over(run) -> Any:
     """loop(chain, main, ...): makes draws first .. last - 1, and returns where it stopped.
 
     run(step, chain, tools): makes a step.
+    mark: of rows that are elsewhere, see Pool.mark: no draw begins where few are left.
     """
 
-    def loop(chain, main, ints, floats, words, reads, before, out, first, last, thin, keep):
+    def loop(chain, main, ints, floats, words, reads, before, mark, out, first, last, thin, keep):
         now = chain.now[0]
         for d in range(first, last):
+            if (chain.rows[0] - mark[0]) * BACK > mark[1]:
+                return d
             for w in range(len(words)):
                 words[w] = 0
             for _ in range(thin):
@@ -72,6 +76,7 @@ def loop_over(run) -> Any:
     return loop
 
 
+NOWHERE = np.array([0, 2**64 - 1], dtype=np.uint64)  # a mark, of rows that are all here
 LOOP = jit(loop_over(call_step))
 PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python, and others are compiled
 
@@ -168,6 +173,7 @@ class Walker:
             audits.generate_state(1, np.uint64), now,
         )  # fmt: skip
         self.shared = pointer_to(self.chain)
+        self.steps: int | None = None  # that it will make in all, if that is known
         self.pool = None if model.elsewhere is None else Pool(model, self.ints, self.floats)
         self.take_tools(watched)
         self.drawn = 0  # draws kept
@@ -205,6 +211,7 @@ class Walker:
     ) -> Chunk:
         """Make draws, and return them unless they are warm-up; into: arrays of integers, of floats.
 
+        Where rows are elsewhere, it may be fewer: up to where others have to come.
         If a step fails, `error` says why, and the chain stands at the last whole draw before it.
         """
         before = self.checkpoint() if draws else {}
@@ -217,12 +224,13 @@ class Walker:
         now = self.chain.now
         now["warm"] = int(warm)
         begun, waits = self.iteration, 0
+        mark = NOWHERE if self.pool is None else self.pool.mark
         while True:
             try:
                 with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
                     reached = self.program.loop(
                         self.shared, self.main, self.ints, self.floats, self.words, self.run.reads,
-                        self.run.before, out, 0, draws, thin, not warm,
+                        self.run.before, mark, out, 0, draws, thin, not warm,
                     )  # fmt: skip
             except Exception as error:  # raised by a user's function
                 if not draws:
@@ -232,9 +240,10 @@ class Walker:
                 self.take_tools()
                 self.restore(before)
                 return self.advance(reached, thin, warm, into)
-            if self.pool is None or not self.pool.stopped:
-                break
             broke = int(now[0].code) != 0
+            few = reached < draws and not broke  # rows are here; a draw would begin with few
+            if self.pool is None or not (self.pool.stopped or (few and not reached)):
+                break
             self.restore(before)
             now["code"] = 0
             if broke and reached:  # rows for these draws are here: the next one begins a turn
@@ -247,7 +256,10 @@ class Walker:
                     "and so many are kept: give its kernels a control variate, "
                     "control=sm.Taylor(fit), or blocks of fewer sites."
                 )
-            if self.pool.serve(self.chain.rows):  # what is wanted from here on; new arrays
+            left = None if self.steps is None else self.steps - begun
+            if self.pool.serve(
+                self.chain.rows, begun, left
+            ):  # what is wanted from here on; new arrays
                 self.take_tools()
                 self.restore(before)
         if int(now[0].code) != 0:
@@ -255,13 +267,15 @@ class Walker:
             self.restore(before)
             now["code"] = 0
             return self.advance(reached, thin, warm, into)
+        if not warm:
+            out = Chunk(out.ints[:reached], out.floats[:reached], out.words[:, :reached])
         self.drawn += len(out.ints)
         self.turns += draws > 0
         if self.program.doubtful and draws:
             self.remember(out)
             if self.turns & (self.turns - 1) == 0:
                 self.look_again([(self.ints, self.floats)])
-        return out._replace(words=words.T)
+        return out._replace(words=out.words.T)
 
     def close(self) -> None:
         """Nothing more is drawn: rows that are on their way need not come."""

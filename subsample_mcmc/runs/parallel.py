@@ -26,6 +26,7 @@ from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.target.model import SENT
 
 CHUNK_SECONDS = 0.1  # of compiled work between two looks at Ctrl-C
+FETCH_SECONDS = 0.02  # the same where rows are elsewhere: a draw that lacks some begins it anew
 TURN_SECONDS = 1.0  # of one chain, then it is appended to the store, and another may go on ...
 TURN_BYTES = 1 << 24  # ... or this much
 TASK_SECONDS = 5.0  # of work in one task of a joblib backend ...
@@ -54,6 +55,7 @@ class ChainPlan:
         seed = np.random.SeedSequence(self.entropy, spawn_key=(*self.key, chain))
         walker = Walker(program, seed, self.audit, chain)
         walker.chain.now["warmup"] = self.warmup
+        walker.steps = self.warmup + self.draws * self.thin
         if saved is not None:
             walker.restore(saved)
         elif self.start is not None:
@@ -128,12 +130,14 @@ def pieces(
     Stops early once `until` has passed. into: arrays for all integers and floats of the chain.
     """
     size, kept = 1, walker.program.kept
+    lasts = CHUNK_SECONDS if walker.pool is None else FETCH_SECONDS
     room = max(TURN_BYTES // (8 * (len(walker.ints) + len(walker.floats) + len(walker.words))), 1)
     while walker.drawn < chain_plan.draws and walker.error is None:
         warm = walker.iteration < chain_plan.warmup
         # Warm-up steps are not thinned: they are steps, draws are every thin-th of them.
         left = chain_plan.warmup - walker.iteration if warm else chain_plan.draws - walker.drawn
         count, then, waited = min(size, left, room), time.monotonic(), walker.waited
+        begun = walker.iteration
         rows = slice(walker.drawn, walker.drawn + count)
         place = None if into is None or warm else tuple(part[rows] for part in into)
         direct = place if kept.everything else None
@@ -150,9 +154,9 @@ def pieces(
         drawn = Drawn(ints, floats, Counts.of(chunk.words), thinned)
         yield drawn, counted(walker, drawn.counts), spent
         worked = spent - (walker.waited - waited)
-        size = (
-            count * 2 if worked < CHUNK_SECONDS / 2 else max(int(count * CHUNK_SECONDS / worked), 1)
-        )
+        # Where rows are elsewhere, it may have made fewer.
+        count = max((walker.iteration - begun) // (1 if warm else chain_plan.thin), 1)
+        size = count * 2 if worked < lasts / 2 else max(int(count * lasts / worked), 1)
         if until is not None and time.monotonic() > until:
             return
 

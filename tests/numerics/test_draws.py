@@ -218,6 +218,26 @@ def test_below_is_the_high_word_of_a_product(rng):
             assert call(np.uint64(bits), size) == bits * size >> 64
 
 
+@pytest.mark.parametrize("barred", [(), tuple(range(0, 12_000, 3))])
+def test_rows_of_large_populations_are_those_of_small_ones(barred, monkeypatch):
+    """The first that a decision draws stand in a table, and more of them in bits, up to all."""
+    left = 40_000 - len(barred)
+    found = []
+    for large in (40_000, 39_999):
+        monkeypatch.setattr(draws, "LARGE", large)
+        rows = make_rows([left], np.asarray(barred))
+        before = rows.few.copy()
+        assert (rows.part[0].spread, len(before) > 1) == (large == 40_000, large < 40_000)
+        assert np.count_nonzero(before) == (len(barred) if large < 40_000 else 0)
+        for batches in ([64, 64], [1024] * 3, [1024] * 5, [1000] * (left // 1000) + [left % 1000]):
+            batches = [m for m in batches if m]
+            found.append(sample(0, batches, 6, seed=3, rows=rows))
+            assert not np.isin(found[-1], barred).any()
+            assert np.array_equal(rows.few, before) and rows.part[0].spread == (large == 40_000)
+    for small, other in zip(found[: len(found) // 2], found[len(found) // 2 :], strict=True):
+        assert np.array_equal(small, other)
+
+
 # ------------------------------------------------------------------------------- large, read-only
 def value(data, arm, n):
     return arm * 1e-3 * data[0][n]

@@ -1,6 +1,8 @@
 """A source of derivatives whose passes are made where the rows are."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -61,6 +63,17 @@ class Recipe:
         return own
 
 
+@contextmanager
+def written(scores: Any) -> Iterator[Any]:
+    """Where a pass writes scores of rows, to which those that there are then rise."""
+    if not isinstance(scores, np.ndarray):  # RowScores, which come once; or nobody asks for them
+        yield scores
+        return
+    found = np.zeros_like(scores)
+    yield found
+    np.fmax(scores, found, out=scores)
+
+
 class LinearOverParts(Linear):
     """sm.Predictors of rows that are elsewhere: residuals are read here, passes are made there."""
 
@@ -87,19 +100,20 @@ class LinearOverParts(Linear):
     def remainders(self, ints, point, keep, bar, inverse, scores=None) -> np.ndarray:
         """Remainder of the sum and of the largest row, growth, rounding: a second pass."""
         arguments = self.recipe, ints, point, keep.outliers, inverse, scores is not None
-        found = self.all.elsewhere.sum_over(
-            remainders, arguments, REMAINDERS, bar, rows=scores, nodes=self.nodes,
-            name=pass_name("remainders", keep),
-        )  # fmt: skip
+        with written(scores) as rows:
+            found = self.all.elsewhere.sum_over(
+                remainders, arguments, REMAINDERS, bar, rows=rows, nodes=self.nodes,
+                name=pass_name("remainders", keep),
+            )  # fmt: skip
         if not np.all(np.isfinite(found)):
             raise ValueError("remainder or log_factor is not finite at the reference.")
         return found
 
     def score(self, ints, point, bar, inverse, scores) -> None:
         """Raise scores to the residuals where a row's predictors are some way off."""
-        found, arguments = np.zeros_like(scores), (self.recipe, ints, point, inverse)
-        self.all.elsewhere.sum_over(scores_of_rows, arguments, bar=bar, rows=found)
-        np.fmax(scores, found, out=scores)
+        arguments = self.recipe, ints, point, inverse
+        with written(scores) as rows:
+            self.all.elsewhere.sum_over(scores_of_rows, arguments, bar=bar, rows=rows)
 
     def row_bounds(self, ints, point, bar, inverse) -> np.ndarray:
         """Bounds of all rows, which sm.Thinned would keep."""

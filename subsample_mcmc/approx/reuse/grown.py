@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.elsewhere.row_scores import PIECE, typical_of
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import FAILURES, Expanded, finished, laplace
 from subsample_mcmc.approx.fit.newton import begin, climb
 from subsample_mcmc.approx.reuse.known_sums import KnownSums
-from subsample_mcmc.approx.taylor.influence import loud, typical_of
+from subsample_mcmc.approx.taylor.influence import loud, room_for_scores
 from subsample_mcmc.approx.taylor.pilot import Probes, is_about
 from subsample_mcmc.approx.taylor.polynomial import Sums
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
@@ -204,8 +205,15 @@ def rows_always_read(
             source.remainders(ints, point, Keep(NO_ROWS), bar, before.inverses[0], own)
     else:
         control.score(Probes(tail, source, before.strides, [fit]), sums, own)
-    scores = np.full(model.size, typical, dtype=np.float32)
-    scores[before.outliers], scores[first:] = 0.0, own
+    scores = room_for_scores(model, 1)
+    for start in range(0, model.size, PIECE):
+        some = slice(start, min(start + PIECE, model.size))
+        each = np.full(some.stop - start, typical, dtype=np.float32)
+        low, high = np.searchsorted(before.outliers, (start, some.stop))
+        each[before.outliers[low:high] - start] = 0.0
+        if some.stop > first:
+            each[max(first - start, 0) :] = own[max(start - first, 0) : some.stop - first]
+        scores[some] = each
     found = loud(scores)
     outliers = np.union1d(before.outliers, found[found >= first])
     return outliers, typical_of(scores, outliers)

@@ -10,6 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.elsewhere.row_scores import (
+    BATCH,
+    DENSE,
+    MOST_KEPT,
+    PIECE,
+    RowScores,
+    largest,
+    limit_of,
+    scores_of,
+)
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
 from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
 from subsample_mcmc.approx.taylor.references import configuration, used_of
@@ -22,18 +32,13 @@ from subsample_mcmc.target.rewards import probe, rewards_of
 
 LOOKED = 500_000  # residuals, at least four a datum, by which a share of the rows is chosen
 SHARES = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2)  # of rows that are always read
-BATCH = 64  # rows that a race has read at its first look
-# A row is loud if its residual, at AWAY standard deviations along the direction that moves it most,
-# is more than LOUD nats in the estimate of a first batch that holds it, where it counts for
-# N / BATCH rows; and more than TYPICAL times the root mean square of the rows that are raced, for
-# what all rows share a batch shows.
-LOUD, TYPICAL = 0.01, 8.0
+TYPICAL = 8.0  # times the root mean square of rows that are raced: see LOUD
+# Rows elsewhere up to which each has a score, where several configurations have one of each row.
+SEVERAL = 1 << 25
 MOST_ROWS = 0.05  # of all rows: more than these are no exception
 FAR = 3.0  # standard deviations at which likelihoods without known predictors are looked at
 NEAR = 0.5  # and those where, of third order, what is odd is told from a cubic
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
-SORTED = 10_000_000  # rows whose scores are sorted; of more, evenly spaced ones
-PIECE = 1 << 16  # rows at a time
 
 
 def influential(probes: Probes, sums, share: float) -> np.ndarray:
@@ -56,53 +61,44 @@ def influential(probes: Probes, sums, share: float) -> np.ndarray:
     return largest(scores, count)
 
 
-def loud(scores: np.ndarray) -> np.ndarray:
+def room_for_scores(model: Any, configurations: int) -> Any:
+    """Where scores of all rows are written; None: there are too many of them, elsewhere."""
+    few = DENSE if configurations == 1 else SEVERAL
+    if model.elsewhere is None or model.size <= few:
+        return np.zeros(model.size, dtype=np.float32)
+    return RowScores(model.size) if configurations == 1 else None
+
+
+def loud(scores: Any) -> np.ndarray:
     """The rows that no race should leave to chance, by their scores; see LOUD and TYPICAL.
 
     And as many more as pay. Where more than MOST_ROWS of all rows cannot be scored, they are no
     exception: no row is known to be louder than others.
+
+    scores: an array, or RowScores.
     """
     size = len(scores)
-    limit, most = LOUD * BATCH / size, max(int(MOST_ROWS * size), 1)
-    above, unknown = scores[scores > limit], int(np.count_nonzero(np.isinf(scores)))
-    if size <= 2 * BATCH or len(above) == 0 or unknown > most:
+    limit, most = limit_of(size), min(max(int(MOST_ROWS * size), 1), MOST_KEPT)
+    loudest, unknown, rest, sample = scores_of(scores)
+    if size <= 2 * BATCH or len(loudest) == 0 or unknown > most:
         return np.zeros(0, dtype=np.int64)
-    loudest = np.sort(np.minimum(above.astype(float), LARGEST))[::-1]
-    rest = sum(float(np.sum(part[part <= limit] ** 2)) for part in in_parts(scores))
     # Sums of squares of what is left without the first 0, 1, 2, ... of the loudest.
     squares = np.cumsum(loudest[::-1] ** 2)[::-1] + rest
-    typical = np.sqrt(squares / np.arange(size, size - len(above), -1))
+    typical = np.sqrt(squares / np.arange(size, size - len(loudest), -1))
     quiet = np.append(loudest <= np.maximum(limit, TYPICAL * typical), True)
     count = max(min(int(np.argmax(quiet)), most), unknown)
-    return largest(scores, max(count, int(cheapest(scores) * size)))
+    return largest(scores, max(count, min(int(cheapest(sample, size) * size), MOST_KEPT)))
 
 
-def typical_of(scores: np.ndarray, outliers: np.ndarray) -> float:
-    """Root mean square of the scores of rows that are raced."""
-    raced = scores.copy()
-    raced[outliers] = 0.0  # not taken away from the sum, in which nothing else may be left
-    total = sum(float(np.sum(np.minimum(part, LARGEST) ** 2)) for part in in_parts(raced))
-    return float(np.sqrt(total / max(len(scores) - len(outliers), 1)))
-
-
-def in_parts(scores: np.ndarray) -> Any:
-    """Consecutive parts of it, as numbers that may be squared."""
-    for first in range(0, len(scores), PIECE):
-        yield scores[first : first + PIECE].astype(float)
-
-
-def largest(scores: np.ndarray, count: int) -> np.ndarray:
-    """The rows with the largest scores, in ascending order."""
-    return np.sort(np.argpartition(scores, -count)[-count:]) if count else np.zeros(0, np.int64)
-
-
-def cheapest(scores: np.ndarray) -> float:
+def cheapest(sample: np.ndarray, size: int) -> float:
     """What share of the rows to read always: theirs, and the race's by Prop. 7, cost least.
 
     For a decision on a nat at usual places, where residuals are some half of the scores.
+
+    sample: scores of evenly spaced rows; size: how many rows there are.
     """
-    size, costs = len(scores), []
-    ordered = 0.5 * np.minimum(np.sort(scores[:: 1 + size // SORTED]).astype(float), LARGEST)
+    costs = []
+    ordered = 0.5 * np.minimum(np.sort(sample).astype(float), LARGEST)
     for share in SHARES:
         rest = ordered[: len(ordered) - int(share * len(ordered))]
         spread = size * float(np.mean(rest * rest))
@@ -119,7 +115,7 @@ def pieces(size: int) -> Any:
 
 
 # ------------------------------------------------------------ scores without known predictors
-def score_lines(probes: Probes, sums, table: int, scores: np.ndarray, bar) -> None:
+def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     """Raise the scores of rows to what the log likelihood itself shows along some lines.
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
@@ -176,14 +172,18 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
                 halved[k] += 1
         if not points:
             break
-        each = np.zeros_like(scores)
+        few = isinstance(scores, RowScores)
+        each: Any = scores.anew() if few else np.zeros_like(scores)
         far = FAR * 0.5 ** halved[chosen]
         counts = model.elsewhere.sum_over(
             scores_along, (ints, centre, np.array(points), far, cubic), bar=bar, rows=each
         )
         unknown = np.array(chosen)[counts > MOST_ROWS * model.size]
         if not len(unknown):
-            np.fmax(scores, each, out=scores)
+            if few:
+                scores.become(each)
+            else:
+                np.fmax(scores, each, out=scores)
             break
         halved[unknown] += 1
     warn_of_blind(int(np.count_nonzero(halved > HALVINGS)), len(ways))

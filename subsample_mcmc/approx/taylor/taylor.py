@@ -15,6 +15,7 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
+from subsample_mcmc.approx.elsewhere.row_scores import typical_of
 from subsample_mcmc.approx.reuse.known_sums import KnownSums, keep_sums, known_before
 from subsample_mcmc.approx.row_weights import row_weights
 from subsample_mcmc.approx.taylor import derivatives_jets as by_jets
@@ -25,7 +26,7 @@ from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
 from subsample_mcmc.approx.taylor.found import derivatives_found as by_tapes
 from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredictorsError
-from subsample_mcmc.approx.taylor.influence import influential, loud, score_lines, typical_of
+from subsample_mcmc.approx.taylor.influence import influential, loud, room_for_scores, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
     LIMITS,
@@ -61,7 +62,6 @@ CUBIC = 40
 FOUND = "found predictors"  # the way of a plain function that has them
 GROWING = ("predictors", "jets")  # ways whose sums go on where rows are appended
 PATIENT = 2.0  # seconds after which a progress bar appears
-SCORED = 1 << 27  # rows elsewhere up to which each has a score, 4 bytes, of what it may turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +286,8 @@ class Taylor(Control):
         if nodes is not None:
             source.nodes = nodes
         outliers, scores = np.zeros(0, dtype=np.int64), None
-        if self.outliers == "auto" and (model.elsewhere is None or model.size <= SCORED):
-            scores = np.zeros(model.size, dtype=np.float32)
+        if self.outliers == "auto":
+            scores = room_for_scores(model, count)
         sums = self.add_up(model, source, references, strides, outliers, scores=scores)
         several = isinstance(self.fit, list | tuple)
         probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
@@ -315,7 +315,7 @@ class Taylor(Control):
             study(probes, sums)
         return pilot(probes, sums, outliers) and self.predict
 
-    def score(self, probes: Probes, sums: Sums, scores: np.ndarray) -> None:
+    def score(self, probes: Probes, sums: Sums, scores: Any) -> None:
         """What the residual of each row may come to, where no bound has said so."""
         model, source = probes.model, probes.source
         if source.known():

@@ -56,11 +56,15 @@ class Resident:
         fields = others | {name: read_only(array) for name, array in self.columns.items()} | own
         return record(*fields)(*fields.values())
 
-    def fill(self, rows: np.ndarray, columns: dict[str, np.ndarray]) -> None:
-        """Hold these rows, and no others."""
-        for name, array in self.columns.items():
-            array[: len(rows)] = columns[name]
-        index_rows(self.keys, self.slots, np.ascontiguousarray(rows, dtype=np.int64))
+    def fill(self, held: list[tuple[np.ndarray, dict[str, np.ndarray]]]) -> None:
+        """Hold these (rows, columns), one after the other, and no others."""
+        first = 0
+        self.keys[:] = NONE
+        for rows, columns in held:
+            for name, array in self.columns.items():
+                array[first : first + len(rows)] = columns[name]
+            index_rows(self.keys, self.slots, np.ascontiguousarray(rows, dtype=np.int64), first)
+            first += len(rows)
 
     def knows(self, state: np.ndarray, value: float) -> None:
         """Take an exact sum; the oldest is forgotten."""
@@ -85,16 +89,28 @@ def refuse_rows_elsewhere(model: Any, what: str = "this") -> None:
 
 
 @jit
-def index_rows(keys, slots, rows):
-    """Make the table in which rows are found by their numbers: open addressing."""
-    for i in range(len(keys)):
-        keys[i] = -1
+def index_rows(keys, slots, rows, first):
+    """Add rows to the table in which they are found by their numbers: open addressing.
+
+    first: where the first of them stands in the columns.
+    """
     mask = np.uint64(len(keys) - 1)
     for i in range(len(rows)):
         at = hashed(np.uint64(rows[i])) & mask
         while keys[at] >= 0 and keys[at] != rows[i]:
             at = (at + np.uint64(1)) & mask
-        keys[at], slots[at] = rows[i], i
+        keys[at], slots[at] = rows[i], first + i
+
+
+@jit
+def look_up(keys, slots, rows, out):
+    """Where rows stand; -1: not here."""
+    mask = np.uint64(len(keys) - 1)
+    for i in range(len(rows)):
+        at = hashed(np.uint64(rows[i])) & mask
+        while keys[at] >= 0 and keys[at] != rows[i]:
+            at = (at + np.uint64(1)) & mask
+        out[i] = slots[at] if keys[at] == rows[i] else -1
 
 
 @jit(inner=True)

@@ -87,12 +87,12 @@ class RowsElsewhere:
 
     def sum_over(
         self, work: Callable[..., Any], arguments: tuple, combine: Any = np.add,
-        bar: Any = None, told: str = "rows", rows: np.ndarray | None = None,
+        bar: Any = None, told: str = "rows", rows: Any = None,
         nodes: WholeNodes | None = None, name: str = "",
     ) -> np.ndarray:  # fmt: skip
         """What `work` adds up over all rows: one pass. It is a function of a module.
 
-        rows: where what it says of each row is written.
+        rows: where what it says of each row is written: an array, or what takes slices as one.
         nodes: where those of this pass, by its name, are kept; parts whose blocks they have are not
             read.
         """
@@ -101,23 +101,30 @@ class RowsElsewhere:
         chosen, pieces = self.left(nodes.first_unknown(name))
         asked = PartWork(self.stub, size, work, arguments)
         tree, rest = Tree(combine), Tree(combine)
+
+        def add_shared(pieces: list) -> list:
+            """Blocks that parts share, as soon as all of their rows are here."""
+            whole, pieces = whole_pieces(pieces, size)
+            for first, columns in whole:
+                done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
+                (rest if first // BLOCK == nodes.whole else tree).merge(done.nodes())
+                if rows is not None and each is not None:
+                    rows[first : first + len(each)] = each
+            return pieces
+
         own = bar
         if bar is None:
             own = Bar(total=size, desc=told, unit="row", unit_scale=True, delay=PATIENT)
         try:
+            pieces = add_shared(pieces)
             for _, (inside, ragged, each) in self.source.map(in_part, asked, chosen, own):
                 tree.merge(inside)
-                pieces += ragged
                 if rows is not None and each is not None:
                     rows[each[0] : each[0] + len(each[1])] = each[1]
+                pieces = add_shared(pieces + ragged)
         finally:
             if bar is None:
                 own.close()
-        for first, columns in sorted(whole_pieces(pieces, size), key=lambda one: one[0]):
-            done, each = both(work(with_rows(self.near, columns), first // BLOCK, *arguments))
-            (rest if first // BLOCK == nodes.whole else tree).merge(done.nodes())
-            if rows is not None and each is not None:
-                rows[first : first + len(each)] = each
         return nodes.end(name, tree, rest)
 
     def left(self, block: int) -> tuple[Any, list]:
@@ -137,7 +144,11 @@ class RowsElsewhere:
 
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """The exact log likelihoods at some floats, one state a row: one pass."""
-        return self.sum_over(exact_sums, (ints, floats), told="exact sums")
+        return self.sums_of([(ints, floats)])
+
+    def sums_of(self, states: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """The same of several (integers, floats, one state a row), one after the other."""
+        return self.sum_over(exact_sums, (states,), told="exact sums")
 
     def first_row(self, ints: np.ndarray, floats: np.ndarray, impossible: bool = False) -> int:
         """The first row whose log likelihood is nan or +inf, or impossible: -inf; -1: none is."""
@@ -164,7 +175,8 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     vars(made).update(vars(model))
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
     made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
-    vars(made).pop("large", None)
+    for name in ("large", "chunks"):  # of these rows
+        vars(made).pop(name, None)
     if columns:
         arrays = {n: read_only(np.ascontiguousarray(a)) for n, a in columns.items()}
         known = {name: array for name, array in arrays.items() if name in model.data._fields}
@@ -183,6 +195,7 @@ def in_part(columns: dict[str, np.ndarray], first: int, part: int, asked: PartWo
     nodes, ragged, numbers = [], [], None
     inside = slice(begin * BLOCK - first, end * BLOCK - first)
     if begin < end:
+        asked.model.compiled  # noqa: B018  once, and not for the rows of each part
         some = with_rows(asked.model, {name: a[inside] for name, a in columns.items()})
         tree, each = both(asked.work(some, begin, *asked.arguments))
         nodes, numbers = tree.nodes(), None if each is None else (begin * BLOCK, each)
@@ -200,8 +213,11 @@ def both(found: Any) -> tuple[Tree, np.ndarray | None]:
     return found if isinstance(found, tuple) else (found, None)
 
 
-def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarray]]]:
-    """Rows of blocks that several parts share, block by block: (first row, columns)."""
+def whole_pieces(pieces: list, size: int) -> tuple[list, list]:
+    """Rows of blocks that several parts share, block by block: (first row, columns).
+
+    And those of the last block, as pieces, where its other rows have not come yet.
+    """
     found, held, begin = [], [], 0
     for first, columns in sorted(pieces, key=lambda one: one[0]):
         length = len(next(iter(columns.values())))
@@ -217,21 +233,28 @@ def whole_pieces(pieces: list, size: int) -> list[tuple[int, dict[str, np.ndarra
                 whole = {name: np.concatenate([one[name] for one in held]) for name in held[0]}
                 found.append((begin, whole))
                 held = []
-    return found
+    left = []
+    for columns in held:
+        left.append((begin, columns))
+        begin += len(next(iter(columns.values())))
+    return found, left
 
 
-def exact_sums(model: Any, begin: int, ints: np.ndarray, floats: np.ndarray) -> Tree:
-    """Log likelihoods at some floats, one state a row, by nodes of the tree."""
+def exact_sums(model: Any, begin: int, states: list) -> Tree:
+    """Log likelihoods of (integers, floats, one state a row), by nodes of the tree."""
     from subsample_mcmc.target.rewards import probe, sums_between  # which knows resident.py
 
     nodes = aligned(begin, begin + blocks_of(model.size))
     ends = np.array([(i << k, min((i + 1) << k, begin + blocks_of(model.size))) for k, i in nodes])
     ends = np.minimum((ends - begin) * BLOCK, model.size)
-    found = np.zeros((len(nodes), len(floats)))
+    found = np.zeros((len(nodes), sum(len(floats) for _, floats in states)))
+    column = 0
     with np.errstate(all="ignore"):
-        trial = probe(model, ints.copy(), floats[0].copy(), floats)
-        for (first, past), out in zip(ends.tolist(), found, strict=True):
-            sums_between(trial, first, past, out)
+        for ints, floats in states:
+            trial = probe(model, ints.copy(), floats[0].copy(), floats)
+            for (first, past), out in zip(ends.tolist(), found, strict=True):
+                sums_between(trial, first, past, out[column : column + len(floats)])
+            column += len(floats)
     tree = Tree()
     for (level, index), value in zip(nodes, found, strict=True):
         tree.add(level, index, value)

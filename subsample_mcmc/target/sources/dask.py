@@ -8,14 +8,15 @@ process compute parts, one each. Collections that are not persisted are computed
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.target.data import refuse_names
 from subsample_mcmc.target.sources.frames import of_dtype, of_frame, of_series
 from subsample_mcmc.target.sources.local import LocalSource
-from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, as_declared, take
+from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, as_declared, look, take
 from subsample_mcmc.target.sources.source import Source
 
 SOON, USUAL = 10, 0  # priorities: rows that a chain waits for, and passes
@@ -24,6 +25,8 @@ GONE = {
     "ClosedClientError", "CommClosedError", "CancelledError", "FutureCancelledError",
     "FuturesCancelledError",
 }  # fmt: skip
+TASKS = 4  # of a pass for each thread of a worker, if it holds so many parts ...
+MOST_PARTS = 16  # ... and a task looks at so many, at most
 EVERY = 1 << 20  # parts of a pass that are handed to dask at a time: it has a queue of its own
 
 
@@ -70,24 +73,62 @@ class DaskSource(Source):
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
         import dask
 
+        if work is look:
+            return self.submit_looks(jobs, sent)
         run = dask.delayed(work, pure=False, traverse=False)
         calls = [run(self.parts[part], sent, *more) for part, more in jobs]
-        priority = SOON if work is take else USUAL
         with told_of_lost_workers():
-            return self.client.compute(calls, priority=priority) if calls else []
+            return self.client.compute(calls, priority=SOON) if calls else []
+
+    def submit_looks(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
+        """A look at each part, at some that a worker holds by one task: it takes milliseconds."""
+        import dask
+
+        workers = self.workers_of([part for part, _ in jobs])
+        with told_of_lost_workers():
+            threads = self.client.nthreads() if workers else {}
+        groups, handles = list[list[int]](), list[Any]([None] * len(jobs))
+        by_worker: dict[Any, list[int]] = {}
+        for i, (part, _) in enumerate(jobs):
+            if part in workers:
+                by_worker.setdefault(workers[part], []).append(i)
+            else:
+                groups.append([i])
+        for worker, own in by_worker.items():
+            each = max(1, min(len(own) // (TASKS * threads.get(worker, 1)), MOST_PARTS))
+            groups += [own[k : k + each] for k in range(0, len(own), each)]
+        groups.sort()
+        run = dask.delayed(look_each, pure=False, traverse=False)
+        calls = [
+            run([self.parts[jobs[i][0]] for i in group], sent, [jobs[i][1] for i in group])
+            for group in groups
+        ]
+        with told_of_lost_workers():
+            futures = self.client.compute(calls, priority=USUAL) if calls else []
+        for group, future in zip(groups, futures, strict=True):
+            shared = Together(future)
+            for place, i in enumerate(group):
+                handles[i] = OneOf(shared, place)
+        return handles
+
+    def workers_of(self, parts: list[int]) -> dict[int, Any]:
+        """The worker of each part that one holds."""
+        held = {p: self.held[p] for p in parts if p in self.held}
+        with told_of_lost_workers():
+            places = self.client.who_has(list(held.values())) if held else {}
+        found = {p: places.get(future.key) for p, future in held.items()}
+        return {p: workers[0] for p, workers in found.items() if workers}
 
     def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
         """One task for all parts that a worker holds: a task of dask takes some milliseconds."""
         import dask
 
-        held = {p: self.held[p] for p, _ in jobs if p in self.held}
-        with told_of_lost_workers():
-            places = self.client.who_has(list(held.values())) if held else {}
+        workers = self.workers_of([part for part, _ in jobs])
         groups: dict[Any, list[tuple[int, np.ndarray]]] = {}
         alone = []
         for part, (rows,) in jobs:
-            if workers := places.get(held[part].key if part in held else None):
-                groups.setdefault(workers[0], []).append((part, rows))
+            if part in workers:
+                groups.setdefault(workers[part], []).append((part, rows))
             else:
                 alone.append((part, (rows,)))
         found = super().submit_rows(alone, sent)
@@ -105,12 +146,42 @@ class DaskSource(Source):
             return handle.result()
 
     def drop(self, handles: list[Any]) -> None:
-        if handles:
+        futures = [h.shared.future if isinstance(h, OneOf) else h for h in handles]
+        if futures:
             with suppress(Exception):  # the client may be closed
-                self.client.cancel(handles)
+                self.client.cancel(futures)
 
     def part_name(self, part: int) -> str:
         return f"partition {part}"
+
+
+class Together:
+    """What one task makes of several parts."""
+
+    def __init__(self, future: Any):
+        self.future = future
+
+    @cached_property
+    def results(self) -> list[Any]:
+        """Of each part; waits for them."""
+        return self.future.result()
+
+
+class OneOf(NamedTuple):
+    """The result of one part of several."""
+
+    shared: Together
+    place: int
+
+    def result(self) -> Any:
+        """Waits for it; it is held here no longer."""
+        found, self.shared.results[self.place] = self.shared.results[self.place], None
+        return found
+
+
+def look_each(data: list[Any], sent: Any, jobs: list[tuple]) -> list[Any]:
+    """A look at each of several parts."""
+    return [look(one, sent, *more) for one, more in zip(data, jobs, strict=True)]
 
 
 class DaskThreads(LocalSource):

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, of_arrays, take
+from subsample_mcmc.target.sources.parts import (
+    Parcel,
+    SourceColumn,
+    of_arrays,
+    take,
+    take_together,
+)
 from subsample_mcmc.target.sources.source import Source
 
 KEPT = 1 << 29  # bytes of loaded parts that are kept for requests of rows
@@ -54,13 +60,11 @@ class LocalSource(Source):
         Rows are drawn evenly from all parts, so what is kept is never thrown out for another: if
         parts that were used longest ago were, in a round of all none would be found again.
         """
-        if parcel.read is of_arrays and not callable(self.parts[part]):
-            return self.parts[part]
         if (kept := self._loaded.get(part)) is not None:
             return kept
         found = parcel.read(self.load(part), parcel)
         with self._changing:
-            if sum(map(nbytes, self._loaded.values())) + nbytes(found) <= self.kept:
+            if self.bytes_kept() + nbytes(found) <= self.kept:
                 self._loaded[part] = found
         return found
 
@@ -71,14 +75,54 @@ class LocalSource(Source):
         return made
 
     def submit(self, work: Callable, jobs: list[tuple[int, tuple]], sent: Any) -> list[Any]:
+        pool, kept = self.workers(), sent._replace(read=of_arrays)
+        found = []
+        for part, more in jobs:
+            load, own = self.load, sent
+            if work is take and self.room_for(part):
+                load, own = partial(self.load_kept, sent), kept
+            found.append(pool.submit(work, Later(load, part), own, *more))
+        return found
+
+    def submit_rows(self, jobs: list[tuple[int, tuple]], sent: Any) -> list[tuple[list[int], Any]]:
+        """Rows of parts that are in memory together, in one task for each thread."""
+        pool, found = self.workers(), []
+        arrays = [p for p, _ in jobs if not callable(self.parts[p])]
+        loaded = {p: self._loaded[p] for p, _ in jobs if p in self._loaded}
+        rows = {p: some for p, (some,) in jobs}
+        ways = (
+            (arrays, [self.parts[p] for p in arrays], sent._replace(probed=False)),
+            (list(loaded), [*loaded.values()], sent._replace(probed=False, read=of_arrays)),
+        )
+        for parts, data, own in ways:
+            each = -(-len(parts) // self.threads)
+            for first in range(0, len(parts), max(each, 1)):
+                some = slice(first, first + each)
+                wanted = [rows.pop(p) for p in parts[some]]
+                task = pool.submit(take_together, data[some], own, parts[some], wanted)
+                found.append((parts[some], task))
+        left = [(part, (some,)) for part, some in rows.items()]
+        return found + super().submit_rows(left, sent)
+
+    def workers(self) -> ThreadPoolExecutor:
+        """Threads that do the work."""
         with self._changing:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rows")
-            pool = self._pool
-        load = self.load
-        if work is take:
-            load, sent = partial(self.load_kept, sent), sent._replace(read=of_arrays)
-        return [pool.submit(work, Later(load, part), sent, *more) for part, more in jobs]
+            return self._pool
+
+    def room_for(self, part: int) -> bool:
+        """May what is made of a part be kept; if lengths are not known, it is seen later."""
+        if not callable(self.parts[part]) or self._lengths is None:
+            return callable(self.parts[part])
+        each = sum(
+            np.dtype(c.dtype).itemsize * int(np.prod(c.shape)) for c in self.columns.values()
+        )
+        return self.bytes_kept() + each * int(self._lengths[part]) <= self.kept
+
+    def bytes_kept(self) -> int:
+        """Of parts that are kept."""
+        return sum(map(nbytes, list(self._loaded.values())))
 
     def result(self, handle: Future) -> Any:
         return handle.result()

@@ -115,19 +115,56 @@ def take(data: Any, sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray])
     return found
 
 
+def take_together(
+    data: list[Any], sent: Any, parts: Sequence[int], rows: Sequence[np.ndarray]
+) -> list[Any]:
+    """The same of parts that are in memory, without a probe; columns are made of all rows at once.
+
+    What goes wrong is said of one part: then it is done part by part.
+    """
+    parcel = parcel_of(sent)
+    try:
+        make = maker_of(parcel)
+        given = [
+            parcel.origin.raw(one, parcel) if make else parcel.read(one, parcel) for one in data
+        ]
+        counts = [common_rows(columns) for columns in given]
+        joined = {
+            name: np.concatenate(
+                [np.asarray(one[name])[some] for one, some in zip(given, rows, strict=True)]
+            )
+            for name in given[0]
+        }
+        columns = make(joined, parcel) if make else joined
+    except Exception:
+        return take(data if len(parts) > 1 else data[0], sent, parts, rows)
+    ends = np.cumsum([len(some) for some in rows])
+    return [
+        Taken({name: array[end - len(some) : end] for name, array in columns.items()}, count, None)
+        for some, end, count in zip(rows, ends.tolist(), counts, strict=True)
+    ]
+
+
+def maker_of(parcel: Parcel) -> Any:
+    """What makes columns of others, row by row; None: they are read as they are."""
+    return getattr(parcel.origin, "made", None) if parcel.read is not of_arrays else None
+
+
 def taken_of(data: Any, parcel: Parcel, some: np.ndarray) -> Taken:
     """Some rows of a part. Columns that are made of others, row by row, are made of these alone."""
-    make = getattr(parcel.origin, "made", None) if parcel.read is not of_arrays else None
+    make = maker_of(parcel)
     given = parcel.origin.raw(data, parcel) if make else parcel.read(data, parcel)
     count = common_rows(given)
     if make is None:
         probe = probe_of(given, count) if parcel.probed else None
         return Taken({name: np.asarray(array)[some] for name, array in given.items()}, count, probe)
-    few = places_of_probes(count)
+    few = places_of_probes(count if parcel.probed else 0)
     columns = make(
         {n: np.asarray(a)[np.concatenate([few, some])] for n, a in given.items()}, parcel
     )
-    probe = digest_of({name: array[: len(few)] for name, array in columns.items()}, len(few))[0]
+    probe = None
+    if parcel.probed:
+        probe = digest_of({n: array[: len(few)] for n, array in columns.items()}, len(few))[0]
     return Taken({name: array[len(few) :] for name, array in columns.items()}, count, probe)
 
 

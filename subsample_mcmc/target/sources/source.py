@@ -258,9 +258,10 @@ class Source:
     def receive(self, ticket: Ticket) -> dict[str, np.ndarray]:
         """The rows that were asked for, in their order; waits for them."""
         found: dict[int, Any] = {}
+        starts = self.starts()
         for parts, handle in ticket.groups:
             for part, taken in zip(parts, self.result(handle), strict=True):
-                first, seen = int(self.starts()[part]), self.seen[part]
+                first, seen = int(starts[part]), self.seen[part]
                 if isinstance(taken, Failed):
                     self.cancel(ticket)
                     if isinstance(taken.error, MissingError):

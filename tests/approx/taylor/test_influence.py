@@ -14,8 +14,9 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.bins import predictor_cut as predictorcut
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.elsewhere.row_scores import BATCH, LOUD
 from subsample_mcmc.approx.taylor import influence
-from subsample_mcmc.approx.taylor.influence import BATCH, LOUD, MOST_ROWS, loud
+from subsample_mcmc.approx.taylor.influence import MOST_ROWS, loud
 from tests.benchmarks.rarecases import Case, kernel_of, model_of
 from tests.helpers.claims import above, at_most
 
@@ -126,7 +127,7 @@ LIMIT = LOUD * BATCH / SIZE
 @pytest.fixture
 def alone(monkeypatch):
     """Without the rows that are read because it pays."""
-    monkeypatch.setattr(influence, "cheapest", lambda scores: 0.0)
+    monkeypatch.setattr(influence, "cheapest", lambda sample, size: 0.0)
 
 
 def test_rows_below_the_limit_are_not_loud(rng):

@@ -251,14 +251,14 @@ def test_a_worker_that_is_killed_in_a_pass_of_a_fit(
 
 
 @pytest.mark.parametrize("kind", TWO)
-@pytest.mark.parametrize(("name", "call"), [("request", 2), ("sums_at", 3)])
+@pytest.mark.parametrize(("name", "call"), [("request", 2), ("sums_of", 2)])
 def test_a_worker_that_is_killed_loses_nothing(
     columns, kind, name, call, request, monkeypatch, tmp_path
 ):
     """While rows are fetched, and in an exact sum."""
     model = model_of(data_of(kind, small(columns), request, tmp_path))
     killed = armed(model, monkeypatch, tmp_path, name, call)
-    selector = sm.Exact() if name == "sums_at" else sm.Racing(batch=64)
+    selector = sm.Exact() if name == "sums_of" else sm.Racing(batch=64)
     options = RUN | {"draws": 4, "warmup": 2}
     trace = sm.sample(model, blocks(selector), **options)
     assert killed()

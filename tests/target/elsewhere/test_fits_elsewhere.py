@@ -1,13 +1,10 @@
 """Fits, control variates and reports of models whose rows are elsewhere are those of memory."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
-from subsample_mcmc.target.elsewhere import pool
 from subsample_mcmc.target.sources.local import parts_of
 from tests.helpers.two_columns import leaves
 
@@ -138,37 +135,6 @@ def test_without_a_kernel(columns):
     fit = sm.laplace(far, progress=False)
     sd = np.sqrt(np.diag(fit.covariance))
     assert np.all(np.abs(trace.draws["beta"].mean(axis=(0, 1)) - fit.mean) < 0.5 * sd)
-
-
-def around(state, data, n):
-    return -abs(data.a[n] - state.mu[0])
-
-
-def test_a_slow_source_has_longer_blocks(columns, monkeypatch):
-    """A draw that reads more rows than a block has is not begun anew for each batch of it."""
-    monkeypatch.setattr(pool, "FIRST", 16)
-    monkeypatch.setattr(pool, "LASTS", 0.0)  # every block has lasted
-    calls, own = [], pool.Pool.take_rows
-
-    def counted(self, counter, lost):
-        calls.append((int(counter[0]), self.block))
-        return own(self, counter, lost)
-
-    monkeypatch.setattr(pool.Pool, "take_rows", counted)
-    given = some(columns, LARGE, "a")
-    step = sm.Metropolis("mu", selector=sm.Racing(retreat=False), scale=1e-4, adapt=False)
-    run = {"draws": 6, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
-    far = sm.Model(around, parts_of(given, CUT), {"mu": 0.0})
-    trace, wanted = (
-        sm.sample(far, step, **run),
-        sm.sample(sm.Model(around, given, {"mu": 0.0}), step, **run),
-    )
-    np.testing.assert_array_equal(trace.draws["mu"], wanted.draws["mu"])
-    assert trace.stats["mu"]["pulls"].max() >= 256
-    assert max(block for _, block in calls) >= 128
-    for start in {counter for counter, _ in calls}:  # of one draw: twice as long each time
-        blocks = [block for counter, block in calls if counter == start][1:]
-        assert all(later == 2 * one for one, later in pairwise(blocks))
 
 
 def test_described(columns):

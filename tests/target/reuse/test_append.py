@@ -7,9 +7,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.approx.elsewhere.row_scores import typical_of
 from subsample_mcmc.approx.reuse import grown
 from subsample_mcmc.approx.taylor import pilot, remainder
-from subsample_mcmc.approx.taylor.influence import typical_of
 from subsample_mcmc.approx.taylor.taylor import best_source
 from subsample_mcmc.approx.taylor.tensors import by_pairs
 from subsample_mcmc.target.reuse import nodes

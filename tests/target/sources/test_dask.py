@@ -228,9 +228,10 @@ def test_what_is_shared_does_not_travel_with_each_task(client, frame, monkeypatc
         return compute(calls, **options)
 
     monkeypatch.setattr(client, "compute", computed)
-    list(source.map(sums, np.zeros(50_000)))
+    assert [part for part, _ in source.map(sums, np.zeros(50_000))] == list(range(30))
     sizes = [len(cloudpickle.dumps(call.dask[call.key])) for call in sent]
-    assert len(sizes) == 30 and max(sizes) < 10_000
+    # Of parts that a worker holds, some by a task: four tasks a thread, and what is left.
+    assert 4 <= len(sizes) <= 15 and max(sizes) < 10_000
     (shared,) = {key for call in sent for key in call.dask if str(key).startswith("bytes")}
     assert len(cloudpickle.dumps(sent[0].dask[shared])) > 400_000
 
