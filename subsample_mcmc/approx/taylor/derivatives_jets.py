@@ -27,9 +27,10 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part
+from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reuse.nodes import pass_name, root_of
-from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
+from subsample_mcmc.target.rewards import nothing, probe, rewards_of
 
 FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
 CUBIC = 12  # parameters up to which third order is the default: 364 lines

@@ -16,7 +16,7 @@ from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
-from subsample_mcmc.target.rewards import MASK
+from subsample_mcmc.target.exact_sums import MASK
 
 THERE, HERE = 0, 1  # ends of a step, as rows of the table: the reference, and the arm
 
