@@ -173,8 +173,12 @@ def entry(count: int) -> Any:
     return of_all
 
 
+# ------------------------------------------------- what knows the model, called by its address
+# Each of these functions costs a new model some 40 ms, so there are no more than these, and what
+# they call is inlined. `read` promises that its arrays do not overlap: true, as long as no arm is
+# placed inside. No min(): numba compiles it as a function of its own, for each model anew.
 def by_chunks(model) -> Any:
-    """total(context, first, last) of a block: its predictors, then a loop over log factors alone.
+    """total(context, first, last) of the first block: predictors, then a loop over log factors.
 
     Both vectorise, where one loop over data with eta's own loop in it does not. The last block
     reads predictors of the one before, too, so that all have the length of `room`.
@@ -196,14 +200,9 @@ def by_chunks(model) -> Any:
     return add
 
 
-# ------------------------------------------------- what knows the model, called by its address
 @memoised
 def reading(likelihood, touched: bool) -> tuple[Any, Any]:
-    """(rewards, total of a block) of a compiled function.
-
-    Each function costs a new model some 30 ms, so there are no more than these.
-    """
-    # `read` promises that its arrays do not overlap: true, as long as no arm is placed inside.
+    """(rewards, total of the first block) of a compiled function."""
     if touched:
 
         @jit(flags=FLAGS, disjoint=True, inner="entry")
@@ -218,7 +217,6 @@ def reading(likelihood, touched: bool) -> tuple[Any, Any]:
         def add(context, first, last):
             state, data, indices = context.state, context.data, context.indices
             start, value = context.target[0].first, 0.0
-            # No min(): numba compiles it as a function of its own, for each model anew.
             past = first + BLOCK if first + BLOCK < last else last
             for i in range(np.uint64(start + first), np.uint64(start + past)):
                 value += likelihood(state, data, indices[i] & MASK)
@@ -245,56 +243,49 @@ def reading(likelihood, touched: bool) -> tuple[Any, Any]:
 
 @memoised
 def reading_prepared(likelihood, prepare, touched: bool) -> tuple[Any, Any]:
-    """(rewards, total) of a function that reads what prepare makes, once for all rows."""
-    # `batch` promises that its arrays do not overlap: true, as long as no arm is placed inside.
+    """(rewards, total) of a function that reads what prepare makes, once for all rows.
+
+    What prepare allocates is counted (user=True), or it would never be released.
+    """
     if touched:
 
-        @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, prepared, rows, out):
+        @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+        def read(context, arm, rows, out):
+            state, data, indices = context.state, context.data, context.indices
+            prepared, first = prepare(state, data), context.target[0].first
             for i in range(np.uint64(len(rows))):
                 out[i] = likelihood(state, data, indices[first + rows[i]] & MASK, prepared)
+            return 0.0
 
-        @jit(flags=FLAGS, inner="always")
-        def block(state, data, indices, start, prepared, first, last):
-            value = 0.0
-            for i in range(np.uint64(start + first), np.uint64(start + last)):
-                value += likelihood(state, data, indices[i] & MASK, prepared)
-            return value
+        @jit(flags=FLAGS, inner="entry", user=True)
+        def add(context, first, last):
+            state, data, indices = context.state, context.data, context.indices
+            prepared, start = prepare(state, data), context.target[0].first
+            for low in range(first, last, BLOCK):
+                value, high = 0.0, low + BLOCK if low + BLOCK < last else last
+                for i in range(np.uint64(start + low), np.uint64(start + high)):
+                    value += likelihood(state, data, indices[i] & MASK, prepared)
+                carry(context.nodes, (low - first) // BLOCK, value)
+            return root(context.nodes, last - first)
     else:
 
-        @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, prepared, rows, out):
+        @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+        def read(context, arm, rows, out):
+            state, data = context.state, context.data
+            prepared = prepare(state, data)
             for i in range(np.uint64(len(rows))):
                 out[i] = likelihood(state, data, np.int64(rows[i]) & MASK, prepared)
+            return 0.0
 
-        @jit(flags=FLAGS, inner="always")
-        def block(state, data, indices, start, prepared, first, last):
-            value = 0.0
-            for i in range(np.uint64(first), np.uint64(last)):
-                value += likelihood(state, data, np.int64(i) & MASK, prepared)
-            return value
-
-    # Without the flags, and blocks inlined with theirs: their order is that of the tree.
-    @jit(disjoint=True, inner=True)
-    def streamed(state, data, indices, start, prepared, nodes, first, last):
-        for count, low in enumerate(range(first, last, BLOCK)):
-            high = low + BLOCK if low + BLOCK < last else last
-            carry(nodes, count, block(state, data, indices, start, prepared, low, high))
-        return root(nodes, last - first)
-
-    # What prepare allocates must be counted, or it is never released.
-    @jit(inner="entry", user=True)
-    def read(context, arm, rows, out):
-        prepared, first = prepare(context.state, context.data), context.target[0].first
-        batch(context.state, context.data, context.indices, first, prepared, rows, out)
-        return 0.0
-
-    @jit(inner="entry", user=True)
-    def add(context, first, last):
-        prepared, start = prepare(context.state, context.data), context.target[0].first
-        return streamed(
-            context.state, context.data, context.indices, start, prepared, context.nodes, first,
-            last,
-        )  # fmt: skip
+        @jit(flags=FLAGS, inner="entry", user=True)
+        def add(context, first, last):
+            state, data = context.state, context.data
+            prepared = prepare(state, data)
+            for low in range(first, last, BLOCK):
+                value, high = 0.0, low + BLOCK if low + BLOCK < last else last
+                for i in range(np.uint64(low), np.uint64(high)):
+                    value += likelihood(state, data, np.int64(i) & MASK, prepared)
+                carry(context.nodes, (low - first) // BLOCK, value)
+            return root(context.nodes, last - first)
 
     return read, add
