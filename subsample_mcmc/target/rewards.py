@@ -317,9 +317,14 @@ def trial_of(
     )  # fmt: skip
 
 
-def example_context(model) -> Context:
-    """A context like that of every decision about all data of a model: of the same types."""
-    state = model.state(model.ints, model.floats)
+def example_context(model, ints=None, floats=None) -> Context:
+    """A context like that of every decision about all data of a model: of the same types.
+
+    ints, floats: what its state shows, if not the model's own.
+    """
+    state = model.state(
+        model.ints if ints is None else ints, model.floats if floats is None else floats
+    )
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
     return Context(state, model.data, EVERY_ROW, target, room_of(model), new_nodes())
 
