@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
     NUMBER,
@@ -37,11 +37,17 @@ class CheckedRows(NamedTuple):
     step: int
 
 
+class CheckedCall(NamedTuple):
+    """What a checked function is called with, once."""
+
+    given: tuple
+
+
 class CheckedLoop(NamedTuple):
     """A loop over rows, and what it is about, by their addresses: no type of the function."""
 
-    run: Any
-    rows: Any
+    run: Any  # (about, first, last)
+    about: Any
 
 
 @memoised
@@ -60,10 +66,22 @@ def loop_over(checked, unsigned: bool) -> Any:
     return loop
 
 
+@memoised
+def called_once(checked) -> Any:
+    """once(call, unused, unused): the checked function, called."""
+
+    @jit(inner="entry", user=True)
+    def once(call, first, last):
+        checked(*call.given)
+        return 0.0
+
+    return once
+
+
 @jit
 def run_through(loop, first, last):
     """Call it for rows first .. last - 1."""
-    call_numbers(loop.run, loop.rows, first, last)
+    call_numbers(loop.run, loop.about, first, last)
 
 
 def first_beyond(function, before, after, rows: range, unsigned: bool = False) -> int:
@@ -110,15 +128,16 @@ def first_beyond(function, before, after, rows: range, unsigned: bool = False) -
     return min((row for row in found if row >= 0), default=-1)
 
 
-def raises_beyond(function, arguments) -> bool | None:
+def raises_beyond(function, arguments: tuple) -> bool | None:
     """Does one call of a function look up what is not there; None if it cannot be compiled."""
     try:
-        if compiles(function, arguments, FLAGS, checked=True):
-            return None
+        run = called_once(jit(function, flags=FLAGS, user=True, inner=True, checked=True))
+        about = RecordAddress(CheckedCall(arguments))
+        call = pointer_to(CheckedLoop(FunctionAddress(run, about, NUMBER, NUMBER), about))
     except Exception:  # numba stumbles over some Python
         return None
     try:
-        jit(function, flags=FLAGS, user=True, checked=True)(*arguments)
+        run_through(call, 0, 1)
     except IndexError:
         return True
     except Exception:
