@@ -40,9 +40,9 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.numerics.rows import CHUNK, Rows, make_rows, put_back, row_kind, take
+from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.moved import Moved, all_to_block
 from subsample_mcmc.target.rewards import (
-    MASK,
     Trial,
     make_trial,
     nothing,

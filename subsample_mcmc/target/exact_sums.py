@@ -3,6 +3,8 @@
 A sum is remembered by the complete state that it is of, to the last bit, so it cannot be stale:
 nothing needs to be told when a block moves. All kernels of a chain share what is known, which is
 part of its checkpoint; so what is read does not depend on where a run was stopped.
+
+Last come the functions that read a model's rows: for its exact sums, and for mini-batches.
 """
 
 from math import copysign
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.target.dyadic import BLOCK
 
 MASK = np.int64(2**63 - 1)  # tells LLVM that an index is not negative
@@ -170,8 +173,12 @@ def entry(count: int) -> Any:
     return of_all
 
 
+# ------------------------------------------------- what knows the model, called by its address
+# Each of these functions costs a new model some 40 ms, so there are no more than these, and what
+# they call is inlined. `read` promises that its arrays do not overlap: true, as long as no arm is
+# placed inside. No min(): numba compiles it as a function of its own, for each model anew.
 def by_chunks(model) -> Any:
-    """add_up(trial, first, last): the predictors of a block, then a loop over log factors alone.
+    """total(context, first, last) of the first block: predictors, then a loop over log factors.
 
     Both vectorise, where one loop over data with eta's own loop in it does not. The last block
     reads predictors of the one before, too, so that all have the length of `room`.
@@ -181,20 +188,104 @@ def by_chunks(model) -> Any:
     etas = jit(predictors.etas, flags=FLAGS, disjoint=True, user=True, inner=True)
     log_factor = jit(predictors.log_factor, flags=FLAGS, user=True, inner="always")
 
-    @jit(flags=FLAGS, disjoint=True, inner=True)
-    def add_factors(data, room, first, seen):
-        value = 0.0
-        for i in range(np.uint64(seen), np.uint64(room.shape[1])):
-            value += log_factor(of(room, i), data, np.int64(np.uint64(first) + i) & MASK)
+    @jit(flags=FLAGS, disjoint=True, inner="entry")
+    def add(context, first, last):
+        data, room, value = context.data, context.room, 0.0
+        start = (first if first < last - room.shape[1] else last - room.shape[1]) & MASK
+        etas(context.state, data, start, room)
+        for i in range(np.uint64(first - start), np.uint64(room.shape[1])):
+            value += log_factor(of(room, i), data, np.int64(np.uint64(start) + i) & MASK)
         return value
 
-    @jit(inner=True)
-    def add_up(trial, first, last):
-        room, nodes = trial.room, trial.nodes
-        for count, low in enumerate(range(first, last, BLOCK)):
-            start = low if low < last - room.shape[1] else last - room.shape[1]
-            etas(trial.state, trial.data, start & MASK, room)
-            carry(nodes, count, add_factors(trial.data, room, start & MASK, low - start))
-        return root(nodes, last - first)
+    return add
 
-    return add_up
+
+@memoised
+def reading(likelihood, touched: bool) -> tuple[Any, Any]:
+    """(rewards, total of the first block) of a compiled function."""
+    if touched:
+
+        @jit(flags=FLAGS, disjoint=True, inner="entry")
+        def read(context, arm, rows, out):
+            state, data, indices = context.state, context.data, context.indices
+            first = context.target[0].first
+            for i in range(np.uint64(len(rows))):
+                out[i] = likelihood(state, data, indices[first + rows[i]] & MASK)
+            return 0.0
+
+        @jit(flags=FLAGS, inner="entry")
+        def add(context, first, last):
+            state, data, indices = context.state, context.data, context.indices
+            start, value = context.target[0].first, 0.0
+            past = first + BLOCK if first + BLOCK < last else last
+            for i in range(np.uint64(start + first), np.uint64(start + past)):
+                value += likelihood(state, data, indices[i] & MASK)
+            return value
+    else:
+
+        @jit(flags=FLAGS, disjoint=True, inner="entry")
+        def read(context, arm, rows, out):
+            state, data = context.state, context.data
+            for i in range(np.uint64(len(rows))):
+                out[i] = likelihood(state, data, np.int64(rows[i]) & MASK)
+            return 0.0
+
+        @jit(flags=FLAGS, inner="entry")
+        def add(context, first, last):
+            state, data, value = context.state, context.data, 0.0
+            past = first + BLOCK if first + BLOCK < last else last
+            for i in range(np.uint64(first), np.uint64(past)):
+                value += likelihood(state, data, np.int64(i) & MASK)
+            return value
+
+    return read, add
+
+
+@memoised
+def reading_prepared(likelihood, prepare, touched: bool) -> tuple[Any, Any]:
+    """(rewards, total) of a function that reads what prepare makes, once for all rows.
+
+    What prepare allocates is counted (user=True), or it would never be released.
+    """
+    if touched:
+
+        @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+        def read(context, arm, rows, out):
+            state, data, indices = context.state, context.data, context.indices
+            prepared, first = prepare(state, data), context.target[0].first
+            for i in range(np.uint64(len(rows))):
+                out[i] = likelihood(state, data, indices[first + rows[i]] & MASK, prepared)
+            return 0.0
+
+        @jit(flags=FLAGS, inner="entry", user=True)
+        def add(context, first, last):
+            state, data, indices = context.state, context.data, context.indices
+            prepared, start = prepare(state, data), context.target[0].first
+            for low in range(first, last, BLOCK):
+                value, high = 0.0, low + BLOCK if low + BLOCK < last else last
+                for i in range(np.uint64(start + low), np.uint64(start + high)):
+                    value += likelihood(state, data, indices[i] & MASK, prepared)
+                carry(context.nodes, (low - first) // BLOCK, value)
+            return root(context.nodes, last - first)
+    else:
+
+        @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+        def read(context, arm, rows, out):
+            state, data = context.state, context.data
+            prepared = prepare(state, data)
+            for i in range(np.uint64(len(rows))):
+                out[i] = likelihood(state, data, np.int64(rows[i]) & MASK, prepared)
+            return 0.0
+
+        @jit(flags=FLAGS, inner="entry", user=True)
+        def add(context, first, last):
+            state, data = context.state, context.data
+            prepared = prepare(state, data)
+            for low in range(first, last, BLOCK):
+                value, high = 0.0, low + BLOCK if low + BLOCK < last else last
+                for i in range(np.uint64(low), np.uint64(high)):
+                    value += likelihood(state, data, np.int64(i) & MASK, prepared)
+                carry(context.nodes, (low - first) // BLOCK, value)
+            return root(context.nodes, last - first)
+
+    return read, add

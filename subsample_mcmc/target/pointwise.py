@@ -1,57 +1,88 @@
 """Log likelihoods of single data in given states, compiled: a number a state and row."""
 
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.errors import CompileError, compile_message
-from subsample_mcmc.numerics.jit import NUMBA_ERRORS, jit
+from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    FLOATS,
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    array,
+    call_rows,
+    pointer_to,
+)
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.model import Model
 
 
-@memoised
-def filler(likelihood: Any, prepare: Any) -> Any:
-    """fill(...): the log likelihoods of some rows in all of some states, written into out.
+class PointContext(NamedTuple):
+    """What a log likelihood reads."""
 
-    Rows rise. Consecutive ones have a loop of their own, which is vectorised.
+    state: Any
+    data: Any
+
+
+class PointCalls(NamedTuple):
+    """A model's function by its address, and what it is about: no type of the model."""
+
+    context: Any  # a PointContext
+    row: Any  # a number of the type that rows have
+    read: Any  # (context, unused, rows, out)
+
+
+@memoised
+def reader(likelihood: Any, prepare: Any) -> Any:
+    """read(context, unused, rows, out): the log likelihoods of some rows, which rise.
+
+    Consecutive ones have a loop of their own, which is vectorised.
     """
     if prepare is None:
 
-        @jit(inner="always")
-        def each(state, data, rows, row):
-            first, count = rows[0], np.uint64(len(row))
+        @jit(flags=FLAGS, disjoint=True, inner="entry")
+        def read(context, unused, rows, out):
+            state, data, first = context.state, context.data, np.int64(rows[0])
             if rows[len(rows) - 1] - first == len(rows) - 1:
-                for i in range(count):
-                    row[i] = likelihood(state, data, (first + np.int64(i)) & MASK)
+                for i in range(np.uint64(len(out))):
+                    out[i] = likelihood(state, data, (first + np.int64(i)) & MASK)
             else:
-                for i in range(count):
-                    row[i] = likelihood(state, data, rows[i] & MASK)
+                for i in range(np.uint64(len(out))):
+                    out[i] = likelihood(state, data, np.int64(rows[i]) & MASK)
+            return 0.0
 
     else:
 
-        @jit(inner="always")
-        def each(state, data, rows, row):
-            made, first, count = prepare(state, data), rows[0], np.uint64(len(row))
+        @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+        def read(context, unused, rows, out):
+            state, data, first = context.state, context.data, np.int64(rows[0])
+            made = prepare(state, data)
             if rows[len(rows) - 1] - first == len(rows) - 1:
-                for i in range(count):
-                    row[i] = likelihood(state, data, (first + np.int64(i)) & MASK, made)
+                for i in range(np.uint64(len(out))):
+                    out[i] = likelihood(state, data, (first + np.int64(i)) & MASK, made)
             else:
-                for i in range(count):
-                    row[i] = likelihood(state, data, rows[i] & MASK, made)
+                for i in range(np.uint64(len(out))):
+                    out[i] = likelihood(state, data, np.int64(rows[i]) & MASK, made)
+            return 0.0
 
-    @jit
-    def fill(drawn_ints, drawn_floats, ints, floats, state, data, rows, out):
-        for d in range(len(out)):
-            for i in range(len(ints)):
-                ints[i] = drawn_ints[d, i]
-            for i in range(len(floats)):
-                floats[i] = drawn_floats[d, i]
-            each(state, data, rows, out[d])
+    return read
 
-    return fill
+
+@jit
+def fill(drawn_ints, drawn_floats, ints, floats, calls, rows, out):
+    """The log likelihoods of some rows in all of some states, written into out."""
+    for d in range(len(out)):
+        for i in range(len(ints)):
+            ints[i] = drawn_ints[d, i]
+        for i in range(len(floats)):
+            floats[i] = drawn_floats[d, i]
+        call_rows(calls.read, calls.context, calls.row, 0, rows, out[d])
 
 
 class Pointwise:
@@ -61,8 +92,15 @@ class Pointwise:
         refuse_rows_elsewhere(model)
         self.model = model
         self.ints, self.floats = model.ints.copy(), model.floats.copy()
-        self.state = model.state(self.ints, self.floats)
-        self.fill = filler(*model.compiled[:2])
+        self.kind = row_kind(model.size)
+
+    @cached_property
+    def calls(self) -> Any:
+        """What knows the model, compiled when it is first called."""
+        model, read = self.model, reader(*self.model.compiled[:2])
+        about = RecordAddress(PointContext(model.state(self.ints, self.floats), model.data))
+        read = FunctionAddress(read, about, NUMBER, array(self.kind), FLOATS)
+        return pointer_to(PointCalls(about, self.kind(0), read))
 
     def into(self, out: np.ndarray, ints: np.ndarray, floats: np.ndarray, rows: np.ndarray) -> None:
         """Write those of rising rows in states, arrays (states, numbers), into out (states, rows).
@@ -71,10 +109,14 @@ class Pointwise:
         """
         if not len(rows):
             return
+        rows = np.ascontiguousarray(rows, dtype=self.kind)
+        whole = out if out.flags.c_contiguous else np.empty_like(out, order="C")
         try:
-            self.fill(ints, floats, self.ints, self.floats, self.state, self.model.data, rows, out)
+            fill(ints, floats, self.ints, self.floats, self.calls, rows, whole)
         except NUMBA_ERRORS as error:
             raise CompileError(compile_message(error, self.model.log_likelihood)) from error
+        if whole is not out:
+            out[:] = whole
 
 
 def left_out_of(model: Model, ints: np.ndarray, floats: np.ndarray) -> tuple[Any, Any]:

@@ -27,11 +27,12 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK
 from subsample_mcmc.target.elsewhere.resident import known_sum, read_resident, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import (
-    MASK,
     carry,
     memory_of,
     new_memory,
     new_nodes,
+    reading,
+    reading_prepared,
     remembered,
     room_of,
     root,
@@ -163,26 +164,19 @@ def reading_of(reward) -> tuple[Any, Any]:
 
     # Compiled as if no two arrays overlapped: else every store to `out` makes LLVM reload what
     # the reward reads, 4x slower.
-    @jit(flags=FLAGS, disjoint=True, inner=True)
-    def batch(data, arm, rows, out):
+    @jit(flags=FLAGS, disjoint=True, inner="entry")
+    def read(context, arm, rows, out):
+        data = context.data
         for i in range(np.uint64(len(rows))):
             out[i] = reward(data, arm, np.uint64(rows[i]))
-
-    @jit(inner="entry")
-    def read(context, arm, rows, out):
-        batch(context.data, arm, rows, out)
         return 0.0
 
-    @jit(flags=FLAGS, inner=True)
-    def streamed(data, arm, size):
-        value = 0.0
+    @jit(flags=FLAGS, inner="entry")
+    def add(context, arm, size):
+        data, value = context.data, 0.0
         for n in range(np.uint64(size)):
             value += reward(data, arm, n)
         return value
-
-    @jit(inner="entry")
-    def add(context, arm, size):
-        return streamed(context.data, arm, size)
 
     return read, add
 
@@ -218,7 +212,7 @@ class Context(NamedTuple):
     indices: np.ndarray  # data touched, all sites in a row
     target: np.recarray  # (1,) of TARGET
     room: np.ndarray  # (predictors, rows) of consecutive data, where the model has etas
-    nodes: np.ndarray  # of an exact sum under way: see target/exact_sums.py, `carry`
+    nodes: np.ndarray  # of an exact sum under way, as in Calls
 
 
 class Calls(NamedTuple):
@@ -227,9 +221,11 @@ class Calls(NamedTuple):
     context: Any  # a Context
     row: Any  # a number of the type that rows have
     rewards: Any  # (context, arm, rows, out): of the arm that stands in the state
-    total: Any  # (context, first, last): their sum over these rows
+    total: Any  # (context, first, last): their sum over these rows, or the first block of them
     prior: Any  # (context): the log prior of the state
     touch: Any  # (context, rows): read a mini-batch's data once; 0: they stay in the cache
+    by_block: int  # 1: total is of a block of rows
+    nodes: np.ndarray  # of an exact sum under way: see target/exact_sums.py, `carry`
 
 
 class Trial(NamedTuple):
@@ -321,9 +317,14 @@ def trial_of(
     )  # fmt: skip
 
 
-def example_context(model) -> Context:
-    """A context like that of every decision about all data of a model: of the same types."""
-    state = model.state(model.ints, model.floats)
+def example_context(model, ints=None, floats=None) -> Context:
+    """A context like that of every decision about all data of a model: of the same types.
+
+    ints, floats: what its state shows, if not the model's own.
+    """
+    state = model.state(
+        model.ints if ints is None else ints, model.floats if floats is None else floats
+    )
     target = np.zeros(1, dtype=TARGET).view(np.recarray)
     return Context(state, model.data, EVERY_ROW, target, room_of(model), new_nodes())
 
@@ -344,9 +345,22 @@ def rewards(trial, arm, rows, out):
 
 
 @jit(inner=True)
+def sum_between(calls, first, last):
+    """The sum of the rewards of the arm in the state over rows first .. last - 1.
+
+    What knows the model adds up a block; the tree of blocks is the same for all.
+    """
+    if calls.by_block == 0:
+        return call_numbers(calls.total, calls.context, first, last)
+    for count, low in enumerate(range(first, last, BLOCK)):
+        carry(calls.nodes, count, call_numbers(calls.total, calls.context, low, last))
+    return root(calls.nodes, last - first)
+
+
+@jit(inner=True)
 def add_up(trial, size):
     """The sum of the rewards of the arm in the state, over all rows."""
-    return call_numbers(trial.calls.total, trial.calls.context, 0, size)
+    return sum_between(trial.calls, 0, size)
 
 
 @jit(inner=True)
@@ -372,16 +386,22 @@ ALL = Sources(rewards, remembered_total, touch)
 def calls_of(model, context: Context, touched: bool) -> Calls:
     """The functions of a model, about this context."""
     likelihood, prepare, prior = model.compiled
-    read, add = reading(likelihood, prepare, touched, None if touched else model.chunks)
+    if prepare is not None:
+        read, add = reading_prepared(likelihood, prepare, touched)
+    else:
+        read, add = reading(likelihood, touched)
+    if model.chunks is not None and not touched:
+        add = model.chunks
+    by_block = int(prepare is None or add is model.chunks)
     if model.elsewhere is not None:
-        read, add = read_resident(read), known_sum
+        read, add, by_block = read_resident(read), known_sum, 0
     about, row = RecordAddress(context), row_kind(model.size)
     return Calls(
         about, row(0),
         FunctionAddress(read, about, NUMBER, array(row), FLOATS),
         FunctionAddress(add, about, NUMBER, NUMBER),
         FunctionAddress(of_state(prior), about),
-        touching(() if touched else model.large, about, row),
+        touching(() if touched else model.large, about, row), by_block, context.nodes,
     )  # fmt: skip
 
 
@@ -402,82 +422,6 @@ def of_state(function) -> Any:
     return value
 
 
-@memoised
-def reading(likelihood, prepare, touched: bool, chunks) -> tuple[Any, Any]:
-    """(rewards, total) of compiled functions; chunks: a faster exact sum, or None."""
-    if prepare is None:
-        prepare = nothing
-
-        @jit(flags=FLAGS, inner="always")
-        def one(state, data, n, prepared):
-            return likelihood(state, data, n)
-    else:
-
-        @jit(flags=FLAGS, inner="always")
-        def one(state, data, n, prepared):
-            return likelihood(state, data, n, prepared)
-
-    # `batch` promises that its arrays do not overlap: true, as long as no arm is placed inside.
-    if touched:
-
-        @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, prepared, rows, out):
-            for i in range(np.uint64(len(rows))):
-                out[i] = one(state, data, indices[first + rows[i]] & MASK, prepared)
-
-        @jit(flags=FLAGS, inner="always")
-        def block(state, data, indices, start, prepared, first, last):
-            value = 0.0
-            for i in range(np.uint64(start + first), np.uint64(start + last)):
-                value += one(state, data, indices[i] & MASK, prepared)
-            return value
-    else:
-
-        @jit(flags=FLAGS, disjoint=True, inner=True)
-        def batch(state, data, indices, first, prepared, rows, out):
-            for i in range(np.uint64(len(rows))):
-                out[i] = one(state, data, np.int64(rows[i]) & MASK, prepared)
-
-        @jit(flags=FLAGS, inner="always")
-        def block(state, data, indices, start, prepared, first, last):
-            value = 0.0
-            for i in range(np.uint64(first), np.uint64(last)):
-                value += one(state, data, np.int64(i) & MASK, prepared)
-            return value
-
-    # Without the flags, and blocks inlined with theirs: their order is that of the tree.
-    @jit(disjoint=True, inner=True)
-    def streamed(state, data, indices, start, prepared, nodes, first, last):
-        for count, low in enumerate(range(first, last, BLOCK)):
-            # No min(): numba compiles it as a function of its own, for each model anew.
-            high = low + BLOCK if low + BLOCK < last else last
-            carry(nodes, count, block(state, data, indices, start, prepared, low, high))
-        return root(nodes, last - first)
-
-    # What prepare allocates must be counted, or it is never released.
-    counts = prepare is not nothing
-
-    @jit(inner="entry", user=counts)
-    def read(context, arm, rows, out):
-        prepared, first = prepare(context.state, context.data), context.target[0].first
-        batch(context.state, context.data, context.indices, first, prepared, rows, out)
-        return 0.0
-
-    @jit(inner="entry", user=counts)
-    def add(context, first, last):
-        prepared, start = prepare(context.state, context.data), context.target[0].first
-        return streamed(
-            context.state, context.data, context.indices, start, prepared, context.nodes, first,
-            last,
-        )  # fmt: skip
-
-    @jit(inner="entry")
-    def add_chunks(context, first, last):
-        return chunks(context, first, last)
-
-    return read, add if chunks is None else add_chunks
-
-
 # ----------------------------------------------------------------------------- read from Python
 @jit
 def sum_of(trial, arm, size):
@@ -490,7 +434,7 @@ def sums_between(trial, first, last, out):
     """Write each arm's sum over rows first .. last - 1: a node of its tree, if these rows are."""
     for arm in range(len(out)):
         place(trial, arm)
-        out[arm] = call_numbers(trial.calls.total, trial.calls.context, first, last)
+        out[arm] = sum_between(trial.calls, first, last)
 
 
 @jit

@@ -63,6 +63,21 @@ def test_users_functions_are_told_from_the_packages():
     assert not sm.log.of_user
 
 
+@compiled_only
+def test_copies_of_users_functions_are_theirs():
+    """Those that read other globals, for bounds and for filled arrays: else none is ever freed."""
+    from subsample_mcmc.numerics.jets.filled import copied
+    from subsample_mcmc.numerics.jets.operators import filling, squaring
+
+    def calling(state, data, n):
+        return log_likelihood(state, data, n)
+
+    made = jit(calling, user=True, inner="always")
+    assert squaring(made).of_user and filling(made, False).of_user and filling(made, True).of_user
+    assert jit(copied(made, {}), user=True).of_user
+    assert not jit(copied(sm.log, {}), inner=True).of_user
+
+
 @pytest.mark.slow
 @compiled_only
 def test_models_are_freed(monkeypatch):

@@ -2,40 +2,47 @@
 
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import FunctionAddress, RecordAddress, call, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.constraints import to_block, to_free
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, in_threads
-from subsample_mcmc.target.rewards import probe, rewards_of
+from subsample_mcmc.target.rewards import example_context, of_state, probe, rewards_of
 
 ROWS = 8192  # read at a time
 
 free_at = getattr(to_free, "py_func", to_free)
 
 
-@memoised
-def lift_of(prior) -> Any:
-    """The compiled half of Coordinates.lift."""
+class LiftTools(NamedTuple):
+    """What points are lifted with."""
 
-    @jit
-    def lift(state, floats, kinds, limits, ends, points, values, base):
-        for p in range(len(points)):
-            total = 0.0
-            for k in range(len(kinds)):
-                u = points[p, ends[k, 0] : ends[k, 1]]
-                x = floats[ends[k, 2] : ends[k, 3]]
-                total += to_block(kinds[k], limits[k, 0], limits[k, 1], u, x)
-            for j in range(len(floats)):
-                values[p, j] = floats[j]
-            base[p, 0] = total
-            base[p, 1] = total + prior(state) if total > -np.inf else total
+    floats: np.ndarray  # which the context's state shows
+    prior: Any  # (context)
+    context: Any
+    kinds: np.ndarray  # of the parts: constraints, their limits, ends in u and in floats
+    limits: np.ndarray
+    ends: np.ndarray
 
-    return lift
+
+@jit
+def lift_points(tools, points, values, base):
+    """See Coordinates.lift."""
+    floats, kinds, limits, ends = tools.floats, tools.kinds, tools.limits, tools.ends
+    for p in range(len(points)):
+        total = 0.0
+        for k in range(len(kinds)):
+            u = points[p, ends[k, 0] : ends[k, 1]]
+            x = floats[ends[k, 2] : ends[k, 3]]
+            total += to_block(kinds[k], limits[k, 0], limits[k, 1], u, x)
+        for j in range(len(floats)):
+            values[p, j] = floats[j]
+        base[p, 0] = total
+        base[p, 1] = total + call(tools.prior, tools.context) if total > -np.inf else total
 
 
 class Told:
@@ -123,10 +130,12 @@ class Coordinates:
         """Of each point: all continuous values, log |dx/du| + log prior, and log |dx/du|."""
         floats, points = self.floats.copy(), np.ascontiguousarray(np.atleast_2d(points))
         values, base = np.empty((len(points), len(floats))), np.empty((len(points), 2))
-        state, lift = self.model.state(self.ints.copy(), floats), lift_of(self.model.compiled[2])
+        context = RecordAddress(example_context(self.model, self.ints.copy(), floats))
+        prior = FunctionAddress(of_state(self.model.compiled[2]), context)
         parts = np.array(list(self.parts.values()))
         kinds, limits, ends = parts[:, 0].astype(int), parts[:, 1:3], parts[:, 3:].astype(int)
-        lift(state, floats, kinds, limits, ends, points, values, base)
+        tools = LiftTools(floats, prior, context, kinds, limits, ends)
+        lift_points(pointer_to(tools), points, values, base)
         return values, base[:, 1], base[:, 0]
 
     def slopes(self, u: np.ndarray) -> np.ndarray:

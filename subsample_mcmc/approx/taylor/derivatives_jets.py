@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading
-from subsample_mcmc.approx.taylor.predictor_chunks import Keep, every
+from subsample_mcmc.approx.taylor.predictor_chunks import Keep, chunk_of, every, read_chunk
 from subsample_mcmc.approx.taylor.references import scales_by
-from subsample_mcmc.approx.taylor.tensors import by_pairs, lines_of, tensors
+from subsample_mcmc.approx.taylor.tensors import by_pairs, first_bent, lines_of, tensors
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -27,9 +27,10 @@ from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, each_part
+from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reuse.nodes import pass_name, root_of
-from subsample_mcmc.target.rewards import MASK, nothing, probe, rewards_of
+from subsample_mcmc.target.rewards import nothing, probe, rewards_of
 
 FEW = 2  # parameters up to which interpolation is as fast, and an evaluation cheaper
 CUBIC = 12  # parameters up to which third order is the default: 364 lines
@@ -41,7 +42,6 @@ HALF = 0.5  # standard deviations of these rows at which they are
 CLOSE = 0.1  # the part by which curvatures may differ there
 SLIGHT = 1e-3  # nats there that make no difference
 SMOOTH = 0.1  # the part of a difference that is left at half the step; of kinks all over .25
-EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
 
 
 FILLING = "it writes what depends on the parameters into an array (setitem)"
@@ -57,6 +57,16 @@ class JetSource(NamedTuple):
     reference: Any  # a state of Points, with the discrete values of the arm in hand
     steps: np.ndarray  # (arms, d) from there
     slopes: np.ndarray  # (d,) of the Points
+
+
+class AlongLines(NamedTuple):
+    """What coefficients of rows along LANES lines are added up with."""
+
+    state: Any  # on these lines
+    data: Any
+    weights: np.ndarray  # of rows: 0, or not
+    out: np.ndarray  # (blocks, 4, LANES), to which sums of values and coefficients are added
+    each: np.ndarray  # (rows, 3, LANES), to which each row's are; no rows: to none
 
 
 # ------------------------------------------------------------------------------ compiled for jets
@@ -111,56 +121,39 @@ def preparing(likelihood, prepare, filled: bool, several: bool) -> tuple:
 
 @memoised
 def summing(likelihood, prepare, filled: bool) -> Any:
-    """add(state, data, first, weights, order, look, out) -> a row, or -1.
+    """add(context, first), called by its address; context: AlongLines.
 
-    Adds up coefficients of rows from `first` on whose weight is not 0, by block: out (blocks,
-    LANES, 4). With look,
-    the first row is returned of which the lanes of the second half, along directions opposite to
-    those of the first, have other derivatives up to the order, or that has none.
+    Adds up coefficients of rows from `first` on whose weight is not 0, block by block.
     """
     jets = jets_of()
     of_datum, prepare, allocates = preparing(likelihood, prepare, filled, True)
-    coefficients = jets.coefficients_in_lanes
-    lane, no_lanes, lanes = jets.lane, jets.no_lanes, jets.LANES
+    coefficients, add_lanes = jets.coefficients_in_lanes, jets.add_lanes
+    no_lanes, lanes = jets.no_lanes, jets.LANES
 
-    @jit(inner=True)
-    def is_bent(c, order):
-        for k in range(lanes // 2):
-            size, off = 0.0, 0.0
-            for a, b, degree in (
-                (lane(c[1], k), -lane(c[1], k + lanes // 2), 1),
-                (lane(c[2], k), lane(c[2], k + lanes // 2), 2),
-                (lane(c[3], k), -lane(c[3], k + lanes // 2), 3),
-            ):
-                if degree <= order:
-                    size += abs(a) + abs(b)
-                    off += abs(a - b)
-            if not off <= EVEN * size:
-                return True
-        return False
-
-    @jit(flags=FLAGS, user=allocates)
-    def add(state, data, first, weights, order, look, out):
-        made = prepare(state, data)
+    @jit(flags=FLAGS, inner="entry", user=allocates)
+    def add(context, first):
+        state, data, weights = context.state, context.data, context.weights
+        out, each, made = context.out, context.each, prepare(context.state, context.data)
         for block in range(len(out)):
             value, one, two, three = 0.0, no_lanes(), no_lanes(), no_lanes()
-            begin, end = block * BLOCK, min(block * BLOCK + BLOCK, len(weights))
+            begin, end = block * BLOCK, block * BLOCK + BLOCK
+            end = end if end < len(weights) else len(weights)
             for i in range(np.uint64(begin), np.uint64(end)):
                 if weights[i] != 0.0:
-                    n = (first + np.int64(i)) & MASK
-                    c = coefficients(of_datum(state, data, n, made))
-                    if look:
-                        if is_bent(c, order):
-                            return n
-                    else:
-                        value += c[0]
-                        one, two, three = one + c[1], two + c[2], three + c[3]
-            for k in range(lanes):
-                out[block, k, 0] += value
-                out[block, k, 1] += lane(one, k)
-                out[block, k, 2] += lane(two, k)
-                out[block, k, 3] += lane(three, k)
-        return -1
+                    c = coefficients(of_datum(state, data, (first + np.int64(i)) & MASK, made))
+                    value += c[0]
+                    one, two, three = one + c[1], two + c[2], three + c[3]
+                    if len(each) > 0:
+                        at = np.int64(i) * 3 * lanes
+                        add_lanes(each, at, c[1])
+                        add_lanes(each, at + lanes, c[2])
+                        add_lanes(each, at + 2 * lanes, c[3])
+            at = block * 4 * lanes
+            add_lanes(out, at, value)
+            add_lanes(out, at + lanes, one)
+            add_lanes(out, at + 2 * lanes, two)
+            add_lanes(out, at + 3 * lanes, three)
+        return 0.0
 
     return add
 
@@ -171,25 +164,32 @@ def subtracting(likelihood, prepare, filled: bool, cubic: bool) -> Any:
     of_datum, prepare, allocates = preparing(likelihood, prepare, filled, False)
     coefficients = jets_of().coefficients
 
-    # Slopes are written outside: here no two arrays overlap.
-    @jit(flags=FLAGS, disjoint=True, inner=True)
-    def subtract(reference, data, made, rows, out):
+    # Slopes may overlap with what points hold; rows and `out` overlap with nothing.
+    @jit(flags=FLAGS, disjoint=True, inner="entry", user=allocates)
+    def read(context, source, arm, rows, out):
+        reference, data = source.reference, context.data
+        for j in range(len(source.slopes)):
+            source.slopes[j] = source.steps[arm, j]
+        made = prepare(reference, data)
         for i in range(np.uint64(len(rows))):
             c = coefficients(of_datum(reference, data, np.int64(rows[i]) & MASK, made))
             h = c[0] + c[1] + c[2]
             if cubic:
                 h += c[3]
             out[i] -= h
-
-    @jit(inner="entry", user=allocates)
-    def read(context, source, arm, rows, out):
-        for j in range(len(source.slopes)):
-            source.slopes[j] = source.steps[arm, j]
-        made = prepare(source.reference, context.data)
-        subtract(source.reference, context.data, made, rows, out)
         return 0.0
 
     return read
+
+
+def add_along(add, state, data, first: int, weights, out=None, each=None) -> None:
+    """Call what `summing` makes; see AlongLines."""
+    lanes = jets_of().LANES
+    out = np.zeros((blocks_of(len(weights)), 4, lanes)) if out is None else out
+    each = np.zeros((0, 3, lanes)) if each is None else each
+    chunk = chunk_of(add, AlongLines(state, data, weights, out, each))
+    with np.errstate(all="ignore"):
+        read_chunk(chunk, first)
 
 
 # --------------------------------------------------------------------- which models they serve
@@ -227,9 +227,8 @@ def found_obstacle(model, filled: bool) -> str:
         slopes = np.zeros((d, jets.LANES))
         state = on_lines(model, model.ints.copy(), model.floats.copy(), slopes)
         likelihood, prepare, _ = model.compiled
-        add = summing(likelihood, prepare, filled)
-        none = np.zeros(int(DISABLED))  # plain Python: of one row
-        add(pointer_to(state), model.data, 0, none + 1.0, 2, False, np.zeros((1, jets.LANES, 4)))
+        one_row = np.ones(int(DISABLED))  # compiled: of none
+        add_along(summing(likelihood, prepare, filled), state, model.data, 0, one_row)
     except CompileError as error:
         return f"{name} does not compile for derivatives: {str(error)[:200]}"
     except NUMBA_ERRORS as error:
@@ -374,14 +373,14 @@ class Jets:
         origin: which block of all rows the model's first row begins, where these are its own.
         """
         model, add, tree = self.model, summing(*functions_of(self.model)), Tree()
+        lanes = jets_of().LANES
         for block, begin, end in blocks.chunks(first, last, SPAN // BLOCK):
             weights, count = keep(begin, end), blocks_of(end - begin)
-            out = np.zeros((len(groups), count, jets_of().LANES, 4))
+            out = np.zeros((len(groups), count, 4, lanes))
             if weights.any():
-                with np.errstate(all="ignore"):
-                    for group, own in zip(groups, out, strict=True):
-                        add(group, model.data, begin, weights, self.order, False, own)
-            tree.add_blocks(origin + block, out.swapaxes(0, 1).reshape(count, -1))
+                for group, own in zip(groups, out, strict=True):
+                    add_along(add, group, model.data, begin, weights, own)
+            tree.add_blocks(origin + block, out.transpose(1, 0, 3, 2).reshape(count, -1))
             if bar is not None:
                 bar.update((end - begin) * share * len(groups))
         return tree
@@ -418,12 +417,11 @@ class Jets:
 
         def part(first, last):
             for _, begin, end in self.blocks.chunks(first, last, SPAN // BLOCK):
-                unused = np.zeros((blocks_of(end - begin), jets.LANES, 4))
-                weights = np.ones(end - begin)
-                with np.errstate(all="ignore"):
-                    row = add(group, model.data, begin, weights, self.order, True, unused)
+                each = np.zeros((end - begin, 3, jets.LANES))
+                add_along(add, group, model.data, begin, np.ones(end - begin), each=each)
+                row = first_bent(each, self.order)
                 if row >= 0:
-                    return row
+                    return begin + row
             return -1
 
         bad = [row for row in each_part(part, 0, self.blocks.count) if row >= 0]

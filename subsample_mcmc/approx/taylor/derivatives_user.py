@@ -8,8 +8,8 @@ import numpy as np
 from subsample_mcmc.approx.taylor.polynomial import residuals_by_reading, value_at
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.dyadic import BLOCK, RowBlocks, Tree, blocks_of, in_threads
+from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.bounds import look_at_part
-from subsample_mcmc.target.rewards import MASK
 from subsample_mcmc.target.user_functions import plain
 
 MOST_BLOCKS = 256  # of rows that are read at a time

@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.numerics.jit import jit
+
+EVEN = 1e-9  # by which derivatives along opposite directions may, of all derivatives of a datum
+
 
 def lines_of(d: int, cubic: bool) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(which coordinates, with which signs) of each line; the first d are the coordinates."""
@@ -57,3 +61,23 @@ def by_pairs(third: np.ndarray) -> np.ndarray:
     """Its last two indices as pairs b >= c, those of unlike coordinates twice: Terms.s3."""
     b, c = np.tril_indices(len(third))
     return third[:, b, c] * np.where(b == c, 1.0, 2.0)
+
+
+@jit
+def first_bent(each, order):
+    """The first row whose derivatives differ in opposite directions, or that has none; else -1.
+
+    each: (rows, 3, lanes) coefficients; the second half of the lines is opposite to the first.
+    """
+    half = each.shape[2] // 2
+    for i in range(len(each)):
+        for k in range(half):
+            size, off, sign = 0.0, 0.0, -1.0
+            for degree in range(order):
+                a, b = each[i, degree, k], sign * each[i, degree, k + half]
+                size += abs(a) + abs(b)
+                off += abs(a - b)
+                sign = -sign
+            if not off <= EVEN * size:
+                return i
+    return -1

@@ -97,6 +97,7 @@ def filling(function: Any, several: bool) -> Any:
 
 def copied(function: Any, known: dict[int, Any]) -> Any:
     """A copy of a function, and of the user's that it reaches, which reads other globals."""
+    users = getattr(function, "of_user", False)
     function = getattr(function, "py_func", function)
     if id(function) in known:
         return known[id(function)]
@@ -104,13 +105,15 @@ def copied(function: Any, known: dict[int, Any]) -> Any:
     cells = tuple(CellType() for _ in function.__closure__ or ())
     copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
+    if users:  # what was compiled says that it is ours, and so would never be freed
+        copy.__module__ = "a user's"
     known[id(function)] = copy
 
     def replaced(value):
         if id(value) in known:
             return known[id(value)]
-        users = getattr(value, "of_user", isinstance(value, FunctionType))
-        return copied(value, known) if users and callable(value) else value
+        own = getattr(value, "of_user", isinstance(value, FunctionType))
+        return copied(value, known) if own and callable(value) else value
 
     for name in loaded_globals(function.__code__):
         if name in scope:

@@ -195,6 +195,22 @@ def no_lanes(typing):
     return SEVERAL(), lambda target, builder, signature, given: ir.Constant(VECTOR, [0.0] * LANES)
 
 
+@intrinsic
+def add_lanes(typing, array, start, slope):
+    """Add lanes, or a number in all of them, to LANES numbers that lie together in an array."""
+
+    def code(target, builder, signature, given):
+        data = target.make_array(array)(target, builder, value=given[0]).data
+        place = builder.bitcast(builder.gep(data, [given[1]]), VECTOR.as_pointer())
+        before = builder.load(place)
+        lanes = as_slope(target, builder, given[2], signature.args[2], SEVERAL)
+        after = builder.store(builder.fadd(before, lanes), place)
+        before.align = after.align = 8  # arrays are not aligned as vectors are
+        return target.get_dummy_value()
+
+    return types.none(array, types.intp, types.unliteral(slope)), code
+
+
 # --------------------------------------------------------------------------------- lines and jets
 def bent(slope):
     """Of a line's slope: that of what becomes of it where it bends."""

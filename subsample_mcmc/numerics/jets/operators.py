@@ -36,6 +36,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 
 __all__ = [
     "LANES",
+    "add_lanes",
     "arrays",
     "coefficients",
     "coefficients_in_lanes",
@@ -49,7 +50,7 @@ __all__ = [
     "write_rest",
 ]
 
-LANES, lane, no_lanes = kinds.LANES, kinds.lane, kinds.no_lanes
+LANES, lane, no_lanes, add_lanes = kinds.LANES, kinds.lane, kinds.no_lanes, kinds.add_lanes
 words_of, write_rest = tapes.words_of, tapes.write_rest
 held_in_table, read_from_table, finish_table = held.writing, held.reading, held.finish
 TABLE_SHAPE = held.ROWS, held.WIDTH

@@ -361,6 +361,11 @@ def no_lanes() -> np.ndarray:
     return np.zeros(LANES)
 
 
+def add_lanes(array: np.ndarray, start: int, slope: Any) -> None:
+    """Add to LANES numbers that lie together."""
+    array.reshape(-1)[start : start + LANES] += slope
+
+
 # ------------------------------------------------------------------------------ a user's function
 def readable(function: FunctionType, known: dict[int, Any] | None = None) -> FunctionType:
     """A copy that calls jets' own functions where it reaches those of `math` or this package."""

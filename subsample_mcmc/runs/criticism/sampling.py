@@ -34,6 +34,8 @@ def chances_of(measure: np.ndarray, count: int) -> np.ndarray:
 
     The sum of chances is the count, and none is above 1.
     """
+    if count >= len(measure):
+        return np.ones(len(measure))  # else some would be 1 but for rounding
     known = np.where(np.isfinite(measure) & (measure >= 0.0), measure, 0.0)
     most = float(known.max()) or 1.0
     known = np.where(np.isfinite(measure), known, most) / most  # what is no number may be anything

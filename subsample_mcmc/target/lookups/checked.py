@@ -7,12 +7,19 @@ datum; where it fails it is called again as plain Python, which tells what was l
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.numerics.jit import DISABLED, FLAGS, compiles, jit
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
+from subsample_mcmc.numerics.pointers import (
+    NUMBER,
+    FunctionAddress,
+    RecordAddress,
+    call_numbers,
+    pointer_to,
+)
 from subsample_mcmc.target.lookups.guards import Beyond, guarded_function, sentence
 
 SPAN = 1 << 17  # rows beyond which threads share the work
@@ -21,18 +28,60 @@ PLAIN = 100_000  # rows that are looked at in plain Python, evenly spaced
 LAST = 2**63 - 1
 
 
+class CheckedRows(NamedTuple):
+    """What a checked function is called with, at which rows."""
+
+    before: tuple  # arguments before the row
+    after: tuple  # and after it
+    at: np.ndarray  # (1,) the row that it is called for
+    step: int
+
+
+class CheckedCall(NamedTuple):
+    """What a checked function is called with, once."""
+
+    given: tuple
+
+
+class CheckedLoop(NamedTuple):
+    """A loop over rows, and what it is about, by their addresses: no type of the function."""
+
+    run: Any  # (about, first, last)
+    about: Any
+
+
 @memoised
 def loop_over(checked, unsigned: bool) -> Any:
-    """loop(before, after, at, first, last, step): the checked function, called for each row."""
+    """loop(rows, first, last): the checked function, called for each row."""
     kind = np.uint64 if unsigned else np.int64
 
-    @jit
-    def loop(before, after, at, first, last, step):
-        for i in range(first, last, step):
+    @jit(inner="entry", user=True)
+    def loop(rows, first, last):
+        at = rows.at
+        for i in range(first, last, rows.step):
             at[0] = i
-            checked(*before, kind(i & LAST), *after)
+            checked(*rows.before, kind(i & LAST), *rows.after)
+        return 0.0
 
     return loop
+
+
+@memoised
+def called_once(checked) -> Any:
+    """once(call, unused, unused): the checked function, called."""
+
+    @jit(inner="entry", user=True)
+    def once(call, first, last):
+        checked(*call.given)
+        return 0.0
+
+    return once
+
+
+@jit
+def run_through(loop, first, last):
+    """Call it for rows first .. last - 1."""
+    call_numbers(loop.run, loop.about, first, last)
 
 
 def first_beyond(function, before, after, rows: range, unsigned: bool = False) -> int:
@@ -44,18 +93,23 @@ def first_beyond(function, before, after, rows: range, unsigned: bool = False) -
     if DISABLED:
         return -1  # see `explained`: plain Python is checked as it is called
     checked = jit(function, flags=FLAGS, user=True, inner="always", checked=True)
-    loop, beyond = loop_over(checked, unsigned), len(rows)
+    run, beyond = loop_over(checked, unsigned), len(rows)
+
+    def loop_of(at) -> Any:
+        about = RecordAddress(CheckedRows(before, after, at, rows.step))
+        return pointer_to(CheckedLoop(FunctionAddress(run, about, NUMBER, NUMBER), about))
+
     try:
-        loop(before, after, np.zeros(1, dtype=np.int64), 0, 0, 1)
+        loop_of(np.zeros(1, dtype=np.int64))
     except Exception:
         return -1
 
     def part(span) -> int:
         at = np.array([rows[span[0]]])
-        end, first = rows[span[1] - 1] + 1, rows[span[0]]
+        end, first, loop = rows[span[1] - 1] + 1, rows[span[0]], loop_of(at)
         for _ in range(PATIENT):
             try:
-                loop(before, after, at, first, end, rows.step)
+                run_through(loop, first, end)
                 return -1
             except IndexError:
                 return int(at[0])
@@ -74,15 +128,16 @@ def first_beyond(function, before, after, rows: range, unsigned: bool = False) -
     return min((row for row in found if row >= 0), default=-1)
 
 
-def raises_beyond(function, arguments) -> bool | None:
+def raises_beyond(function, arguments: tuple) -> bool | None:
     """Does one call of a function look up what is not there; None if it cannot be compiled."""
     try:
-        if compiles(function, arguments, FLAGS, checked=True):
-            return None
+        run = called_once(jit(function, flags=FLAGS, user=True, inner=True, checked=True))
+        about = RecordAddress(CheckedCall(arguments))
+        call = pointer_to(CheckedLoop(FunctionAddress(run, about, NUMBER, NUMBER), about))
     except Exception:  # numba stumbles over some Python
         return None
     try:
-        jit(function, flags=FLAGS, user=True, checked=True)(*arguments)
+        run_through(call, 0, 1)
     except IndexError:
         return True
     except Exception:

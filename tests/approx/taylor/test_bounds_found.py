@@ -257,9 +257,7 @@ def test_third_derivatives_lie_within_at_every_point(name, rng, monkeypatch):
         step, way = rng.standard_normal((2, len(point)))
         step *= known.reach * rng.random() / np.linalg.norm(step)
         way /= np.linalg.norm(way)
-        here = rows_of(
-            model, model.ints, point + inverse @ step, np.ones(len(point)), 3, model.size
-        )
+        here = rows_of(model, model.ints, point + inverse @ step, np.ones(len(point)), model.size)
         every = np.ones(model.size)
         here.find(0, every)
         for direction in (way, step / np.linalg.norm(step)):

@@ -86,7 +86,7 @@ def looked_for(model) -> tuple[int, str]:
     scales = scales_by(np.zeros(d), model.floats)
     most, where = 0, 0
     try:
-        rows = rows_of(model, model.ints, model.floats, scales, 2, 1)
+        rows = rows_of(model, model.ints, model.floats, scales, 1)
         with np.errstate(all="ignore"):
             for n in np.unique(np.linspace(0, model.size - 1, SAMPLE).astype(int)):
                 rank = int(rows.find(int(n), np.ones(1))[0])
@@ -107,13 +107,13 @@ def too_many(model, row: int) -> str:
     )
 
 
-def rows_of(model, ints, point, scales, order: int, size: int) -> RowSlopes:
+def rows_of(model, ints, point, scales, size: int) -> RowSlopes:
     """Room for some rows at a reference."""
 
     def on_tape(model, ints, floats, slopes):
         return pointer_to(on_lines(model, ints, floats, slopes))
 
-    return RowSlopes(model, on_tape, ints, point, scales, order, size, MOST)
+    return RowSlopes(model, on_tape, ints, point, scales, size, MOST)
 
 
 @memoised
@@ -281,7 +281,7 @@ class Found(Jets):
         origin: which block of all rows the model's first row begins, where these are its own.
         """
         d, cubic, tree = len(point), self.order > 2, Tree()
-        own = rows_of(self.model, ints, point, scales, self.order, BLOCK)
+        own = rows_of(self.model, ints, point, scales, BLOCK)
         for block, begin, end in self.blocks.chunks(first, last, 1):
             weights, sums = keep(begin, end), np.zeros(numbers_of(d, cubic))
             seen = np.zeros(2)

@@ -73,9 +73,7 @@ class RowBounds:
     def __init__(self, model, on_tape, ints, point, inverse, order: int, size: int):
         """inverse: of the metric, whose columns are the coordinates w."""
         d = len(point)
-        self.slopes = RowSlopes(
-            model, on_tape, ints, point, np.ones(d), order, size, MOST + 1, inverse
-        )
+        self.slopes = RowSlopes(model, on_tape, ints, point, np.ones(d), size, MOST + 1, inverse)
         self.inverse, self.order = np.ascontiguousarray(inverse), order
         self.note, self.words = np.zeros(2), np.zeros((d, WORDS), dtype=np.uint64)
         self.words[:, WORDS - 1] = self.note.ctypes.data

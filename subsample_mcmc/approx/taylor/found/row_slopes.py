@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.taylor.derivatives_jets import jets_of, summing
+from subsample_mcmc.approx.taylor.derivatives_jets import AlongLines, jets_of, summing
 from subsample_mcmc.approx.taylor.predictor_chunks import chunk_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -30,16 +30,6 @@ class TracedRow(NamedTuple):
     data: Any
 
 
-class DerivedRow(NamedTuple):
-    """What derivatives of a row along lines are made with."""
-
-    state: Any  # on LANES lines
-    data: Any
-    weights: np.ndarray  # (1,) 1
-    order: int
-    out: np.ndarray  # (1, LANES, 4), to which they are added
-
-
 @memoised
 def writer(likelihood) -> Any:
     """write(context, n): the slopes of a row, on the tape whose address its points hold."""
@@ -54,37 +44,22 @@ def writer(likelihood) -> Any:
     return write
 
 
-@memoised
-def deriver(likelihood) -> Any:
-    """derive(context, n): adds the coefficients of a row to context.out."""
-    add = summing(likelihood, None, False)
-
-    @jit(inner="entry")
-    def derive(context, n):
-        return 1.0 * add(
-            context.state, context.data, n, context.weights, context.order, False, context.out
-        )
-
-    return derive
-
-
 class RowSlopes:
     """Room for a mini-batch of one thread."""
 
-    def __init__(
-        self, model, on_lines, ints, point, scales, order: int, size: int, most: int, frame=None
-    ):
+    def __init__(self, model, on_lines, ints, point, scales, size: int, most: int, frame=None):
         """most: predictors of a row; frame: in whose columns slopes are told, if not in scales."""
         d = len(point)
         self.tape = np.zeros(1 + MOST * LANES)
         self.words = np.zeros((d, LANES + 1), dtype=np.int64)
         self.words[:, LANES] = self.tape.ctypes.data
-        self.slopes, self.out = np.zeros((d, LANES)), np.zeros((LANES, 4))
+        self.slopes, self.out = np.zeros((d, LANES)), np.zeros((4, LANES))
         likelihood, ints = model.compiled[0], np.array(ints)
         traced = TracedRow(on_lines(model, ints, point.copy(), self.words), model.data)
         own = on_lines(model, ints, point.copy(), self.slopes)
         self.traced, self.likelihood = chunk_of(writer(likelihood), traced), likelihood
-        self.along = DerivedRow(own, model.data, np.ones(1), order, self.out[None])
+        none = np.zeros((0, 3, LANES))
+        self.along = AlongLines(own, model.data, np.ones(1), self.out[None], none)
         self.scales = scales
         self.patterns = patterns_of(np.diag(scales) if frame is None else frame)
         self.q = np.zeros((most, size, d))
@@ -94,7 +69,7 @@ class RowSlopes:
     @cached_property
     def derived(self) -> Any:
         """What gives derivatives of a row; compiled where it is wanted."""
-        return chunk_of(deriver(self.likelihood), self.along)
+        return chunk_of(summing(self.likelihood, None, False), self.along)
 
     def find(self, first: int, weights) -> np.ndarray:
         """Write an orthonormal basis of each row's slopes, in units of scales, into q: ranks."""
@@ -229,11 +204,11 @@ def derive_rows(derived, first, weights, scales, turns, away, q, slopes, out, fo
                     slopes[j, k] = scales[j] * value
             for k in range(LANES):
                 for c in range(4):
-                    out[k, c] = 0.0
+                    out[c, k] = 0.0
             call_number(derived.read, derived.context, first + i)
             for k in range(count):
                 for c in range(4):
-                    found[i, start + k, c] = out[k, c]
+                    found[i, start + k, c] = out[c, k]
 
 
 class Kept(NamedTuple):

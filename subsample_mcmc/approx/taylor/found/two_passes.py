@@ -16,7 +16,7 @@ from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
-from subsample_mcmc.target.rewards import MASK
+from subsample_mcmc.target.exact_sums import MASK
 
 THERE, HERE = 0, 1  # ends of a step, as rows of the table: the reference, and the arm
 
@@ -75,8 +75,13 @@ def both_passes(likelihood, cubic: bool, constant: bool) -> Any:
     likelihood, held = jets.readable(likelihood), jets.read_from_table
     coefficients = jets.coefficients
 
-    @jit(flags=FLAGS, disjoint=True, inner=True)
-    def subtract(reference, data, table, rows, out):
+    @jit(flags=FLAGS, disjoint=True, inner="entry", user=True)
+    def read(context, source, arm, rows, out):
+        reference, data, table = source.reference, context.data, source.table
+        for j in range(len(source.floats)):
+            source.floats[j] = source.start[j] + source.steps[arm, j]
+        write(source.moved, data, table, HERE, rows)
+        write(reference, data, table, THERE, rows)
         for i in range(np.uint64(len(rows))):
             n, k = np.int64(rows[i]) & MASK, np.int64(i)
             value = coefficients(likelihood(held(reference, table, HERE, k, False), data, n))[0]
@@ -87,14 +92,6 @@ def both_passes(likelihood, cubic: bool, constant: bool) -> Any:
             if constant:
                 h += c[0]
             out[i] = value - h
-
-    @jit(inner="entry", user=True)
-    def read(context, source, arm, rows, out):
-        for j in range(len(source.floats)):
-            source.floats[j] = source.start[j] + source.steps[arm, j]
-        write(source.moved, context.data, source.table, HERE, rows)
-        write(source.reference, context.data, source.table, THERE, rows)
-        subtract(source.reference, context.data, source.table, rows, out)
         return 0.0
 
     return read
