@@ -39,14 +39,13 @@ from subsample_mcmc.target.rewards import (
     MASK,
     Trial,
     example_context,
-    nothing,
     of_state,
     place,
 )
 from subsample_mcmc.target.user_functions import flat, with_sites
 
-PASSES = 5  # polynomials that are made, at most
-FAR = 4.0  # squared, in standard deviations: from where on the next one is made
+PASSES = 12  # polynomials that are made, at most: one or two, as a rule
+FAR = 2.0  # squared, in standard deviations: from where on the next one is made
 STEP = 0.1  # of differences of the surrogate, in the fit's standard deviations
 LONGEST = 1.0  # of a step where the surrogate has no peak, in these
 VALUE, FIRST, SECOND = 0, 1, 2  # columns of the sums along lines
@@ -77,7 +76,7 @@ class Reference(NamedTuple):
     point: np.ndarray  # values where the last one was made: a candidate
     s1: np.ndarray  # (d,)
     s2: np.ndarray  # (d, d)
-    # (3,) 1: there is a polynomial; sums along lines that were made; a prior that is none.
+    # (3,) 1: there is a polynomial; how many were made; 1: a prior is no number.
     found: np.ndarray
     at: np.ndarray  # (free,) z of the point
     mean: np.ndarray  # (free,) z of the Gaussian
@@ -306,7 +305,7 @@ def expand_here(own):
     place(trial, 1)
     call_both(own.expand, trial.calls.context, own.about, own.rows)
     place(trial, 0)
-    own.found[MADE] += len(sums)
+    own.found[MADE] += 1.0
     d, line = len(own.s1), len(own.s1)
     for i in range(d):
         own.s1[i], own.s2[i, i] = sums[i, FIRST], 2.0 * sums[i, SECOND]
@@ -389,26 +388,45 @@ def newton(own):
     return square
 
 
+@jit(inner="always")
+def no_surrogate(own):
+    """The fit's own Gaussian, where the likelihood has no derivatives."""
+    own.found[USABLE] = 0.0
+    for i in range(len(own.at)):
+        own.at[i] = own.mean[i] = 0.0
+        for j in range(len(own.at)):
+            own.own[i, j] = 1.0 if i == j else 0.0
+
+
 @jit(inner=True)
 def refer(own):
-    """Make surrogate and Gaussian from what stands still: candidate 0 is not read."""
-    d = len(own.at)
+    """Make surrogate and Gaussian from what stands still: candidate 0 is not read.
+
+    Newton steps, half as long where they lead down, until one is short.
+    """
+    d, before, highest = len(own.at), own.spare[2], -np.inf
     for i in range(d):
-        own.at[i] = 0.0
+        own.at[i] = before[i] = 0.0
     for number in range(PASSES):
         own.found[USABLE] = 1.0 if expand_here(own) else 0.0
-        if own.found[USABLE] == 1.0 and not bend(own):
-            own.found[USABLE] = 0.0
-        if own.found[USABLE] == 0.0:
+        level = -np.inf
+        if own.found[USABLE] == 1.0:
+            level = own.room.sums[0, VALUE] + heights(own, own.at)[1]
+        if level == -np.inf and number in (0, PASSES - 1):
+            no_surrogate(own)
+            return
+        if level < highest and number < PASSES - 1:
             for i in range(d):
-                own.at[i] = own.mean[i] = 0.0
-                for j in range(d):
-                    own.own[i, j] = 1.0 if i == j else 0.0
+                own.at[i] = 0.5 * (before[i] + own.at[i])
+            continue
+        if not bend(own):
+            no_surrogate(own)
             return
         if newton(own) <= FAR or number == PASSES - 1:
             return
+        highest = level
         for i in range(d):
-            own.at[i] = own.mean[i]
+            before[i], own.at[i] = own.at[i], own.mean[i]
 
 
 @jit

@@ -42,8 +42,9 @@ from subsample_mcmc.target.moved import all_to_free, changed, moved
 from subsample_mcmc.target.rewards import place
 
 MOST = 30  # free coordinates: a pass is made of d (d + 1) / 2 lines
-# Share of moves that walk. Where the posterior's tails are heavier than the surrogate's, a chain out
-# there would see all its transitions refused: so some steps walk, too, and all data decide alone.
+# Shares of moves that walk, and of steps. Where the posterior's tails are heavier than the
+# surrogate's, a chain out there would see all its transitions refused: so some steps are walks that
+# all data decide, and no surrogate.
 WALKS, ALONE = 1 / 8, 1 / 32
 
 
@@ -232,7 +233,7 @@ def surrogate_step(chain, tools):
     to_units(own, to.u, tools.here)
     own.found[MADE] = 0.0
     refer(own)
-    tally.gradients += own.rows * np.int64(own.found[MADE])
+    tally.gradients += own.rows * len(own.room.sums) * np.int64(own.found[MADE])
     own.found[NO_PRIOR] = 0.0
     for i in range(len(tools.here)):
         tools.now[i] = tools.here[i]
