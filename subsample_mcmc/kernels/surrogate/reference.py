@@ -176,16 +176,16 @@ def along_lines(likelihood, prepare, filled: bool, several: bool) -> Any:
     return expand_several
 
 
-class Asked:
+class Differentiable:
     """A key under which a model keeps why some blocks have no derivatives."""
 
 
-ASKED = Asked()
+DIFFERENTIABLE = Differentiable()
 
 
 def no_derivatives(model, blocks: Moved) -> str:
     """Why the log likelihood has no derivatives by these blocks alone; empty if it has."""
-    known = model.prepared.setdefault(ASKED, {})
+    known = model.prepared.setdefault(DIFFERENTIABLE, {})
     if blocks.names not in known:
         known[blocks.names] = obstacle(model) or asked(model, blocks)
     return known[blocks.names]
