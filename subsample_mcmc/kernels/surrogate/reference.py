@@ -2,7 +2,8 @@
 
 Around a point x* the log likelihood is s1'(x - x*) + (x - x*)' s2 (x - x*) / 2, plus a constant.
 With the prior, and in free coordinates, that is the surrogate S. Its Gaussian has the mean that a
-Newton step leads to; where that lies far from x*, the polynomial is made anew there.
+Newton step leads to; where that lies far from x*, the polynomial is made anew there. Where the
+prior is dear, as those of thousands of sites that have a scale in common, S is this Gaussian.
 
 The first point is the mean of a fit, the next follow from it, from the other blocks and from the
 data: from nothing that is moved. So moves that leave S fixed are as good as any, however S was
@@ -44,6 +45,7 @@ from subsample_mcmc.target.rewards import (
 )
 from subsample_mcmc.target.user_functions import flat, with_sites
 
+MANY = 64  # priors of sites, from which on they are asked at the two ends of a step alone
 PASSES = 12  # polynomials that are made, at most: one or two, as a rule
 FAR = 2.0  # squared, in standard deviations: from where on the next one is made
 STEP = 0.1  # of differences of the surrogate, in the fit's standard deviations
@@ -51,14 +53,20 @@ LONGEST = 1.0  # of a step where the surrogate has no peak, in these
 VALUE, FIRST, SECOND = 0, 1, 2  # columns of the sums along lines
 
 
-class LineRoom(NamedTuple):
-    """What sums of derivatives along lines are made with."""
+class Lines(NamedTuple):
+    """Along which lines the log likelihood is differentiated, and what came out."""
 
-    state: Any  # the chain's, the moved blocks as points on lines
     slopes: np.ndarray  # (length,) of a candidate; of several lines at once (length, LANES)
     places: np.ndarray  # (d,) of the numbers that move, in a candidate
     pairs: np.ndarray  # (lines, 2) each along one or two of these; the second -1: of one
     sums: np.ndarray  # (lines, 3)
+
+
+class LineRoom(NamedTuple):
+    """What sums of derivatives along lines are made with."""
+
+    state: Any  # the chain's, the moved blocks as points on lines
+    lines: Lines
 
 
 class Reference(NamedTuple):
@@ -66,10 +74,11 @@ class Reference(NamedTuple):
 
     trial: Trial
     coordinates: BlockCoordinates
-    expand: Any  # (context, room, rows), called by its address
+    expand: Any  # (context, room, rows), called by its address; 0: no datum sees the blocks
     about: Any  # its LineRoom
-    room: LineRoom
+    lines: Lines
     prior: Any  # (context): of what depends on the blocks, called by its address
+    dear: int  # 1: it reads priors of many sites
     rows: int
     centre: np.ndarray  # (free,) where the first polynomial is made
     columns: np.ndarray  # (free, free) of the fit's Cholesky factor, as rows: z is in its units
@@ -96,22 +105,25 @@ def pairs_of(count: int) -> np.ndarray:
     return np.array([*each, *both], dtype=np.int64)
 
 
-def room_of_lines(model, blocks: Moved, ints, floats) -> LineRoom:
-    """The chain's state as the likelihood reads it for derivatives by some blocks alone."""
-    jets, start = jets_of(), blocks.block.start
+def lines_of(blocks: Moved) -> Lines:
+    """Lines by the numbers of some blocks."""
     places = np.concatenate([np.arange(c, d) for _, _, c, d in blocks.ends])
-    pairs = pairs_of(len(places))
-    length = blocks.block.length
-    slopes = np.zeros(length if len(pairs) == 1 else (length, jets.LANES))
-    parts = []
+    pairs, length = pairs_of(len(places)), blocks.block.length
+    slopes = np.zeros(length if len(pairs) == 1 else (length, jets_of().LANES))
+    return Lines(slopes, places, pairs, np.zeros((len(pairs), 3)))
+
+
+def room_of_lines(model, blocks: Moved, lines: Lines, ints, floats) -> LineRoom:
+    """The chain's state as the likelihood reads it for derivatives by some blocks alone."""
+    start, slopes, parts = blocks.block.start, lines.slopes, []
     for block, values in zip(model.blocks, model.state(ints, floats), strict=True):
         if block.name in blocks.names:
             along = slopes[block.start - start : block.start - start + block.length]
             shape = (*values.shape, *slopes.shape[1:])
-            parts.append(jets.point(values, read_only(along.reshape(shape))))
+            parts.append(jets_of().point(values, read_only(along.reshape(shape))))
         else:
             parts.append(values)
-    return LineRoom(model.record(*parts), slopes, places, pairs, np.zeros((len(pairs), 3)))
+    return LineRoom(model.record(*parts), lines)
 
 
 @memoised
@@ -135,15 +147,15 @@ def along_lines(likelihood, prepare, filled: bool, several: bool) -> Any:
 
         @jit(inner="entry", user=allocates)
         def expand(context, room, rows):
-            room.slopes[room.places[0]] = 1.0
+            room.lines.slopes[room.lines.places[0]] = 1.0
             made = prepare(room.state, context.data)
-            add_one(room.state, context.data, made, rows, room.sums)
+            add_one(room.state, context.data, made, rows, room.lines.sums)
             return 0.0
 
         return expand
 
     coefficients, lane, no_lanes = jets.coefficients_in_lanes, jets.lane, jets.no_lanes
-    lanes = jets.LANES
+    width = jets.LANES
 
     @jit(flags=FLAGS, disjoint=True, inner=True)
     def add_several(state, data, made, rows, sums):
@@ -159,18 +171,19 @@ def along_lines(likelihood, prepare, filled: bool, several: bool) -> Any:
 
     @jit(inner="entry", user=allocates)
     def expand_several(context, room, rows):
-        slopes, pairs, places = room.slopes, room.pairs, room.places
-        for low in range(0, len(pairs), lanes):
+        lines = room.lines
+        slopes, pairs, places = lines.slopes, lines.pairs, lines.places
+        for low in range(0, len(pairs), width):
             for j in range(len(slopes)):
-                for k in range(lanes):
+                for k in range(width):
                     slopes[j, k] = 0.0
-            high = min(low + lanes, len(pairs))
+            high = min(low + width, len(pairs))
             for k in range(low, high):
                 slopes[places[pairs[k, 0]], k - low] = 1.0
                 if pairs[k, 1] >= 0:
                     slopes[places[pairs[k, 1]], k - low] = 1.0
             made = prepare(room.state, context.data)
-            add_several(room.state, context.data, made, rows, room.sums[low:high])
+            add_several(room.state, context.data, made, rows, lines.sums[low:high])
         return 0.0
 
     return expand_several
@@ -193,8 +206,9 @@ def no_derivatives(model, blocks: Moved) -> str:
 
 def asked(model, blocks: Moved) -> str:
     """See `no_derivatives`: compile, and read no row."""
-    room = room_of_lines(model, blocks, model.ints.copy(), model.floats.copy())
-    expand = along_lines(*functions_of(model), len(room.pairs) > 1)
+    lines = lines_of(blocks)
+    room = room_of_lines(model, blocks, lines, model.ints.copy(), model.floats.copy())
+    expand = along_lines(*functions_of(model), len(lines.pairs) > 1)
     try:
         context = example_context(model)
         once = FunctionAddress(expand, RecordAddress(context), RecordAddress(room), NUMBER)
@@ -209,27 +223,37 @@ def asked(model, blocks: Moved) -> str:
     return ""
 
 
-def prior_of_blocks(model, names: tuple[str, ...]) -> Any:
-    """The log prior without priors of sites that do not read these blocks, as a plain function."""
-    found = model.given[3]
+def prior_of_blocks(model, names: tuple[str, ...]) -> tuple[Any, bool]:
+    """(the log prior without priors of sites that do not read these blocks; has it many others)."""
+    found, sites = model.given[3], 0
     for name, of_site in model.site_prior.items():
         read = fields_read(getattr(of_site, "py_func", of_site), 0)
         if read is None or read & set(names):
             found = with_sites(found, of_site, model.variables[name].sites)
-    return found or flat
+            sites += model.variables[name].sites
+    return found or flat, sites > MANY
 
 
-def make_reference(model, blocks: Moved, fit, run, trial: Trial) -> Reference:
-    """Arrays of one chain; fit: where the first polynomial is made, and in which units."""
+def make_reference(model, blocks: Moved, fit, run, trial: Trial, seen: bool) -> Reference:
+    """Arrays of one chain.
+
+    fit: where the first polynomial is made, and in which units. seen: do data see the blocks.
+    """
     mean, covariance = fit.gaussian(blocks.names)
-    free, context = blocks.free, trial.calls.context
-    room = room_of_lines(model, blocks, run.ints, run.floats)
-    about, d = RecordAddress(room), len(room.places)
-    expand = along_lines(*functions_of(model), len(room.pairs) > 1)
-    prior = jit(prior_of_blocks(model, blocks.names), flags=FLAGS, user=True, inner="always")
+    free, context, lines = blocks.free, trial.calls.context, lines_of(blocks)
+    expand: Any = 0
+    about: Any = 0
+    if seen:
+        about = RecordAddress(room_of_lines(model, blocks, lines, run.ints, run.floats))
+        made = along_lines(*functions_of(model), len(lines.pairs) > 1)
+        expand = FunctionAddress(made, context, about, NUMBER)
+    prior, dear = prior_of_blocks(model, blocks.names)
+    prior = jit(prior, flags=FLAGS, user=True, inner="always")
+    d = len(lines.places)
     return Reference(
-        trial, blocks.coordinates(), FunctionAddress(expand, context, about, NUMBER), about, room,
-        FunctionAddress(of_state(prior), context), model.size, np.array(mean, dtype=float),
+        trial, blocks.coordinates(), expand, about, lines,
+        FunctionAddress(of_state(prior), context), int(dear), model.size,
+        np.array(mean, dtype=float),
         np.ascontiguousarray(np.linalg.cholesky(np.atleast_2d(covariance)).T),
         np.zeros(blocks.block.length), np.zeros(d), np.zeros((d, d)), np.zeros(3),
         np.zeros(free), np.zeros(free), np.zeros((free, free)), np.zeros((free, free)),
@@ -263,7 +287,7 @@ def values_at(own, z, x):
 @jit(inner="always")
 def polynomial(own, x):
     """The log likelihood around the point, without its constant."""
-    places, value = own.room.places, 0.0
+    places, value = own.lines.places, 0.0
     for i in range(len(places)):
         step, along = x[places[i]] - own.point[places[i]], own.s1[i]
         for j in range(len(places)):
@@ -273,8 +297,8 @@ def polynomial(own, x):
 
 
 @jit(inner=True)
-def heights(own, z):
-    """(log prior + log |dx/du|, the surrogate) at z, which is written into candidate 1."""
+def prior_at(own, z):
+    """log prior + log |dx/du| at z, which is written into candidate 1."""
     trial, y = own.trial, own.trial.candidates[1]
     prior = values_at(own, z, y)
     if prior > -np.inf:
@@ -283,25 +307,47 @@ def heights(own, z):
         place(trial, 0)
     if not prior < np.inf:  # not a number, or infinite
         own.found[NO_PRIOR] = 1.0
-        return -np.inf, -np.inf
-    if prior == -np.inf:
-        return prior, prior
-    if own.found[USABLE] == 1.0:
-        return prior, prior + polynomial(own, y)
-    square = 0.0  # the fit's own Gaussian, where there is no other
-    for i in range(len(z)):
-        square += z[i] * z[i]
-    return prior, -0.5 * square
+        return -np.inf
+    return prior
+
+
+@jit(inner="always")
+def height(own, z):
+    """The polynomial and all of the prior at z."""
+    prior = prior_at(own, z)
+    return prior + polynomial(own, own.trial.candidates[1]) if prior > -np.inf else -np.inf
+
+
+@jit(inner="always")
+def log_density(own, z):
+    """Of the Gaussian, without its constant."""
+    square, d = 0.0, len(z)
+    for i in range(d):
+        value = 0.0
+        for k in range(i, d):
+            value += own.own[i, k] * (z[k] - own.mean[k])
+        square += value * value
+    return -0.5 * square
+
+
+@jit(inner="always")
+def surrogate(own, z):
+    """The surrogate at z; -inf outside."""
+    if own.dear == 0 and own.found[USABLE] == 1.0:
+        return height(own, z)
+    return log_density(own, z) if values_at(own, z, own.trial.candidates[1]) > -np.inf else -np.inf
 
 
 @jit(inner="always")
 def expand_here(own):
     """Write the polynomial around the blocks at own.at; False where it has no numbers."""
-    trial, y, sums = own.trial, own.trial.candidates[1], own.room.sums
+    trial, y, sums = own.trial, own.trial.candidates[1], own.lines.sums
     if not values_at(own, own.at, y) > -np.inf:
         return False
     for j in range(len(y)):
         own.point[j] = y[j]
+    if own.expand == 0:
+        return True
     place(trial, 1)
     call_both(own.expand, trial.calls.context, own.about, own.rows)
     place(trial, 0)
@@ -326,12 +372,12 @@ def bend(own):
     z, d = own.spare[0], len(own.at)
     for i in range(d):
         z[i] = own.at[i]
-    _, middle = heights(own, z)
+    middle = height(own, z)
     for i in range(d):
         z[i] = own.at[i] + STEP
-        _, up = heights(own, z)
+        up = height(own, z)
         z[i] = own.at[i] - STEP
-        _, down = heights(own, z)
+        down = height(own, z)
         z[i] = own.at[i]
         own.slope[i] = (up - down) / (2.0 * STEP)
         own.curve[i, i] = (2.0 * middle - up - down) / (STEP * STEP)
@@ -342,7 +388,7 @@ def bend(own):
             both = 0.0
             for sign in (STEP, -STEP):
                 z[i], z[j] = own.at[i] + sign, own.at[j] + sign
-                both += heights(own, z)[1]
+                both += height(own, z)
             z[i], z[j] = own.at[i], own.at[j]
             # Along both at once the second difference is that of each and twice the mixed one.
             mixed = (2.0 * middle - both) / (STEP * STEP) - own.curve[i, i] - own.curve[j, j]
@@ -390,7 +436,7 @@ def newton(own):
 
 @jit(inner="always")
 def no_surrogate(own):
-    """The fit's own Gaussian, where the likelihood has no derivatives."""
+    """The fit's own Gaussian, where there are no derivatives."""
     own.found[USABLE] = 0.0
     for i in range(len(own.at)):
         own.at[i] = own.mean[i] = 0.0
@@ -411,7 +457,7 @@ def refer(own):
         own.found[USABLE] = 1.0 if expand_here(own) else 0.0
         level = -np.inf
         if own.found[USABLE] == 1.0:
-            level = own.room.sums[0, VALUE] + heights(own, own.at)[1]
+            level = own.lines.sums[0, VALUE] + height(own, own.at)
         if level == -np.inf and number in (0, PASSES - 1):
             no_surrogate(own)
             return
@@ -442,5 +488,5 @@ def reference_numbers(own: Reference) -> np.ndarray:
     out = np.zeros(len(own.mean))
     with np.errstate(all="ignore"):
         reference_again(pointer_to(own), out)
-    parts = (out, own.own, own.point[own.room.places], own.s1, own.s2)
+    parts = (out, own.own, own.point[own.lines.places], own.s1, own.s2)
     return np.concatenate([np.ravel(part) for part in parts])

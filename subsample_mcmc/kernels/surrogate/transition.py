@@ -19,7 +19,7 @@ import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.kernels.base import BAD_PRIOR, DECIDED_BY_PRIOR, READS_NONE
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.proposals.gaussian import OPTIMAL
@@ -28,11 +28,13 @@ from subsample_mcmc.kernels.surrogate.reference import (
     NO_PRIOR,
     Reference,
     backwards,
-    heights,
+    log_density,
     make_reference,
     no_derivatives,
+    prior_at,
     refer,
     reference_numbers,
+    surrogate,
     to_units,
 )
 from subsample_mcmc.numerics.jit import jit
@@ -70,8 +72,11 @@ class SurrogateTransition(ContinuousBlock):
     moves by the polynomial, at a microsecond each; and one exact decision about where they lead,
     which is yes nearly always. Exact for any model whose log_likelihood has derivatives.
 
+    Also for means and scales of many sites, which no datum sees: they read priors of all sites some
+    ten times, and a step is a draw given the sites.
+
     block: a name, or a tuple of names of blocks that move as one, of 30 free coordinates at most.
-        Without parameters that no datum sees: these cost no pass, and have kernels of their own.
+        What data see and what they do not are best moved by two kernels.
     fit: sm.laplace(model): where the log likelihood is expanded first. Where the other blocks lead
         far from there, it is expanded again.
     moves: by the surrogate, in a step: more where priors are far from Gaussian.
@@ -114,6 +119,14 @@ class SurrogateTransition(ContinuousBlock):
         if not isinstance(self.moves, int | np.integer) or self.moves < 1:
             raise ValueError(f"moves={self.moves!r}: give a whole number, at least 1.")
 
+    def seen(self, model) -> bool:
+        """Does any datum see what moves; else the prior decides."""
+        return not unread(model, self.writes)
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return "" if self.seen(model) else READS_NONE
+
     def facts(self, model=None) -> dict[str, Any]:
         """Adds what the surrogate is made from."""
         told = super().facts(model) | {
@@ -121,6 +134,8 @@ class SurrogateTransition(ContinuousBlock):
         }  # fmt: skip
         if model is None:
             return told
+        if not self.seen(model):
+            return told | DECIDED_BY_PRIOR
         others = [name for name in model.names if name not in self.writes]
         given = f" given {', '.join(others)}" if others else ""
         note = f"surrogate: the polynomial of the log likelihood{given}, made at every step"
@@ -136,18 +151,13 @@ class SurrogateTransition(ContinuousBlock):
                 f"{told}: {blocks.sizes()}, and a pass takes d (d + 1) / 2 derivatives: at most "
                 f"{MOST}. Sites that see data of their own move one by one, sm.Metropolis."
             )
-        if free := [name for name in self.writes if unread(model, (name,))]:
-            raise ValueError(
-                f"{told}: no datum sees {', '.join(map(repr, free))}, which needs no pass over the "
-                f"data: leave it out, and give it sm.Metropolis({free[0]!r}, proposal=sm.pcn())."
-            )
         try:
             mean, _ = self.fit.gaussian(self.writes)
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{told}: the fit does not have it. {error}") from None
         if np.shape(mean) != (blocks.free,):
             raise ValueError(f"{told}: the fit is of {len(mean)}: {blocks.sizes()}.")
-        if why := no_derivatives(model, blocks):
+        if self.seen(model) and (why := no_derivatives(model, blocks)):
             raise ValueError(f"{told}: {why}. sm.Metropolis needs none.")
         self.decision.check(model, self.writes[0])
 
@@ -157,11 +167,13 @@ class SurrogateTransition(ContinuousBlock):
 
     def reference(self, model, run, trial) -> Reference:
         """What the surrogate is made with, in one chain."""
-        return make_reference(model, moved(model, self.writes), self.fit, run, trial)
+        blocks = moved(model, self.writes)
+        return make_reference(model, blocks, self.fit, run, trial, self.seen(model))
 
     def bind(self, model, run) -> SurrogateTools:
         """Tools of one chain; refuses a reference that depends on what moves."""
-        judge, free = self.judge(model, run), moved(model, self.writes).free
+        judge_of = self.judge if self.seen(model) else self.judge_by_prior
+        judge, free = judge_of(model, run), moved(model, self.writes).free
         own = self.reference(model, run, judge.trial)
         if run.data is None:
             self.check_reference(model, run, own)
@@ -198,18 +210,6 @@ def add_noise(own, noise, z):
 
 
 @jit(inner="always")
-def log_density(own, z):
-    """Of the Gaussian, without its constant."""
-    square, d = 0.0, len(z)
-    for i in range(d):
-        value = 0.0
-        for k in range(i, d):
-            value += own.own[i, k] * (z[k] - own.mean[k])
-        square += value * value
-    return -0.5 * square
-
-
-@jit(inner="always")
 def propose(chain, tools, walk):
     """Write a proposal of a move into tools.next; log q(back) - log q(there)."""
     own, here, there = tools.reference, tools.now, tools.next
@@ -233,29 +233,31 @@ def surrogate_step(chain, tools):
     to_units(own, to.u, tools.here)
     own.found[MADE] = 0.0
     refer(own)
-    tally.gradients += own.rows * len(own.room.sums) * np.int64(own.found[MADE])
+    tally.gradients += own.rows * len(own.lines.sums) * np.int64(own.found[MADE])
     own.found[NO_PRIOR] = 0.0
     for i in range(len(tools.here)):
         tools.now[i] = tools.here[i]
-    prior, level = heights(own, tools.here)
-    there, reached, went = prior, level, False
+    level = surrogate(own, tools.here)
+    reached, went = level, False
     alone = chain.rng.random() < ALONE  # a walk that all data decide, by no surrogate
     for _ in range(1 if alone else tools.moves):
         walk = alone or chain.rng.random() < WALKS
         ratio = propose(chain, tools, walk)
-        after, top = heights(own, tools.next)
+        top = surrogate(own, tools.next)
         threshold = log(1.0 - chain.rng.random())
-        if after > -np.inf and (alone or threshold < top - reached + ratio):
-            there, reached, went = after, top, True
+        if top > -np.inf and (alone or threshold < top - reached + ratio):
+            reached, went = top, True
             for i in range(len(tools.now)):
                 tools.now[i] = tools.next[i]
+    gain = 0.0
+    if went:
+        gain = -prior_at(own, tools.here)
+        gain += prior_at(own, tools.now)  # candidate 1 is where the moves led
     if own.found[NO_PRIOR] == 1.0:
         fail(now, trial, BAD_PRIOR, 1, -1)
         return
     if not went:
         return
-    heights(own, tools.now)  # candidate 1 is where the moves led
-    gain = there - prior
     if not alone:
         exact = gain - (reached - level)
         # In warm-up it comes home from where the surrogate is poor.
