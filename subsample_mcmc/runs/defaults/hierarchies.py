@@ -27,10 +27,12 @@ def of_sites(
     seen = [name for name in beside if not unread(model, (name,))]
     woven, lines = interwoven(model, sites), setup if local else ()
     ways = [("", lines, [*before, *own, *beside_sites(model, beside)])]
-    if setup and seen:  # what all data see is drawn given the sites
-        drawn = f"sm.SurrogateTransition({all_as_one(seen)}, fit)"
-        rest = beside_sites(model, [name for name in beside if name not in seen])
-        ways.insert(0, (", all else by a surrogate", setup, [*before, *own, drawn, *rest]))
+    if setup and beside:  # what sites have in common is drawn given them
+        unseen = [name for name in beside if name not in seen]
+        drawn = [
+            f"sm.SurrogateTransition({all_as_one(names)}, fit)" for names in (seen, unseen) if names
+        ]
+        ways.insert(0, (", the rest by surrogates", setup, [*before, *own, *drawn]))
     for name, lines, parts in ways:
         if woven:
             yield f"sites, all of them at once as well{name}", lines, " >> ".join([*parts, *woven])
