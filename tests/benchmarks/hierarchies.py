@@ -6,10 +6,11 @@
 
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
-read none, and the same with moves of all intercepts at once; and from a fit, sm.laplace(model), whose
-seconds stand beside: intercepts propose from it, and the rest is drawn given them by surrogates.
-Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of sampling, warm-up included, and of compiling
-for NUTS; ESS are arviz's, of mu, tau, the slope and every intercept.
+read none, and the same with moves of all intercepts at once; and from a fit, sm.laplace(model),
+whose seconds stand beside: intercepts propose from it, the rest is drawn given them by surrogates.
+Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of sampling,
+warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and every
+intercept.
 
 --slopes: y is 0 or 1, logit a[group, 0] + a[group, 1] x + a[group, 2] z; each column of a is normal
 around a mean with a scale of its own. All data are seen by the groups alone.
