@@ -49,7 +49,7 @@ MANY = 64  # priors of sites, from which on they are asked at the two ends of a 
 PASSES = 12  # polynomials that are made, at most: one or two, as a rule
 FAR = 2.0  # squared, in standard deviations: from where on the next one is made
 STEP = 0.1  # of differences of the surrogate, in the fit's standard deviations
-LONGEST = 1.0  # of a step where the surrogate has no peak, in these
+FLAT = 1e-3  # curvature that a step uphill takes at least, where there is no peak
 VALUE, FIRST, SECOND = 0, 1, 2  # columns of the sums along lines
 
 
@@ -413,12 +413,11 @@ def backwards(own, step):
 def newton(own):
     """Write the Gaussian's mean and factor; its distance from the point, squared."""
     d, step, square = len(own.at), own.spare[1], 0.0
+    for i in range(d):
+        step[i] = own.slope[i] / max(abs(own.curve[i, i]), FLAT)
     if not factor(own.curve, 1.0, own.own):
-        for i in range(d):  # no peak: a step uphill
-            square += own.slope[i] ** 2
-        share = min(1.0, LONGEST / square**0.5) if square > 0.0 else 0.0
-        for i in range(d):
-            own.mean[i] = own.at[i] + share * own.slope[i]
+        for i in range(d):  # no peak: uphill, each by the size of its own curvature
+            own.mean[i] = own.at[i] + step[i]
             for j in range(d):
                 own.own[i, j] = 1.0 if i == j else 0.0
         return np.inf
