@@ -257,6 +257,19 @@ def test_the_gaussian_is_that_of_newton_given_the_groups():
     assert np.allclose(back.T @ found @ back, precision, rtol=0.1, atol=0.1 * precision.max())
 
 
+def test_a_fit_hundreds_of_standard_deviations_off_costs_passes_and_no_acceptance():
+    """There the log likelihood is no peak: it bends upwards by the scale."""
+    model = few_data(2_000)
+    wide = sm.Model(
+        line, {"y": 5.0 * model.data.y + 9.0 * model.data.x, "x": model.data.x},
+        {"b": 0.0, "sigma": 1.0}, lambda s: 0.0, constraints={"sigma": sm.positive},
+    )  # fmt: skip
+    kernel = sm.SurrogateTransition(("b", "sigma"), sm.laplace(wide))
+    told = sampled(model, kernel, 500, 100).stats["b+sigma"]
+    assert told["accepted"].mean() > 0.9
+    assert 2.0 < told["gradients"].mean() / 3.0 / model.size < 11.0
+
+
 def test_chains_come_home_from_far_off():
     model = many_slopes()
     kernel = sm.Metropolis("a") >> sm.SurrogateTransition("b", sm.laplace(model))
