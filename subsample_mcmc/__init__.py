@@ -11,7 +11,7 @@ Models           Model, Predictors, Population, from_pymc; positive, interval, s
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
-                 kernel; cycle (>>), mixture, repeat, when
+                 SurrogateTransition, kernel; cycle (>>), mixture, repeat, when
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Fits             laplace: a Fit; of many groups, a HierarchyFit
@@ -85,6 +85,7 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
+from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.numerics.fastmath import exp, log, log1p
 from subsample_mcmc.numerics.special import (
@@ -163,6 +164,7 @@ __all__ = [
     "SpikeAndSlab",
     "SpreadError",
     "StoreError",
+    "SurrogateTransition",
     "TTest",
     "Taylor",
     "Thinned",

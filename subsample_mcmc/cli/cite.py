@@ -120,6 +120,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     kernels.MergeSplit: ("dahl2005",),
     kernels.PseudoPrior: ("carlin1995",),
     kernels.SpikeAndSlab: ("carlin1995",),
+    kernels.SurrogateTransition: ("liu2001",),
     Shift: ("yu2011",),
     Stretch: ("yu2011",),
     kernels.WangLandau: ("wang2001", METHOD),

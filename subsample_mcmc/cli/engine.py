@@ -46,6 +46,7 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
+from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 from subsample_mcmc.kernels.wanglandau import WangLandau
 from subsample_mcmc.models import glm
 from subsample_mcmc.numerics.cache import cache_directory, may_write
@@ -149,6 +150,16 @@ def spikes_and_slabs() -> None:
         lambda s: -0.5 * (s.gamma * s.beta**2).sum(), support={"gamma": 2},
     )  # fmt: skip
     run(model, SpikeAndSlab("beta", "gamma", laplace(model, "beta"), selector=Exact()))
+
+
+@unit
+def surrogate_transitions() -> None:
+    model = Model(
+        lambda s, data, n: -0.5 * (data.y[n] - s.a[0] - s.b[0]) ** 2,
+        {"y": np.random.default_rng(0).standard_normal(SIZE)}, {"a": 0.0, "b": 0.0},
+        lambda s: -0.5 * (s.a[0] ** 2 + s.b[0] ** 2),
+    )  # fmt: skip
+    run(model, SurrogateTransition(("a", "b"), laplace(model)))
 
 
 @unit

@@ -19,12 +19,13 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
+from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 from subsample_mcmc.kernels.wanglandau import WangLandau
 
 __all__ = [
     "Gibbs", "GibbsPartition", "Langevin", "MergeSplit", "Metropolis", "PseudoPrior", "Slice",
-    "SpikeAndSlab", "WangLandau", "cycle", "delayed", "independence", "interweave", "kernel",
-    "mixture", "pcn", "repeat", "when",
+    "SpikeAndSlab", "SurrogateTransition", "WangLandau", "cycle", "delayed", "independence",
+    "interweave", "kernel", "mixture", "pcn", "repeat", "when",
 ]  # fmt: skip
 
 

@@ -11,7 +11,6 @@ import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,14 @@ from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.hierarchy import goes_by_site, local_blocks
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
-from subsample_mcmc.approx.taylor.taylor import Taylor
-from subsample_mcmc.decisions.exact import Exact
-from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
-from subsample_mcmc.kernels.compose import Single, repeat
-from subsample_mcmc.kernels.gibbs import Gibbs
-from subsample_mcmc.kernels.metropolis import Metropolis
-from subsample_mcmc.kernels.proposals.choose import independence, pcn
-from subsample_mcmc.kernels.pseudoprior import PseudoPrior
-from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
+from subsample_mcmc.runs.defaults.hierarchies import of_sites
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.style import safe
@@ -52,14 +45,9 @@ SHARE = 0.1  # of the time of the run that all pilots may take
 # Draws that tell something; seconds that pilots may take of any run, and each that makes so many.
 LEAST, FLOOR = 200, 1.0
 MOST = 4_000  # draws of a pilot
-NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
-    Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Racing=Racing, Taylor=Taylor,
-    PseudoPrior=PseudoPrior,
-    pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
-)  # fmt: skip
 # A random walk's scales where there is a fit; else warm-up has to find them.
 WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
-OPTIONS, CONTROL = "<options>", ", control=control"  # in code that is written
+CONTROL = ", control=control"  # in code that is written
 RACED = (", selector=sm.Racing()",)
 BRIEF = 0.02  # seconds of steps that are long enough to time
 # Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
@@ -237,17 +225,6 @@ def made(
     raise ValueError(f"its guarantee is {guarantee}.")
 
 
-def of_code(code: str, setup, known: dict) -> Kernel:
-    """What code makes, so that the code that is shown is the code that ran; known: by its lines."""
-    scope: dict[str, Any] = {"sm": NAMES}
-    for line in setup:
-        name, _, value = line.partition(" = ")
-        if line not in known:
-            known[line] = eval(value, scope)
-        scope[name] = known[line]
-    return eval(code, scope)
-
-
 def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
     """(a fit, or a list of one for each configuration, or None; the code; why there is none)."""
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
@@ -324,13 +301,7 @@ def written(model: Model, setup, local=()) -> Iterator[tuple[str, tuple[str, ...
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
     sites = [name for name in continuous if model.variables[name].touches is not None]
     if sites:
-        known = {name: ", proposal=sm.pcn(fit)" for name in local}
-        own = [moves(json.dumps(name), known.get(name, "")) for name in sites]
-        parts, lines = [*gibbs(discrete), *own], setup if local else ()
-        parts += beside_sites(model, [name for name in continuous if name not in sites])
-        if woven := interwoven(model, sites):
-            yield "sites, all of them at once as well", lines, " >> ".join([*parts, *woven])
-        yield "sites by their own data", lines, " >> ".join(parts)
+        yield from of_sites(model, gibbs(discrete), sites, setup, local)
     elif (
         continuous and (discrete or not setup)  # a fit holds discrete blocks where they start
         and moved(model, tuple(continuous)).free <= LEARNABLE
@@ -352,61 +323,6 @@ def is_change_point(model: Model, name: str) -> bool:
         return not unread(model, (name,)) and all_cumulative(name, model)
     except (ValueError, TypeError, ArithmeticError, IndexError):
         return False
-
-
-def beside_sites(model: Model, names: list[str]) -> list[str]:
-    """Code of kernels for what sites have in common: what no datum sees costs next to nothing."""
-    unseen = [name for name in names if unread(model, (name,))]
-    parts = [
-        f"sm.Metropolis({json.dumps(name)}, proposal=sm.pcn(), selector=sm.Exact())"
-        for name in names if name not in unseen
-    ]  # fmt: skip
-    if unseen:
-        parts.append(f"sm.repeat(sm.Metropolis({all_as_one(unseen)}, proposal=sm.pcn()), 5)")
-    return parts
-
-
-def interwoven(model: Model, sites: list[str]) -> list[str]:
-    """Code of moves of all sites with their mean or scale, of the blocks that are found to be such.
-
-    Only where the prior of sites is known by itself: else whatever block might be one.
-    """
-    found: list[str] = []
-    others = [
-        other for other, v in model.variables.items()
-        if not v.block.discrete and v.touches is None
-    ]  # fmt: skip
-    for name in (name for name in sites if name in model.site_prior):
-
-        def serves(code: str) -> bool:
-            try:
-                check(of_code(code, (), {}), model, part=True)
-            except (TypeError, ValueError):
-                return False
-            return True
-
-        def code_of(name=name, **roles: str) -> str:
-            given = "".join(f", {role}={json.dumps(other)}" for role, other in roles.items())
-            return f"sm.interweave({json.dumps(name)}{given})"
-
-        means = {other: code_of(location=other) for other in others}
-        means = {other: code for other, code in means.items() if serves(code)}
-        for other in others:
-            if serves(code := code_of(scale=other)):
-                found.append(code)
-                continue
-            for mean in means:  # around which the sites are stretched
-                if serves(code := code_of(location=mean, scale=other)):
-                    found.append(code)
-                    del means[mean]
-                    break
-        found += means.values()
-    return found
-
-
-def all_as_one(names: list[str]) -> str:
-    """Blocks that move together, as code."""
-    return json.dumps(names[0]) if len(names) == 1 else f"({', '.join(map(json.dumps, names))})"
 
 
 def first_sentence(error: BaseException) -> str:

@@ -6,9 +6,11 @@
 
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
-read none, and the same with moves of all intercepts at once. Peers: NumPyro's NUTS, centred and
-not, in a process of its own. CPU seconds are those of sampling, warm-up included, and of compiling
-for NUTS; ESS are arviz's, of mu, tau, the slope and every intercept.
+read none, and the same with moves of all intercepts at once; and from a fit, sm.laplace(model),
+whose seconds stand beside: intercepts propose from it, the rest is drawn given them by surrogates.
+Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of sampling,
+warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and every
+intercept.
 
 --slopes: y is 0 or 1, logit a[group, 0] + a[group, 1] x + a[group, 2] z; each column of a is normal
 around a mean with a scale of its own. All data are seen by the groups alone.
@@ -168,6 +170,26 @@ def ours(made, draws: int, woven: bool) -> dict:
     return row(name, {k: np.asarray(trace.draws[k])[0] for k in model.names}, spent)
 
 
+def from_fit(model: sm.Model, draws: int) -> dict:
+    """A row of this package, from a fit."""
+    begun = time.process_time()
+    fit = sm.laplace(model, progress=False)
+    fitted, seen = time.process_time() - begun, [n for n in model.names if n == "slope"]
+    given = {"chains": 1, "seed": 1, "progress": False}
+    given["start"] = [fit.start(np.random.default_rng(1))]
+    kernel = sm.cycle(
+        sm.Metropolis("a", proposal=sm.pcn(fit), selector=sm.Exact()),
+        *(sm.SurrogateTransition(name, fit) for name in seen),
+        sm.SurrogateTransition(("mu", "tau"), fit),
+    )
+    sm.sample(model, kernel, draws=2, warmup=2, **given)
+    begun = time.process_time()
+    trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
+    spent = time.process_time() - begun
+    found = {k: np.asarray(trace.draws[k])[0] for k in model.names}
+    return row("ours, from a fit", found, spent) | {"fit, CPU s": fitted}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=300_000)
@@ -184,7 +206,8 @@ def main() -> None:
     if given.slopes:
         make, of, code, names = simulated_slopes, of_rows, NUTS_SLOPES, ("mu", "tau", "a")
     data = make(given.rows, given.groups)
-    found = [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
+    found = [from_fit(of(data, given.groups)[0], given.draws)]
+    found += [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
     for how in ("centred", "not centred") if given.peers else ():
         try:
             numbers = (given.peer_draws, given.groups, how == "centred")

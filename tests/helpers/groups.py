@@ -60,6 +60,21 @@ def errors_of(z):
     return found
 
 
+def scores_of_common(a, mu, tau):
+    """mu and log tau as normal scores of their law given the sites."""
+    groups = a.shape[1]
+    precision = groups / tau**2 + 1.0
+    of_mu = (mu - a.sum(axis=1) / tau**2 / precision) * np.sqrt(precision)
+    # tau given a and mu: its distribution function on a grid.
+    grid = np.exp(np.linspace(-9.0, 5.0, 4_000))
+    squares = ((a - mu[:, None]) ** 2).sum(axis=1)
+    logp = -0.5 * squares[:, None] / grid**2 - groups * np.log(grid) - grid + np.log(grid)
+    mass = np.exp(logp - logp.max(axis=1, keepdims=True))
+    below = (np.cumsum(mass, axis=1) - 0.5 * mass) / mass.sum(axis=1, keepdims=True)
+    at = np.array([np.interp(np.log(t), np.log(grid), b) for t, b in zip(tau, below, strict=True)])
+    return of_mu, stats.norm.ppf(np.clip(at, 1e-9, 1 - 1e-9))
+
+
 def scores(trace, sizes=SIZES):
     """Each site, mu and log tau as normal scores of its law given all else: N(0, 1), if right."""
     data = data_of(sizes)
@@ -70,16 +85,7 @@ def scores(trace, sizes=SIZES):
         precision = len(y) / SIGMA**2 + 1.0 / tau**2
         mean = (y.sum() / SIGMA**2 + mu / tau**2) / precision
         found[f"a[{g}]"] = (a[:, g] - mean) * np.sqrt(precision)
-    precision = len(sizes) / tau**2 + 1.0
-    found["mu"] = (mu - a.sum(axis=1) / tau**2 / precision) * np.sqrt(precision)
-    # tau given a and mu: its distribution function on a grid.
-    grid = np.exp(np.linspace(-9.0, 5.0, 4_000))
-    squares = ((a - mu[:, None]) ** 2).sum(axis=1)
-    logp = -0.5 * squares[:, None] / grid**2 - len(sizes) * np.log(grid) - grid + np.log(grid)
-    below = np.cumsum(np.exp(logp - logp.max(axis=1, keepdims=True)), axis=1)
-    below /= below[:, -1:]
-    at = np.array([np.interp(np.log(t), np.log(grid), b) for t, b in zip(tau, below, strict=True)])
-    found["tau"] = stats.norm.ppf(np.clip(at, 1e-9, 1 - 1e-9))
+    found["mu"], found["tau"] = scores_of_common(a, mu, tau)
     return found
 
 

@@ -237,7 +237,9 @@ class Sites:
             square = np.sum(gradient * move, axis=1)
             if learn:
                 bent = np.abs(np.diagonal(precision, axis1=1, axis2=2))
-                wide = np.where(bent > 0.0, STEP / np.sqrt(np.maximum(bent, 1e-300)), self.steps)
+                # Of steps that rounding swallows, as of a narrower prior before, nothing is seen.
+                unseen = np.where(self.steps < FIRST, 1e3 * self.steps, self.steps)
+                wide = np.where(bent > 0.0, STEP / np.sqrt(np.maximum(bent, 1e-300)), unseen)
                 close = np.allclose(wide, self.steps, rtol=0.1)
                 self.steps, coarse = np.minimum(wide, 1e3 * self.steps), not close
             if np.sqrt(np.maximum(square, 0.0)).sum() <= CLOSE and not coarse:

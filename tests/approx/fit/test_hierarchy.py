@@ -9,6 +9,7 @@ from scipy import optimize, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
+from subsample_mcmc.approx.fit.sites import Sites
 from subsample_mcmc.errors import RewardError
 
 SITES, SIGMA = 40, 1.3
@@ -404,3 +405,17 @@ def test_sites_without_a_mode_are_named(rng):
     nowhere = of_counts(rng, state={"a": np.full(100, 1e4)})
     with pytest.raises(RewardError, match=r"log_likelihood of datum 0 is -inf at the start"):
         sm.laplace(nowhere)
+
+
+def test_steps_of_a_narrow_prior_are_forgotten_where_it_is_wide(rng):
+    """Differences that see a prior of width 1e-14 see nothing elsewhere: rounding swallows them."""
+    model = counts(rng)
+    sites = Sites(model, ("a",), model.ints.copy(), model.floats.copy())
+    tau = model.variables["tau"].block.start
+    first = sites.settle(sites.free(), True)
+    sites.floats[tau] = 1e-14
+    sites.settle(first.u, True)
+    assert sites.steps.max() < 1e-15
+    sites.floats[tau] = 1.0
+    again = sites.settle(first.u, True)
+    assert again.usable and again.integral == pytest.approx(first.integral, abs=1e-6)

@@ -94,8 +94,11 @@ def test_default_kernels_begin_with_a_fit_of_many_sites(rng):
     assert modes is None and fit.local == ("a",)
     own = 'sm.Metropolis("a", proposal=sm.pcn(fit))'
     assert [c.name for c in found if own in c.code and c.setup == ("fit = sm.laplace(model)",)] == [
+        "sites, all of them at once as well, the rest by surrogates",
+        "sites by their own data, the rest by surrogates",
         "sites, all of them at once as well", "sites by their own data",
     ]  # fmt: skip
+    assert 'sm.SurrogateTransition(("mu", "tau"), fit)' in found[0].code
     assert not any("Taylor" in c.code for c in found)
     kernel = DefaultKernel(found[0].kernel, found[0].code, "exact", (), fit, None)
     starts = np.array([kernel.start(rng)["a"] for _ in range(50)])

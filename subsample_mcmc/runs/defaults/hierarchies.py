@@ -1,0 +1,89 @@
+"""Kernels of hierarchies, as code: sites one by one, all at once, and what they have in common."""
+
+import json
+from collections.abc import Iterator
+
+from subsample_mcmc.kernels.base import check
+from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
+from subsample_mcmc.target.lookups.reads import unread
+from subsample_mcmc.target.model import Model
+
+
+def of_sites(
+    model: Model, before: list[str], sites: list[str], setup: tuple[str, ...], local
+) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """(name, setup, code) of each candidate, the best bets first.
+
+    before: code of the kernels of discrete blocks. sites: blocks whose sites see data of their own;
+    local: those of them that a fit has site by site. setup: makes the fit, if there is one.
+    """
+    known = {name: ", proposal=sm.pcn(fit)" for name in local}
+    own = [
+        f"sm.Metropolis({json.dumps(name)}{known.get(name, '')}{OPTIONS})" for name in sites
+    ]  # fmt: skip
+    beside = [
+        name for name, v in model.variables.items() if not v.block.discrete and name not in sites
+    ]  # fmt: skip
+    seen = [name for name in beside if not unread(model, (name,))]
+    woven, lines = interwoven(model, sites), setup if local else ()
+    ways = [("", lines, [*before, *own, *beside_sites(model, beside)])]
+    if setup and beside:  # what sites have in common is drawn given them
+        unseen = [name for name in beside if name not in seen]
+        drawn = [
+            f"sm.SurrogateTransition({all_as_one(names)}, fit)" for names in (seen, unseen) if names
+        ]
+        ways.insert(0, (", the rest by surrogates", setup, [*before, *own, *drawn]))
+    for name, lines, parts in ways:
+        if woven:
+            yield f"sites, all of them at once as well{name}", lines, " >> ".join([*parts, *woven])
+        yield f"sites by their own data{name}", lines, " >> ".join(parts)
+
+
+def beside_sites(model: Model, names: list[str]) -> list[str]:
+    """Code of kernels for what sites have in common: what no datum sees costs next to nothing."""
+    unseen = [name for name in names if unread(model, (name,))]
+    parts = [
+        f"sm.Metropolis({json.dumps(name)}, proposal=sm.pcn(), selector=sm.Exact())"
+        for name in names if name not in unseen
+    ]  # fmt: skip
+    if unseen:
+        parts.append(f"sm.repeat(sm.Metropolis({all_as_one(unseen)}, proposal=sm.pcn()), 5)")
+    return parts
+
+
+def interwoven(model: Model, sites: list[str]) -> list[str]:
+    """Code of moves of all sites with their mean or scale, of the blocks that are found to be such.
+
+    Only where the prior of sites is known by itself: else whatever block might be one.
+    """
+    found: list[str] = []
+    others = [
+        other for other, v in model.variables.items()
+        if not v.block.discrete and v.touches is None
+    ]  # fmt: skip
+    for name in (name for name in sites if name in model.site_prior):
+
+        def serves(code: str) -> bool:
+            try:
+                check(of_code(code, (), {}), model, part=True)
+            except (TypeError, ValueError):
+                return False
+            return True
+
+        def code_of(name=name, **roles: str) -> str:
+            given = "".join(f", {role}={json.dumps(other)}" for role, other in roles.items())
+            return f"sm.interweave({json.dumps(name)}{given})"
+
+        means = {other: code_of(location=other) for other in others}
+        means = {other: code for other, code in means.items() if serves(code)}
+        for other in others:
+            if serves(code := code_of(scale=other)):
+                found.append(code)
+                continue
+            for mean in means:  # around which the sites are stretched
+                if serves(code := code_of(location=mean, scale=other)):
+                    found.append(code)
+                    del means[mean]
+                    break
+        found += means.values()
+    return found
