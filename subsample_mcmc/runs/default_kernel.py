@@ -38,6 +38,8 @@ from subsample_mcmc.target.moved import moved
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
+FEW = 20  # data for each parameter, below which no proposals follow a fit
+CONFIGURED = 256  # configurations of discrete blocks, of each of which a control variate has sums
 WIDEST = 16  # values of a block that are summed one by one, without asking whether they are ordered
 LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn
 STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
@@ -188,6 +190,9 @@ def candidates_of(
             setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
+    if isinstance(fit, Fit) and (why := not_to_follow(model, fit)):
+        setup = ()  # it is where chains start
+        notes.append(f"no moves along the fit: {why}")
     known = dict.fromkeys(setup, fit)
     for name, lines, code in written(model, setup, getattr(fit, "local", ())):
         try:
@@ -207,6 +212,24 @@ def candidates_of(
         )
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
     return found, notes, fit, modes
+
+
+def not_to_follow(model: Model, fit: Fit) -> str:
+    """Why no proposals along a fit are tried; empty if they are.
+
+    Of few data posteriors have tails that no Gaussian has, which such proposals hardly enter: a
+    pilot, which begins at the fit, sees many effective draws of what lies between them.
+    """
+    if model.size < FEW * len(fit.mean):
+        return (
+            f"of {model.size:,} data and {len(fit.mean)} parameters it may know little of the tails"
+        )
+    sites = [
+        v for v in model.variables.values() if v.support and not unread(model, (v.block.name,))
+    ]
+    if (count := float(np.prod([float(v.support) ** v.block.length for v in sites]))) > CONFIGURED:
+        return f"it is one of {count:.3g}, of each configuration of the discrete blocks"
+    return ""
 
 
 def made(

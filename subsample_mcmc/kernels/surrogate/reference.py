@@ -34,10 +34,10 @@ from subsample_mcmc.numerics.pointers import (
     call_both,
     pointer_to,
 )
+from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.moved import BlockCoordinates, Moved, all_to_block
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import (
-    MASK,
     Trial,
     example_context,
     of_state,

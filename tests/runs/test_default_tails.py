@@ -1,0 +1,81 @@
+"""sm.sample(model) of few data: tails that no Gaussian has are drawn from."""
+
+import arviz
+import numpy as np
+import pytest
+from scipy.stats import beta, chi2
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs import default_kernel as defaults
+
+ALARM = 1e-4  # of each test
+Y = np.array([1.0, 2.0, 3.5])
+
+
+def few_data():
+    """p(mu, sigma) = 1 / sigma: (n - 1) s^2 / sigma^2 has a chi-squared law of n - 1 degrees."""
+
+    def log_likelihood(state, data, n):
+        z = (data.y[n] - state.mu[0]) / state.sigma[0]
+        return -0.5 * z * z - sm.log(state.sigma[0])
+
+    return sm.Model(
+        log_likelihood, {"y": Y}, {"mu": 0.0, "sigma": 1.0},
+        lambda state: -sm.log(state.sigma[0]), constraints={"sigma": sm.positive},
+    )  # fmt: skip
+
+
+def test_few_data_are_not_sampled_along_a_fit():
+    kernel = sm.default_kernel(few_data(), progress=False)
+    assert "fit" not in kernel.code
+    assert any("no moves along the fit: of 3 data and 2 parameters" in x for x in kernel.found)
+
+
+def far_draws(kernel=None) -> list[tuple[float, float, float]]:
+    """(share that lies beyond a quantile of sigma, that of its draws, effective draws of these)."""
+    trace = sm.sample(few_data(), kernel, draws=20_000, seed=1, progress=False)
+    square, found = float(((Y - Y.mean()) ** 2).sum()), []
+    for share in (0.5, 0.05, 0.01):
+        far = np.sqrt(square / chi2.ppf(share, len(Y) - 1))
+        beyond = trace.draws["sigma"].reshape(4, -1) > far
+        effective = ess(beyond.astype(float)) if beyond.any() else 0.0
+        found.append((share, float(beyond.mean()), effective))
+    return found
+
+
+@pytest.mark.slow
+def test_heavy_tails_of_few_data_have_their_share():
+    """Up to sigma's 99% quantile, 10 times y's scale; along the fit chains hardly get there."""
+    for share, seen, effective in far_draws():
+        low = beta.ppf(ALARM / 6.0, seen * effective, (1.0 - seen) * effective + 1.0)
+        high = beta.ppf(1.0 - ALARM / 6.0, seen * effective + 1.0, (1.0 - seen) * effective)
+        assert low <= share <= high
+        assert effective > 300.0
+    model = few_data()
+    along = sm.Metropolis(("mu", "sigma"), proposal=sm.pcn(sm.laplace(model, progress=False)))
+    assert far_draws(along)[1][2] < 200.0
+
+
+def ess(values: np.ndarray) -> float:
+    return float(np.asarray(arviz.ess(values)).item())
+
+
+def test_many_configurations_have_no_control_variate():
+    """Each of them would have sums of its own: 2^9 of these are made for nothing."""
+
+    def log_likelihood(state, data, n):
+        e = state.b[0]
+        for j in range(9):
+            e += data.x[n, j] * state.on[j]
+        return -0.5 * (data.y[n] - e) ** 2
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((400, 9))
+    model = sm.Model(
+        log_likelihood, {"x": x, "y": x[:, 0] + rng.standard_normal(400)},
+        {"b": 0.0, "on": np.zeros(9, dtype=int)}, lambda s: -0.5 * s.b[0] ** 2, support={"on": 2},
+    )  # fmt: skip
+    found, notes, *_ = defaults.candidates_of(model, None)
+    assert found
+    assert not any("control" in candidate.code for candidate in found)
+    assert any("512" in note for note in notes)
