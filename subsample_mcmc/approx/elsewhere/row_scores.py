@@ -139,9 +139,10 @@ class RowScores:
         return rows[loudest(values, count)]
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """The scores of rows that are among the loudest."""
+        """The scores of rows, in ascending order; 0 for those that are not among the loudest."""
         ((known, values),) = self.kept
-        return values[np.searchsorted(known, rows)]
+        places = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+        return np.where(known[places] == rows, values[places], np.float32(0.0))
 
 
 def limit_of(size: int) -> float:

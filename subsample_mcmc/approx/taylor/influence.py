@@ -159,7 +159,7 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
 
 def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores, bar) -> None:
     """The same where rows are elsewhere: all lines in one pass, which are made shorter together."""
-    halved = np.zeros(len(ways), dtype=int)
+    halved, few = np.zeros(len(ways), dtype=int), isinstance(scores, RowScores)
     while True:
         points, chosen = [], []
         for k, way in enumerate(ways):
@@ -171,8 +171,9 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
                     break
                 halved[k] += 1
         if not points:
+            for rows in pieces(model.size) if few else ():  # nothing is known of any
+                scores[int(rows[0]) : int(rows[-1]) + 1] = np.zeros(len(rows), dtype=np.float32)
             break
-        few = isinstance(scores, RowScores)
         each: Any = scores.anew() if few else np.zeros_like(scores)
         far = FAR * 0.5 ** halved[chosen]
         counts = model.elsewhere.sum_over(

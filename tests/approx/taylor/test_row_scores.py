@@ -99,3 +99,33 @@ def test_rows_always_read_are_those_of_memory(small, rng, family):
     one, other = (np.asarray(each.outliers) for each in found)
     assert len(one)
     np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.plain
+def test_rows_read_always_before_may_be_quiet(small):
+    """Of rows that were appended, those that every decision reads already score nothing."""
+    scores = np.full(SIZE, 0.02, dtype=np.float32)
+    outliers = np.array([3, 2_000, SIZE - 1])
+    scores[outliers] = 0.0
+    few = RowScores(SIZE)
+    few[0:SIZE] = scores
+    assert influence.loud(few).size == 0
+    np.testing.assert_array_equal(few.at(outliers), 0.0)
+    assert typical_of(few, outliers) == pytest.approx(0.02)
+    assert typical_of(scores, outliers) == pytest.approx(0.02)
+
+
+def test_no_row_is_loud_where_none_can_be_scored(small, monkeypatch, rng):
+    """Along no line the likelihood is finite at enough rows: each row stays at 0, as in memory."""
+    x = rng.standard_normal(SIZE)
+    columns = {"x": x, "y": x + rng.standard_normal(SIZE)}
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.b[0] * data.x[n] - state.b[1]) ** 2
+
+    monkeypatch.setattr(influence, "HALVINGS", -1)
+    for data in (columns, parts_of(columns, [1_000, 0, 1, 2_999, 1_000])):
+        model = sm.Model(log_likelihood, data, {"b": np.zeros(2)}, lambda s: 0.0)
+        control = sm.Taylor(sm.laplace(model, progress=False))
+        with pytest.warns(UserWarning, match="along 2 of them"):
+            assert len(prepared_for(model, control).outliers) == 0
