@@ -26,7 +26,7 @@ from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
-from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
+from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
@@ -38,7 +38,6 @@ from subsample_mcmc.target.moved import moved
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
 WORK = 4e9  # data, times their square, of functions that are no sm.Predictors
-FEW = 20  # data for each parameter, below which no proposals follow a fit
 CONFIGURED = 256  # configurations of discrete blocks, of each of which a control variate has sums
 WIDEST = 16  # values of a block that are summed one by one, without asking whether they are ordered
 LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn

@@ -307,6 +307,21 @@ def test_products_of_large_whole_numbers_do_not_wrap_around(kind):
         assert np.allclose(x[:, 0], exact, rtol=1e-14)
 
 
+@pytest.mark.parametrize("formula", ["I(k ** 4)", "k:I(k ** 3)", "I(k * k * k * k)"])
+def test_products_of_more_than_three_do_not_wrap_around(formula):
+    frame = pd.DataFrame({"k": [100_003, 5, 99_999], "y": [1.0, 2.0, 2.5]})
+    x = sm.models.glm.gaussian(f"y ~ 0 + {formula}", frame, prior_sd=1e5).data.x
+    assert np.allclose(x[:, 0], [float(int(k) ** 4) for k in frame.k], rtol=1e-14)
+
+
+def test_differences_of_times_in_nanoseconds_keep_their_digits():
+    begun = 1_700_000_000_000_000_000
+    frame = pd.DataFrame({"t": begun + np.array([3, 500, 999]), "y": [1.0, 2.0, 2.5]})
+    for formula, truth in ((f"t - {begun}", [3, 500, 999]), ("np.mod(t, 7)", None)):
+        x = sm.models.glm.gaussian(f"y ~ 0 + I({formula})", frame, prior_sd=1e5).data.x
+        assert x[:, 0].tolist() == (truth or [k % 7 for k in frame.t.tolist()])
+
+
 def test_large_codes_stay_whole_numbers_where_a_formula_wants_them():
     frame = pd.DataFrame({"k": [2**60 + 1, 2**60 + 2, 2**60 + 3], "y": [1.0, 2.0, 2.5]})
     by_code = sm.models.glm.gaussian("y ~ C(k)", frame, prior_sd=1e5)

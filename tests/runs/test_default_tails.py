@@ -7,6 +7,7 @@ from scipy.stats import beta, chi2
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs import default_kernel as defaults
+from subsample_mcmc.runs.defaults.hierarchies import of_sites
 
 ALARM = 1e-4  # of each test
 Y = np.array([1.0, 2.0, 3.5])
@@ -79,3 +80,26 @@ def test_many_configurations_have_no_control_variate():
     assert found
     assert not any("control" in candidate.code for candidate in found)
     assert any("512" in note for note in notes)
+
+
+def test_what_few_data_of_sites_see_follows_no_polynomial():
+    """sigma of three groups of two: on 6 data a surrogate hardly enters its tails, on 60 it may."""
+
+    def log_likelihood(state, data, n):
+        z = (data.y[n] - state.a[data.group[n]]) / state.sigma[0]
+        return -0.5 * z * z - sm.log(state.sigma[0])
+
+    def written(rows: int) -> list[str]:
+        model = sm.Model(
+            log_likelihood, {"y": np.arange(float(rows)), "group": np.arange(rows) % 3},
+            {"a": np.zeros(3), "mu": 0.0, "tau": 1.0, "sigma": 1.0}, lambda s: -s.tau[0],
+            constraints={"tau": sm.positive, "sigma": sm.positive}, touches={"a": "group"},
+            site_prior={"a": lambda s, i: -0.5 * ((s.a[i] - s.mu[0]) / s.tau[0]) ** 2},
+        )  # fmt: skip
+        return [code for _, _, code in of_sites(model, [], ["a"], ("fit = fit",), ("a",))]
+
+    few, more = written(6), written(60)
+    assert not any('SurrogateTransition("sigma"' in code for code in few)
+    assert any('SurrogateTransition(("mu", "tau")' in code for code in few)
+    assert all('"sigma"' in code for code in few)
+    assert any('SurrogateTransition("sigma"' in code for code in more)

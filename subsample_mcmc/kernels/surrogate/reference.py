@@ -23,7 +23,6 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
 )
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.proposals.learned import factor
-from subsample_mcmc.numerics.bytecode import fields_read
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -35,6 +34,7 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.target.exact_sums import MASK
+from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.moved import BlockCoordinates, Moved, all_to_block
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import (
@@ -227,7 +227,7 @@ def prior_of_blocks(model, names: tuple[str, ...]) -> tuple[Any, bool]:
     """(the log prior without priors of sites that do not read these blocks; has it many others)."""
     found, sites = model.given[3], 0
     for name, of_site in model.site_prior.items():
-        read = fields_read(getattr(of_site, "py_func", of_site), 0)
+        read = blocks_read(getattr(of_site, "py_func", of_site), model)
         if read is None or read & set(names):
             found = with_sites(found, of_site, model.variables[name].sites)
             sites += model.variables[name].sites

@@ -14,7 +14,7 @@ import numpy as np
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
 SHORT = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16")  # what products leave
-LARGE = 2**20  # whole numbers beyond it: three of them may multiply to more than 64 bits hold
+BITS, EXACT = 62, 2**53  # of products of whole numbers; up to where floats are these numbers
 GROUPS = (
     "Effects of groups, (1 | g), are no part of formulas here: make them a block of the state, "
     "state.a[data.g[n]], with touches={'a': 'g'} of sm.Model; C(g) has effects without a "
@@ -158,13 +158,14 @@ def with_room(formula: str, frame: Any, names: list[str]) -> Any:
 
     A product of two columns of uint8 is one of uint8, modulo 256; a difference of unsigned numbers
     is never below 0; and np.log of an int8 has three digits. Large whole numbers become floats,
-    whose products have no end, where a formula neither makes categories of them nor divides.
+    whose products have no end, where a formula neither makes categories of them nor divides. Those
+    of which floats lose digits do only where it multiplies: nanoseconds, say, are subtracted.
     """
-    wider, divides = {}, "%" in formula or "//" in formula
+    wider, divides, factors = {}, "%" in formula or "//" in formula, factors_of(formula)
     for name in names:
         kind: Any = getattr(frame[name], "dtype", None) if name in frame.columns else None
         own = str(getattr(kind, "numpy_dtype", kind))  # of nullable columns, too
-        if re.fullmatch(r"u?int\d+", own) and not divides and is_large(frame[name]):
+        if re.fullmatch(r"u?int\d+", own) and not divides and is_large(frame[name], factors):
             if not re.search(rf"\bC\(\s*`?{re.escape(name)}\b", formula):
                 wider[name] = frame[name].astype("float64")
                 continue
@@ -176,9 +177,18 @@ def with_room(formula: str, frame: Any, names: list[str]) -> Any:
     return frame.assign(**wider) if wider else frame
 
 
-def is_large(column: Any) -> bool:
-    """Is there a whole number beyond LARGE in a column without missing values."""
-    return len(column) > 0 and max(int(column.max()), -int(column.min())) > LARGE
+def factors_of(formula: str) -> int:
+    """How many numbers a formula may multiply by operators: four in x:I(x ** 3)."""
+    powers = [int(power) for power in re.findall(r"(?:\*\*|\^)\s*(\d+)", formula)]
+    rest = re.sub(r"\*\*|\^", "", formula)
+    named = len(re.findall(r"power|square|prod|poly", formula))
+    return 1 + rest.count("*") + rest.count(":") + named + sum(power - 1 for power in powers)
+
+
+def is_large(column: Any, factors: int) -> bool:
+    """May products of so many whole numbers, three at least, be more than 64 bits hold."""
+    largest = max(int(column.max()), -int(column.min())) if len(column) else 0
+    return largest > 2 ** (BITS // max(factors, 3)) and (factors > 1 or largest <= EXACT)
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:

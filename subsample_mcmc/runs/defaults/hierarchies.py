@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator
 
 from subsample_mcmc.kernels.base import check
-from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
+from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.moved import moved
 
 
 def of_sites(
@@ -29,10 +30,15 @@ def of_sites(
     ways = [("", lines, [*before, *own, *beside_sites(model, beside)])]
     if setup and beside:  # what sites have in common is drawn given them
         unseen = [name for name in beside if name not in seen]
+        # Polynomials of few data know little of the tails; priors alone are no polynomials.
+        few = bool(seen) and model.size < FEW * moved(model, tuple(seen)).free
         drawn = [
-            f"sm.SurrogateTransition({all_as_one(names)}, fit)" for names in (seen, unseen) if names
-        ]
-        ways.insert(0, (", the rest by surrogates", setup, [*before, *own, *drawn]))
+            f"sm.SurrogateTransition({all_as_one(names)}, fit)"
+            for names in ([] if few else seen, unseen) if names
+        ]  # fmt: skip
+        if drawn:
+            rest = beside_sites(model, seen) if few else []
+            ways.insert(0, (", the rest by surrogates", setup, [*before, *own, *rest, *drawn]))
     for name, lines, parts in ways:
         if woven:
             yield f"sites, all of them at once as well{name}", lines, " >> ".join([*parts, *woven])

@@ -317,6 +317,20 @@ def test_what_is_refused(block, more, told):
         sm.SurrogateTransition(block, sm.laplace(model), **more).describe(model)
 
 
+def test_priors_of_sites_that_may_read_all_blocks_are_kept():
+    """A method of the state hands on every block: such a prior is not left out of a ratio."""
+
+    def by_method(state, site):
+        return -0.5 * (state.a[site] - state._asdict()["mu"][0]) ** 2
+
+    model = sm.Model(
+        model_of().log_likelihood, {"y": np.zeros(3), "group": np.arange(3)},
+        {"a": np.ones(3), "mu": 3.0}, touches={"a": "group"}, site_prior={"a": by_method},
+    )  # fmt: skip
+    prior, _ = reference.prior_of_blocks(model, ("mu",))
+    assert prior(model.state(model.ints, model.floats)) == -6.0
+
+
 def test_fits_that_do_not_serve_are_refused():
     model = hierarchy()
     with pytest.raises(TypeError, match="give sm"):
