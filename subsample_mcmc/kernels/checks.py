@@ -48,6 +48,7 @@ from subsample_mcmc.target.moved import some_states
 
 TRIES, SECONDS = 16, 0.2  # steps of a user's kernel that are tried, and how long at most
 COMPARED, FEW = 4, 1_000  # of them that Python makes, too, and of how many rows
+SLOW = 0.005  # seconds of a compiled step that Python does not make
 REACHED = 500_000  # rows that are read again in states that chains have reached
 
 
@@ -246,6 +247,10 @@ def compare_steps(leaf, model) -> None:
         if seed and time.monotonic() > until:
             return
         ours, at = step(compiled), 0
+        begun = time.monotonic()
+        step(compiled)
+        if time.monotonic() - begun > SLOW:  # in Python it takes some hundred times as long
+            return
         try:
             plain = step(function, Numbers)
             differ = [i for i, both in enumerate(zip(ours, plain, strict=True)) if apart(*both)]

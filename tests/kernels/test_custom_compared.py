@@ -86,3 +86,18 @@ def test_python_makes_steps_of_few_rows():
     leaf = SimpleNamespace(function=seen, blocks=("mu",), label="seen", obstacle=lambda model: "")
     checks.compare_steps(leaf, model())
     assert set(rows) == {checks.FEW}
+
+
+def test_python_makes_no_long_steps(monkeypatch):
+    """Of a step that takes compiled code 5 ms Python would make a second or more."""
+    calls = []
+
+    def long(rng, state, data):
+        x = 0.5
+        for _ in range(20_000_000):
+            x = 3.9 * x * (1.0 - x)
+        state.mu[0] = x + 0.0 * rng.random()
+
+    monkeypatch.setattr(checks, "in_numbers", lambda *given: calls.append(given))
+    run(long)
+    assert not calls
