@@ -12,7 +12,7 @@ from subsample_mcmc.kernels.base import BoundStep
 from subsample_mcmc.kernels.gradient import DERIVATIVES
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import pointer_to
-from subsample_mcmc.runs.chain import LOOP, Chunk, Program, Walker
+from subsample_mcmc.runs.chain import LOOP, NOWHERE, Chunk, Program, Walker
 from tests.helpers.runs import tools_of
 
 
@@ -137,7 +137,7 @@ def test_gradients_proposals_and_their_densities():
         for i, (part, alone, tools) in enumerate(steps):
             block, push, tally = part.block, tools.push, tools.judge.tally[0]
             state = values_of(model, made)
-            own = made.run.reads, made.run.before
+            own = made.run.reads, made.run.before, NOWHERE
             LOOP(made.shared, alone, made.ints, made.floats, made.words, *own, out, 0, 1, 1, False)
             assert made.chain.now[0].code == 0
             x, y = tools.judge.trial.candidates

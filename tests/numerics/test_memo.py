@@ -85,7 +85,7 @@ def test_models_are_freed(monkeypatch):
     monkeypatch.setattr(memo, "MOST_OF_USERS", 30)
     sampled(1.0)
     seen, first = [], None
-    for k in range(8):
+    for k in range(16):
         model, trace = sampled(10.0 + k)
         seen.append([weakref.ref(model), weakref.ref(model.compiled[0])])
         if k == 0:

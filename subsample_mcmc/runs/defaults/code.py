@@ -17,7 +17,7 @@ from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 
-FEW = 20  # data for each parameter, below which no proposals follow a fit
+FEW = 10  # data for each parameter, below which no proposals follow a fit
 OPTIONS = "<options>"  # in code that is written: where more may be given
 NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Racing=Racing, Taylor=Taylor,

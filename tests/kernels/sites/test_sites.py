@@ -268,8 +268,10 @@ def test_a_default_kernel_knows_sites(monkeypatch):
     found = default_kernel.candidates_of(model_of(), "exact")[0]
     several = 'sm.repeat(sm.Metropolis(("mu", "tau"), proposal=sm.pcn()), 5)'
     woven = 'sm.interweave("a", location="mu", scale="tau")'
-    each = f'sm.Metropolis("a", proposal=sm.pcn(fit)) >> {several}'
-    assert [c.code for c in found[:2]] == [f"{each} >> {woven}", each]
+    own = 'sm.Metropolis("a", proposal=sm.pcn(fit))'
+    for offered in (several, 'sm.SurrogateTransition(("mu", "tau"), fit)'):
+        each = f"{own} >> {offered}"
+        assert {f"{each} >> {woven}", each} <= {c.code for c in found}
     # Where no pilot tells anything, the best bet.
     monkeypatch.setattr(default_kernel, "rate", lambda *given: 0.0)
     best, notes = default_kernel.by_pilots(model_of(), found, None, 1_000, False)
