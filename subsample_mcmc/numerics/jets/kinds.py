@@ -490,6 +490,7 @@ def intrinsics(where: str, **named: Any) -> None:
 
 intrinsics(
     "kinds", ADD=ADD, SUBTRACT=SUBTRACT, MULTIPLY=MULTIPLY, DIVIDE=DIVIDE, sign=sign,
-    add_lanes=add_lanes, lanes_in=lanes_in, lane=lane, no_lanes=no_lanes, line_of=line_of, jet_of=jet_of, jet=jet,
-    coefficients=coefficients, coefficients_in_lanes=coefficients_in_lanes, part_of=part_of,
+    add_lanes=add_lanes, lanes_in=lanes_in, lane=lane, no_lanes=no_lanes, line_of=line_of,
+    jet_of=jet_of, jet=jet, coefficients=coefficients,
+    coefficients_in_lanes=coefficients_in_lanes, part_of=part_of,
 )  # fmt: skip
