@@ -35,7 +35,7 @@ from subsample_mcmc.approx.fit import laplace as fitting
 from subsample_mcmc.approx.taylor import derivatives_jets as jets
 from tests.benchmarks.report import table
 
-WARMUP, DRAWS = 500, 200_000
+WARMUP, DRAWS, REPEATS = 500, 200_000, 5
 
 
 def linear(state, data, n):
@@ -92,7 +92,7 @@ def chain_of(model, prepare=lambda work: work(), draws=DRAWS) -> tuple:
     """(us a step, those by the usual selector, ESS a second, seconds of the control variate, share
     of decisions that read; the control variate, in words).
 
-    The processor's time, of which ESS a second are, too.
+    The processor's time, medians of REPEATS runs, of which ESS a second are, too.
     """
     fit = prepare(lambda: sm.laplace(model, progress=False))
     control, begun = sm.Taylor(fit), time.process_time()
@@ -109,7 +109,8 @@ def chain_of(model, prepare=lambda work: work(), draws=DRAWS) -> tuple:
 
     def step_of(kernel):
         run(kernel, 100)
-        trace, seconds = run(kernel, draws)
+        several = [run(kernel, draws) for _ in range(REPEATS)]
+        trace, seconds = several[0][0], float(np.median([spent for _, spent in several]))
         return trace, seconds, 1e6 * seconds / (draws + WARMUP)
 
     trace, seconds, us = step_of(raced)
