@@ -56,6 +56,7 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.numerics.special import softplus
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.constraints import positive
+from subsample_mcmc.target.lookups.checked import first_beyond
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import Population
 from subsample_mcmc.target.predictors import Predictors
@@ -222,6 +223,11 @@ def partitions() -> None:
         moves = GibbsPartition("y", lambda data, i, j: 1.0 - abs(data.x[i] - data.x[j]),
                                selector=selector)  # fmt: skip
         run(model, moves)
+
+
+@unit
+def checked_look_ups() -> None:  # of users' functions; those of this package are trusted
+    first_beyond(lambda values, n: values[n], (np.zeros(3),), (), range(3))
 
 
 @unit
