@@ -233,11 +233,10 @@ def compare_steps(leaf, model) -> None:
             try:
                 with np.errstate(all="ignore"):
                     call(np.random.default_rng(seed), *given)
-            except ZeroDivisionError as error:
-                if kind is not None and (line := line_of_whole(error)):
-                    raise WholeByZeroError(line) from error
-                return np.full(sum(len(p) for p in parts), np.nan)
-            except Exception:  # in fewer rows, or another state: looked at elsewhere
+            except Exception as error:  # in fewer rows, or another state: looked at elsewhere
+                if kind is not None and isinstance(error, ZeroDivisionError):
+                    if line := line_of_whole(error):
+                        raise WholeByZeroError(line) from error
                 return np.full(sum(len(p) for p in parts), np.nan)
             return np.concatenate([p.astype(float) for p in parts])
 

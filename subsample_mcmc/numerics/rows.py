@@ -55,9 +55,7 @@ class Rows(NamedTuple):
     bars: np.ndarray  # the bits of rows that are never drawn; empty if there are none
     kept: np.ndarray  # rows drawn, in order; the slices `take` points at live here
     targets: np.ndarray  # int64 (CHUNK,), candidates before rejection
-    few: (
-        np.ndarray
-    )  # int64, of a large population: rows + 1 that are barred or drawn, by their hash
+    few: np.ndarray  # int64, of a large population: rows + 1, barred or drawn, by their hash
     part: np.recarray  # one PART per population
 
 

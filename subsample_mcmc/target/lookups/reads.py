@@ -85,12 +85,18 @@ def reads_nothing(function, seen: tuple = ()) -> bool:
     return helpers_read_nothing(function, seen)
 
 
+def calls_hidden(function) -> bool:
+    """Does a function call from outside what looks up by itself, under whatever name."""
+    return any(
+        {*path, getattr(value, "__name__", "")} & set(HIDDEN) or isinstance(value, LOOKS_UP)
+        for path, value in outside_functions(function)
+    )
+
+
 def helpers_read_nothing(function, seen: tuple = ()) -> bool:
     """The same of the functions that it calls; those of this package are trusted."""
-    for path, value in outside_functions(function):
-        called = {*path, getattr(value, "__name__", "")}
-        if called & set(HIDDEN) or isinstance(value, LOOKS_UP):  # under whatever name
-            return False
+    if calls_hidden(function):
+        return False
     return all(reads_nothing(helper, (*seen, function)) for helper in helpers_of(function, seen))
 
 
@@ -176,10 +182,9 @@ def cannot_fail(
 
 def helpers_cannot_fail(function, reads: "Reads", state: Any, data: Any, seen: tuple) -> bool:
     """The same of the user's functions that it calls: they look up nothing, or are called so."""
+    if calls_hidden(function):
+        return False
     for path, value in outside_functions(function):
-        called = {*path, getattr(value, "__name__", "")}
-        if called & set(HIDDEN) or isinstance(value, LOOKS_UP):  # under whatever name
-            return False
         helper = getattr(value, "py_func", value)
         if not isinstance(helper, types.FunctionType) or trusted(helper):
             continue
