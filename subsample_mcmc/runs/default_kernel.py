@@ -28,6 +28,7 @@ from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
+from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.style import safe
@@ -72,7 +73,8 @@ class Candidate:
 class DefaultKernel(Single):
     """The kernel that was chosen for a model. print() shows code that makes it again.
 
-    part, code, promised: the kernel, code that makes it again, and its guarantee for this model.
+    part, code, promised: the kernel, code that makes it again, and its guarantee for ...
+    model: ... this model.
     found: one line for each candidate that was tried or left out, and why.
     fit, modes: what sm.laplace said, if a fit was made, and what further searches came to.
 
@@ -88,6 +90,7 @@ class DefaultKernel(Single):
     part: Kernel
     code: str
     promised: str
+    model: Model = field(repr=False)
     found: tuple[str, ...] = ()
     fit: Any = field(default=None, repr=False)
     modes: Modes | None = field(default=None, repr=False)
@@ -114,13 +117,28 @@ class DefaultKernel(Single):
     def start(self, rng: np.random.Generator) -> dict[str, Any]:
         """A state for sm.sample(start=kernel.start), wide around the fit or another mode with mass.
 
+        Discrete blocks have any values that are allowed: chains that never leave one are told by
+        the others.
+
         rng: a numpy Generator.
         """
-        if self.fit is None:
+        if not self.starts_apart:
             raise ValueError("there is no fit to start around: the model's initial state serves.")
-        fit = self.fit[rng.integers(len(self.fit))] if isinstance(self.fit, list) else self.fit
-        near = [] if self.modes is None else self.modes.near
-        return fit.start(rng, WIDE, near[rng.integers(len(near))] if len(near) > 1 else None)
+        state: dict[str, Any] = {}
+        several = isinstance(self.fit, list)  # one of each value of the block that says lengths
+        if self.fit is not None:
+            fit = self.fit[rng.integers(len(self.fit))] if several else self.fit
+            near = [] if self.modes is None else self.modes.near
+            centre = near[rng.integers(len(near))] if len(near) > 1 else None
+            state = fit.start(rng, WIDE, centre)
+        chosen = chooser_of(self.model) if several else ""
+        names = [name for name in blocks_to_draw(self.model) if name != chosen]
+        return anywhere(self.model, state, names, rng) if names else state
+
+    @property
+    def starts_apart(self) -> bool:
+        """Is there a fit to start around, or a block of which any value may do."""
+        return self.fit is not None or bool(blocks_to_draw(self.model))
 
 
 @helpful
@@ -155,7 +173,7 @@ def default_kernel(
     best = found[0]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
     code = "\n".join([*told, *best.setup, f"kernel = {best.code}"])
-    return DefaultKernel(best.kernel, code, best.guarantee, tuple(notes), fit, modes)
+    return DefaultKernel(best.kernel, code, best.guarantee, model, tuple(notes), fit, modes)
 
 
 def warn_of_modes(modes: Modes | None) -> None:

@@ -41,7 +41,8 @@ def sample(
 
     model: what is sampled, an sm.Model.
     kernel: how chains move; default one that short pilots choose, sm.default_kernel(model), which
-        prints as code. Chains then start apart, around a fit, where there is one.
+        prints as code. Chains then start apart, around a fit, where there is one, and at any values
+        of discrete blocks.
     draws: of each chain, after warm-up.
     warmup: steps before the first draw, in which kernels adapt; they are not kept.
     chains: how many.
@@ -94,7 +95,7 @@ def sample(
 
         steps = chains * (int(warmup) + draws * thin)
         kernel = default_kernel(model, promise, steps, progress)
-        if start is None and kernel.fit is not None:
+        if start is None and kernel.starts_apart:
             start = kernel.start
             warn_of_modes(kernel.modes)
     elif promise is not None:

@@ -63,6 +63,17 @@ class Seen(NamedTuple):
         blocks = self.blocks.items()
         return [name for name, b in blocks if b.beyond and name not in self.functions]
 
+    def still(self) -> list[str]:
+        """Blocks, and functions, that stood still in every chain."""
+        return [name for name, block in self.blocks.items() if block.sites and not block.moved]
+
+    def given(self) -> list[str]:
+        """Of these the discrete blocks: chains may agree because all of them hold one value."""
+        return [
+            name for name in self.still()
+            if self.blocks[name].discrete and name not in self.functions
+        ]  # fmt: skip
+
     def of_what(self, own_law: bool) -> str:
         """What a yes is of, as words behind it."""
         told = ""
@@ -75,6 +86,8 @@ class Seen(NamedTuple):
             told += ", to a law that is not the posterior's"
         if self.fixed:
             told += f", given {listed(self.fixed)}, which no kernel moves"
+        if given := self.given():
+            told += f", given {listed(given)}, which never moved"
         return f"{told}; not known of {listed(unknown)}" if unknown else told
 
 
@@ -118,8 +131,10 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
     held = seen.held()
     somewhere = [pair for pair in held if pair[1] < chains]
     infinite = [name for name, block in blocks.items() if not block.finite]
-    still = [name for name, block in blocks.items() if block.sites and not block.moved]
+    given, still = seen.given(), seen.still()
     never = f" {listed(still)} never moved." if still else ""
+    others = [name for name in still if name not in given]  # what a yes does not name
+    more = f" {listed(others)} never moved." if others else ""
     if infinite:
         return f"no: draws of {listed(infinite)} are not finite."
     if endless := seen.endless():
@@ -149,18 +164,19 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
         answer = "not known" if few or held else answer
         said = "each chain has a tilt of its own, so R-hat says nothing"
         begin = stood or f"{answer}: "
-        return f"{begin}{said}; {least}, chain by chain.{never}"
+        return f"{begin}{said}; {least}, chain by chain.{never if few or held else more}"
     if far is None:
         begin = stood or "not known: "
         return f"{begin}one chain cannot tell, R-hat needs two; {least}.{never}"
-    told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}.{never}"
-    nearly = f"nearly{seen.of_what(own_law)}"
+    told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}."
     if held and far.rhat <= DISAGREE:
-        return f"{stood}{told}"
+        return f"{stood}{told}{never}"
     if is_flagged(far.rhat):
-        answer = "no" if far.rhat > DISAGREE else nearly
-        return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{never}"
-    return f"{nearly}: {told}" if few else f"yes{seen.of_what(own_law)}: {told}"
+        answer, tail = (
+            ("no", never) if far.rhat > DISAGREE else (f"nearly{seen.of_what(own_law)}", more)
+        )
+        return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{tail}"
+    return f"{'nearly' if few else 'yes'}{seen.of_what(own_law)}: {told}{more}"
 
 
 def farthest(blocks: Mapping[str, Mixing]) -> Component | None:

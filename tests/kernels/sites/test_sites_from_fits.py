@@ -100,7 +100,7 @@ def test_default_kernels_begin_with_a_fit_of_many_sites(rng):
     ]  # fmt: skip
     assert 'sm.SurrogateTransition(("mu", "tau"), fit)' in found[0].code
     assert not any("Taylor" in c.code for c in found)
-    kernel = DefaultKernel(found[0].kernel, found[0].code, "exact", (), fit, None)
+    kernel = DefaultKernel(found[0].kernel, found[0].code, "exact", model, (), fit)
     starts = np.array([kernel.start(rng)["a"] for _ in range(50)])
     z = (starts - fit.modes[:, 0]) / np.sqrt(fit.sites("a")[1][:, 0, 0])
     assert 1.8 < z.std() < 2.2  # of 4,000 numbers that depend on mu and tau little

@@ -1,0 +1,92 @@
+"""Where chains begin that were told nothing, and what their report says where none leaves."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs.defaults import starts
+
+
+def parity(state, data, n):
+    sign = 1.0 if state.z[0] == state.z[1] else -1.0
+    return -0.5 * (data.y[n] - sign * state.slope[0] * data.x[n]) ** 2
+
+
+def of_parity(size=2_000):
+    """Two bits of which data know only whether they are alike: (0, 0) and (1, 1) are two modes."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(size)
+    data = {"x": x, "y": x + rng.standard_normal(size)}
+    state = {"z": np.zeros(2, int), "slope": 1.0}
+    return sm.Model(parity, data, state, constraints={"slope": sm.positive}, support={"z": 2})
+
+
+def test_a_value_that_no_chain_leaves_is_told_by_the_others():
+    """Gibbs moves one bit at a time, which the data forbid: chains see one mode of two each."""
+    trace = sm.sample(of_parity(), draws=300, warmup=300, seed=1, progress=False)
+    z = trace.draws["z"].reshape(4, -1, 2)
+    assert np.all(z[:, :, 0] == z[:, :, 1])  # in a mode each ...
+    assert set(z[:, -1, 0].tolist()) == {0, 1}  # ... not all in one
+    assert trace.report().verdict.converged.startswith("no: chains stand at different values of z")
+
+
+def test_of_chains_that_all_begin_at_one_value_a_yes_is_given_that_value():
+    kernel = sm.Gibbs("z") >> sm.Metropolis("slope", selector=sm.Exact())
+    trace = sm.sample(of_parity(), kernel, draws=300, warmup=300, seed=1, progress=False)
+    told = trace.report().verdict.converged
+    assert told.startswith(("yes, given z, which never moved: ", "nearly, given z, which never "))
+
+
+def test_all_allowed_values_are_as_likely():
+    """Of 12 configurations a prior forbids 5, the data one; chi-squared of the 6, one in 10^6."""
+
+    def log_likelihood(state, data, n):
+        return -np.inf if state.k[0] == 2 and state.j[0] == 3 else data.y[n] * state.k[0]
+
+    def log_prior(state):
+        return 0.0 if state.k[0] + state.j[0] > 2 or state.j[0] == 0 else -np.inf
+
+    model = sm.Model(log_likelihood, {"y": np.zeros(50)}, {"k": 0, "j": np.zeros(1, int)},
+                     log_prior, support={"k": 3, "j": 4})  # fmt: skip
+    allowed = {
+        (k, j) for k in range(3) for j in range(4)
+        if (k + j > 2 or j == 0) and (k, j) != (2, 3)
+    }  # fmt: skip
+    kernel = sm.default_kernel(model, progress=False)
+    rng, seen = np.random.default_rng(3), []
+    for _ in range(1_200):
+        state = kernel.start(rng)
+        seen.append((int(np.ravel(state["k"])[0]), int(state["j"][0])) if state else None)
+    counts = [seen.count(pair) for pair in sorted(allowed)]
+    assert sum(counts) + seen.count(None) == 1_200  # none that is forbidden
+    none = len(seen) * (1.0 - len(allowed) / 12) ** starts.TRIES
+    assert seen.count(None) <= stats.poisson.isf(1e-6, none)
+    assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def test_where_nothing_else_is_allowed_chains_begin_as_in_the_model():
+    bits = sm.Model(lambda s, data, n: data.y[n] * s.z[0], {"y": np.zeros(9)},
+                    {"z": np.ones(64, int)}, lambda s: 0.0 if s.z.sum() == 64 else -np.inf,
+                    support={"z": 2})  # fmt: skip
+    assert starts.anywhere(bits, {}, ["z"], np.random.default_rng(0)) == {}
+
+
+def test_long_blocks_and_rows_elsewhere_begin_as_in_the_model(monkeypatch):
+    model = of_parity()
+    assert starts.blocks_to_draw(model) == ["z"]
+    monkeypatch.setattr(starts, "MOST", 1)
+    assert starts.blocks_to_draw(model) == []
+    monkeypatch.setattr(starts, "MOST", 2)
+    monkeypatch.setattr(model, "elsewhere", object())
+    assert starts.blocks_to_draw(model) == []
+
+
+@pytest.mark.slow
+def test_continuous_blocks_are_around_the_fit_whatever_the_others_are():
+    kernel, rng = sm.default_kernel(of_parity(), progress=False), np.random.default_rng(2)
+    slopes = np.array([float(np.ravel(kernel.start(rng)["slope"])[0]) for _ in range(400)])
+    sd = np.sqrt(kernel.fit.covariance[0, 0])
+    z = np.log(slopes / float(np.ravel(kernel.fit.state["slope"])[0])) / sd
+    # Of 400 draws the deviation is 2 to 6 standard errors: an alarm in 10^8.
+    assert abs(z.std() - 2.0) < 6.0 * 2.0 / np.sqrt(800)
