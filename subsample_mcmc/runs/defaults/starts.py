@@ -17,7 +17,7 @@ MOST = 10_000  # sites of a block that begin anywhere: a run keeps where its cha
 
 
 def blocks_to_draw(model: Model) -> list[str]:
-    """Discrete blocks that may begin anywhere; none where a sum over data elsewhere would say so."""
+    """Discrete blocks that may begin anywhere; none of models whose data are elsewhere."""
     if model.elsewhere is not None or model.log_likelihood is None:
         return []
     return [
