@@ -176,15 +176,15 @@ def kfold(
 
 
 def largest_rhat(trace: Trace, model: Model) -> float:
-    """Of all blocks; nan where one's is not known, inf where a continuous one stood still."""
+    """Of all blocks; nan where one's is not known, inf where a continuous number stood still."""
     found = 1.0
     for name, variable in model.variables.items():
         mixing = trace.mixing(name)
-        if not mixing.moved and not variable.block.discrete:
+        if mixing.held and not variable.block.discrete:
             return np.inf
         if mixing.moved and mixing.rhat != mixing.rhat:
             return np.nan
-        found = max(found, mixing.rhat) if mixing.moved else found
+        found = max(found, mixing.rhat) if mixing.rhat == mixing.rhat else found
     return found
 
 

@@ -184,3 +184,28 @@ def test_rows_that_count_for_several_cannot_be_left_out():
         for ask in (lambda m=model, t=trace: sm.loo(m, t), lambda m=model: sm.kfold(m)):
             with pytest.raises(ValueError, match="has row weights, and sm"):
                 ask()
+
+
+def coins(state, data, n):
+    return -0.5 * (data.y[n] - state.mu[0] + 0.0 * state.mu[1] + 0.0 * state.k[0]) ** 2
+
+
+@pytest.mark.parametrize("stands", ["a number of a block", "a discrete block, elsewhere by chain"])
+def test_what_stands_still_beside_others_is_told(stands):
+    """One of two numbers of a block; a discrete block, at a value of its own in each chain."""
+    model = sm.Model(coins, {"y": np.arange(20.0)}, {"mu": np.zeros(2), "k": 0},
+                     lambda state: -0.5 * state.mu[1] ** 2, support={"k": 1_000})  # fmt: skip
+    first = stands.startswith("a number")
+
+    @sm.kernel(writes=("mu", "k"))
+    def move(rng, state, data):
+        """Draws mu; of the other one, or of k, only where chains begin."""
+        state.mu[0] = 9.5 + rng.standard_normal() / np.sqrt(20.0)
+        if first:
+            state.k[0] = rng.integers(0, 1_000)
+        else:
+            state.mu[1] = rng.standard_normal()
+            state.k[0] = state.k[0] if state.k[0] > 0 else rng.integers(1, 1_000)
+
+    with pytest.warns(UserWarning, match="chains of 2 of 2 folds disagree: R-hat is inf"):
+        sm.kfold(model, move, folds=2, draws=200, warmup=50, chains=2, seed=1, progress=False)
