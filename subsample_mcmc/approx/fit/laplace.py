@@ -25,6 +25,7 @@ from subsample_mcmc.approx.fit.newton import (
     FLAT,
     MANY,
     Local,
+    along_axes,
     begin,
     climb,
     deviations,
@@ -157,8 +158,8 @@ class Expanded:
 
         known = np.diag(data if before is None else before.curvature)
         sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
-        steps = 0.01 * np.diag(np.minimum(sd, wide))
-        one, two = differences(rises, u, steps), differences(rises, u, 2.0 * steps)
+        steps = 0.01 * np.minimum(sd, wide)
+        one, two = along_axes(rises, u, steps), along_axes(rises, u, 2.0 * steps)
         gradient = (4.0 * one.gradient - two.gradient) / 3.0  # without the error of second order
         return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
 
