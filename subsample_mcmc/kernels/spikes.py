@@ -121,7 +121,7 @@ class SpikeAndSlab(ContinuousBlock):
         """Adds what is moved."""
         told = super(ContinuousBlock, self).facts(model)
         return told | {
-            "arms": 2, "proposes": True, "walks": False,
+            "arms": 2, "proposes": True, "walks": False, "zeros": self.block,
             "moves": f"{self.block} and {self.indicators}, one coefficient after the other",
         }  # fmt: skip
 

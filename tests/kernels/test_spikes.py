@@ -158,6 +158,31 @@ def test_what_is_certain_is_seldom_asked(rng):
     assert 20 < asked < 120 and gamma[:, 0].all()
 
 
+def seldom(state):
+    total = 0.0
+    for j in range(len(state.beta)):
+        if state.gamma[j] == 1:
+            total += ON - 0.5 * state.beta[j] ** 2 - 20.0
+    return total
+
+
+def test_coefficients_that_are_0_throughout_do_not_stand_still(rng):
+    """Their indicators say so; one that stands elsewhere does, and so does any of other kernels."""
+    x = rng.standard_normal((2_000, 4))
+    given = sm.models.glm.gaussian(x, 2.0 * x[:, 0] + rng.standard_normal(2_000))
+    state = {"gamma": np.ones(4, int), "beta": np.zeros(4)}
+    model = sm.Model(given.predictors, given.data, state, seldom, support={"gamma": 2})
+    kernel = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), selector=sm.Exact())
+    trace = sm.sample(model, kernel, 300, 100, chains=2, seed=1, progress=False)
+    assert np.all(trace.draws["gamma"] == [1, 0, 0, 0])
+    assert trace.mixing("beta").held == 0
+    assert trace.report().verdict.converged.startswith("yes, given gamma, which never moved: ")
+    trace.draws["beta"][..., 0] = 2.0
+    assert trace.mixing("beta").held_one == "beta[0]"
+    del trace.meta["kernels"][0]["zeros"]
+    assert trace.mixing("beta").held == 4
+
+
 def test_columns_that_are_much_alike_are_asked_in_every_sweep(rng):
     """Given the other, each is certain; without it, it takes the other's place."""
     x = rng.standard_normal((2_000, 2))

@@ -71,6 +71,9 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     # Chain by chain: the block may fill most of the memory, and this makes copies.
     stands = np.array([(chain == chain[:1]).all(axis=0) for chain in flat]) & (draws > 1) & free
     moved = draws < 2 or int(stands.sum()) < chains * sites
+    if any(t.get("zeros") == name for t in trace.meta["kernels"]):
+        # A coefficient that may be 0: its indicator, beside it, says whether it ever moved.
+        stands &= flat[:, 0] != 0.0
     if used is not None:
         stands &= always
     counts = stands.sum(axis=0)
