@@ -246,7 +246,11 @@ class Team:
                 turns.append(walk)
 
     def walk(self, member: Member) -> Iterator[bool]:
-        """One chain from where it stands to its end; yields after each turn, with all handed on."""
+        """One chain from where it stands to its end; yields after each turn.
+
+        All is handed on then; to a store not by a chain that only stands aside: it may go on from
+        where it was before.
+        """
         walker = self.chain_plan.walker(self.program, member.number, member.checkpoint)
         walker.patient = True  # others have a turn before a pass is made for all that wait
         began, held = time.monotonic(), 0
@@ -255,9 +259,12 @@ class Team:
             held += drawn.nbytes
             if self.stop.is_set():
                 break
-            if walker.waiting or time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES:
+            late = time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES
+            if late or (walker.waiting and self.keep is None):  # a store is not written so often
                 self.hand_on(member, walker)
+            if late or walker.waiting:
                 yield True
+            if late:
                 began, held = time.monotonic(), 0
         walker.close()
         if walker.pool is not None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs import parallel
 from subsample_mcmc.target.elsewhere import shared_sums
 from subsample_mcmc.target.elsewhere.shared_sums import SharedSums, sums_of_states
 from subsample_mcmc.target.sources.local import parts_of
@@ -169,3 +170,49 @@ def test_a_pass_that_fails_is_asked_for_again():
     for pool in pools:
         with pytest.raises(ValueError, match="rows changed"):
             shared.answer(pool)
+
+
+def test_a_chain_that_stands_aside_does_not_write(models, monkeypatch, tmp_path):
+    """To a store a chain writes when its turn ends, or it; and the run goes on from there."""
+    near, far = models
+    hand_on, written = parallel.Team.hand_on, []
+
+    def noted(team, member, walker):
+        written.append(member.number)
+        hand_on(team, member, walker)
+
+    monkeypatch.setattr(parallel.Team, "hand_on", noted)
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 1e9)
+    path = tmp_path / "run.nc"
+    sm.sample(far, steps(), store=path, **options(3, 1, draws=5))
+    assert sorted(written) == [0, 1, 2]
+    found = sm.resume(path, far, steps(), draws=12, progress=False)
+    same(sm.sample(near, steps(), **options(3, 1)), found)
+
+
+def test_an_end_finds_all_chains_at_whole_draws(models, monkeypatch):
+    """What stands aside when a run is interrupted is as it was after its last draw."""
+    near, far = models
+    make, passes = shared_sums.sums_of_states, []
+
+    def interrupting(elsewhere, states, numbers):
+        passes.append(len(states))
+        if len(passes) == 12:
+            for team in teams:
+                team.stop.set()
+        return make(elsewhere, states, numbers)
+
+    teams, init = [], parallel.Team.__init__
+
+    def known(team, *given):
+        teams.append(team)
+        init(team, *given)
+
+    monkeypatch.setattr(parallel.Team, "__init__", known)
+    monkeypatch.setattr(shared_sums, "sums_of_states", interrupting)
+    found = sm.sample(far, steps(), **options(3, 1, draws=30, warmup=0))
+    wanted = sm.sample(near, steps(), **options(3, 1, draws=30, warmup=0))
+    count = found.shape[1]
+    assert 0 < count < 30
+    for name, values in found.draws.items():
+        np.testing.assert_array_equal(values, wanted.draws[name][:, :count])
