@@ -137,6 +137,7 @@ def test_a_chain_without_companions_goes_at_once(again):
     def first():
         shared.answer(pools[0])
         if again:
+            time.sleep(0.03)
             shared.ask(pools[0])
             shared.answer(pools[0])
 
