@@ -19,6 +19,7 @@ from subsample_mcmc.approx.taylor.checks import (
     check_derivatives,
     check_eta,
     check_remainder,
+    check_sizes,
     typical,
 )
 from subsample_mcmc.approx.taylor.passes.moments import (
@@ -218,6 +219,8 @@ class Linear:
                 check_derivatives(model, self.count, order, 0.1 * self.widths)
                 if given.remainder is not None:
                     check_remainder(model, self.count, order, nat)
+                    if self.rounds():
+                        check_sizes(model, float(nat[0]))
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)

@@ -187,3 +187,38 @@ def test_where_it_is_proved(rng):
 
 def known_softmax(model):
     return prepared_for(model, sm.Taylor({"beta": np.zeros((2, 2))}, order=2)).sums
+
+
+def poisson_of(sizes):
+    """A regression of one's own, which says by what its derivatives round."""
+    x = np.random.default_rng(1).standard_normal((5_000, 2))
+    given = glm.poisson(x, np.ones(5_000)).predictors
+    told = sm.Predictors(
+        given.eta, given.log_factor, given.derivatives, given.remainder, growth=1.0, sizes=sizes
+    )
+    return sm.Model(told, {"x": x, "y": np.ones(5_000)}, {"beta": np.zeros(2)})
+
+
+def test_sizes_of_ones_own():
+    """Those that are too small are refused, by the noise of derivatives."""
+
+    def right(eta, data, n):
+        mean = sm.exp(eta)
+        return data.y[n] + mean, mean, mean
+
+    def small(eta, data, n):
+        return 1.0, 1e-3 * sm.exp(eta), 1.0
+
+    def none(eta, data, n):
+        return 1.0, 1.0
+
+    point = np.array([0.2, -0.1])
+    model = poisson_of(right)
+    own, wanted = known(model, 3, point), known(glm.poisson(model.data.x, model.data.y), 3, point)
+    np.testing.assert_allclose(own.whole.limits[0, 12:], wanted.whole.limits[0, 12:], rtol=1e-12)
+    with pytest.raises(
+        ValueError, match=r"derivative 2 is off by at most 64 x .* by .* more than its slope"
+    ):
+        known(poisson_of(small), 3, point)
+    with pytest.raises(TypeError, match=r"sizes returned \(1.0, 1.0\) at datum 0: three numbers"):
+        known(poisson_of(none), 3, point)
