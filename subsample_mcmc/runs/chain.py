@@ -24,6 +24,7 @@ from subsample_mcmc.runs.kept import kept_of
 from subsample_mcmc.runs.padding import check_padding
 from subsample_mcmc.target.elsewhere.pool import Pool
 from subsample_mcmc.target.elsewhere.resident import SUMS
+from subsample_mcmc.target.elsewhere.shared_sums import SharedSums
 from subsample_mcmc.target.layout import Layout, Run
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.user_functions import uncompiled
@@ -111,6 +112,7 @@ class Program:
         self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
         self.loop = LOOP if self.compiled or DISABLED else PLAIN_LOOP
         self.functions: list = []  # what is called by address: held, so that no chain compiles it
+        self.sums = None if model.elsewhere is None else SharedSums(model.elsewhere)
 
     def parts(self) -> tuple:
         """What makes the same program elsewhere, without another pass over the data."""
@@ -174,7 +176,10 @@ class Walker:
         )  # fmt: skip
         self.shared = pointer_to(self.chain)
         self.steps: int | None = None  # that it will make in all, if that is known
-        self.pool = None if model.elsewhere is None else Pool(model, self.ints, self.floats)
+        sums = program.sums
+        self.pool = None if sums is None else Pool(model, self.ints, self.floats, sums)
+        # May it return while it waits for exact sums, so that others go on, and share the pass.
+        self.patient, self.waits = False, 0  # so often it has waited within this draw
         self.take_tools(watched)
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
@@ -202,6 +207,11 @@ class Walker:
         return int(self.chain.now[0].iteration)
 
     @property
+    def waiting(self) -> bool:
+        """Does it stand aside until exact sums are made."""
+        return self.pool is not None and self.pool.asked is not None
+
+    @property
     def waited(self) -> float:
         """Seconds for rows that are elsewhere, and for sums over them."""
         return 0.0 if self.pool is None else self.pool.waited
@@ -211,7 +221,8 @@ class Walker:
     ) -> Chunk:
         """Make draws, and return them unless they are warm-up; into: arrays of integers, of floats.
 
-        Where rows are elsewhere, it may be fewer: up to where others have to come.
+        Where rows are elsewhere, it may be fewer: up to where others have to come; or none, while
+        `waiting`.
         If a step fails, `error` says why, and the chain stands at the last whole draw before it.
         """
         before = self.checkpoint() if draws else {}
@@ -223,7 +234,9 @@ class Walker:
         out = Chunk(blocks[0][:rows], blocks[1][:rows], words)
         now = self.chain.now
         now["warm"] = int(warm)
-        begun, waits = self.iteration, 0
+        begun = self.iteration
+        if self.pool is not None and self.waiting:
+            self.serve(self.pool, before)
         mark = NOWHERE if self.pool is None else self.pool.mark
         while True:
             try:
@@ -249,19 +262,17 @@ class Walker:
             if broke and reached:  # rows for these draws are here: the next one begins a turn
                 self.pool.forget()
                 return self.advance(reached, thin, warm, into)
-            waits += 1
-            if waits > 2 * SUMS:
+            self.waits += 1
+            if self.waits > 2 * SUMS:
                 raise RuntimeError(
                     f"one draw asks for more than {SUMS:,} exact sums of rows that are elsewhere, "
                     "and so many are kept: give its kernels a control variate, "
                     "control=sm.Taylor(fit), or blocks of fewer sites."
                 )
-            left = None if self.steps is None else self.steps - begun
-            if self.pool.serve(
-                self.chain.rows, begun, left
-            ):  # what is wanted from here on; new arrays
-                self.take_tools()
-                self.restore(before)
+            if self.patient and self.pool.ask():
+                return Chunk(out.ints[:0], out.floats[:0], words[:, :0].T)
+            self.serve(self.pool, before)
+        self.waits = 0
         if int(now[0].code) != 0:
             self.error = explanation(self)
             self.restore(before)
@@ -276,6 +287,13 @@ class Walker:
             if self.turns & (self.turns - 1) == 0:
                 self.look_again([(self.ints, self.floats)])
         return out._replace(words=out.words.T)
+
+    def serve(self, pool: Pool, before: dict[str, np.ndarray]) -> None:
+        """Have what is wanted, and what will be; before: where the chain stands."""
+        left = None if self.steps is None else self.steps - self.iteration
+        if pool.serve(self.chain.rows, self.iteration, left):  # there are new arrays
+            self.take_tools()
+            self.restore(before)
 
     def close(self) -> None:
         """Nothing more is drawn: rows that are on their way need not come."""

@@ -127,7 +127,8 @@ def pieces(
 ) -> Iterator[tuple[Drawn, np.ndarray, float]]:
     """Warm up and draw, a tenth of a second at a time: draws, sums of COUNTS, seconds.
 
-    Stops early once `until` has passed. into: arrays for all integers and floats of the chain.
+    Nothing is drawn while a patient chain waits. Stops early once `until` has passed.
+    into: arrays for all integers and floats of the chain.
     """
     size, kept = 1, walker.program.kept
     lasts = CHUNK_SECONDS if walker.pool is None else FETCH_SECONDS
@@ -152,6 +153,9 @@ def pieces(
             walker.look_again()
         spent = time.monotonic() - then
         drawn = Drawn(ints, floats, Counts.of(chunk.words), thinned)
+        if walker.waiting:
+            yield drawn, np.zeros(4, np.int64), spent
+            continue
         yield drawn, counted(walker, drawn.counts), spent
         worked = spent - (walker.waited - waited)
         # Where rows are elsewhere, it may have made fewer.
@@ -242,17 +246,25 @@ class Team:
                 turns.append(walk)
 
     def walk(self, member: Member) -> Iterator[bool]:
-        """One chain from where it stands to its end; yields after each turn, with all handed on."""
+        """One chain from where it stands to its end; yields after each turn.
+
+        All is handed on then; to a store not by a chain that only stands aside: it may go on from
+        where it was before.
+        """
         walker = self.chain_plan.walker(self.program, member.number, member.checkpoint)
+        walker.patient = True  # others have a turn before a pass is made for all that wait
         began, held = time.monotonic(), 0
         for drawn, counts, spent in pieces(walker, self.chain_plan, into=member.room):
             self.collect(member, walker, drawn, counts, spent)
             held += drawn.nbytes
             if self.stop.is_set():
                 break
-            if time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES:
+            late = time.monotonic() - began > TURN_SECONDS or held > TURN_BYTES
+            if late or (walker.waiting and self.keep is None):  # a store is not written so often
                 self.hand_on(member, walker)
+            if late or walker.waiting:
                 yield True
+            if late:
                 began, held = time.monotonic(), 0
         walker.close()
         if walker.pool is not None:

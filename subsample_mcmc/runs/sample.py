@@ -305,11 +305,12 @@ def warn_of_passes(kernel: Kernel, model: Model, audit: float, chains: int, step
     """Say how many passes over rows that are elsewhere the exact sums of audits take."""
     leaves = [leaf for _, leaf in labelled(kernel) if getattr(leaf, "selector", None) is not None]
     sums = int(2 * audit * steps * len(leaves))  # of a chain: two states a decision, at least
-    passes = chains * -(-sums // TOGETHER)
-    if model.elsewhere is not None and passes > FEW:
+    least = -(-sums // TOGETHER)  # where all chains share each
+    if model.elsewhere is not None and chains * least > FEW:
+        known = f"{least:,}" if chains == 1 else f"{least:,} to {chains * least:,}"
         warn(
             f"audit={audit}: rows are elsewhere, and exact sums of some {chains * sums:,} states "
-            f"take about {passes:,} passes over all of them, or more. Give a smaller share, or "
+            f"take about {known} passes over all of them, or more. Give a smaller share, or "
             "audit a short run: sm.audit(model, selector, kernel, steps=200)."
         )
 

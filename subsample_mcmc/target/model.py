@@ -409,6 +409,8 @@ class Model:
             found["predictors"] = f"{text} {self.predictors.growth!r}"
             if self.predictors.etas is not None:
                 found["predictors"] += f" {content(self.predictors.etas)}"
+            if self.predictors.sizes is not None:
+                found["predictors"] += f" sizes {content(self.predictors.sizes)}"
         return found
 
     def hashes(self) -> dict[str, str]:

@@ -39,6 +39,11 @@ class Predictors:
         writes those of datum first + i into out[0, i], or of several predictors, k into out[k, i].
         Loop over data innermost, along slices made before, x = data.x[first:]: this vectorises,
         where eta's loop over parameters does not (sm.models.glm: 1.4 to 5 times faster).
+    sizes(eta, data, n) -> (first, second, third): what the derivatives of one predictor round by:
+        each, as computed at eta, is off by at most 64 times 2^-53 of its size; and eta is a sum of
+        parameters times numbers of the data, and of one number more. With it, and remainder, it is
+        proved what rounding may do to decisions that read no row; without, it is allowed for by
+        1e-13 of the largest log factor, for each row.
 
     Example:
         >>> def eta(state, data, n):
@@ -57,6 +62,7 @@ class Predictors:
     remainder: Any = None
     growth: float = 0.0
     etas: Any = None
+    sizes: Any = None
 
     def __post_init__(self):
         plain(self.eta, "eta", "eta(state, data, n) -> float or tuple of floats")
@@ -67,6 +73,8 @@ class Predictors:
             plain(self.remainder, "remainder", "remainder(eta, data, n) -> (third, fourth)")
         if self.etas is not None:
             plain(self.etas, "etas", "etas(state, data, first, out)")
+        if self.sizes is not None:
+            plain(self.sizes, "sizes", "sizes(eta, data, n) -> (first, second, third)")
         if not 0.0 <= self.growth < float("inf"):
             raise ValueError(f"growth={self.growth!r}: give a number, 0 or more.")
 

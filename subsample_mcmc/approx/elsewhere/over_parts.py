@@ -105,9 +105,7 @@ class LinearOverParts(Linear):
                 remainders, arguments, REMAINDERS, bar, rows=rows, nodes=self.nodes,
                 name=pass_name("remainders", keep),
             )  # fmt: skip
-        if not np.all(np.isfinite(found)):
-            raise ValueError("remainder or log_factor is not finite at the reference.")
-        return found
+        return self.limits_of(found)
 
     def score(self, ints, point, bar, inverse, scores) -> None:
         """Raise scores to the residuals where a row's predictors are some way off."""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.taylor.polynomial import Sums, Terms
+from subsample_mcmc.approx.taylor.polynomial import LIMITS, Sums, Terms
 from subsample_mcmc.approx.taylor.remainder import Learnt
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.target.dyadic import Node
@@ -36,7 +36,8 @@ def key_of_sums(control: Any, how: tuple) -> str | None:
     fits = control.fit if isinstance(control.fit, list | tuple) else [control.fit]
     about = [told_of_fit(fit) for fit in fits]
     said = content(derivatives) if derivatives is not None else ""
-    return key_of(said, order, way, references, about, control.outliers, bool(control.predict))
+    given = control.outliers, bool(control.predict), LIMITS
+    return key_of(said, order, way, references, about, *given)
 
 
 def told_of_fit(fit: Any) -> tuple:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.taylor.passes.roundings import OWN, UNIT
 from subsample_mcmc.target.predictors import WHAT_IT_BOUNDS
 
 SAMPLED = 64  # data on which a claim of linearity is checked
-BOUNDED = 16  # of these, on which a remainder is
+BOUNDED = 16  # of these, on which a remainder is, and sizes are
+STEPS = 8  # from each number to the next, over which derivatives are seen to round
 
 
 def spaced_rows(size: int, count: int) -> np.ndarray:
@@ -176,6 +178,40 @@ def check_remainder(model, count: int, order: int, widths) -> None:
                     f"remainder says that the derivative of order {order + 1} of log_factor is at "
                     f"most {allowed:.6g} in size at datum {n}, near eta={tuple(middle)}; "
                     f"differences of derivatives say {seen:.6g}. {WHAT_IT_BOUNDS}."
+                )
+
+
+def check_sizes(model, nat: float) -> None:
+    """Refuse sizes below what derivatives of one predictor are seen to round by, by a sample.
+
+    At numbers next to each other a derivative differs by its slope, and by twice what it rounds.
+    nat: by how much a predictor moves usually.
+    """
+    given, (rows, etas) = model.predictors, at_some(model, 1)
+    some = np.linspace(0, len(rows) - 1, BOUNDED).astype(int)
+    for n, at in zip(rows[some], etas(model.floats)[some], strict=True):
+        e = float(at[0]) + 0.7 * nat
+        sizes = given.sizes(e, model.data, n)
+        if not isinstance(sizes, tuple) or len(sizes) != 3 or not all(m >= 0.0 for m in sizes):
+            raise TypeError(
+                f"sizes returned {sizes!r} at datum {n}: three numbers from 0 are needed, by which "
+                "the first three derivatives round."
+            )
+        here, near = np.array(flat_tuple(given.derivatives(e, model.data, n)), float), e
+        last = given.remainder(e, model.data, n)[len(here) - 2]  # how steep the last one is
+        for _ in range(STEPS):
+            near = float(np.nextafter(near, np.inf))
+            moved = np.array(given.derivatives(near, model.data, n), float) - here
+            seen = np.abs(moved)
+            seen[:-1] = np.abs(moved[:-1] - here[1:] * (near - e))
+            seen[-1] -= 1.01 * last * (near - e)
+            wrong = np.flatnonzero(seen > 2.0 * OWN * UNIT * np.array(sizes[: len(here)]))
+            if len(wrong):
+                k = int(wrong[0])
+                raise ValueError(
+                    f"sizes says that derivative {k + 1} is off by at most 64 x 2^-53 x "
+                    f"{sizes[k]:.6g} at datum {n}, near eta={e!r}; between numbers next to each "
+                    f"other it differs by {seen[k]:.3g} more than its slope says."
                 )
 
 

@@ -19,6 +19,7 @@ from subsample_mcmc.approx.taylor.checks import (
     check_derivatives,
     check_eta,
     check_remainder,
+    check_sizes,
     typical,
 )
 from subsample_mcmc.approx.taylor.passes.moments import (
@@ -35,6 +36,7 @@ from subsample_mcmc.approx.taylor.passes.predictor_blocks import (
     block_reader,
     read_lengths,
 )
+from subsample_mcmc.approx.taylor.passes.roundings import roundings_of
 from subsample_mcmc.approx.taylor.polynomial import locate
 from subsample_mcmc.approx.taylor.predictor_chunks import (
     GIVEN,
@@ -163,9 +165,9 @@ def contraction(count: int, order: int) -> Any:
 
 # --------------------------------------------------------------------------------------- the source
 AWAY = 2.0  # standard deviations of a row's predictors at which its residual is looked at
-MOST_BLOCKS, MOST_ADDED = 32, 128  # that are read at a time, and added up ...
+MOST_BLOCKS, MOST_ADDED = 31, 128  # that are read at a time, and added up ...
 CHUNK_BYTES = 1 << 22  # ... of these sums, at most
-REMAINDERS = SumsAndMaxima(1)
+REMAINDERS = SumsAndMaxima(4)
 LARGEST = 1e30  # of residuals that are told apart: in single precision, too
 SMALL = (1e-2, 1e-3)  # of differences for one and two predictors, in units of their curvature
 
@@ -217,6 +219,8 @@ class Linear:
                 check_derivatives(model, self.count, order, 0.1 * self.widths)
                 if given.remainder is not None:
                     check_remainder(model, self.count, order, nat)
+                    if self.rounds():
+                        check_sizes(model, float(nat[0]))
         self.eta = jit(given.eta, flags=FLAGS, user=True, inner="always")
         self.of_eta = jit(given.log_factor, flags=FLAGS, user=True, inner="always")
         self.expand = expanded(model, self.count, order)
@@ -346,9 +350,18 @@ class Linear:
 
         name = pass_name("remainders", keep)
         found = root_of(self.nodes, name, part, blocks.count, REMAINDERS)
-        if not np.all(np.isfinite(found)):
+        return self.limits_of(found)
+
+    def rounds(self) -> bool:
+        """Is it proved what rounding may do to sums."""
+        return self.count == 1 and self.model.predictors.sizes is not None and self.known()
+
+    def limits_of(self, found: np.ndarray) -> np.ndarray:
+        """Of the root of a pass: remainders of the sum and of a row, growth, rounding; W1 to W3."""
+        found = np.concatenate([found[[0, 4, 5, 6]], found[1:4]])
+        if not np.all(np.isfinite(found[:4])):
             raise ValueError("remainder or log_factor is not finite at the reference.")
-        return found
+        return found if self.rounds() and np.all(np.isfinite(found)) else found[:4]
 
     def some_remainders(
         self, ints, point, keep, bar, inverse, scores, first: int, last: int, origin: int = 0
@@ -370,8 +383,9 @@ class Linear:
             starts = np.arange(0, len(each), BLOCK)
             largest = each, np.where(raced, rho, 0.0), np.where(raced, np.abs(chunk.v), 0.0)
             found = [np.add.reduceat(each, starts)]
+            found += list(chunk.off.T if len(chunk.off) else np.zeros((3, len(starts))))
             found += [np.maximum.reduceat(a, starts) for a in largest]  # nan is told at the end
-            factors = np.array([1.0, 1.0, self.model.predictors.growth, 1e-13])
+            factors = np.array([1.0, 1.0, 1.0, 1.0, 1.0, self.model.predictors.growth, 1e-13])
             tree.add_blocks(origin + chunk.block, np.array(found).T * factors)
         return tree
 
@@ -421,16 +435,22 @@ class Linear:
         """
         active, p = used_of(self.model, ints), self.count
         turned, t = np.ascontiguousarray(inverse[:active, :active]), np.zeros(BLOCK)
+        own, rounds = roundings_of(turned, point, steps_of(point)), self.rounds()
+        told, cubic, each = self.told * rounds, self.order > 2, np.zeros((2, BLOCK))
         rooms = dict[int, Any]()
         for block, begin, end, size in self.pieces(first, last, MOST_BLOCKS):
             if size not in rooms:
-                rooms[size] = self.room(ints, point, size, 0, bounded=True)
+                rooms[size] = self.room(ints, point, size, told, bounded=True, sized=rounds)
             reader, read, there = rooms[size]
             rows = end - begin
-            (e, lengths), (v, r) = np.zeros((2, p, rows)), np.zeros((2, rows))
-            read_lengths(reader, read, there, begin, turned, t, e, lengths, v, r)
+            e, lengths, v, r = np.zeros((p, rows)), np.zeros((p, rows)), *np.zeros((2, rows))
+            weights, off = keep(begin, end), np.zeros((rounds * blocks_of(rows), 3))
+            read_lengths(
+                reader, read, there, begin, turned, t, e, lengths, v, r, weights, own, cubic,
+                each, off,
+            )  # fmt: skip
             rho = lengths[0] if p == 1 else np.sqrt((lengths * lengths).sum(axis=0))
-            yield ReadRows(block, begin, keep(begin, end), e, lengths, rho, v, r)
+            yield ReadRows(block, begin, weights, e, lengths, rho, v, r, off)
             bar.update(rows)
 
     def pieces(self, first: int, last: int, most: int) -> Iterator[tuple[int, int, int, int]]:
@@ -445,22 +465,29 @@ class Linear:
             if past < end:
                 yield block + (past - begin) // BLOCK, past, end, end - past
 
-    def room(self, ints, point, size: int, derivatives: int, bounded: bool) -> tuple:
+    def room(
+        self, ints, point, size: int, derivatives: int, bounded: bool, sized: bool = False
+    ) -> tuple:
         """(what reads a block of so many rows, at a point, what is read, and its predictors).
 
-        derivatives: how many are read; bounded: are bounds of the remainder.
+        derivatives: how many are read; bounded: are bounds of the remainder; sized: and sizes.
         """
         model, p, floats = self.model, self.count, point.copy()
-        # From far away differences lose digits: steps are as long as what is moved.
-        steps = np.exp2(np.ceil(np.log2(np.maximum(np.abs(point), 1.0))))
+        steps = steps_of(point)
         e, moved = np.zeros((2, p, size))
         x, f = np.zeros((p, used_of(model, ints), BLOCK)), np.zeros((derivatives, BLOCK))
-        rows = PredictorRows(x, f, np.zeros(BLOCK), np.zeros(BLOCK * bounded))
+        sizes = np.zeros((3 * sized, BLOCK))
+        rows = PredictorRows(x, f, np.zeros(BLOCK), np.zeros(BLOCK * bounded), sizes)
         state = model.state(np.array(ints), floats)
         own = PredictorBlock(
             state, model.data, floats, steps, self.widths, e, moved, self.order, rows
         )
         return chunk_of(self.reader, own), pointer_to(rows), e
+
+
+def steps_of(point: np.ndarray) -> np.ndarray:
+    """By how much parameters are moved to read slopes: from far away differences lose digits."""
+    return np.exp2(np.ceil(np.log2(np.maximum(np.abs(point), 1.0))))
 
 
 def proved_scores(bounds, lengths, order: int, growth: float) -> np.ndarray:

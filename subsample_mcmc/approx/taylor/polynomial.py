@@ -15,12 +15,13 @@ import numpy as np
 
 from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
 from subsample_mcmc.approx.taylor.ceilings import NONE, Ceilings, write_ceilings
+from subsample_mcmc.approx.taylor.passes.roundings import is_far, rounding_of, sum_rounding
 from subsample_mcmc.approx.taylor.remainder import Learnt, guess
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.rewards import rewards
 
 # ----------------------------------------------------------------------------- sums over the data
-LIMITS = 12  # numbers that are known of remainders
+LIMITS = 16  # numbers that are known of remainders
 BEYOND = 1e300  # nats: where nothing is known
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
 
@@ -36,7 +37,8 @@ class Terms(NamedTuple):
     # (K, LIMITS) remainder of the sum, of a row; growth; rounding; a pilot's remainders, of the sum
     # of absolute values and of the sum, and of a row's root mean square; the distance up to which
     # the first two hold, 0: everywhere; 1: they are those along all directions of some predictors;
-    # a larger distance, 0: none, up to which so many times the first two hold, and rounding there.
+    # a larger distance, 0: none, up to which so many times the first two hold, and rounding there;
+    # three numbers of the sum's rounding (passes/roundings.py), 1: they are proved.
     limits: np.ndarray
 
 
@@ -279,12 +281,6 @@ def distance(trial, arm):
 
 
 @jit(inner="always")
-def is_far(limits, size):
-    """Is it beyond the distance up to which the first bounds hold."""
-    return 0.0 < limits[7] < size
-
-
-@jit(inner="always")
 def remainder(parts, table, size, which):
     """Bound of a residual at distance `size`, by the limits that column `which` holds."""
     times = 1.0
@@ -380,16 +376,6 @@ def gap_of(own, parts, far, times):
 
 
 @jit(inner="always")
-def rounding_of(own, parts, i, j):
-    """Of one row's residual, at two arms."""
-    found = 0.0
-    for arm in (i, j):
-        limits = parts.limits[own.tables[arm]]
-        found = max(found, limits[11] if is_far(limits, own.sizes[arm]) else limits[3])
-    return found
-
-
-@jit(inner="always")
 def reach(trial, i, j, each, everything):
     """Bound of |residual_i - residual_j|, of one row or of the sum over the raced or all rows."""
     own = trial.control.arrays
@@ -397,7 +383,9 @@ def reach(trial, i, j, each, everything):
     rounding, bound = rounding_of(own, parts, i, j), apart(trial, i, j, parts, 1 if each else 0)
     if everything:  # what was learnt stands among the offsets
         bound += abs(own.guesses[i, 0]) + abs(own.guesses[j, 0])
-    return bound + (rounding if each else rounding * trial.control.size)
+    if each:
+        return bound + rounding
+    return bound + sum_rounding(trial, parts, i, j, everything, bound, rounding)
 
 
 @jit(inner="always")

@@ -111,11 +111,16 @@ class Keep:
 
     def __init__(self, outliers: np.ndarray, others: bool = True, first: int = 0):
         self.outliers, self.others, self.first = outliers, others, first
+        self.alike = np.zeros(0)  # weights that are all the same, of which nobody changes one
 
     def __call__(self, first: int, last: int) -> np.ndarray:
-        weights = np.full(last - first, float(self.others))
         begin, past = first + self.first, last + self.first
         low, high = np.searchsorted(self.outliers, (begin, past))
+        if low == high:
+            if len(self.alike) < last - first:
+                self.alike = np.full(last - first, float(self.others))
+            return self.alike[: last - first]
+        weights = np.full(last - first, float(self.others))
         weights[self.outliers[low:high] - begin] = float(not self.others)
         return weights
 

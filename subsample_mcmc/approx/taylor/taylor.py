@@ -354,8 +354,10 @@ class Taylor(Control):
                     turn = inverse_of(metric, used) if inverse is None else inverse
                 limits = np.zeros(LIMITS)
                 if source.known():
-                    limits[:4] = source.remainders(ints, reference, keep, bar, turn, scores)
-                    limits[7:] = source.within(ints, reference)
+                    seen = source.remainders(ints, reference, keep, bar, turn, scores)
+                    limits[:4], limits[7:12] = seen[:4], source.within(ints, reference)
+                    limits[12 : 8 + len(seen)] = seen[4:]
+                    limits[15] = len(seen) > 4
                 s0 = s0 if source.constant else 0.0
                 parts.append((reference, used, metric, s0, s1, s2, s3, limits))
         each = map(np.array, zip(*parts, strict=True))

@@ -9,7 +9,7 @@ from subsample_mcmc.models.glm.formulas import by_formula
 from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
 from subsample_mcmc.target.population import numeric, whole
 
-PIECE = 1 << 20  # numbers that are looked at together
+PIECE = 1 << 16  # numbers that are looked at together: what is made of them stays in the cache
 
 
 def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -16,12 +16,13 @@ from subsample_mcmc.target.model import move_elsewhere
 from subsample_mcmc.target.reuse.append import parts_of
 from subsample_mcmc.target.sources.checksums import array_hash
 from subsample_mcmc.target.sources.found import source_of
-from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, common_rows
+from subsample_mcmc.target.sources.parts import Parcel, PassRoom, SourceColumn, common_rows
 from subsample_mcmc.target.sources.source import Source
 from subsample_mcmc.target.user_functions import tried_before
 
 # Arguments with a number for each row.
 BY_ROW = ("y", "weights", "offset", "exposure", "trials", "event", "upper")
+ROOM = PassRoom()
 X = "x"  # what the columns of a matrix are called, where they are one array
 
 
@@ -37,10 +38,13 @@ class Family(NamedTuple):
     columns: dict[str, SourceColumn]
     some: dict[str, np.ndarray]  # rows of all parts: what a family looks for in all rows is in them
 
-    def model(self, columns: dict[str, np.ndarray], labels: Any = None) -> Any:
-        """The model of some rows; labels: of the coefficients."""
+    def model(self, columns: dict[str, np.ndarray], labels: Any = None, room: Any = None) -> Any:
+        """The model of some rows; labels: of the coefficients; room: where x is made, if it is."""
         parts = [columns[name] for name in self.terms]
-        x: Any = parts[0] if len(parts) == 1 and parts[0].ndim == 2 else np.column_stack(parts)
+        x: Any = parts[0]
+        if len(parts) > 1 or x.ndim != 2:
+            parts = [part if part.ndim > 1 else part[:, None] for part in parts]
+            x = np.concatenate(parts, axis=1, out=room and room.of("x", parts, 1))
         if labels is not None:
             import pandas
 
@@ -67,13 +71,19 @@ class Family(NamedTuple):
         """The columns of a part as they are given."""
         return self.read(data, parcel._replace(columns=self.columns, origin=self.origin))
 
-    def made(self, raw: dict[str, np.ndarray], parcel: Parcel) -> dict[str, np.ndarray]:
-        """The columns that the model reads, of some rows."""
+    def made(
+        self, raw: dict[str, np.ndarray], parcel: Parcel, room: Any = None
+    ) -> dict[str, np.ndarray]:
+        """The columns that the model reads, of some rows; room: where they are made."""
         if not common_rows(raw):
             return {name: np.zeros((0, *c.shape), c.dtype) for name, c in parcel.columns.items()}
-        both = {name: np.concatenate([raw[name], self.some[name]]) for name in self.some}
+        each = {name: [raw[name], self.some[name]] for name in self.some}
+        both = {
+            name: np.concatenate(two, out=room and room.of(f"column {name}", two, 0))
+            for name, two in each.items()
+        }
         with tried_before():
-            made, count = self.model(both).data._asdict(), common_rows(raw)
+            made, count = self.model(both, room=room).data._asdict(), common_rows(raw)
         return {name: made[name][:count] for name in parcel.columns}
 
 
@@ -284,6 +294,6 @@ def labels_of(source: Source, terms: tuple[str, ...]) -> list[str] | None:
 
 
 def read_family(data: Any, parcel: Parcel) -> dict[str, np.ndarray]:
-    """The columns that the model reads, of a part."""
+    """The columns that the model reads, of a part; until the same thread reads the next one."""
     family = parcel.origin
-    return family.made(family.raw(data, parcel), parcel)
+    return family.made(family.raw(data, parcel), parcel, ROOM)

@@ -141,6 +141,11 @@ def gaussian_derivatives(eta, data, n):
     return (data.y[n] - eta) * precision, -precision, 0.0
 
 
+def gaussian_sizes(eta, data, n):
+    precision = 1.0 / (data.sigma * data.sigma)
+    return abs(data.y[n] - eta) * precision, precision, 0.0
+
+
 def gaussian_remainder(eta, data, n):
     return 0.0, 0.0
 
@@ -179,6 +184,18 @@ def student_t_derivatives(eta, data, n):
         2.0 * m * t * w,
         -2.0 * m * k * w * (2.0 * w - 1.0),
         4.0 * m * k * k * t * w * w * (1.0 - 4.0 * w),
+    )
+
+
+def student_t_sizes(eta, data, n):
+    k = 1.0 / (data.sigma * sqrt(data.nu))
+    t = abs(data.y[n] - eta) * k
+    w = 1.0 / (1.0 + t * t)
+    m = 0.5 * (data.nu + 1.0) * k
+    return (
+        2.0 * m * t * w,
+        2.0 * m * k * w * (2.0 * w + 1.0),
+        4.0 * m * k * k * t * w * w * (1.0 + 4.0 * w),
     )
 
 
@@ -227,6 +244,11 @@ def logistic(eta, data, n):
 def logistic_derivatives(eta, data, n):
     p, q = shares(eta)
     return q if data.y[n] == 1.0 else -p, -p * q, -p * q * (q - p)
+
+
+def logistic_sizes(eta, data, n):
+    p, q = shares(eta)
+    return q if data.y[n] == 1.0 else p, p * q, p * q
 
 
 def logistic_remainder(eta, data, n):
@@ -297,6 +319,12 @@ def binomial_derivatives(eta, data, n):
     return y * q - (m - y) * p, -m * p * q, -m * p * q * (q - p)
 
 
+def binomial_sizes(eta, data, n):
+    p, q = shares(eta)
+    y, m = float(data.y[n]), float(data.trials[n])
+    return y * q + (m - y) * p, m * p * q, m * p * q
+
+
 def binomial_remainder(eta, data, n):
     return data.trials[n] * SIGMOID_THIRD, data.trials[n] * SIGMOID_FOURTH
 
@@ -310,6 +338,11 @@ def poisson(eta, data, n):
 def poisson_derivatives(eta, data, n):
     mean = exp(eta)
     return data.y[n] - mean, -mean, -mean
+
+
+def poisson_sizes(eta, data, n):
+    mean = exp(eta)
+    return data.y[n] + mean, mean, mean
 
 
 def poisson_remainder(eta, data, n):
@@ -330,6 +363,15 @@ def negative_binomial_derivatives(eta, data, n):
     p, q = shares(eta - data.log_dispersion)
     y, r = float(data.y[n]), data.dispersion
     return y * q - r * p, -(y + r) * p * q, -(y + r) * p * q * (q - p)
+
+
+def negative_binomial_sizes(eta, data, n):
+    z = eta - data.log_dispersion
+    p, q = shares(z)
+    y, r = float(data.y[n]), data.dispersion
+    wide = 1.0 + abs(z)  # z itself is rounded
+    pq = (y + r) * p * q * wide
+    return (y * q + r * p) * wide, pq, pq
 
 
 def negative_binomial_remainder(eta, data, n):

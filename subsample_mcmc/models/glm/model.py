@@ -57,7 +57,7 @@ def gaussian(x, y, sigma=1.0, prior_sd=10.0, log_prior=None, start=None, weights
         return scaled(predictors, draw.gaussian_scale, data, log_prior, prior_sd, start, rows)
     predictors = Predictors(
         f.linear, f.gaussian, f.gaussian_derivatives, f.gaussian_remainder,
-        etas=f.linears(product(x)),
+        etas=f.linears(product(x)), sizes=f.gaussian_sizes,
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the standard deviation, or None if it is unknown")
     data = {"x": x, "y": y, "sigma": sigma, "constant": -log(sigma) - f.HALF_LOG_2PI}
@@ -91,7 +91,7 @@ def student_t(
         return scaled(predictors, draw.student_t_scale, data, log_prior, prior_sd, start, rows)
     predictors = Predictors(
         f.linear, f.student_t, f.student_t_derivatives, f.student_t_remainder,
-        etas=f.linears(product(x)),
+        etas=f.linears(product(x)), sizes=f.student_t_sizes,
     )  # fmt: skip
     sigma = positive(sigma, "sigma", "the scale, or None if it is unknown")
     data |= {"sigma": sigma, "constant": constant - log(sigma)}
@@ -116,7 +116,7 @@ def logistic(x, y, prior_sd=10.0, log_prior=None, start=None, weights=None) -> M
     )  # fmt: skip
     predictors = Predictors(
         f.linear, f.logistic, f.logistic_derivatives, f.logistic_remainder,
-        etas=f.linears(product(x)),
+        etas=f.linears(product(x)), sizes=f.logistic_sizes,
     )  # fmt: skip
     data = {"x": x, "y": y}
     return made(predictors, draw.logistic, data, log_prior, prior_sd, start, rows)
@@ -204,7 +204,7 @@ def binomial(x, y, trials, prior_sd=10.0, log_prior=None, start=None, weights=No
         raise ValueError(f"y[{n}] is {y[n]:g}, of {trials[n]:g} trials: it must be at most these.")
     predictors = Predictors(
         f.linear, f.binomial, f.binomial_derivatives, f.binomial_remainder,
-        etas=f.linears(product(x)),
+        etas=f.linears(product(x)), sizes=f.binomial_sizes,
     )  # fmt: skip
     data = {"x": x, "y": y, "trials": trials}
     return made(predictors, draw.binomial, data, log_prior, prior_sd, start, rows)
@@ -227,8 +227,9 @@ def poisson(
     """
     data, eta, etas, rows = counted(x, y, offset, exposure, weights, "poisson")
     predictors = Predictors(
-        eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas
-    )
+        eta, f.poisson, f.poisson_derivatives, f.poisson_remainder, growth=1.0, etas=etas,
+        sizes=f.poisson_sizes,
+    )  # fmt: skip
     return made(predictors, draw.poisson(eta), data, log_prior, prior_sd, start, rows)
 
 

@@ -30,6 +30,7 @@ def weighed(likelihood: Any, data: dict, rows: Regression, count: int = 1) -> An
         log_factor=times_weight(likelihood.log_factor),
         derivatives=all_times_weight(likelihood.derivatives, numbers),
         remainder=likelihood.remainder and both_times_weight(likelihood.remainder),
+        sizes=likelihood.sizes and all_times_weight(likelihood.sizes, 3),
     )
 
 

@@ -127,7 +127,7 @@ def negative_binomial(
     data |= {"dispersion": dispersion, "log_dispersion": log(dispersion)}
     predictors = Predictors(
         eta, f.negative_binomial, f.negative_binomial_derivatives, f.negative_binomial_remainder,
-        etas=etas,
+        etas=etas, sizes=f.negative_binomial_sizes,
     )  # fmt: skip
     return made(predictors, draw.negative_binomial(eta), data, log_prior, prior_sd, start, rows)
 

@@ -122,7 +122,7 @@ def of_two(*functions) -> None:
     """Register operations."""
 
     def chosen(a, b):
-        fit = all(is_slope(one) or isinstance(one, types.Number) for one in (a, b))
+        fit = all(is_slope(one) or isinstance(one, types.Number | types.Boolean) for one in (a, b))
         return (lambda a, b: joined(a, b)) if fit and (is_slope(a) or is_slope(b)) else None  # noqa: PLW0108
 
     for function in functions:

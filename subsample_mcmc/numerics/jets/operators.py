@@ -70,7 +70,7 @@ def lane_by_lane(*functions, by) -> None:
     """Register an operation on lanes, or on lanes and a number."""
 
     def chosen(a, b):
-        both = isinstance(a, LanesType | types.Number) and isinstance(b, LanesType | types.Number)
+        both = all(isinstance(one, LanesType | types.Number | types.Boolean) for one in (a, b))
         return (lambda a, b: by(a, b)) if both and SEVERAL in (a, b) else None  # noqa: PLW0108
 
     for function in functions:

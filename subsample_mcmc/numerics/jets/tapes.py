@@ -156,7 +156,7 @@ def traced_operation(*functions):
     def register(make):
         def chosen(a, b):
             known = [isinstance(one, TracedType) for one in (a, b)]
-            others = [isinstance(one, types.Number | TracedType) for one in (a, b)]
+            others = [isinstance(one, types.Number | types.Boolean | TracedType) for one in (a, b)]
             return make(all(known), known[0], a, b) if any(known) and all(others) else None
 
         for function in functions:

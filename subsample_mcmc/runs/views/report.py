@@ -133,8 +133,8 @@ class Report:
         if trace.fetched is not None:
             rows, sums, waited = trace.fetched
             self.notes.append(
-                f"Rows are elsewhere: {rows:,.0f} were fetched, and {sums:,.0f} exact sums made by "
-                f"passes over all; chains waited {waited:.3g} s for both, together."
+                f"Rows are elsewhere: {rows:,.0f} were fetched, and {sums:,.0f} passes over all "
+                f"made exact sums; chains waited {waited:.3g} s for both, together."
             )
         if meta.get("chosen"):
             lines = meta["chosen"].splitlines()

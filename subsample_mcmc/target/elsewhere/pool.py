@@ -14,6 +14,7 @@ import numpy as np
 
 from subsample_mcmc.numerics.rows import CHUNK, counter_at, slots_between
 from subsample_mcmc.target.elsewhere.resident import Resident, look_up, rows_ahead
+from subsample_mcmc.target.elsewhere.shared_sums import SharedSums
 
 FIRST = 2048  # rows that are fetched at first
 A_PART = 4  # ... and for each part, at least
@@ -35,9 +36,12 @@ class Pool:
     slot. Slots from where the chain stands up to `end` are here, those up to `coming` on their way.
     """
 
-    def __init__(self, model, ints: np.ndarray, floats: np.ndarray):
-        self.model, self.ints, self.floats = model, ints, floats
+    def __init__(self, model, ints: np.ndarray, floats: np.ndarray, shared: SharedSums):
+        """shared: with the other chains of a run."""
+        self.model, self.ints, self.floats, self.shared = model, ints, floats, shared
         self.fetched, self.waited, self.sums = 0, 0.0, 0
+        self.asked: np.ndarray | None = None  # states whose exact sums the chain waits for
+        self.blocked = False  # does its thread wait for them
         # Rows that stay; those that this draw missed, and the one before that missed some; and
         # where the stream of rows stood when they were.
         self.kept, self.missed, self.before, self.counter = NONE, NONE, NONE, -1
@@ -76,12 +80,20 @@ class Pool:
 
     @property
     def told(self) -> np.ndarray:
-        """Rows fetched, passes for exact sums, seconds that the chain waited for both."""
+        """Rows fetched, passes that it began for exact sums, seconds that it waited for both."""
         return np.array([self.fetched, self.sums, self.waited])
 
     def forget(self) -> None:
         """Nothing was wanted."""
         self.resident.told[:] = 0
+
+    def ask(self) -> bool:
+        """Are exact sums wanted; then a pass for other chains makes them, too."""
+        sums = int(self.resident.told[1])
+        if sums and self.asked is None:
+            self.asked = self.resident.wanted[:sums].copy()
+            self.shared.ask(self)
+        return sums > 0
 
     def serve(self, counter: np.ndarray, steps: int = 0, left: int | None = None) -> bool:
         """Fetch what is wanted, and what is drawn next; True if the arrays are new ones.
@@ -90,28 +102,15 @@ class Pool:
         steps, left: that the chain has made, and will make; None: nobody knows.
         """
         told, began = self.resident.told, time.monotonic()
-        sums, lost = int(told[1]), int(told[0])
+        sums, lost = self.ask(), int(told[0])
         if sums:
-            self.make_sums(self.resident.wanted[:sums].copy())
+            self.blocked = True
+            self.shared.answer(self)
+            self.blocked, self.asked = False, None
         new = self.take_rows(counter, lost, steps, left) if lost or not sums else False
         told[:] = 0
         self.waited += time.monotonic() - began
         return new
-
-    def make_sums(self, states: np.ndarray) -> None:
-        """Know the exact sums of some states: one pass for all."""
-        numbers = len(self.floats)
-        which, group = np.unique(states[:, numbers:], axis=0, return_inverse=True)
-        order = np.argsort(np.ravel(group), kind="stable")  # those of the same integers together
-        parts = np.split(order, np.cumsum(np.bincount(np.ravel(group)))[:-1])
-        asked = [
-            (ints.astype(np.int64), states[own, :numbers])
-            for ints, own in zip(which, parts, strict=True)
-        ]
-        values = self.model.elsewhere.sums_of(asked)
-        for state, value in zip(states[order], values, strict=True):
-            self.resident.knows(state, value)
-        self.sums += 1
 
     def take_rows(
         self, counter: np.ndarray, lost: int, steps: int = 0, left: int | None = None

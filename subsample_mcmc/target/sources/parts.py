@@ -5,6 +5,7 @@ and opened once a worker.
 """
 
 import pickle
+import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from subsample_mcmc.target.sources.digests import digest_of
 
 PARCELS = 4  # that a worker keeps open
 PROBES = 64  # rows that tell whether a part was made anew with others
+KEPT_BYTES = 1 << 26  # of one array of a thread, at most
 
 
 class SourceColumn(NamedTuple):
@@ -54,6 +56,30 @@ class Taken(NamedTuple):
     columns: dict[str, np.ndarray]
     rows: int
     probe: int | None
+
+
+class PassRoom(threading.local):
+    """Arrays of a thread in which columns of one part after the other are made.
+
+    Workers of dask give large arrays back to the system at once, and what is given anew by it costs
+    more than what is written there.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def of(self, name: str, parts: list[np.ndarray], axis: int) -> np.ndarray:
+        """Room for arrays one behind the other, or side by side."""
+        shape = list(parts[0].shape)
+        shape[axis] = sum(part.shape[axis] for part in parts)
+        dtype = np.result_type(*parts)
+        size = int(np.prod(shape, dtype=int)) * dtype.itemsize
+        held = self.arrays.get(name)
+        if held is None or len(held) < size:
+            held = np.empty(size + size // 8, np.uint8)
+            if size <= KEPT_BYTES:
+                self.arrays[name] = held
+        return held[:size].view(dtype).reshape(shape)
 
 
 class MissingError(Exception):

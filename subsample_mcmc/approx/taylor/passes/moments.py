@@ -176,7 +176,7 @@ def add_rows(where, q, f, values, weights, sums) -> None:
     """The same of a block that was read row by row: q (p, rows, d), f (rows, derivatives)."""
     (p, size, d), used = q.shape, f.shape[1]
     x, column = np.zeros((p, d, BLOCK)), np.zeros(BLOCK)
-    rows = PredictorRows(x, np.zeros((used, BLOCK)), column, np.zeros(0))
+    rows = PredictorRows(x, np.zeros((used, BLOCK)), column, np.zeros(0), np.zeros((0, BLOCK)))
     rows.x[:, :, :size], rows.f[:, :size], rows.v[:size] = q.transpose(0, 2, 1), f.T, values
     drop_and_add(where, pointer_to(rows), weights, scratch_of(p), sums)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.taylor.passes.roundings import roundings_of_block
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import call_number
 from subsample_mcmc.target.exact_sums import MASK, entry
@@ -22,6 +23,7 @@ class PredictorRows(NamedTuple):
     f: np.ndarray  # (derivatives, BLOCK) of the log factor by them
     v: np.ndarray  # (BLOCK,) log factors
     r: np.ndarray  # (BLOCK,) bounds of the remainder
+    sizes: np.ndarray  # (3, BLOCK) what derivatives round by; or none, as above
 
 
 class PredictorBlock(NamedTuple):
@@ -42,6 +44,12 @@ class PredictorBlock(NamedTuple):
 def no_bound(e, data, n):
     """For likelihoods whose remainders are not known."""
     return 0.0, 0.0
+
+
+@jit(inner="always")
+def no_sizes(e, data, n):
+    """For likelihoods of which nobody says by what they round."""
+    return 0.0, 0.0, 0.0
 
 
 UNROLLED = 9  # derivatives of two predictors: of more, loops do not vectorise anyway
@@ -84,6 +92,9 @@ def block_reader(predictors, eta, of_eta, expand, count: int, used: int) -> Any:
     bound = no_bound
     if remainder is not None:
         bound = jit(remainder, flags=FLAGS, user=True, inner="always")
+    told = no_sizes
+    if predictors.sizes is not None:
+        told = jit(predictors.sizes, flags=FLAGS, user=True, inner="always")
     look = looker_of(eta, predictors.etas, count)
 
     @jit(flags=FLAGS, disjoint=True, inner=True, user=True)
@@ -102,6 +113,12 @@ def block_reader(predictors, eta, of_eta, expand, count: int, used: int) -> Any:
             third, fourth = bound(of(e, i), data, np.int64(np.uint64(first) + i) & MASK)
             r[i] = fourth if cubic else third
 
+    @jit(flags=FLAGS, disjoint=True, inner=True, user=True)
+    def tell(data, first, e, sizes):
+        for i in range(np.uint64(e.shape[1])):
+            a, b, c = told(of(e, i), data, np.int64(np.uint64(first) + i) & MASK)
+            sizes[0, i], sizes[1, i], sizes[2, i] = a, b, c
+
     @jit(inner="entry", user=True)
     def read(context, first):
         state, data, e, moved = context.state, context.data, context.e, context.moved
@@ -113,6 +130,8 @@ def block_reader(predictors, eta, of_eta, expand, count: int, used: int) -> Any:
             value(data, first, e, context.rows.v)
         if len(context.rows.r) > 0:
             bounds(data, first, context.order > 2, e, context.rows.r)
+        if len(context.rows.sizes) > 0:
+            tell(data, first, e, context.rows.sizes)
         for j in range(x.shape[1]):
             here, step = floats[j], context.steps[j]
             floats[j] = here + step
@@ -162,6 +181,7 @@ class ReadRows(NamedTuple):
     rho: np.ndarray  # (rows,) ... and all of them
     v: np.ndarray  # (rows,) log factors
     r: np.ndarray  # (rows,) bounds of the remainder
+    off: np.ndarray  # (blocks, 3) by what sums may be off through rounding; or none
 
 
 @jit(flags=FLAGS, disjoint=True, inner=True)
@@ -181,8 +201,13 @@ def add_squares(x, inverse, t, out):
 
 
 @jit
-def read_lengths(reader, rows, e, first, inverse, t, etas, lengths, v, r):
-    """Read predictors, lengths of X_n B^-1, values and bounds of the rows of some blocks."""
+def read_lengths(
+    reader, rows, e, first, inverse, t, etas, lengths, v, r, weights, own, cubic, room, off
+):  # fmt: skip
+    """Read predictors, lengths of X_n B^-1, values and bounds of the rows of some blocks.
+
+    weights, own, cubic, room: see roundings_of_block; off: what it writes, or none.
+    """
     size = e.shape[1]
     for begin in range(0, len(v), size):
         call_number(reader.read, reader.context, first + begin)
@@ -196,3 +221,6 @@ def read_lengths(reader, rows, e, first, inverse, t, etas, lengths, v, r):
             v[begin + i] = rows.v[i]
         for i in range(min(size, len(rows.r))):
             r[begin + i] = rows.r[i]
+        if len(off) > 0:
+            some, block = weights[begin:past], begin // size
+            roundings_of_block(rows, e[0], some, own, cubic, room, off[block])
