@@ -110,7 +110,7 @@ def kernel_of(model):
         departments = sm.interweave("d", location=("dept", pairs[1]))
     else:
         departments = sm.Metropolis("dept", selector=sm.Exact())
-    parts.append(sm.repeat(departments >> sm.Slice("sd_dept"), 4))
+    parts.append(sm.repeat(departments >> sm.Slice("sd_dept"), 6))
     for name, times in zip(KINDS, (1, 2, 4), strict=True):  # the fewer effects, the cheaper
         parts.append(sm.repeat(sm.interweave(name, location="intercept"), times))
     parts += [sm.Slice("sd_s"), sm.Slice("sd_d"), sm.interweave("s", scale="sd_s"), noise, service]
