@@ -15,12 +15,7 @@ import numpy as np
 from subsample_mcmc.approx.control import Control, make_controls
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector
-from subsample_mcmc.kernels.adapt import (
-    Tuning,
-    make_tuning,
-    preconditioner,
-    scales_of,
-)
+from subsample_mcmc.kernels.adapt import Tuning, make_tuning, preconditioner, scales_of
 from subsample_mcmc.kernels.continuous import ContinuousBlock, stay_or_go
 from subsample_mcmc.kernels.decision import Decision, Judge
 from subsample_mcmc.kernels.gradient import (
@@ -52,10 +47,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     moves_by_site,
 )
 from subsample_mcmc.kernels.sites.langevin_sites import SiteSlopes, bind_slopes, sweep_of_slopes
-from subsample_mcmc.target.moved import (
-    BlockCoordinates,
-    moved,
-)
+from subsample_mcmc.target.moved import BlockCoordinates, moved
 from subsample_mcmc.target.user_functions import plain
 
 
