@@ -5,7 +5,8 @@
 y = intercept + service x + s[student] + d[lecturer] + dept[department] + noise. Each kind of effect
 is normal around 0 with a standard deviation of its own, and every effect moves by the ratings that
 see it. The intercept and the mean of each kind hold each other, and a department its lecturers:
-sm.interweave moves them against each other, which no rating sees, so it reads none.
+sm.interweave moves them against each other, which no rating sees, so it reads none. Lecturers also
+hold the slope of service, as many lectures of one are alike in that: it moves against them, too.
 
 --data: a table with columns y, service, s, d, dept, such as InstEval of lme4. Without it, ratings
 are simulated, and the truth is printed beside the result. --summary: write posterior means and
@@ -79,9 +80,11 @@ def model_of(table):
     data = {name: table[name].to_numpy(float) for name in ("y", "service")}
     state = {"intercept": 0.0, "service": 0.0, "sd_y": 1.0}
     state |= {f"sd_{name}": 1.0 for name in KINDS}  # side by side, as they move as one
-    for name in KINDS:
-        levels, data[name] = np.unique(table[name], return_inverse=True)
-        state[name] = np.zeros(len(levels))
+    left = data["y"] - data["y"].mean()
+    state["intercept"] = data["y"].mean()
+    for name in KINDS:  # effects begin at means: where all are 0 a standard deviation goes to 0
+        codes = data[name] = np.unique(table[name], return_inverse=True)[1]
+        state[name] = np.bincount(codes, left) / np.bincount(codes)
     return sm.Model(
         log_likelihood, data, state, log_prior, prepare=prepare,
         constraints={name: sm.positive for name in state if name.startswith("sd_")},
@@ -90,20 +93,27 @@ def model_of(table):
     )  # fmt: skip
 
 
+def against_service(model, name):
+    """The slope of service against effects whose ratings are alike in it."""
+    codes = getattr(model.data, name)
+    means = np.bincount(codes, model.data.service) / np.bincount(codes)
+    return sm.interweave(name, location="service", amounts=means)
+
+
 def kernel_of(model):
-    """Effects by their ratings, what all ratings see, what none sees, and all of a kind at once."""
-    exact = sm.Exact()
-    parts = [sm.Metropolis(name) for name in ("s", "d")]
-    parts.append(sm.Metropolis("dept", selector=exact))
-    parts.append(sm.Metropolis("intercept", selector=exact))
-    parts.append(sm.Metropolis(("service", "sd_y"), proposal=sm.pcn(), selector=exact))
-    sds = tuple(f"sd_{name}" for name in KINDS)
-    parts.append(sm.repeat(sm.Metropolis(sds, proposal=sm.pcn()), 3))
-    for name in KINDS:
-        parts.append(sm.interweave(name, location="intercept", scale=f"sd_{name}"))
+    """Effects by their ratings, all of a kind with what holds them, and standard deviations."""
+    noise = sm.Metropolis("sd_y", selector=sm.Exact())
+    service = against_service(model, "d")
+    parts = [sm.Metropolis("s"), sm.Metropolis("d"), noise, service, against_service(model, "s")]
     pairs = np.unique(np.stack([model.data.d, model.data.dept]), axis=1)
     if len(pairs[0]) == len(model.variables["d"].touches[0]) - 1:  # each has one department
-        parts.append(sm.interweave("d", location=("dept", pairs[1])))
+        departments = sm.interweave("d", location=("dept", pairs[1]))
+    else:
+        departments = sm.Metropolis("dept", selector=sm.Exact())
+    parts.append(sm.repeat(departments >> sm.Slice("sd_dept"), 6))
+    for name, times in zip(KINDS, (1, 2, 4), strict=True):  # the fewer effects, the cheaper
+        parts.append(sm.repeat(sm.interweave(name, location="intercept"), times))
+    parts += [sm.Slice("sd_s"), sm.Slice("sd_d"), sm.interweave("s", scale="sd_s"), noise, service]
     return sm.cycle(*parts)
 
 

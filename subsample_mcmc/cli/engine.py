@@ -139,7 +139,7 @@ def sites_that_move_by_their_own_data() -> None:
         {"a": np.zeros(3), "mu": 0.0}, touches={"a": "group"},
         site_prior={"a": lambda s, i: -abs(s.a[i] - s.mu[0])},
     )  # fmt: skip
-    moves = Metropolis("a") >> Slice("a") >> Metropolis("mu", proposal=pcn())
+    moves = Metropolis("a") >> Slice("a") >> Langevin("a") >> Metropolis("mu", proposal=pcn())
     run(model, moves >> interweave("a", "mu"))
 
 

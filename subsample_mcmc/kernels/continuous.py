@@ -19,11 +19,14 @@ from subsample_mcmc.kernels.gibbs import in_one_loop
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
+from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import Moved, moved
 from subsample_mcmc.target.rewards import of_state, place, prior_of
+from subsample_mcmc.target.user_functions import flat, with_sites
 
 NO_ROWS = np.zeros(0, dtype=np.int64)  # of decisions that no datum has a say in
+MANY = 64  # priors of sites that do not depend on what moves, from which on they are not asked
 FAR = 1_000  # numbers between blocks that move as one, which cost more than a decision may
 
 
@@ -71,6 +74,7 @@ class ContinuousBlock(OneBlock):
         ends = blocks.candidates(model)
         made = (None, None) if self.selector is None else self.decision.deciders(model)
         judge = self.decision.bind(model, run, blocks.block, model.size, made, ends)
+        judge = with_own_prior(model, judge, self.writes)
         if (surrogate := getattr(self, "surrogate", None)) is None:
             return judge
         function = of_state(jit(surrogate, flags=FLAGS, user=True, inner=True))
@@ -81,7 +85,8 @@ class ContinuousBlock(OneBlock):
         blocks = moved(model, self.writes)
         decision = replace(self.decision, selector=Exact(), control=None, touched=True)
         ends, made = blocks.candidates(model), (in_one_loop(True), None)
-        return decision.bind(model, run, blocks.block, 0, made, ends, beside)
+        judge = decision.bind(model, run, blocks.block, 0, made, ends, beside)
+        return with_own_prior(model, judge, self.writes)
 
     def check(self, model) -> None:
         """Refuse discrete blocks, numbers of the wrong length, and control variates of others."""
@@ -127,6 +132,39 @@ class ContinuousBlock(OneBlock):
                 "blocks side by side."
             )
         return found
+
+
+def read_by_sites(model, name: str) -> set[str]:
+    """The blocks that the prior of a block's sites reads; all, where its code does not tell."""
+    of_site = model.site_prior[name]
+    read = blocks_read(getattr(of_site, "py_func", of_site), model)
+    return set(model.names) if read is None else read
+
+
+def prior_of_blocks(model, names: tuple[str, ...], leave: str = "") -> tuple[Any, int]:
+    """(the log prior without priors of sites that do not read these blocks, how many it has left).
+
+    leave: a block whose sites' priors are left out though they do.
+    """
+    found, sites = model.given[3], 0
+    for name, of_site in model.site_prior.items():
+        if name != leave and read_by_sites(model, name) & set(names):
+            found = with_sites(found, of_site, model.variables[name].sites)
+            sites += model.variables[name].sites
+    return found or flat, sites
+
+
+def with_own_prior(model, judge: Judge, names: tuple[str, ...], leave: str = "") -> Judge:
+    """The same, asking the prior of what depends on these blocks alone; leave: as above."""
+    prior, sites = prior_of_blocks(model, names, leave)
+    every = sum(model.variables[name].sites for name in model.site_prior)
+    if not leave and every - sites < MANY:  # what is left out costs less than to compile this
+        return judge
+    trial = judge.trial
+    own = FunctionAddress(
+        of_state(jit(prior, flags=FLAGS, user=True, inner="always")), trial.calls.context
+    )
+    return judge._replace(trial=trial._replace(calls=trial.calls._replace(prior=own)))
 
 
 @jit(inner="always")

@@ -27,6 +27,7 @@ from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_curren
 from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
 from subsample_mcmc.kernels.sites.by_site import (
     FEW,
+    READS_OWN,
     check_sites,
     facts_of_sites,
     go_to,
@@ -56,9 +57,6 @@ from subsample_mcmc.target.rewards import place
 SHARE = 2.0 / 3.0
 # The inverse of WEYL modulo 2^64: times how far a stream has moved, how many rows it has given.
 UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
-
-
-READS_OWN = "each site its own"  # stored with runs whose sites are slices of their own
 
 
 class SliceTools(NamedTuple):

@@ -1,9 +1,10 @@
 """Crossed effects beside NUTS and beside the collapsed Gibbs sampler that was made for them.
 
-    python -m tests.benchmarks.crossed --data insteval.csv.gz [--draws 2000] [--numpyro PYTHON]
+    python -m tests.benchmarks.crossed --data insteval.csv.gz [--seeds 5] [--numpyro PYTHON]
 
 y = intercept + service x + s[student] + d[lecturer] + dept[department] + noise, the model of
 examples/crossed.py. Effective draws a CPU second, warm-up included, and of NUTS the compiling.
+Ours and the Gibbs sampler by turns, and medians over the seeds.
 The Gibbs sampler is that of Papaspiliopoulos, Roberts and Zanella (2020): each kind of effect with
 the intercept, which is drawn with these effects integrated out; service, and what the standard
 deviations are, given all else. It serves normal models with normal effects, these alone.
@@ -117,26 +118,27 @@ def row(name: str, draws: dict[str, np.ndarray], seconds: float) -> dict:
     return told | {f"mean {k}": float(np.mean(draws[k])) for k in TRUE}
 
 
-def ours(data: pd.DataFrame, draws: int) -> dict:
+def ours(data: pd.DataFrame, draws: int, seed: int) -> dict:
     """A row of this package."""
     model = model_of(data)
     kernel = kernel_of(model)
-    given = {"chains": 1, "seed": 1, "progress": False}
+    given = {"chains": 1, "seed": seed, "progress": False}
     sm.sample(model, kernel, draws=2, warmup=2, **given)
     begun = time.process_time()
     trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
     spent = time.process_time() - begun
-    return row("ours", {k: np.asarray(trace.draws[k])[0] for k in (*TRUE, *KINDS)}, spent)
+    found = {k: np.asarray(trace.draws[k])[0] for k in (*TRUE, *KINDS)}
+    return row("ours", found, spent)
 
 
-def gibbs(arrays: dict[str, np.ndarray], draws: int) -> dict:
+def gibbs(arrays: dict[str, np.ndarray], draws: int, seed: int) -> dict:
     """A row of the collapsed Gibbs sampler."""
     codes = np.stack([arrays[k] for k in KINDS])
     sizes = codes.max(axis=1) + 1
     for many in (4, draws):  # the first compiles
         kept, effects = np.zeros((many, 6)), np.zeros((many, sizes.sum()))
         begun = time.process_time()
-        rng = np.random.default_rng(1)
+        rng = np.random.default_rng(seed)
         collapsed(arrays["y"], arrays["service"], codes, sizes, many, rng, kept, effects)
         spent = time.process_time() - begun
     names = ("intercept", "service", "sd_y", *(f"sd_{k}" for k in KINDS))
@@ -145,10 +147,19 @@ def gibbs(arrays: dict[str, np.ndarray], draws: int) -> dict:
     return row("collapsed Gibbs", draws_of | dict(zip(KINDS, parts, strict=True)), spent)
 
 
+def medians(rows: list[dict]) -> dict:
+    """Of each number over the seeds."""
+    first = rows[0]
+    return {k: v if k == "method" else float(np.median([r[k] for r in rows]))
+            for k, v in first.items()}  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="a table with columns y, service, s, d, dept")
     parser.add_argument("--draws", type=int, default=2_000)
+    parser.add_argument("--gibbs-draws", type=int, default=8_000, help="of the Gibbs sampler")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--peer-draws", type=int, default=300, help="of NUTS, after as many")
     parser.add_argument("--numpyro", default="", help="a Python that has NumPyro: NUTS, too")
     given = parser.parse_args()
@@ -156,7 +167,14 @@ def main() -> None:
     data = pd.read_csv(given.data) if given.data else simulated(3_000, 1_100, 14, 70_000)
     arrays = {k: data[k].to_numpy(float) for k in ("y", "service")}
     arrays |= {k: np.unique(data[k], return_inverse=True)[1] for k in KINDS}
-    found = [ours(data, given.draws), gibbs(arrays, given.draws)]
+    pairs: list[list[dict]] = [[], []]
+    for seed in range(1, given.seeds + 1):
+        pairs[0].append(ours(data, given.draws, seed))
+        pairs[1].append(gibbs(arrays, given.gibbs_draws, seed))
+        ratio = pairs[0][-1]["slowest"] / pairs[1][-1]["slowest"]
+        told = (f"{rows[-1]['slowest']:.3g}" for rows in pairs)
+        print(f"seed {seed}: slowest {' and '.join(told)}, ratio {ratio:.3g}", flush=True)
+    found = [medians(rows) for rows in pairs]
     print(table("so far", found), flush=True)
     if given.numpyro:
         try:

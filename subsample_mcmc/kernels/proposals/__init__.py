@@ -8,4 +8,5 @@ others. learn(tuning, numbers, now, which, u, accepted), after the decision, ada
 
 walk.py: random walks. gaussian.py: sm.pcn and sm.independence around a Gaussian that is given.
 learned.py: around one that is learnt. own.py: the user's. choose.py: which one was asked for.
+langevin_step.py: those of sm.Langevin, which have a step of their own; own_gradient.py: the user's.
 """

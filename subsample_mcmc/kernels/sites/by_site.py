@@ -22,6 +22,7 @@ from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import prior_of
 from subsample_mcmc.target.user_functions import prior_by_address
 
+READS_OWN = "each site its own"  # stored with runs whose sites move by data of their own
 FEW = 2_000  # data of a site, up to which nothing is won by a race
 
 
@@ -66,7 +67,7 @@ def check_sites(kernel, model) -> None:
                 f"{text}: the block has touches, each site is decided by its own data, and "
                 f"{argument} is about all data: leave it out, or the model's touches."
             )
-    given = getattr(kernel, kernel.sized)
+    given = getattr(kernel, kernel.sized) if kernel.sized else 1.0
     if np.ndim(given) and np.shape(given) != (site.free,):
         raise ValueError(
             f"{kernel.sized} has shape {np.shape(given)}: a site of {name!r} has {site.free} "

@@ -14,29 +14,39 @@ import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
-from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
-from subsample_mcmc.kernels.base import ANY_NUMBER, DECIDED_BY_PRIOR, READS_NONE, SEEN_BY_DATA
+from subsample_mcmc.kernels.base import (
+    ANY_NUMBER,
+    BAD_PRIOR,
+    DECIDED_BY_PRIOR,
+    READS_NONE,
+    SEEN_BY_DATA,
+)
 from subsample_mcmc.kernels.compose import cycle
-from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
+from subsample_mcmc.kernels.continuous import (
+    ContinuousBlock,
+    read_by_sites,
+    start_from_current,
+    stay_or_go,
+    with_own_prior,
+)
 from subsample_mcmc.kernels.decision import Judge, fail
-from subsample_mcmc.kernels.sites.touches import called
+from subsample_mcmc.kernels.sites.asked import check_site_prior
+from subsample_mcmc.kernels.sites.by_site import site_prior_of
+from subsample_mcmc.kernels.sites.seen import check_common, unseen, values
 from subsample_mcmc.kernels.sites.watching import AT_ONCE, WATCHED, differ
 from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.blocks import by_columns, draw_discrete
+from subsample_mcmc.target.blocks import by_columns
 from subsample_mcmc.target.constraints import COORDINATES, REAL, positive, real
-from subsample_mcmc.target.moved import BlockCoordinates, all_inside, change_all, moved
-from subsample_mcmc.target.rewards import probe, rewards, rewards_of
-from subsample_mcmc.target.user_functions import plain
+from subsample_mcmc.target.moved import BlockCoordinates, all_inside, moved
+from subsample_mcmc.target.rewards import place, rewards
 
 TARGET, START = 0.44, 0.1  # acceptance of moves by one number; their step at first
-PLACES, SIZE = 6, 0.7  # states at which data are asked whether they see a move, and its size there
-ROUNDING, MORE = 1e-11, 1e3  # of a log likelihood, and of 1; times that, and it is a change
-SPAN = 1 << 14  # rows that are asked at a time
-LOOKED_AT = 64  # sites whose priors are
 
 
 class Manners:
@@ -57,8 +67,10 @@ class WovenTools(NamedTuple):
     columns: int  # 1: ... one number of each
     stretches: int  # 1: of a scale
     sign: float  # 1: together; -1: against each other
+    amounts: np.ndarray  # (sites,) how far each goes where the mean goes by 1; none: as far
     indptr: np.ndarray  # which part of `members` each move is about ...
     members: np.ndarray  # ... the sites that it moves
+    each: Any  # the prior of one of them, called by its address; 0: all priors are asked
     width: int  # numbers of a site
     first: int  # of the sites, in a candidate
     other: int  # of the mean or scale
@@ -71,8 +83,9 @@ class WovenTools(NamedTuple):
 class Manner(NamedTuple):
     """How sites and their mean or scale move as one."""
 
-    sign: int  # 1: together; -1: against each other, and no datum sees it
+    sign: int  # 1: together; -1: against each other
     centre: str | None  # the block that the sites are stretched around; None: around 0
+    read: bool  # do data decide; else none of them sees it
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +98,7 @@ class Woven(ContinuousBlock):
     selector: Selector = Default()
     of: Any = None  # which number of the other each site goes with; None: all, or by columns
     step: float = START  # of the other, or of its logarithm
+    amounts: ClassVar[Any] = None  # how far each site goes where the other goes by 1: as far
     control: ClassVar[None] = None
     far: ClassVar[int] = ANY_NUMBER  # priors of all sites cost more than what is copied
     stretches: ClassVar[bool]
@@ -104,15 +118,17 @@ class Woven(ContinuousBlock):
 
     def manner(self, model) -> Manner:
         """How they move in a model, found out once."""
-        table = b"" if self.of is None else np.asarray(self.of).tobytes()
-        key = type(self).__name__, self.sites, self.other, self.centre, table
+        tables = [b"" if t is None else np.asarray(t).tobytes() for t in (self.of, self.amounts)]
+        key = type(self).__name__, self.sites, self.other, self.centre, *tables
         known = model.prepared.setdefault(MANNERS, {})
         if key not in known:
             centre = self.centre
             if centre is not None and Shift(self.sites, centre).manner(model).sign == -1:
                 centre = None  # it is beside the sites, not in their midst
-            against = Manner(-1, centre)
-            known[key] = against if unseen(self, model, against) else Manner(1, centre)
+            against = Manner(-1, centre, read=False)
+            if not unseen(self, model, against):
+                against = Manner(1 if self.amounts is None else -1, centre, read=True)
+            known[key] = against
         return known[key]
 
     def facts(self, model=None) -> dict[str, Any]:
@@ -122,14 +138,17 @@ class Woven(ContinuousBlock):
             return told
         by = "by one factor" if self.stretches else "by one number"
         told["moves"] = f"all of {self.sites} and {self.other}, {by}"
-        if self.manner(model).sign == 1:
+        sign, _, read = self.manner(model)
+        if sign == 1:
             return told | {"note": "together: how the sites lie is held, and all data are read"}
+        if read:
+            return told | {"note": "against each other, by amounts; all data are read"}
         note = "against each other: what data see is held, and the prior decides"
         return told | DECIDED_BY_PRIOR | {"note": note}
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        return READS_NONE if self.manner(model).sign == -1 else ""
+        return "" if self.manner(model).read else READS_NONE
 
     def check(self, model) -> None:
         """Refuse blocks that have no common mean or scale."""
@@ -175,8 +194,33 @@ class Woven(ContinuousBlock):
         if blocks.varies:
             raise ValueError(f"{self.text()}: block {other.block.name!r} varies in length.")
         self.decision.check(model, self.sites)
+        self.check_amounts(sites, other)
+        if self.each_alone(model):
+            check_site_prior(self.sites, model)
         if self.manner(model).sign == 1:
             check_common(self, model)
+
+    def check_amounts(self, sites, other) -> None:
+        """Refuse amounts that are not one finite number for each site."""
+        if self.amounts is None:
+            return
+        amounts = np.asarray(self.amounts)
+        if amounts.shape != (sites.sites,) or not np.all(np.isfinite(amounts)):
+            raise ValueError(
+                f"{self.text()}: amounts have shape {amounts.shape}: give a finite number for each "
+                f"of {sites.sites} sites, how far it goes where {self.other!r} goes by 1."
+            )
+        if sites.block.length > sites.sites or other.block.length > 1:
+            raise ValueError(
+                f"{self.text()}: amounts are of sites of one number, and of a location of one."
+            )
+
+    def each_alone(self, model) -> bool:
+        """Does a move change priors of the sites that it moves alone, and of no others."""
+        if self.of is None or self.sites not in model.site_prior:
+            return False
+        touched = model.variables[self.sites].touches is not None
+        return touched and self.other not in read_by_sites(model, self.sites)
 
     def build(self, model) -> Any:
         """The compiled step."""
@@ -184,22 +228,28 @@ class Woven(ContinuousBlock):
 
     def bind(self, model, run) -> WovenTools:
         """Tools of one chain."""
-        blocks, (sign, middle) = moved(model, self.writes), self.manner(model)
+        blocks, (sign, middle, read) = moved(model, self.writes), self.manner(model)
         sites, other = blocks.variables
         moves, grouped = other.block.length, self.of is not None
         which = np.asarray(self.of) if grouped else np.zeros(sites.sites, dtype=np.int64)
         indptr, members = by_columns([which], moves if grouped else 1)
         tuning = make_tuning(run, self.step, 1.0, 1, TARGET, scaled=False, sites=moves)
         watched = np.zeros(0, dtype=np.int64)
-        if sign == 1:
+        if read:
             judge = self.judge(model, run)
         else:
             beside = np.random.default_rng(0).permutation(model.size)[:WATCHED].astype(np.int64)
             judge, watched = self.judge_by_prior(model, run, beside), np.zeros(1, dtype=np.int64)
         start = blocks.block.start
+        # Of sites whose prior does not read the other one, those that stay need not be asked.
+        alone = self.each_alone(model)
+        each = site_prior_of(model, self.sites, judge) if alone else 0
+        judge = with_own_prior(model, judge, self.writes, self.sites if alone else "")
         return WovenTools(
             judge, blocks.coordinates(), tuning, np.zeros(1), moves,
-            int(moves > 1 and not grouped), int(self.stretches), float(sign), indptr, members,
+            int(moves > 1 and not grouped), int(self.stretches), float(sign),
+            np.zeros(0) if self.amounts is None else np.array(self.amounts, dtype=float),
+            indptr, members, each,
             sites.block.length // sites.sites, sites.block.start - start,
             other.block.start - start, values(model, middle, run.floats),
             run.keep("watched", watched), np.zeros(AT_ONCE, dtype=row_kind(model.size)),
@@ -211,6 +261,13 @@ class Shift(Woven):
     """Sites and their mean."""
 
     stretches: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftByAmounts(Shift):
+    """Sites against a slope, each as far as it is said to go."""
+
+    amounts: Any = None  # type: ignore[misc]
 
 
 class Stretch(Woven):
@@ -237,6 +294,8 @@ def weave(tools, y, j, by):
             if tools.stretches == 1:
                 centre = tools.centre[k if len(tools.centre) > 1 else 0]
                 y[at] = centre + factor * (y[at] - centre)
+            elif len(tools.amounts) > 0:
+                y[at] += change * tools.amounts[tools.members[i]]
             else:
                 y[at] += change
     if tools.stretches == 0:
@@ -261,6 +320,15 @@ def data_see_it(chain, tools):
 
 
 @jit(inner="always")
+def of_members(tools, j):
+    """The log prior of the sites that move number j is about, as they stand in the state."""
+    total, context = 0.0, tools.judge.trial.calls.context
+    for i in range(tools.indptr[j], tools.indptr[j + 1]):
+        total += call_numbers(tools.each, context, tools.members[i], 0)
+    return total
+
+
+@jit(inner="always")
 def woven_step(chain, tools):
     """step(chain, tools): a move for each number of the mean or scale."""
     judge, now = tools.judge, chain.now[0]
@@ -277,6 +345,14 @@ def woven_step(chain, tools):
             ratio = -np.inf
         elif len(tools.watched) > 0 and data_see_it(chain, tools):
             return
+        elif tools.each != 0:
+            ratio -= of_members(tools, j)
+            place(trial, 1)
+            ratio += of_members(tools, j)
+            place(trial, 0)
+            if not_a_sum(ratio):
+                fail(now, trial, BAD_PRIOR, 1, -1)
+                return
         accepted = stay_or_go(chain, judge, ratio)
         if now.code != 0:
             return
@@ -285,103 +361,8 @@ def woven_step(chain, tools):
     tally.scale = steps / tools.moves
 
 
-# ----------------------------------------------------------------------- do data, or priors, see it
-def values(model, name: str | None, floats: np.ndarray) -> np.ndarray:
-    """A view of a block in the floats; a zero, without one."""
-    if name is None:
-        return np.zeros(1)
-    block = model.variables[name].block
-    return floats[block.start : block.start + block.length]
-
-
-def woven(kernel: Woven, model, manner: Manner, floats: np.ndarray, j: int, by: float):
-    """The floats after the move of number j of the mean or scale, in plain Python."""
-    after = floats.copy()
-    a = values(model, kernel.sites, after).reshape(model.variables[kernel.sites].sites, -1)
-    other = values(model, kernel.other, after)
-    rows, columns = slice(None), slice(None)
-    if kernel.of is not None:
-        rows = np.asarray(kernel.of) == j
-    elif len(other) > 1:
-        columns = slice(j, j + 1)
-    if kernel.stretches:
-        centre = np.broadcast_to(values(model, manner.centre, floats), a.shape[1:])[columns]
-        a[rows, columns] = centre + np.exp(manner.sign * by) * (a[rows, columns] - centre)
-        other[j] *= np.exp(by)
-    else:
-        a[rows, columns] += manner.sign * by
-        other[j] += by
-    return after
-
-
-def unseen(kernel: Woven, model, manner: Manner) -> bool:
-    """Does no datum see moves in this manner.
-
-    Every row is asked, at the initial state and at others, whose discrete values are any. Where one
-    has no number, nothing is known. Nor is it of rows that do not see the mean or scale alone: what
-    they would see elsewhere is hidden here, as by an indicator, or where a loss is flat.
-    """
-    if kernel.other not in model.variables or model.log_likelihood is None:
-        return False
-    rng = np.random.default_rng(0)  # the same states every time
-    blind = np.ones(model.size, dtype=bool)
-    for number in range(PLACES):
-        ints, floats = model.ints.copy(), model.floats.copy()
-        if number:
-            change_all(model, ints, floats, rng)
-            draw_discrete(model, ints, rng)
-        after, alone = floats, floats.copy()
-        for j in range(model.variables[kernel.other].block.length):  # all, each by its own size
-            after = woven(kernel, model, manner, after, j, SIZE * (1.0 + rng.random()))
-        values(model, kernel.other, alone)[:] = values(model, kernel.other, after)
-        trial = probe(model, ints, floats.copy(), np.stack([floats, after, alone]))
-        for first in range(0, model.size, SPAN):
-            rows = np.arange(first, min(first + SPAN, model.size), dtype=row_kind(model.size))
-            seen = np.zeros((3, len(rows)))
-            with np.errstate(all="ignore"):
-                for arm in range(3):
-                    rewards_of(trial, arm, rows, seen[arm])
-                rounding = ROUNDING * (1.0 + np.abs(seen[0]))
-                same = np.abs(seen[1] - seen[0]) <= rounding
-                blind[rows] &= ~(np.abs(seen[2] - seen[0]) > MORE * rounding)
-            if not same.all():
-                return False
-    return not blind.any()
-
-
-def check_common(kernel: Woven, model) -> None:
-    """Refuse what is not the mean or scale of the sites' prior, where it is known."""
-    of_site = model.site_prior.get(kernel.sites)
-    if of_site is None:
-        return
-    of_site, rng = plain(of_site, "site_prior", "f(state, site)"), np.random.default_rng(0)
-    ints, floats = model.ints.copy(), model.floats.copy()
-    change_all(model, ints, floats, rng)
-    variable = model.variables[kernel.sites]
-    one = model.variables[kernel.other].block.length == 1
-    columns = variable.block.length // variable.sites if one else 1
-    fall = SIZE * columns if kernel.stretches else 0.0
-    told = "scale" if kernel.stretches else "location"
-    for j in range(model.variables[kernel.other].block.length):
-        after = woven(kernel, model, kernel.manner(model), floats, j, SIZE)
-        own = np.arange(variable.sites)
-        own = own if kernel.of is None else own[np.asarray(kernel.of) == j]
-        for site in rng.permutation(own)[:LOOKED_AT]:
-            first, second = (
-                called(of_site, model.state(ints.copy(), at), int(site)) for at in (floats, after)
-            )
-            if not abs(second - first + fall) <= 1e-8 * (1.0 + abs(first)):
-                raise ValueError(
-                    f"interweave({kernel.sites!r}, {told}={kernel.other!r}): the prior of site "
-                    f"{site} goes from {first:.6g} to {second:.6g} where all sites and "
-                    f"{kernel.other!r} move together, and that of a {told} would go to "
-                    f"{first - fall:.6g}; nor do data see the same where they move against each "
-                    f"other. Name the {told} of the sites' prior, or leave it out."
-                )
-
-
 @helpful
-def interweave(block: str, location=None, scale: str | None = None, selector=None):
+def interweave(block: str, location=None, scale: str | None = None, selector=None, amounts=None):
     """Moves of all sites of a block at once, with their mean and with their scale: a kernel.
 
     Compose it with kernels that move the sites one by one, and mean and scale by themselves:
@@ -400,6 +381,9 @@ def interweave(block: str, location=None, scale: str | None = None, selector=Non
     all. Where sites have means of their own, location=("dept", which): site i goes with number
     which[i] of block dept, as lecturers do with their departments.
     selector: how moves that read data are decided; default Exact().
+    amounts: an array, one number for each site: location goes by c, and site i by -amounts[i] c.
+        For a slope that the sites hold: of slope * x[n] + a[group[n]], the mean of x in each group
+        leaves to data what differs within groups. All data decide, unless none sees it.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -438,6 +422,13 @@ other: what data see is held, and the prior decides)
             f"interweave({block!r}, location={location!r:.40}, scale={scale!r:.40}): give names of "
             'blocks; or ("dept", which) for locations, one number of dept for each site.'
         )
+    if amounts is not None:
+        if location is None or which is not None or scale is not None:
+            raise ValueError(
+                f"interweave({block!r}, ..., amounts=...): they say how far sites go with one "
+                'location for all: give location="slope", and scale to a kernel of its own.'
+            )
+        return ShiftByAmounts(block, location, None, chosen, amounts=np.array(amounts, float))
     if location is not None:
         parts.append(Shift(block, location, None, chosen, which))
     if scale is not None:

@@ -22,6 +22,7 @@ from subsample_mcmc.approx.taylor.derivatives_jets import (
     told,
 )
 from subsample_mcmc.errors import CompileError
+from subsample_mcmc.kernels.continuous import prior_of_blocks
 from subsample_mcmc.kernels.proposals.learned import factor
 from subsample_mcmc.numerics.jit import FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
@@ -34,7 +35,6 @@ from subsample_mcmc.numerics.pointers import (
     pointer_to,
 )
 from subsample_mcmc.target.exact_sums import MASK
-from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.moved import BlockCoordinates, Moved, all_to_block
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.rewards import (
@@ -43,7 +43,6 @@ from subsample_mcmc.target.rewards import (
     of_state,
     place,
 )
-from subsample_mcmc.target.user_functions import flat, with_sites
 
 MANY = 64  # priors of sites, from which on they are asked at the two ends of a step alone
 PASSES = 12  # polynomials that are made, at most: one or two, as a rule
@@ -223,17 +222,6 @@ def asked(model, blocks: Moved) -> str:
     return ""
 
 
-def prior_of_blocks(model, names: tuple[str, ...]) -> tuple[Any, bool]:
-    """(the log prior without priors of sites that do not read these blocks; has it many others)."""
-    found, sites = model.given[3], 0
-    for name, of_site in model.site_prior.items():
-        read = blocks_read(getattr(of_site, "py_func", of_site), model)
-        if read is None or read & set(names):
-            found = with_sites(found, of_site, model.variables[name].sites)
-            sites += model.variables[name].sites
-    return found or flat, sites > MANY
-
-
 def make_reference(model, blocks: Moved, fit, run, trial: Trial, seen: bool) -> Reference:
     """Arrays of one chain.
 
@@ -247,12 +235,12 @@ def make_reference(model, blocks: Moved, fit, run, trial: Trial, seen: bool) -> 
         about = RecordAddress(room_of_lines(model, blocks, lines, run.ints, run.floats))
         made = along_lines(*functions_of(model), len(lines.pairs) > 1)
         expand = FunctionAddress(made, context, about, NUMBER)
-    prior, dear = prior_of_blocks(model, blocks.names)
+    prior, sites = prior_of_blocks(model, blocks.names)
     prior = jit(prior, flags=FLAGS, user=True, inner="always")
     d = len(lines.places)
     return Reference(
         trial, blocks.coordinates(), expand, about, lines,
-        FunctionAddress(of_state(prior), context), int(dear), model.size,
+        FunctionAddress(of_state(prior), context), int(sites > MANY), model.size,
         np.array(mean, dtype=float),
         np.ascontiguousarray(np.linalg.cholesky(np.atleast_2d(covariance)).T),
         np.zeros(blocks.block.length), np.zeros(d), np.zeros((d, d)), np.zeros(3),

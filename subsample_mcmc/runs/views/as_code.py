@@ -240,6 +240,8 @@ class CodeWriter:
         given |= {} if stretch is None else {"scale": stretch.other}
         if kernel.of is not None:
             raise NotWrittenError("an array, which location each site goes with, has no name")
+        if kernel.amounts is not None:
+            raise NotWrittenError("an array, how far each site goes, has no name")
         if not kernel.selector.by_default:
             given["selector"] = kernel.selector
         more = "".join(f", {name}={self.written(value)}" for name, value in given.items())

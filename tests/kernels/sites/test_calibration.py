@@ -32,6 +32,10 @@ def slices():
     return sm.Slice("a") >> sm.Slice(("mu", "tau"))
 
 
+def slopes():
+    return sm.Langevin("a") >> sm.Metropolis(("mu", "tau"), proposal=sm.pcn())
+
+
 def interwoven():
     return sites() >> sm.interweave("a", location="mu", scale="tau")
 
@@ -78,7 +82,7 @@ def chances(ranks: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [sites, slices, interwoven, together])
+@pytest.mark.parametrize("kernel", [sites, slices, slopes, interwoven, together])
 def test_ranks_are_uniform(kernel):
     assert chances(ranks_of(kernel())).min() > 1e-5
 

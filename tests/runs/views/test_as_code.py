@@ -232,6 +232,7 @@ def without_name():
         "scale of Metropolis: an array of shape (2,)": sm.Metropolis("b", np.array([0.1, 0.2])),
         "precondition of Langevin: an array": sm.Langevin("b", precondition=np.ones(2)),
         "an array, which location": sm.interweave("a", ("dept", np.zeros(3, int))),
+        "an array, how far each site": sm.interweave("a", "mu", amounts=np.zeros(3)),
         "the name anywhere stands for something else": sm.when(local_predicate(), sm.Gibbs("k")),
         "name once_more stands for something else": sm.when(EARLIER, sm.Gibbs("k")),
         "make another kernel": sm.Gibbs("k", Secret(0.01, "what is no field")),
