@@ -208,8 +208,8 @@ class MarginalByJets(Marginal):
     def rise(self, place: SitesAt, follow: Following, point: np.ndarray) -> float:
         """By how much the log density is larger at another point, as far as derivatives tell.
 
-        Sites are not at their modes there, but near: a Newton step says what they still gain, and
-        what their determinants would be.
+        Sites are not at their modes there, but off by the square of the step. So what they would
+        gain is of its fourth power, and left out; what their determinants would, is not.
         """
         sites, t = self.sites, place.tensors
         jacobian = self.put(point)
@@ -224,8 +224,7 @@ class MarginalByJets(Marginal):
             move = gradient / precision[:, :, 0]
         else:
             move = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
-        gain = 0.5 * np.sum(gradient * move) - np.sum(follow.twist * move)
-        rise = t.rise(dx, ds) + float(np.sum(terms - place.terms)) + gain
+        rise = t.rise(dx, ds) + float(np.sum(terms - place.terms) - np.sum(follow.twist * move))
         return float(rise + rest + jacobian - place.base - 0.5 * logs.sum() + place.logs)
 
     def nearby(self, place: SitesAt, follow: Following, steps: np.ndarray) -> Local:
