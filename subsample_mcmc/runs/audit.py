@@ -1,6 +1,6 @@
 """How often a selector errs on a model's own decisions: `audit`, on demand."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from subsample_mcmc.decisions.selector import Selector
@@ -71,11 +71,16 @@ def usual(model: Model, selector: Selector) -> Kernel:
     return cycle(*parts)
 
 
+def takes(leaf: Any, name: str) -> bool:
+    """Is this an argument of a kernel: sm.SurrogateTransition decides by all rows, and has none."""
+    return is_dataclass(leaf) and any(f.name == name for f in fields(leaf))
+
+
 def with_selector(kernel: Any, selector: Selector) -> Kernel:
-    """The same kernel, deciding by another selector wherever it decides."""
-    return changed(
-        kernel,
-        lambda leaf: (
-            leaf if getattr(leaf, "selector", None) is None else replace(leaf, selector=selector)
-        ),
-    )
+    """The same kernel, deciding by another selector wherever it takes one."""
+
+    def decided(leaf: Any) -> Any:
+        given = takes(leaf, "selector") and leaf.selector is not None
+        return replace(leaf, selector=selector) if given else leaf
+
+    return changed(kernel, decided)

@@ -7,6 +7,7 @@ density, from which Laplace's approximation takes the sites, and sites are fitte
 site, and borders; nothing of the size of all sites squared is made.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import log, pi
 from typing import Any
@@ -15,13 +16,8 @@ import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit, finished
-from subsample_mcmc.approx.fit.newton import (
-    Local,
-    deviations,
-    differences,
-    several,
-    widths,
-)
+from subsample_mcmc.approx.fit.marginal import Marginal, has_jets, marginal_of, worth_jets
+from subsample_mcmc.approx.fit.newton import several
 from subsample_mcmc.approx.fit.sites import (
     Settled,
     Sites,
@@ -31,6 +27,7 @@ from subsample_mcmc.approx.fit.sites import (
     part_of,
     place_at,
 )
+from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.style import folded, safe, significant, tabled
@@ -38,7 +35,7 @@ from subsample_mcmc.style import folded, safe, significant, tabled
 MOST = 20  # free coordinates that sites may have in common: their density is read d^2 + d + 1 times
 MOST_DENSE = 300  # free coordinates of sm.Predictors of which one Gaussian is made
 DENSE = 2_000  # free coordinates of which a covariance is made
-STEP = 0.1  # of a difference, in standard deviations
+FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
 OFF = 1_000  # draws that may lie off the support
 
 
@@ -65,7 +62,7 @@ class HierarchyFit:
         direction of common.factor.
     log_density: log likelihood + log prior + log |dx/du| at the modes.
     log_evidence: Laplace's approximation of the log of its integral.
-    passes: times that all data were read.
+    passes: times that all data were read, for values or for derivatives along up to 8 lines.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -294,49 +291,7 @@ def slopes_of(constraint, u: np.ndarray) -> np.ndarray:
     return np.exp(found)
 
 
-# ------------------------------------------------------------------------------------- the search
-class Marginal:
-    """The density of what sites have in common, from which Laplace's approximation takes them."""
-
-    def __init__(self, coordinates: Coordinates, sites: Sites, bar):
-        self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0
-        coordinates.floats = sites.floats  # whose sites are where they were put last
-        self.u = sites.free()
-
-    def at(self, point: np.ndarray, u: np.ndarray, learn: bool = False) -> tuple[float, Settled]:
-        """(the log density at a point, the sites there); -inf: it has none."""
-        co, sites = self.coordinates, self.sites
-        before = sites.passes
-        values, _, jacobian = co.lift(point)
-        nowhere = Settled(u, np.zeros((len(u), 0, 0)), -np.inf, -np.inf)
-        if not jacobian[0] > -np.inf:
-            return -np.inf, nowhere
-        for part in co.parts.values():
-            sites.floats[part[5] : part[6]] = values[0, part[5] : part[6]]
-        found = sites.settle(u, learn)
-        self.bar.update((sites.passes - before) * co.count)
-        if not found.usable:
-            return -np.inf, found
-        rest = sites.rest(sites.place(found.u)[1])
-        return float(found.integral + rest + jacobian[0]), found
-
-    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """The log density at the first point, and what it rises by at the others."""
-        value, found = self.at(points[0], self.u, learn=True)
-        if value == -np.inf:
-            return value, np.full(len(points) - 1, -np.inf)
-        self.u = found.u
-        others = np.array([self.at(point, self.u)[0] for point in points[1:]])
-        return value, others - value
-
-    def around(self, u: np.ndarray, before: Local | None) -> Local:
-        """The log density around u; before: around a point not far away."""
-        self.passes += 1
-        with np.errstate(all="ignore"):
-            steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
-            return differences(self.rises, u, STEP * steps)
-
-
+# ------------------------------------------------------------------------------------- the fit
 def is_local(model, name: str) -> bool:
     """Do the sites of a block see data, and have priors, of their own."""
     v = model.variables[name]
@@ -391,34 +346,75 @@ def fit_hierarchy(
     model, co: Coordinates, local: tuple[str, ...], starts: int, rng, tolerance: float, bar
 ) -> HierarchyFit:
     """What laplace returns of blocks some of which are fitted site by site."""
-    names, floats = common_blocks(co, local), co.floats.copy()
-    sites = Sites(model, local, co.ints, floats)
+    names = common_blocks(co, local)
+    if not names:
+        return fit_sites(model, co, local)
+    state, jets = rng.bit_generator.state, worth_jets(co, local)
+
+    def fitted(jets: bool) -> HierarchyFit:
+        """The fit, by derivatives or by differences."""
+        rng.bit_generator.state = state
+        marginal = marginal_of(model, co, local, names, bar, jets)
+        try:
+            return fit_both(marginal, co, local, starts, rng, tolerance)
+        except FAILURES:
+            marginal.check_smooth()
+            raise
+
+    try:
+        return fitted(jets)
+    except (NotSmoothError, *FAILURES) as error:
+        if jets and not isinstance(error, NotSmoothError):
+            raise
+        if not jets and (isinstance(error, RewardError) or not has_jets(model)):
+            raise
+        with suppress(NotSmoothError, *(() if jets else FAILURES)):
+            return fitted(not jets)
+        raise
+
+
+def fit_sites(model, co: Coordinates, local: tuple[str, ...]) -> HierarchyFit:
+    """The fit of sites alone, given the rest of the state."""
+    sites = Sites(model, local, co.ints, co.floats.copy())
     sites.check()
-    common, jacobian = None, 0.0
+    now = usable(sites.settle(sites.free(), learn=True), sites, "the state that is given")
+    rest = sites.rest(sites.place(now.u)[1]) + model.constant()
     slopes = np.zeros((sites.count, sites.size, 0))
-    if names:
-        own = Coordinates(model, names, co.dict_of(floats, model.variables.values()))
-        marginal = Marginal(own, sites, bar)
-        start = own.free(floats)
-        usable(marginal.at(start, marginal.u, learn=True)[1], sites, own.show(start))
-        found, heights, _ = several(marginal, start, starts, rng, tolerance)
-        mean = found[0].u + found[1]
-        now = usable(marginal.at(mean, marginal.u, learn=True)[1], sites, own.show(mean))
-        common = finished(own, heights, marginal.passes, *found)
-        slopes = slopes_along(marginal, common, now.u)
-        jacobian = float(own.lift(mean)[2][0])
-        floats[:] = common.point
-    else:
-        now = usable(sites.settle(sites.free(), learn=True), sites, "the state that is given")
+    return made(co, sites, now, None, slopes, rest, now.integral + rest)
+
+
+def fit_both(
+    marginal: Marginal, co: Coordinates, local: tuple[str, ...], starts: int, rng, tolerance: float
+) -> HierarchyFit:
+    """The fit of sites, and of what they have in common."""
+    sites, own, model = marginal.sites, marginal.coordinates, co.model
+    sites.check()
+    start = own.free(sites.floats)
+    usable(marginal.at(start, marginal.u, learn=True)[1], sites, own.show(start))
+    now, heights, _ = several(marginal, start, starts, rng, tolerance)
+    found = marginal.sharpened(now[0])
+    gain = now[1:]
+    if found is not now[0]:
+        move = np.linalg.solve(found.curvature, found.gradient)
+        gain = (move, 0.5 * float(move @ found.gradient))
+    mean = found.u + gain[0]
+    now = usable(marginal.at(mean, marginal.u, learn=True)[1], sites, own.show(mean))
+    common = finished(own, heights, marginal.passes, found, *gain)
+    slopes = marginal.slopes_along(common, now.u)
+    jacobian = marginal.put(mean)
     rest = sites.rest(sites.place(now.u)[1]) + jacobian + model.constant()
-    if common is not None:
-        point = floats.copy()
-        common = replace(common, point=point, state=co.dict_of(point, model.variables.values()))
-    state = co.dict_of(floats, model.variables.values())
-    evidence = now.integral + rest if common is None else common.log_evidence
+    point = sites.floats.copy()
+    common = replace(common, point=point, state=co.dict_of(point, model.variables.values()))
+    return made(co, sites, now, common, slopes, rest, common.log_evidence)
+
+
+def made(co, sites: Sites, now: Settled, common, slopes, rest: float, evidence) -> HierarchyFit:
+    """The fit, of sites that are at their modes."""
+    floats = sites.floats
+    state = co.dict_of(floats, co.model.variables.values())
     return HierarchyFit(
-        model, co.blocks, local, common, floats.copy(), state, now.u, np.linalg.inv(now.precision),
-        slopes, now.height + rest, float(evidence), sites.passes,
+        co.model, co.blocks, sites.names, common, floats.copy(), state, now.u,
+        np.linalg.inv(now.precision), slopes, now.height + rest, float(evidence), sites.passes,
     )  # fmt: skip
 
 
@@ -431,16 +427,3 @@ def usable(found: Settled, sites: Sites, where: str) -> Settled:
         f"{sites.trouble}. Start inside the support, by given={{...}}, and give every site a prior "
         "that holds it, site_prior={...}."
     )
-
-
-def slopes_along(marginal: Marginal, common: Fit, u: np.ndarray) -> np.ndarray:
-    """By how much modes of sites move with one standard deviation along each column of a factor."""
-    found = np.zeros((*u.shape, len(common.mean)))
-    for j in range(len(common.mean)):
-        ends = []
-        for sign in (1.0, -1.0):
-            point = common.mean + sign * STEP * common.factor[:, j]
-            value, there = marginal.at(point, u)
-            ends.append(there.u if value > -np.inf else u)
-        found[:, :, j] = (ends[0] - ends[1]) / (2.0 * STEP)
-    return found

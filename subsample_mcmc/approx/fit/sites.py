@@ -16,7 +16,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers, pointer_to
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.constraints import ROOTS, to_block, to_free
+from subsample_mcmc.target.constraints import REAL, ROOTS, to_block, to_free
 from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.rewards import new_memory, rewards_of, trial_of
 from subsample_mcmc.target.user_functions import AskedPrior, prior_by_address
@@ -111,6 +111,9 @@ def place_at(variables, u: np.ndarray, floats: np.ndarray) -> np.ndarray:
         for v in variables:
             to, at = v.constraint, columns[v.block.name]
             own, width = np.ascontiguousarray(u[:, at]).ravel(), at.stop - at.start
+            if to.kind == REAL:
+                part_of(v, floats)[:] = own
+                continue
             lift_sites(to.kind, to.low, to.high, own, part_of(v, floats), width, jacobian)
     return jacobian
 
@@ -202,22 +205,13 @@ class Sites:
 
     def bend(self, u, base, terms) -> tuple[np.ndarray, np.ndarray]:
         """(gradient, negative Hessian) of each site, by differences."""
-        k = self.size
-        rises = np.array([self.rise(u + z * self.steps, base, terms) for z in stencil(k)[1:]])
-        up, down = rises[0 : 2 * k : 2], rises[1 : 2 * k : 2]
-        gradient = 0.5 * (up - down).T / self.steps
-        hessian = np.empty((self.count, k, k))
-        i = np.arange(k)
-        hessian[:, i, i] = (up + down).T
-        i, j = np.triu_indices(k, 1)
-        both = rises[2 * k :: 2] + rises[2 * k + 1 :: 2]
-        hessian[:, i, j] = hessian[:, j, i] = 0.5 * (both - (up + down)[i] - (up + down)[j]).T
-        return gradient, -hessian / self.steps[:, :, None] / self.steps[:, None, :]
+        at = stencil(self.size)[1:]
+        return by_differences([self.rise(u + z * self.steps, base, terms) for z in at], self.steps)
 
-    def settle(self, u: np.ndarray, learn: bool) -> Settled:
+    def settle(self, u: np.ndarray, learn: bool, limit: int = LIMIT) -> Settled:
         """The modes, from a start near them; learn: take steps of differences as they find them.
 
-        Each site's Newton step is shortened where it does not rise.
+        limit: of Newton steps. Each site's is shortened where it does not rise.
         """
         nowhere = Settled(u, np.zeros((self.count, self.size, self.size)), -np.inf, -np.inf)
         base, terms = self.read(u)
@@ -225,7 +219,7 @@ class Sites:
             self.trouble = self.not_finite(base, terms)
             return nowhere
         share, coarse = np.ones(self.count), learn
-        for _ in range(LIMIT):
+        for _ in range(limit):
             gradient, precision = self.bend(u, base, terms)
             if not (np.isfinite(gradient).all() and np.isfinite(precision).all()):
                 if not learn or self.steps.max() < 1e-9:
@@ -319,6 +313,29 @@ class Sites:
 def apart(one: float, other: float, terms: np.ndarray) -> bool:
     """Do two log priors differ by more than rounding."""
     return abs(one - other) > 1e-9 * (abs(other) + np.abs(terms).sum() + 1.0)
+
+
+def by_differences(rises: list, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(gradient, negative Hessian) of each site, from its rises at a stencil of these steps."""
+    each, k = np.array(rises), steps.shape[1]
+    up, down = each[0 : 2 * k : 2], each[1 : 2 * k : 2]
+    gradient = 0.5 * (up - down).T / steps
+    hessian = np.empty((len(steps), k, k))
+    i = np.arange(k)
+    hessian[:, i, i] = (up + down).T
+    i, j = np.triu_indices(k, 1)
+    both = each[2 * k :: 2] + each[2 * k + 1 :: 2]
+    hessian[:, i, j] = hessian[:, j, i] = 0.5 * (both - (up + down)[i] - (up + down)[j]).T
+    return gradient, -hessian / steps[:, :, None] / steps[:, None, :]
+
+
+def log_dets(precision: np.ndarray) -> np.ndarray:
+    """Log determinants, one a site; nan: it is not positive definite."""
+    if precision.shape[1] == 1:
+        bent = precision[:, 0, 0]
+        return np.where(bent > 0.0, np.log(np.where(bent > 0.0, bent, 1.0)), np.nan)
+    sign, logs = np.linalg.slogdet(precision)
+    return np.where(sign > 0.0, logs, np.nan)
 
 
 def newton(gradient: np.ndarray, precision: np.ndarray) -> tuple[np.ndarray, bool]:

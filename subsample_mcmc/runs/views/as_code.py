@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.kernels.adapt import preconditioner
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.compose import Cycle, Mixture, Repeat, When
@@ -30,6 +31,7 @@ from subsample_mcmc.kernels.sites.interweave import Woven
 from subsample_mcmc.numerics.digest import PACKAGE
 
 WIDTH = 88  # characters of a line, beyond which each part of a cycle has its own
+FITS = (Fit, HierarchyFit)  # that have names
 FINEST = 1_000  # largest whole number that stands for a weight of a mixture
 
 
@@ -75,7 +77,7 @@ def names_of(kernels: Iterable[Kernel]) -> dict[str, Any]:
     lists: list[Any] = []
     for kernel in kernels:
         for found in fits_in(kernel):
-            known = alone if isinstance(found, Fit) else lists
+            known = alone if isinstance(found, FITS) else lists
             if not any(same(found, one) for one in known):
                 known.append(found)
     return numbered("fit", alone) | numbered("fits", lists)
@@ -90,7 +92,7 @@ def numbered(name: str, found: list[Any]) -> dict[str, Any]:
 
 def fits_in(value: Any) -> Iterator[Any]:
     """Fits, and lists of them, anywhere in a kernel."""
-    if isinstance(value, Fit) or is_list_of_fits(value):
+    if isinstance(value, FITS) or is_list_of_fits(value):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
@@ -109,7 +111,7 @@ def is_list_of_fits(value: Any) -> bool:
 
 def described(value: Any) -> str:
     """Which fit a name stands for."""
-    if isinstance(value, Fit):
+    if isinstance(value, FITS):
         return f"the fit of {', '.join(value.blocks)} with log evidence {value.log_evidence:.9g}"
     return f"a list of {len(value)} fits, the first of {', '.join(value[0].blocks)}"
 
@@ -123,7 +125,7 @@ def same(one: Any, other: Any) -> bool:
     """Are two specs equal, to the last digit, with the same functions and fits in them."""
     if one is other:
         return True
-    if isinstance(one, Fit):  # another one may have been fitted to other data
+    if isinstance(one, FITS):  # another one may have been fitted to other data
         return False
     if isinstance(one, Cycle) and isinstance(other, Cycle):
         return same(flat(one), flat(other))
@@ -264,7 +266,7 @@ class CodeWriter:
             instead["precondition"] = ""
         else:
             for name, fit in self.scope.items():
-                serves = isinstance(fit, Fit) and set(kernel.writes) <= set(fit.blocks)
+                serves = isinstance(fit, FITS) and set(kernel.writes) <= set(fit.blocks)
                 if serves and same(kernel.precondition, fit.gaussian(kernel.writes)[1]):
                     instead["precondition"] = name
                     break

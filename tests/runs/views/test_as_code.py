@@ -280,3 +280,78 @@ def test_a_plan_shows_the_code_of_its_best():
     # A kernel whose selector was not given has, in the plan, the one that the model says.
     settled = changed(sm.Metropolis("beta"), lambda leaf: leaf.settled(model))
     assert code_of(settled, {}) == 'kernel = sm.Metropolis("beta", selector=sm.Racing())'
+
+
+# ----------------------------------------------------------------------------------- hierarchies
+def counts_of_groups(state, data, n):
+    eta = state.a[data.group[n]] + state.slope[0] * data.x[n]
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def of_group(state, g):
+    z = (state.a[g] - state.mu[0]) / state.tau[0]
+    return -0.5 * z * z - sm.log(state.tau[0])
+
+
+def of_the_rest(state):
+    return -0.5 * (state.slope[0] ** 2 + state.mu[0] ** 2 + state.tau[0] ** 2)
+
+
+def hierarchy():
+    """Counts of 80 groups."""
+    rng = np.random.default_rng(0)
+    group, x = rng.integers(80, size=800), rng.standard_normal(800)
+    y = rng.poisson(np.exp(0.3 + 0.5 * rng.standard_normal(80)[group] + 0.2 * x)).astype(float)
+    return sm.Model(
+        counts_of_groups, {"y": y, "x": x, "group": group},
+        {"a": np.zeros(80), "slope": 0.0, "mu": 0.0, "tau": 1.0}, of_the_rest,
+        constraints={"tau": sm.positive}, touches={"a": "group"}, site_prior={"a": of_group},
+    )  # fmt: skip
+
+
+def same_draws(model, one, other):
+    """Do two kernels draw the same, from the same seed."""
+    given = {"draws": 5, "warmup": 5, "chains": 1, "seed": 3, "progress": False}
+    first, second = (sm.sample(model, kernel, **given).draws for kernel in (one, other))
+    return all(np.array_equal(first[name], second[name]) for name in model.names)
+
+
+def test_kernels_from_a_fit_of_groups_are_written_by_its_name():
+    """Such a fit has one Gaussian for each group: no call makes it again but sm.laplace(model)."""
+    model = hierarchy()
+    fit = sm.laplace(model, progress=False)
+    assert isinstance(fit, sm.HierarchyFit)
+    kernel = (
+        sm.Metropolis("a", proposal=sm.pcn(fit), selector=sm.Exact())
+        >> sm.SurrogateTransition("slope", fit)
+        >> sm.SurrogateTransition(("mu", "tau"), fit, moves=4)
+        >> sm.interweave("a", location="mu", scale="tau")
+    )
+    plan = sm.plan(model, kernel, steps=20, warmup=20, seed=1, progress=False)
+    assert set(plan.kernels) == {"as given", "exact"}  # a surrogate's decision is exact in both
+    scope = {"sm": sm, "model": model}
+    exec("fit = sm.laplace(model, progress=False)\n" + plan.code, scope)
+    assert "plan.best" not in plan.code
+    assert plan.code.count("fit)") + plan.code.count("fit,") == 3
+    again = scope["kernel"]
+    assert again.text() == plan.best.text() and same_draws(model, again, plan.best)
+    # Another fit is another kernel, and two have two names.
+    other = sm.laplace(model, given={"tau": 0.7}, progress=False)
+    two = sm.Metropolis("a", proposal=sm.pcn(fit)) >> sm.SurrogateTransition("slope", other)
+    names = names_of([two])
+    assert names["fit_1"] is fit and names["fit_2"] is other
+    assert "# fit_2: the fit of a, slope, mu, tau with log evidence" in code_of(two, names)
+    assert spelled(run(code_of(two, names), names)) == spelled(two)
+
+
+def test_the_default_kernel_of_groups_is_code_that_runs():
+    model = hierarchy()
+    chosen = sm.default_kernel(model, steps=400, progress=False)
+    scope = {"sm": sm, "model": model}
+    exec(chosen.code, scope)
+    assert scope["kernel"].text() == chosen.part.text()
+    assert same_draws(model, scope["kernel"], chosen.part)
+    # And a plan of it says the same, with the name that the code gave the fit.
+    plan = sm.plan(model, chosen, steps=20, warmup=20, seed=1, progress=False)
+    exec(plan.code, scope)
+    assert "plan.best" not in plan.code and same_draws(model, scope["kernel"], plan.best)

@@ -1,0 +1,295 @@
+"""The density of what sites have in common, from which Laplace's approximation takes the sites.
+
+By differences of it (Marginal), each of which looks for the modes of all sites anew: for any
+function, and few data. Or by derivatives (MarginalByJets): at one point the modes of sites, and
+derivatives of the data to third order; what these say of the density nearby reads no data, so a
+Newton step takes a few passes. Fourth derivatives are differences of third ones, once, at the end.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.newton import Local, deviations, differences, widths
+from subsample_mcmc.approx.fit.site_jets import SitesByJets, Tensors
+from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, log_dets
+from subsample_mcmc.approx.taylor.derivatives_jets import obstacle
+from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.target.lookups.reads import unread
+
+STEP = 0.1  # of a difference, in standard deviations
+NEAR = 0.03  # the same, where it reads no data
+FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
+WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
+SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
+STEPS = 12  # Newton's, of what sites have in common times those of sites, as a rule
+
+
+class Marginal:
+    """The density, by differences."""
+
+    def __init__(self, coordinates: Coordinates, sites: Sites, bar):
+        self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0
+        coordinates.floats = sites.floats  # whose sites are where they were put last
+        self.u = sites.free()
+
+    def put(self, point: np.ndarray) -> float:
+        """Let what sites have in common be there: its log |dx/du|."""
+        co = self.coordinates
+        values, _, jacobian = co.lift(point)
+        if jacobian[0] > -np.inf:
+            for part in co.parts.values():
+                self.sites.floats[part[5] : part[6]] = values[0, part[5] : part[6]]
+        return float(jacobian[0])
+
+    def at(
+        self, point: np.ndarray, u: np.ndarray, learn: bool = False, limit: int = LIMIT
+    ) -> tuple[float, Settled]:
+        """(the log density at a point, the sites there); -inf: it has none."""
+        co, sites = self.coordinates, self.sites
+        before, jacobian = sites.passes, self.put(point)
+        if not jacobian > -np.inf:
+            return -np.inf, Settled(u, np.zeros((len(u), 0, 0)), -np.inf, -np.inf)
+        found = sites.settle(u, learn, limit)
+        self.bar.update((sites.passes - before) * co.count)
+        if not found.usable:
+            return -np.inf, found
+        rest = sites.rest(sites.place(found.u)[1])
+        return float(found.integral + rest + jacobian), found
+
+    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log density at the first point, and what it rises by at the others."""
+        value, found = self.at(points[0], self.u, learn=True)
+        if value == -np.inf:
+            return value, np.full(len(points) - 1, -np.inf)
+        self.u = found.u
+        others = np.array([self.at(point, self.u)[0] for point in points[1:]])
+        return value, others - value
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        self.passes += 1
+        with np.errstate(all="ignore"):
+            steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
+            return differences(self.rises, u, STEP * steps)
+
+    def check_smooth(self) -> None:
+        """Differences say what the data do."""
+
+    def sharpened(self, now: Local) -> Local:
+        """The same where the search ended, as it was found."""
+        return now
+
+    def slopes_along(self, common: Fit, u: np.ndarray) -> np.ndarray:
+        """By how much modes of sites move with one standard deviation along each factor column."""
+        found = np.zeros((*u.shape, len(common.mean)))
+        for j in range(len(common.mean)):
+            ends = []
+            for sign in (1.0, -1.0):
+                point = common.mean + sign * STEP * common.factor[:, j]
+                value, there = self.at(point, u)
+                ends.append(there.u if value > -np.inf else u)
+            found[:, :, j] = (ends[0] - ends[1]) / (2.0 * STEP)
+        return found
+
+
+class SitesAt(NamedTuple):
+    """Where derivatives were made, and what is known there."""
+
+    point: np.ndarray  # (d,) free coordinates of what sites have in common
+    u: np.ndarray  # (sites, k) of sites
+    x: np.ndarray  # (sites, k) values of sites
+    s: np.ndarray  # (c,) values that data see beside these
+    tensors: Tensors
+    terms: np.ndarray  # (sites,) log prior + log |dx/du| of each site
+    base: float  # the log prior of the rest + log |dx/du| of what sites have in common
+    logs: float  # half the log determinants of the sites' precisions
+
+
+class Following(NamedTuple):
+    """How sites follow what they have in common."""
+
+    slopes: np.ndarray  # (sites, k, d) of modes of sites, by free coordinates of what is common
+    twist: np.ndarray  # (sites, k) of half a site's log determinant, by its own coordinates
+
+
+class MarginalByJets(Marginal):
+    """The density, by derivatives of the data."""
+
+    sites: SitesByJets
+    place: SitesAt | None = None
+    follow: Following
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        self.passes += 1
+        with np.errstate(all="ignore"):
+            value, found = -np.inf, None
+            if self.place is not None:  # sites as they follow; else, as they were
+                moved = self.place.u + self.follow.slopes @ (u - self.place.point)
+                value, found = self.at(u, moved, True, SOON)
+            if value == -np.inf:
+                value, found = self.at(u, self.u, True, LATE)
+            nothing = Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
+            if found is None or value == -np.inf:
+                return nothing
+            steps = NEAR * deviations(before.curvature) if before else None
+            for _ in range(1 if before else 2):
+                own = np.diag(FIRST * np.maximum(1.0, np.abs(u))) if steps is None else steps
+                place = self.placed(u, found.u)
+                follow = self.followed(place, found.precision, own)
+                if not (np.isfinite(place.base) and np.isfinite(follow.slopes).all()):
+                    return nothing
+                local = self.nearby(place, follow, own)._replace(value=value)
+                steps = NEAR * deviations(local.curvature) if local.usable else own
+            if local.usable:
+                self.u, self.place, self.follow = found.u, place, follow
+            return local
+
+    def placed(self, point: np.ndarray, u: np.ndarray) -> SitesAt:
+        """Derivatives of the data at a point, and at these sites: a pass or a few."""
+        sites, before = self.sites, self.sites.passes
+        jacobian = self.put(point)
+        tensors = sites.expand(u)
+        self.bar.update((sites.passes - before) * self.coordinates.count)
+        own, prior = sites.place(u)
+        terms, base = own + prior, sites.rest(prior) + jacobian
+        x = self.values_of_sites()
+        logs = 0.5 * self.precision(u, tensors.first, tensors.second, terms)[2].sum()
+        return SitesAt(point, u, x, sites.floats[sites.seen].copy(), tensors, terms, base, logs)
+
+    def values_of_sites(self) -> np.ndarray:
+        """(sites, k) values, as the state is."""
+        own = self.sites
+        parts = [own.floats[v.block.start : v.block.start + v.block.length] for v in own.variables]
+        return np.concatenate([part.reshape(own.count, -1) for part in parts], axis=1)
+
+    def precision(self, u, first, second, terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(gradients, precisions, log determinants of these) of sites; terms: their priors at u."""
+        gradient, precision = self.sites.in_free(u, first, second, self.sites.own(u, terms))
+        return gradient, precision, log_dets(precision)
+
+    def followed(self, place: SitesAt, precision: np.ndarray, steps: np.ndarray) -> Following:
+        """How sites follow what they have in common: no data are read.
+
+        steps: of differences of priors, by what sites have in common, one per column.
+        """
+        sites, t, u, d = self.sites, place.tensors, place.u, len(place.point)
+        k, h = sites.size, sites.steps
+        slope, _ = sites.rates(u)
+        turn = np.zeros((len(u), k, d))
+        for j in range(d):
+            ends, seen = [], []
+            for sign in (1.0, -1.0):
+                self.put(place.point + sign * steps[:, j])
+                seen.append(sites.floats[sites.seen].copy())
+                both = [
+                    sum(sites.place(u + e * h)) - sum(sites.place(u - e * h)) for e in np.eye(k)
+                ]
+                ends.append(0.5 * np.array(both).T / h)
+            own = 0.5 * (ends[0] - ends[1])
+            turn[:, :, j] = own + slope * (t.mixed @ (0.5 * (seen[0] - seen[1])))
+        moves = np.linalg.solve(precision, turn) if k > 1 else turn / precision
+        self.put(place.point)
+        twist = np.zeros_like(u)
+        far = 3.0 * h  # of a third derivative of the prior
+        for a in range(k):
+            ends = []
+            for sign in (1.0, -1.0):
+                away = u + sign * far * np.eye(k)[a]
+                terms = sum(sites.place(away))
+                first, second = t.near(self.values_of_sites() - place.x, np.zeros(len(place.s)))
+                ends.append(self.precision(away, first, second, terms)[2])
+            twist[:, a] = 0.25 * (ends[0] - ends[1]) / far[:, a]
+        return Following(moves @ np.linalg.inv(steps), twist)
+
+    def rise(self, place: SitesAt, follow: Following, point: np.ndarray) -> float:
+        """By how much the log density is larger at another point, as far as derivatives tell.
+
+        Sites are not at their modes there, but off by the square of the step. So what they would
+        gain is of its fourth power, and left out; what their determinants would, is not.
+        """
+        sites, t = self.sites, place.tensors
+        jacobian = self.put(point)
+        if not jacobian > -np.inf:
+            return -np.inf
+        u = place.u + follow.slopes @ (point - place.point)
+        own, prior = sites.place(u)
+        terms, rest = own + prior, sites.rest(prior)
+        dx, ds = self.values_of_sites() - place.x, sites.floats[sites.seen] - place.s
+        gradient, precision, logs = self.precision(u, *t.near(dx, ds), terms)
+        if sites.size == 1:
+            move = gradient / precision[:, :, 0]
+        else:
+            move = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
+        rise = t.rise(dx, ds) + float(np.sum(terms - place.terms) - np.sum(follow.twist * move))
+        return float(rise + rest + jacobian - place.base - 0.5 * logs.sum() + place.logs)
+
+    def nearby(self, place: SitesAt, follow: Following, steps: np.ndarray) -> Local:
+        """The log density around a place, but for fourth derivatives of data."""
+
+        def rises(points: np.ndarray) -> tuple[float, np.ndarray]:
+            return 0.0, np.array([self.rise(place, follow, point) for point in points[1:]])
+
+        return differences(rises, place.point, steps)
+
+    def sharpened(self, now: Local) -> Local:
+        """The same with fourth derivatives: differences of gradients, each by passes of its own."""
+        with np.errstate(all="ignore"):
+            now = self.around(now.u, now)
+            if self.place is None or not now.usable:
+                return now
+            self.check_smooth()
+            place, follow, d = self.place, self.follow, len(now.u)
+            steps, bends = NEAR * deviations(now.curvature), []
+            for j in range(d):
+                slopes = []
+                for sign in (1.0, -1.0):
+                    point = place.point + sign * steps[:, j]
+                    there = self.placed(point, place.u + sign * follow.slopes @ steps[:, j])
+                    each = [
+                        self.rise(there, follow, point + step) for step in (*steps.T, *-steps.T)
+                    ]
+                    slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
+                bends.append(0.5 * (slopes[0] - slopes[1]))
+            inverse, found = np.linalg.inv(steps), np.array(bends)
+            curvature = -inverse.T @ (0.5 * (found + found.T)) @ inverse
+            return now._replace(curvature=curvature)
+
+    def check_smooth(self) -> None:
+        """Raise NotSmoothError where derivatives do not say what the data do near the sites."""
+        with np.errstate(all="ignore"):
+            self.sites.check_smooth(self.u)
+
+    def slopes_along(self, common: Fit, u: np.ndarray) -> np.ndarray:
+        """By how much modes of sites move with one standard deviation along each factor column."""
+        return self.follow.slopes @ common.factor
+
+
+def has_jets(model) -> bool:
+    """Can its data be differentiated, where fits of sites want it."""
+    return not DISABLED and model.elsewhere is None and not obstacle(model)
+
+
+def worth_jets(co: Coordinates, local: tuple[str, ...]) -> bool:
+    """Are derivatives there, and do differences take longer than to compile them."""
+    variables = [co.model.variables[name] for name in local]
+    k = sum(v.block.length // v.sites for v in variables)
+    d = co.size - k * variables[0].sites
+    cost = co.model.size * (d * d + d + 1) * (k * k + k + 2) * STEPS
+    return cost >= WORTH and has_jets(co.model)
+
+
+def marginal_of(
+    model, co: Coordinates, local: tuple[str, ...], names: tuple[str, ...], bar, jets: bool
+) -> Marginal:
+    """The density of some blocks, from which those of sites are taken."""
+    floats = co.floats.copy()
+    own = Coordinates(model, names, co.dict_of(floats, model.variables.values()))
+    if not jets:
+        return Marginal(own, Sites(model, local, co.ints, floats), bar)
+    places = [np.arange(*co.parts[n][5:7]) for n in names if not unread(model, (n,))]
+    seen = np.concatenate([np.zeros(0, dtype=np.int64), *places])
+    return MarginalByJets(own, SitesByJets(model, local, co.ints, floats, seen), bar)
