@@ -11,6 +11,7 @@ from subsample_mcmc.errors import StoreError, helpful, warn
 from subsample_mcmc.kernels.base import Kernel, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
@@ -328,9 +329,9 @@ def warn_of_cold_start(kernel: Kernel) -> None:
 def warn_of_heat(kernel: Kernel, warmup: int, steps: int) -> None:
     """Say which kernels anneal on while draws are kept."""
     for label, leaf in labelled(kernel):
-        if not isinstance(leaf, Gibbs):
+        if not isinstance(leaf, Gibbs | GibbsPartition):
             continue
-        heat = np.atleast_1d(leaf.temperature)
+        heat = np.atleast_1d(np.asarray(leaf.temperature, dtype=float))
         kept = heat[min(warmup, len(heat) - 1) : warmup + steps]
         if len(heat) > 1 and heat[-1] == 1.0 and np.any(kept != 1.0):
             last = int(np.flatnonzero(heat != 1.0)[-1]) + 1
