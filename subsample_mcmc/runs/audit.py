@@ -1,6 +1,6 @@
 """How often a selector errs on a model's own decisions: `audit`, on demand."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from subsample_mcmc.decisions.selector import Selector
@@ -72,10 +72,15 @@ def usual(model: Model, selector: Selector) -> Kernel:
 
 
 def with_selector(kernel: Any, selector: Selector) -> Kernel:
-    """The same kernel, deciding by another selector wherever it decides."""
-    return changed(
-        kernel,
-        lambda leaf: (
-            leaf if getattr(leaf, "selector", None) is None else replace(leaf, selector=selector)
-        ),
-    )
+    """The same kernel, deciding by another selector wherever it may be given one."""
+
+    def with_it(leaf: Any) -> Any:
+        decides = getattr(leaf, "selector", None) is not None and takes(leaf, "selector")
+        return replace(leaf, selector=selector) if decides else leaf
+
+    return changed(kernel, with_it)
+
+
+def takes(leaf: Any, name: str) -> bool:
+    """Is it an argument of a kernel; sm.SurrogateTransition, for one, always decides exactly."""
+    return is_dataclass(leaf) and any(field.name == name for field in fields(leaf))

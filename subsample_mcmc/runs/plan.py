@@ -20,7 +20,7 @@ from subsample_mcmc.kernels.base import Kernel, check, labelled
 from subsample_mcmc.kernels.compose import changed
 from subsample_mcmc.kernels.langevin import Langevin
 from subsample_mcmc.numerics.progress import Bar, quietly
-from subsample_mcmc.runs.audit import with_selector
+from subsample_mcmc.runs.audit import takes, with_selector
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.runs.views.as_code import code_of, names_of
 from subsample_mcmc.runs.views.costs import microseconds_of
@@ -375,7 +375,7 @@ def variants(kernel: Kernel, controls: Mapping[str, Control]) -> dict[str, Kerne
 
 def controlled(leaf: Any, control: Control | None) -> Any:
     """A kernel with another control variate, if it decides: Langevin then proposes along it."""
-    if getattr(leaf, "selector", None) is None or not hasattr(leaf, "control"):
+    if getattr(leaf, "selector", None) is None or not takes(leaf, "control"):
         return leaf
     if isinstance(leaf, Langevin) and control is None:
         return replace(leaf, control=None, gradient=leaf.own)
