@@ -72,7 +72,8 @@ def test_draws_that_are_kept_while_it_cools_are_told(data):
     heat = np.r_[np.full(7, 8.0), 1.0]
     own = sm.GibbsPartition("y", similarity, KEYS, selector=sm.Exact(), temperature=heat)
     with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=3.*warmup=7"):
-        sampled(data, own >> sm.MergeSplit(own))
+        report = sampled(data, own >> sm.MergeSplit(own)).report()
+    assert "y: tempered, these draws are not the posterior's" in report.verdict.given_up
 
 
 # --------------------------------------------------------------- a control that is of other scores
