@@ -8,9 +8,10 @@ import numpy as np
 
 from subsample_mcmc import __version__
 from subsample_mcmc.errors import StoreError, helpful, warn
-from subsample_mcmc.kernels.base import Kernel, description, labelled, worst
+from subsample_mcmc.kernels.base import Kernel, Leaf, description, labelled, worst
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs
+from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
@@ -330,18 +331,28 @@ def warn_of_cold_start(kernel: Kernel) -> None:
 def warn_of_heat(kernel: Kernel, warmup: int, steps: int) -> None:
     """Say which kernels anneal on while draws are kept."""
     for label, leaf in labelled(kernel):
-        if not isinstance(leaf, Gibbs):
-            continue
-        heat = np.atleast_1d(leaf.temperature)
-        kept = heat[min(warmup, len(heat) - 1) : warmup + steps]
-        if len(heat) > 1 and heat[-1] == 1.0 and np.any(kept != 1.0):
-            last = int(np.flatnonzero(heat != 1.0)[-1]) + 1
+        if told := annealing(leaf, warmup, steps):
             warn(
-                f"kernel {label}, {leaf.text()}: its temperature comes to 1 after {last} "
-                f"iterations, and draws are kept after warmup={warmup}: the first of them, at "
-                f"temperature {kept[0]:.3g}, are not from the posterior. Give warmup={last}, or "
+                f"kernel {label}, {leaf.text()}: {told['promise']} Give warmup={told['last']}, or "
                 "more, or a shorter schedule."
             )
+
+
+def annealing(leaf: Leaf, warmup: int, steps: int) -> dict[str, Any]:
+    """What to know of a kernel that anneals on while draws are kept; nothing of others."""
+    if not isinstance(leaf, Gibbs | GibbsPartition):
+        return {}
+    heat = np.atleast_1d(np.asarray(leaf.temperature, dtype=float))
+    kept = heat[min(warmup, len(heat) - 1) : warmup + steps]
+    if heat[-1] != 1.0 or np.all(kept == 1.0):
+        return {}
+    last = int(np.flatnonzero(heat != 1.0)[-1]) + 1
+    return {
+        "last": last, "temperature": float(kept[0]), "guarantee": "none",
+        "promise": f"its temperature comes to 1 after {last} iterations, and draws are kept after "
+        f"warmup={warmup}: the first of them, at temperature {kept[0]:.3g}, are not from the "
+        "posterior.",
+    }  # fmt: skip
 
 
 def data_of(program: Program, member: Member) -> ChainDraws:
@@ -413,7 +424,11 @@ def copied(state: Any) -> Any:
 def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str, Any]:
     """What a trace says about how it was made."""
     model, kernel = program.model, program.kernel
-    kernels = [{"label": label} | leaf.facts(model) for label, leaf in labelled(kernel)]
+    steps = chain_plan.draws * chain_plan.thin
+    kernels = [
+        {"label": label} | leaf.facts(model) | annealing(leaf, chain_plan.warmup, steps)
+        for label, leaf in labelled(kernel)
+    ]
     for told in kernels:
         told.update({k: v.item() for k, v in told.items() if isinstance(v, np.generic)})
     begin = chain_plan.start and [

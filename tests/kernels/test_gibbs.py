@@ -106,7 +106,13 @@ def test_tempered_draws_are_not_called_exact(rng):
     assert "tempered" not in cooled.to_arviz().attrs
     assert cooled.meta["guarantee"] == "exact" and "temperature 8 to 1" in str(cooled.report())
     with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=5.*warmup=7"):
-        run(np.r_[np.full(7, 3.0), 1.0], 5)
+        hot = run(np.r_[np.full(7, 3.0), 1.0], 5)
+    # And those who read the run later are told, too.
+    assert hot.meta["guarantee"] == "none" and hot.to_arviz().attrs["tempered"] == "k"
+    assert any("after 7 iterations" in w for w in hot.report().warnings)
+    assert "no posterior probabilities: k drew" in hot.model_probabilities("k").warnings[-1]
+    with pytest.raises(ValueError, match="not from the posterior"):
+        sm.loo(model, hot)
 
 
 @pytest.mark.slow

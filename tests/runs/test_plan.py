@@ -452,3 +452,27 @@ def test_pilots_fit_into_a_time(fit, monkeypatch):
     assert asked == [(20, 1.0), (250, 1.0), (20, 2.0), (125, 2.0), (20, 1.0), (500, 1.0)]
     with pytest.raises(ValueError, match="seconds=0: give a positive number"):
         sm.plan(fit.model, proposing(fit), seconds=0)
+
+
+def test_kernels_that_always_decide_exactly_are_left_as_they_are():
+    """Of sm.SurrogateTransition selector and control are no arguments: others are replaced."""
+    rng = np.random.default_rng(0)
+    group, x = rng.integers(8, size=400), rng.standard_normal(400)
+    data = {"y": rng.poisson(np.exp(0.3 * x)).astype(float), "x": x, "group": group}
+
+    def log_likelihood(state, data, n):
+        eta = state.a[data.group[n]] + state.slope[0] * data.x[n]
+        return data.y[n] * eta - sm.exp(eta)
+
+    model = sm.Model(
+        log_likelihood, data, {"a": np.zeros(8), "slope": 0.0},
+        lambda state: -0.5 * state.slope[0] ** 2, touches={"a": "group"},
+        site_prior={"a": lambda state, g: -0.5 * state.a[g] ** 2},
+    )  # fmt: skip
+    fit = sm.laplace(model, progress=False)
+    kernel = sm.Metropolis("a") >> sm.SurrogateTransition("slope", fit)
+    report = sm.audit(model, sm.Racing(batch=8), kernel, steps=20, warmup=5, seed=1)
+    assert [row["selector"].split("(")[0] for row in report.rows] == ["Racing", "Exact"]
+    found = sm.plan(model, kernel, steps=20, warmup=5, seed=1, progress=False)
+    assert [row["kernel"] for row in found.rows] == ["a", "slope"] * 2
+    assert controlled(kernel.parts[1], sm.Taylor(fit)) is kernel.parts[1]

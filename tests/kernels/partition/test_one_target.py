@@ -67,6 +67,15 @@ def test_ways_to_decide_may_differ(data):
     assert sampled(data, own >> other >> sm.MergeSplit(own)).shape == (1, 5)
 
 
+def test_draws_that_are_kept_while_it_cools_are_told(data):
+    """Three sweeps of warm-up, and a schedule that comes to 1 after seven: four hot draws."""
+    heat = np.r_[np.full(7, 8.0), 1.0]
+    own = sm.GibbsPartition("y", similarity, KEYS, selector=sm.Exact(), temperature=heat)
+    with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=3.*warmup=7"):
+        report = sampled(data, own >> sm.MergeSplit(own)).report()
+    assert "y: tempered, these draws are not the posterior's" in report.verdict.given_up
+
+
 # --------------------------------------------------------------- a control that is of other scores
 def control_of(data, **more):
     return sm.Bilinear.fit(
