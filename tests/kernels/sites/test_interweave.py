@@ -35,7 +35,7 @@ def test_a_centred_hierarchy_keeps_its_laws():
 MUTANTS = {
     "the scale's own part of the Jacobian is forgotten": ("return by + change", "return change"),
     "one site too few": ("(end - start) * (high", "(end - start - 1) * (high"),
-    "sites move half as far": ("y[at] += change", "y[at] += 0.5 * change"),
+    "sites move half as far": ("y[at] += change\n", "y[at] += 0.5 * change\n"),
     "sites are stretched by another factor": ("factor = exp(change)", "factor = exp(0.9 * change)"),
     "sites are stretched around zero": (
         "centre = tools.centre[k if len(tools.centre) > 1 else 0]", "centre = 0.0",
