@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.taylor.passes.roundings import OWN, UNIT
+from subsample_mcmc.numerics.compared import in_numbers
 from subsample_mcmc.target.predictors import WHAT_IT_BOUNDS
 
 SAMPLED = 64  # data on which a claim of linearity is checked
@@ -189,19 +190,20 @@ def check_sizes(model, nat: float) -> None:
     """
     given, (rows, etas) = model.predictors, at_some(model, 1)
     some = np.linspace(0, len(rows) - 1, BOUNDED).astype(int)
+    data = in_numbers(model.data)  # numpy takes a float32 beside a number for another float32
     for n, at in zip(rows[some], etas(model.floats)[some], strict=True):
         e = float(at[0]) + 0.7 * nat
-        sizes = given.sizes(e, model.data, n)
+        sizes = given.sizes(e, data, n)
         if not isinstance(sizes, tuple) or len(sizes) != 3 or not all(m >= 0.0 for m in sizes):
             raise TypeError(
                 f"sizes returned {sizes!r} at datum {n}: three numbers from 0 are needed, by which "
                 "the first three derivatives round."
             )
-        here, near = np.array(flat_tuple(given.derivatives(e, model.data, n)), float), e
-        last = given.remainder(e, model.data, n)[len(here) - 2]  # how steep the last one is
+        here, near = np.array(flat_tuple(given.derivatives(e, data, n)), float), e
+        last = given.remainder(e, data, n)[len(here) - 2]  # how steep the last one is
         for _ in range(STEPS):
             near = float(np.nextafter(near, np.inf))
-            moved = np.array(given.derivatives(near, model.data, n), float) - here
+            moved = np.array(given.derivatives(near, data, n), float) - here
             seen = np.abs(moved)
             seen[:-1] = np.abs(moved[:-1] - here[1:] * (near - e))
             seen[-1] -= 1.01 * last * (near - e)
