@@ -20,7 +20,7 @@ from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.runs.store.netcdf import tempered, tilted
+from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
@@ -86,6 +86,9 @@ def predict(
         )
     if led := tilted(trace.meta) + tempered(trace.meta):
         warn(f"{', '.join(led)}: these draws are not from the posterior, nor are predictions.")
+    elif led := unadjusted(trace.meta):
+        told = ", ".join(led)
+        warn(f"{told}: unadjusted draws have a bias, which depends on the step: so do these.")
     if data is None:
         refuse_rows_elsewhere(model, "sm.predict without data=")
     given, size = (model.data, model.size) if data is None else new_data(model, data)

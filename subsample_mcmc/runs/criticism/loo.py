@@ -21,7 +21,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, tail_of
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, chances_of, sampled
-from subsample_mcmc.runs.store.netcdf import tempered, tilted
+from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.target.data import datum_of
@@ -121,6 +121,11 @@ def refuse_other_laws(trace: Trace, what: str) -> None:
         raise ValueError(
             f"{', '.join(led)}: these draws are not from the posterior, and what they say of data "
             f"left out would be wrong. Sample without tilts and temperatures for {what}."
+        )
+    if led := unadjusted(trace.meta):
+        warn(
+            f"{', '.join(led)}: unadjusted draws have a bias, which depends on the step, and so "
+            f"has {what} of them. Give their kernel correct=True, or smaller steps."
         )
 
 

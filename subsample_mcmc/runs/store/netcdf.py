@@ -217,6 +217,12 @@ def tempered(meta: dict[str, Any]) -> list[str]:
     return [kernel["label"] for kernel in meta.get("kernels", ()) if kernel.get("temperature")]
 
 
+def unadjusted(meta: dict[str, Any]) -> list[str]:
+    """Kernels without a decision that makes their draws the posterior's."""
+    kernels = meta.get("kernels", ())
+    return [kernel["label"] for kernel in kernels if kernel.get("guarantee") == "unadjusted"]
+
+
 def _create_thinned(file: Any, block: ThinnedBlock, chains: int, draws: int, axes: Axes) -> Any:
     """An empty variable for the kept draws of a block, whose numbers are those of draws."""
     name = block.name.replace("/", "|")

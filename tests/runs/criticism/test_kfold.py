@@ -1,5 +1,7 @@
 """K-fold cross-validation: exact numbers where the posterior is known, folds, refusals."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -209,3 +211,27 @@ def test_what_stands_still_beside_others_is_told(stands):
 
     with pytest.warns(UserWarning, match="chains of 2 of 2 folds disagree: R-hat is inf"):
         sm.kfold(model, move, folds=2, draws=200, warmup=50, chains=2, seed=1, progress=False)
+
+
+def test_biases_of_unadjusted_draws_are_told():
+    """Steps of Langevin that nothing corrects: of what is made of them, too."""
+
+    def draw(rng, state, data, n):
+        return state.mu[0] + rng.standard_normal()
+
+    model = sm.Model(lambda s, data, n: -0.5 * (data.y[n] - s.mu[0]) ** 2,
+                     {"y": np.linspace(-2.0, 2.0, 60)}, {"mu": 0.0})  # fmt: skip
+    fast = sm.Langevin("mu", step=0.05, batch=20, correct=False)
+    trace = sm.sample(model, fast, 100, 100, chains=2, seed=1, progress=False)
+    assert trace.meta["guarantee"] == "unadjusted"
+    for name, make in (
+        ("sm.loo", lambda: sm.loo(model, trace, progress=False)),
+        ("sm.kfold", lambda: sm.kfold(model, fast, folds=2, seed=1, **SHORT)),
+        ("these", lambda: sm.predict(model, trace, draw, seed=1, progress=False)),
+    ):
+        with pytest.warns(UserWarning, match=f"mu: unadjusted draws have a bias.*{name}"):
+            make()
+    exact = sm.sample(model, sm.Slice("mu"), 100, 100, chains=2, seed=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sm.loo(model, exact, progress=False)
