@@ -222,3 +222,11 @@ def test_sizes_of_ones_own():
         known(poisson_of(small), 3, point)
     with pytest.raises(TypeError, match=r"sizes returned \(1.0, 1.0\) at datum 0: three numbers"):
         known(poisson_of(none), 3, point)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t"])
+def test_sizes_are_right_far_from_0(name, rng):
+    """Of seconds since 1970: between two numbers next to each other slopes change, too."""
+    y = 1.7e9 + rng.standard_normal(2_000)
+    model = model_of(name, np.ones((2_000, 1)), y, start=[float(np.median(y))], prior_sd=2e10)
+    assert known(model, 3, np.array([np.median(y)])).whole.limits[0, 15] == 1.0
