@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import parallel
+from subsample_mcmc.runs import chain, parallel
 from subsample_mcmc.target.elsewhere import shared_sums
 from subsample_mcmc.target.elsewhere.shared_sums import SharedSums, sums_of_states
 from subsample_mcmc.target.sources.local import parts_of
@@ -71,6 +71,12 @@ def test_chains_in_threads_share_passes(models, monkeypatch):
     assert found.fetched[1] == len(passes)
     assert alone.fetched[1] <= len(passes) <= 0.75 * 4 * alone.fetched[1]
     assert found.fetched[2] > 0.06 * len(passes)
+
+
+def test_a_long_chain_waits_more_often_than_one_draw_may(models, monkeypatch):
+    """That many sums at most are of one draw: what it waited for before does not count."""
+    monkeypatch.setattr(chain, "SUMS", 3)
+    same(*(sm.sample(model, steps(), **options(2, 1)) for model in models))
 
 
 def test_audits_share_passes(models):
