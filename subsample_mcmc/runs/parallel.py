@@ -230,6 +230,8 @@ class Team:
         finally:
             self.stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+        for walk in turns:  # chains that stood aside at an early end: they hand on what they drew
+            next(walk, False)
 
     def over(self, member: Member) -> bool:
         """Has a chain all its draws."""
@@ -251,6 +253,8 @@ class Team:
         All is handed on then; to a store not by a chain that only stands aside: it may go on from
         where it was before.
         """
+        if self.stop.is_set():
+            return
         walker = self.chain_plan.walker(self.program, member.number, member.checkpoint)
         walker.patient = True  # others have a turn before a pass is made for all that wait
         began, held = time.monotonic(), 0
@@ -264,6 +268,8 @@ class Team:
                 self.hand_on(member, walker)
             if late or walker.waiting:
                 yield True
+                if self.stop.is_set():
+                    break
             if late:
                 began, held = time.monotonic(), 0
         walker.close()

@@ -10,6 +10,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import spikes
+from subsample_mcmc.runs import parallel
 from tests.helpers.groups import sampled
 
 IN = 0.3  # probability of an indicator
@@ -181,6 +182,20 @@ def test_coefficients_that_are_0_throughout_do_not_stand_still(rng):
     assert trace.mixing("beta").held_one == "beta[0]"
     del trace.meta["kernels"][0]["zeros"]
     assert trace.mixing("beta").held == 4
+
+
+def test_a_run_that_ended_before_a_draw_is_reported(rng, monkeypatch):
+    model, _, _ = lines(rng)
+    begin = parallel.Team.__init__
+
+    def ended(team, *given):
+        begin(team, *given)
+        team.stop.set()
+
+    monkeypatch.setattr(parallel.Team, "__init__", ended)
+    trace = sampled(model, sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta")), 50, 10)
+    assert trace.shape[1] == 0
+    assert trace.report().verdict.converged.startswith("not known: 0 draws per chain are too few")
 
 
 def test_columns_that_are_much_alike_are_asked_in_every_sweep(rng):

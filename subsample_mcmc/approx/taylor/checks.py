@@ -203,10 +203,12 @@ def check_sizes(model, nat: float) -> None:
         last = given.remainder(e, data, n)[len(here) - 2]  # how steep the last one is
         for _ in range(STEPS):
             near = float(np.nextafter(near, np.inf))
-            moved = np.array(given.derivatives(near, data, n), float) - here
+            step, moved = near - e, np.array(given.derivatives(near, data, n), float) - here
+            # From far away numbers are so far apart that slopes change between them.
+            bends = np.append(np.abs(here[2:]) + last * step, last)
             seen = np.abs(moved)
-            seen[:-1] = np.abs(moved[:-1] - here[1:] * (near - e))
-            seen[-1] -= 1.01 * last * (near - e)
+            seen[:-1] = np.abs(moved[:-1] - here[1:] * step) - 0.51 * bends * step * step
+            seen[-1] -= 1.01 * last * step
             wrong = np.flatnonzero(seen > 2.0 * OWN * UNIT * np.array(sizes[: len(here)]))
             if len(wrong):
                 k = int(wrong[0])

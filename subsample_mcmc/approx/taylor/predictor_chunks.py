@@ -117,9 +117,10 @@ class Keep:
         begin, past = first + self.first, last + self.first
         low, high = np.searchsorted(self.outliers, (begin, past))
         if low == high:
-            if len(self.alike) < last - first:
-                self.alike = np.full(last - first, float(self.others))
-            return self.alike[: last - first]
+            alike = self.alike  # other threads may make another, and a shorter one
+            if len(alike) < last - first:
+                self.alike = alike = np.full(last - first, float(self.others))
+            return alike[: last - first]
         weights = np.full(last - first, float(self.others))
         weights[self.outliers[low:high] - begin] = float(not self.others)
         return weights

@@ -73,7 +73,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     moved = draws < 2 or int(stands.sum()) < chains * sites
     if any(t.get("zeros") == name for t in trace.meta["kernels"]):
         # A coefficient that may be 0: its indicator, beside it, says whether it ever moved.
-        stands &= flat[:, 0] != 0.0
+        stands &= (flat[:, :1] != 0.0).all(axis=1)  # of runs that ended before a draw, too
     if used is not None:
         stands &= always
     counts = stands.sum(axis=0)

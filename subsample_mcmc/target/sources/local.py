@@ -12,6 +12,7 @@ import numpy as np
 from subsample_mcmc.target.sources.parts import (
     Parcel,
     SourceColumn,
+    maker_of,
     of_arrays,
     take,
     take_together,
@@ -62,7 +63,11 @@ class LocalSource(Source):
         """
         if (kept := self._loaded.get(part)) is not None:
             return kept
-        found = parcel.read(self.load(part), parcel)
+        make, given = maker_of(parcel), self.load(part)
+        if make:  # read into memory of their own: a part that is read is there until the next is
+            found = make(parcel.origin.raw(given, parcel), parcel)
+        else:
+            found = parcel.read(given, parcel)
         with self._changing:
             if self.bytes_kept() + nbytes(found) <= self.kept:
                 self._loaded[part] = found

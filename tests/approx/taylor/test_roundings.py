@@ -1,5 +1,7 @@
 """What rounding does to known sums is less than is allowed for it, and not by much: mpmath."""
 
+from dataclasses import replace
+
 import mpmath
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.taylor.passes.roundings import OWN, UNIT
+from tests.helpers.tall import Bench
 
 glm = sm.models.glm
 DIGITS = 60
@@ -222,3 +225,56 @@ def test_sizes_of_ones_own():
         known(poisson_of(small), 3, point)
     with pytest.raises(TypeError, match=r"sizes returned \(1.0, 1.0\) at datum 0: three numbers"):
         known(poisson_of(none), 3, point)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t"])
+def test_sizes_are_right_far_from_0(name, rng):
+    """Of seconds since 1970: between two numbers next to each other slopes change, too."""
+    y = 1.7e9 + rng.standard_normal(2_000)
+    model = model_of(name, np.ones((2_000, 1)), y, start=[float(np.median(y))], prior_sd=2e10)
+    assert known(model, 3, np.array([np.median(y)])).whole.limits[0, 15] == 1.0
+
+
+@pytest.mark.parametrize("outliers", [0.0, 0.01])
+def test_what_decisions_allow_for(outliers, rng):
+    """Of normal data nothing is left over but rounding: of both arms, as it is compiled."""
+    x = np.stack([np.ones(2_000), rng.standard_normal(2_000)], axis=1)
+    model, point = glm.gaussian(x, 3.0 * rng.standard_normal(2_000), sigma=0.7), np.zeros(2)
+    points = np.array([[0.1, -0.2], [-0.05, 0.3]])
+    bench = Bench(model, sm.Taylor({"beta": point}, order=2, outliers=outliers), points)
+    sums = bench.prepared.sums
+    wanted, metric, (one, two, _) = 0.0, sums.metric[0], sums.raced.limits[0, 12:15]
+    for beta in points:
+        size = np.linalg.norm(metric @ (beta - point))
+        wanted += size * (one + 0.5 * size * two)
+        moved = sums.whole.s1[0] @ beta + 0.5 * beta @ sums.whole.s2[0] @ beta
+        wanted += 1e-15 * abs(sums.whole.s0[0] + moved)
+    count = len(bench.prepared.outliers)
+    assert (count > 0) == (outliers > 0.0)
+    wanted += 2.0 * count * sums.whole.limits[0, 3]
+    np.testing.assert_allclose(bench.reach(0, 1, False), wanted, rtol=1e-6)
+
+
+def test_configurations_have_constants_of_their_own(rng):
+    """What two of them round by is allowed for as ever."""
+
+    def eta(state, data, n):
+        return state.beta[0] * data.x[n, 0] + 0.5 * state.k[0]
+
+    given = glm.gaussian(np.ones((2_000, 1)), rng.standard_normal(2_000))
+    state = {"k": 0, "beta": np.zeros(1)}
+    told = replace(given.predictors, eta=eta, etas=None)
+    model = sm.Model(told, given.data, state, support={"k": 2})
+    fits = [{"beta": np.zeros(1)}] * 2
+    bench = Bench(model, sm.Taylor(fits, order=2), block="k", at=np.array([0.1]))
+    limits = bench.prepared.sums.raced.limits
+    assert limits[:, 15].tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(bench.reach(0, 1, False), 2_000 * limits[:, 3].max(), rtol=1e-9)
+
+
+def test_of_several_predictors_nothing_is_proved(rng):
+    """Whatever sizes say."""
+    given = glm.softmax(rng.standard_normal((2_000, 2)), rng.integers(0, 3, 2_000))
+    told = replace(given.predictors, sizes=lambda eta, data, n: (1.0, 1.0, 1.0))
+    model = sm.Model(told, given.data, {"beta": np.zeros((2, 2))})
+    assert known_softmax(model).whole.limits[0, 12:].tolist() == [0.0] * 4

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import parallel
+from subsample_mcmc.runs import chain, parallel
 from subsample_mcmc.target.elsewhere import shared_sums
 from subsample_mcmc.target.elsewhere.shared_sums import SharedSums, sums_of_states
 from subsample_mcmc.target.sources.local import parts_of
@@ -71,6 +71,12 @@ def test_chains_in_threads_share_passes(models, monkeypatch):
     assert found.fetched[1] == len(passes)
     assert alone.fetched[1] <= len(passes) <= 0.75 * 4 * alone.fetched[1]
     assert found.fetched[2] > 0.06 * len(passes)
+
+
+def test_a_long_chain_waits_more_often_than_one_draw_may(models, monkeypatch):
+    """That many sums at most are of one draw: what it waited for before does not count."""
+    monkeypatch.setattr(chain, "SUMS", 3)
+    same(*(sm.sample(model, steps(), **options(2, 1)) for model in models))
 
 
 def test_audits_share_passes(models):
@@ -191,8 +197,11 @@ def test_a_chain_that_stands_aside_does_not_write(models, monkeypatch, tmp_path)
     same(sm.sample(near, steps(), **options(3, 1)), found)
 
 
-def test_an_end_finds_all_chains_at_whole_draws(models, monkeypatch):
-    """What stands aside when a run is interrupted is as it was after its last draw."""
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_end_finds_all_chains_at_whole_draws(models, monkeypatch, tmp_path, stored):
+    """What stands aside when a run is interrupted is as it was after its last draw, and told."""
+    more = {"store": tmp_path / "run.nc"} if stored else {}
+    monkeypatch.setattr(parallel, "TURN_SECONDS", 1e9)
     near, far = models
     make, passes = shared_sums.sums_of_states, []
 
@@ -211,9 +220,9 @@ def test_an_end_finds_all_chains_at_whole_draws(models, monkeypatch):
 
     monkeypatch.setattr(parallel.Team, "__init__", known)
     monkeypatch.setattr(shared_sums, "sums_of_states", interrupting)
-    found = sm.sample(far, steps(), **options(3, 1, draws=30, warmup=0))
+    found = sm.sample(far, steps(), **options(3, 1, draws=30, warmup=0), **more)
     wanted = sm.sample(near, steps(), **options(3, 1, draws=30, warmup=0))
     count = found.shape[1]
-    assert 0 < count < 30
+    assert 0 < count < 30 and found.fetched[1] == len(passes)
     for name, values in found.draws.items():
         np.testing.assert_array_equal(values, wanted.draws[name][:, :count])

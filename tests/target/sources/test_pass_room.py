@@ -1,6 +1,7 @@
 """Columns of one part after the other are made in the same memory, and say what they would anew."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.target.sources import parts
-from subsample_mcmc.target.sources.local import parts_of
+from subsample_mcmc.target.sources.local import LocalSource, parts_of
 from subsample_mcmc.target.sources.parts import PassRoom
 
 CUT = [700, 0, 1, 1299, 500]
@@ -54,6 +55,23 @@ def test_rows_that_are_fetched_are_their_own(columns, made):
     list(source.looks(range(source.count)))
     source.receive(source.request(rows[:-1] + 1))
     np.testing.assert_array_equal(one["x"], columns["x"][rows])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("made", [dict, apart])
+def test_parts_that_are_kept_are_their_own(columns, made, threads):
+    """Of files, what was made of a part stays for the next rows, while others are read."""
+    given = parts_of(made(columns), CUT)
+    parts = [partial(given.load, part) for part in range(given.count)]
+    source = sm.models.glm.logistic(LocalSource(parts, threads=threads), "y").elsewhere.source
+    rng = np.random.default_rng(5)
+    for _ in range(4):
+        rows = np.sort(rng.choice(sum(CUT), 300, replace=False))
+        found = source.receive(source.request(rows))
+        list(source.looks(range(source.count)))
+        for name, wanted in columns.items():
+            np.testing.assert_array_equal(found[name], wanted[rows])
+    assert len(source._loaded) > 1
 
 
 def test_room_is_kept_up_to_a_size(monkeypatch):
