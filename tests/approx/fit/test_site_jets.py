@@ -1,6 +1,7 @@
 """Derivatives of sites' data, and fits by them, against formulas and against differences."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -193,6 +194,29 @@ def test_likelihoods_with_kinks_are_left_to_differences(rng, monkeypatch):
 
     model = model_of(data_of(rng))
     monkeypatch.setattr(MarginalByJets, "check_smooth", no)
+    one = sm.laplace(model)
+    monkeypatch.setattr(marginals, "WORTH", math.inf)
+    assert np.array_equal(one.modes, sm.laplace(model).modes)
+
+
+def kinked_along_slope(state, data, n):
+    """Smooth in what a site has, but not in what all data see: a median of a column."""
+    return rates(state, data, n) - abs(state.slope[0] - data.v[n])
+
+
+def test_kinks_along_what_all_data_see_are_left_to_differences(rng, monkeypatch):
+    """Jets see no curvature of a median, and the fit had the sd of the prior alone."""
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", 5_000)
+    data = data_of(rng)
+    smooth, bent = (density_of(model_of(data, each)) for each in (rates, kinked_along_slope))
+    for density in (smooth, bent):
+        density.at(POINT, density.u, learn=True)
+        density.around(POINT, None)
+        density.sites.check_smooth(density.u)
+    smooth.check_smooth()
+    with pytest.raises(NotSmoothError, match="along what all data see"):
+        bent.check_smooth()
+    model = model_of(data, kinked_along_slope)
     one = sm.laplace(model)
     monkeypatch.setattr(marginals, "WORTH", math.inf)
     assert np.array_equal(one.modes, sm.laplace(model).modes)
