@@ -204,8 +204,10 @@ class MarginalByJets(Marginal):
                 away = u + sign * far * np.eye(k)[a]
                 terms = sum(sites.place(away))
                 first, second = t.near(self.values_of_sites() - place.x, np.zeros(len(place.s)))
-                ends.append(self.precision(away, first, second, terms)[2])
-            twist[:, a] = 0.25 * (ends[0] - ends[1]) / far[:, a]
+                ends.append(self.precision(away, first, second, terms)[1])
+            # Of a log determinant by the matrix: there it may be negative, which has no logarithm.
+            turned = np.linalg.solve(precision, ends[0] - ends[1])
+            twist[:, a] = 0.25 * np.trace(turned, axis1=1, axis2=2) / far[:, a]
         return Following(moves @ np.linalg.inv(steps), twist)
 
     def rise(self, place: SitesAt, follow: Following, point: np.ndarray) -> float:
