@@ -12,6 +12,7 @@ from subsample_mcmc.kernels.base import Kernel, Leaf, description, labelled, wor
 from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.merge_split import MergeSplit
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
@@ -340,9 +341,10 @@ def warn_of_heat(kernel: Kernel, warmup: int, steps: int) -> None:
 
 def annealing(leaf: Leaf, warmup: int, steps: int) -> dict[str, Any]:
     """What to know of a kernel that anneals on while draws are kept; nothing of others."""
-    if not isinstance(leaf, Gibbs | GibbsPartition):
+    own = leaf.partition if isinstance(leaf, MergeSplit) else leaf
+    if not isinstance(own, Gibbs | GibbsPartition):
         return {}
-    heat = np.atleast_1d(np.asarray(leaf.temperature, dtype=float))
+    heat = np.atleast_1d(np.asarray(own.temperature, dtype=float))
     kept = heat[min(warmup, len(heat) - 1) : warmup + steps]
     if heat[-1] != 1.0 or np.all(kept == 1.0):
         return {}

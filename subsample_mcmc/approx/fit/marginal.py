@@ -13,9 +13,10 @@ import numpy as np
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.newton import Local, deviations, differences, widths
+from subsample_mcmc.approx.fit.site_jets import NEAR as ROUGH
 from subsample_mcmc.approx.fit.site_jets import SitesByJets, Tensors
 from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, log_dets
-from subsample_mcmc.approx.taylor.derivatives_jets import obstacle
+from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError, obstacle
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.lookups.reads import unread
 
@@ -121,6 +122,7 @@ class MarginalByJets(Marginal):
     sites: SitesByJets
     place: SitesAt | None = None
     follow: Following
+    curvature: np.ndarray  # (d, d) there
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
@@ -146,6 +148,7 @@ class MarginalByJets(Marginal):
                 steps = NEAR * deviations(local.curvature) if local.usable else own
             if local.usable:
                 self.u, self.place, self.follow = found.u, place, follow
+                self.curvature = local.curvature
             return local
 
     def placed(self, point: np.ndarray, u: np.ndarray) -> SitesAt:
@@ -201,8 +204,10 @@ class MarginalByJets(Marginal):
                 away = u + sign * far * np.eye(k)[a]
                 terms = sum(sites.place(away))
                 first, second = t.near(self.values_of_sites() - place.x, np.zeros(len(place.s)))
-                ends.append(self.precision(away, first, second, terms)[2])
-            twist[:, a] = 0.25 * (ends[0] - ends[1]) / far[:, a]
+                ends.append(self.precision(away, first, second, terms)[1])
+            # Of a log determinant by the matrix: there it may be negative, which has no logarithm.
+            turned = np.linalg.solve(precision, ends[0] - ends[1])
+            twist[:, a] = 0.25 * np.trace(turned, axis1=1, axis2=2) / far[:, a]
         return Following(moves @ np.linalg.inv(steps), twist)
 
     def rise(self, place: SitesAt, follow: Following, point: np.ndarray) -> float:
@@ -262,6 +267,28 @@ class MarginalByJets(Marginal):
         """Raise NotSmoothError where derivatives do not say what the data do near the sites."""
         with np.errstate(all="ignore"):
             self.sites.check_smooth(self.u)
+            if self.place is not None and len(self.sites.seen):
+                self.check_common(self.place)
+
+    def check_common(self, place: SitesAt) -> None:
+        """The same of what all data see: kinks along these need not be any of a site's."""
+        sites, sd = self.sites, deviations(self.curvature)
+        far = np.max(np.abs(sd) / np.maximum(1.0, np.abs(place.point))[:, None], axis=0)
+        sizes = STEP / np.maximum(1.0, far)
+        self.put(place.point)
+        base = sites.read(place.u)[0]
+        for size, step in zip(sizes, (sizes * sd).T, strict=True):
+            bend = told = 0.0
+            for sign in (1.0, -1.0):
+                if not self.put(place.point + sign * step) > -np.inf:
+                    return
+                each = sites.read(place.u + sign * self.follow.slopes @ step)[0]
+                dx = self.values_of_sites() - place.x
+                bend += float(np.sum(each - base))
+                told += place.tensors.rise(dx, sites.floats[sites.seen] - place.s)
+            # As parts of a whole curvature of 1, in standard deviations.
+            if not abs(bend - told) < ROUGH * (size * size + abs(told)):
+                raise NotSmoothError("log_likelihood is not smooth along what all data see")
 
     def slopes_along(self, common: Fit, u: np.ndarray) -> np.ndarray:
         """By how much modes of sites move with one standard deviation along each factor column."""

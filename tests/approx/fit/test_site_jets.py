@@ -1,6 +1,7 @@
 """Derivatives of sites' data, and fits by them, against formulas and against differences."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -196,6 +197,62 @@ def test_likelihoods_with_kinks_are_left_to_differences(rng, monkeypatch):
     one = sm.laplace(model)
     monkeypatch.setattr(marginals, "WORTH", math.inf)
     assert np.array_equal(one.modes, sm.laplace(model).modes)
+
+
+def kinked_along_slope(state, data, n):
+    """Smooth in what a site has, but not in what all data see: a median of a column."""
+    return rates(state, data, n) - abs(state.slope[0] - data.v[n])
+
+
+def test_kinks_along_what_all_data_see_are_left_to_differences(rng, monkeypatch):
+    """Jets see no curvature of a median, and the fit had the sd of the prior alone."""
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", 5_000)
+    data = data_of(rng)
+    smooth, bent = (density_of(model_of(data, each)) for each in (rates, kinked_along_slope))
+    for density in (smooth, bent):
+        density.at(POINT, density.u, learn=True)
+        density.around(POINT, None)
+        density.sites.check_smooth(density.u)
+    smooth.check_smooth()
+    with pytest.raises(NotSmoothError, match="along what all data see"):
+        bent.check_smooth()
+    model = model_of(data, kinked_along_slope)
+    one = sm.laplace(model)
+    monkeypatch.setattr(marginals, "WORTH", math.inf)
+    assert np.array_equal(one.modes, sm.laplace(model).modes)
+
+
+def squares(state, data, n):
+    return -2.0 * (data.y[n] - state.a[data.group[n]] ** 2) ** 2
+
+
+def of_root(state, g):
+    z = (state.a[g] - state.mu[0]) / state.tau[0]
+    return -0.5 * z * z - sm.log(state.tau[0])
+
+
+def test_a_site_whose_curvature_changes_sign_nearby_does_not_end_the_search(monkeypatch):
+    """Of y = a^2 + noise near a = 0: the logarithm of a curvature beside the mode was none."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(100), 30)
+    root = 1.0 + 0.5 * rng.standard_normal(100)
+    root[0] = 0.1
+    y = root[group] ** 2 + 0.5 * rng.standard_normal(3_000)
+    y[:30] += 0.0065 - y[:30].mean()  # at the start a mode at .05, and a curvature of 1
+    model = sm.Model(
+        squares, {"y": y, "group": group}, {"a": np.full(100, 0.5), "mu": 0.0, "tau": 1.0},
+        lambda state: -state.tau[0] - state.mu[0] ** 2 / 18.0, constraints={"tau": sm.positive},
+        touches={"a": "group"}, site_prior={"a": of_root},
+    )  # fmt: skip
+    fits = []
+    for worth in (0, math.inf):
+        monkeypatch.setattr(marginals, "WORTH", worth)
+        fits.append(sm.laplace(model))
+    one, two = fits
+    assert one.passes < two.passes
+    sd = np.sqrt(np.diag(two.common.covariance))
+    assert np.all(np.abs(one.common.mean - two.common.mean) < 5e-3 * sd)
+    assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-2)
 
 
 def test_a_search_that_differences_cannot_end_is_ended_by_jets(rng, monkeypatch):

@@ -1,5 +1,6 @@
 """Kernels of one partition leave one law fixed: others are refused, and controls of others."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -73,7 +74,13 @@ def test_draws_that_are_kept_while_it_cools_are_told(data):
     own = sm.GibbsPartition("y", similarity, KEYS, selector=sm.Exact(), temperature=heat)
     with pytest.warns(UserWarning, match=r"comes to 1 after 7 iterations.*warmup=3.*warmup=7"):
         report = sampled(data, own >> sm.MergeSplit(own)).report()
-    assert "y: tempered, these draws are not the posterior's" in report.verdict.given_up
+    told = "tempered, these draws are not the posterior's"
+    assert re.search(rf"\by\b.*: {told}", report.verdict.given_up)
+    # Moves that go with a schedule of their own, beside draws at temperature 1.
+    cold = sm.GibbsPartition("y", similarity, KEYS, selector=sm.Exact())
+    with pytest.warns(UserWarning, match=r"MergeSplit.*comes to 1 after 7 iterations"):
+        report = sampled(data, cold >> sm.MergeSplit(own)).report()
+    assert told in report.verdict.given_up
 
 
 # --------------------------------------------------------------- a control that is of other scores
