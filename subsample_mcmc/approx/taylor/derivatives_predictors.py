@@ -435,7 +435,7 @@ class Linear:
         """
         active, p = used_of(self.model, ints), self.count
         turned, t = np.ascontiguousarray(inverse[:active, :active]), np.zeros(BLOCK)
-        own, rounds = roundings_of(turned, point, steps_of(point)), self.rounds()
+        own, rounds = pointer_to(roundings_of(turned, point, steps_of(point))), self.rounds()
         told, cubic, each = self.told * rounds, self.order > 2, np.zeros((2, BLOCK))
         rooms = dict[int, Any]()
         for block, begin, end, size in self.pieces(first, last, MOST_BLOCKS):
