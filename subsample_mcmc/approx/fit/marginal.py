@@ -22,7 +22,7 @@ from subsample_mcmc.target.lookups.reads import unread
 
 STEP = 0.1  # of a difference, in standard deviations
 NEAR = 0.03  # the same, where it reads no data
-CLOSER = 0.1  # the part of that for gradients which third derivatives say too much about
+CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
 WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
 SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
@@ -262,15 +262,14 @@ class MarginalByJets(Marginal):
 
     def deeper(self, place: SitesAt, follow: Following, curvature: np.ndarray) -> np.ndarray:
         """The curvature at a place with fourth derivatives, of one without."""
-        d, steps, bends = len(place.point), NEAR * deviations(curvature), []
+        d, steps, bends = len(place.point), CLOSER * NEAR * deviations(curvature), []
         for j in range(d):
             slopes = []
             for sign in (1.0, -1.0):
                 point = place.point + sign * steps[:, j]
                 there = self.placed(point, place.u + sign * follow.slopes @ steps[:, j])
-                ends = CLOSER * steps.T
-                each = [self.rise(there, follow, point + end) for end in (*ends, *-ends)]
-                slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])) / CLOSER)
+                each = [self.rise(there, follow, point + step) for step in (*steps.T, *-steps.T)]
+                slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
             bends.append(0.5 * (slopes[0] - slopes[1]))
         inverse, found = np.linalg.inv(steps), np.array(bends)
         return -inverse.T @ (0.5 * (found + found.T)) @ inverse
