@@ -22,9 +22,11 @@ from subsample_mcmc.target.lookups.reads import unread
 
 STEP = 0.1  # of a difference, in standard deviations
 NEAR = 0.03  # the same, where it reads no data
+CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
 WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
 SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
+ASTRAY = 8  # steps to where the density bends upwards, after which fourth derivatives are taken
 STEPS = 12  # Newton's, of what sites have in common times those of sites, as a rule
 
 
@@ -122,7 +124,8 @@ class MarginalByJets(Marginal):
     sites: SitesByJets
     place: SitesAt | None = None
     follow: Following
-    curvature: np.ndarray  # (d, d) there
+    curvature: np.ndarray  # (d, d) there, without fourth derivatives
+    astray: int = 0  # steps of searches to places where it is not positive definite
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
@@ -149,6 +152,14 @@ class MarginalByJets(Marginal):
             if local.usable:
                 self.u, self.place, self.follow = found.u, place, follow
                 self.curvature = local.curvature
+                # Where a scale multiplies all sites a search without fourth derivatives may creep.
+                upwards = bool(np.linalg.eigvalsh(local.curvature)[0] <= 0.0)
+                self.astray += upwards
+                if upwards and self.astray > ASTRAY:
+                    deep = self.deeper(place, follow, local.curvature)
+                    if np.isfinite(deep).all():  # and a gradient without what bends too much
+                        gradient = self.nearby(place, follow, CLOSER * own).gradient
+                        local = local._replace(gradient=gradient, curvature=deep)
             return local
 
     def placed(self, point: np.ndarray, u: np.ndarray) -> SitesAt:
@@ -247,21 +258,21 @@ class MarginalByJets(Marginal):
             if self.place is None or not now.usable:
                 return now
             self.check_smooth()
-            place, follow, d = self.place, self.follow, len(now.u)
-            steps, bends = NEAR * deviations(now.curvature), []
-            for j in range(d):
-                slopes = []
-                for sign in (1.0, -1.0):
-                    point = place.point + sign * steps[:, j]
-                    there = self.placed(point, place.u + sign * follow.slopes @ steps[:, j])
-                    each = [
-                        self.rise(there, follow, point + step) for step in (*steps.T, *-steps.T)
-                    ]
-                    slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
-                bends.append(0.5 * (slopes[0] - slopes[1]))
-            inverse, found = np.linalg.inv(steps), np.array(bends)
-            curvature = -inverse.T @ (0.5 * (found + found.T)) @ inverse
-            return now._replace(curvature=curvature)
+            return now._replace(curvature=self.deeper(self.place, self.follow, now.curvature))
+
+    def deeper(self, place: SitesAt, follow: Following, curvature: np.ndarray) -> np.ndarray:
+        """The curvature at a place with fourth derivatives, of one without."""
+        d, steps, bends = len(place.point), CLOSER * NEAR * deviations(curvature), []
+        for j in range(d):
+            slopes = []
+            for sign in (1.0, -1.0):
+                point = place.point + sign * steps[:, j]
+                there = self.placed(point, place.u + sign * follow.slopes @ steps[:, j])
+                each = [self.rise(there, follow, point + step) for step in (*steps.T, *-steps.T)]
+                slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
+            bends.append(0.5 * (slopes[0] - slopes[1]))
+        inverse, found = np.linalg.inv(steps), np.array(bends)
+        return -inverse.T @ (0.5 * (found + found.T)) @ inverse
 
     def check_smooth(self) -> None:
         """Raise NotSmoothError where derivatives do not say what the data do near the sites."""

@@ -255,6 +255,49 @@ def test_a_site_whose_curvature_changes_sign_nearby_does_not_end_the_search(monk
     assert one.log_evidence == pytest.approx(two.log_evidence, abs=1e-2)
 
 
+def two_of_a_site(state, data, n):
+    z = data.y[n] - state.a[data.group[n], 0] - state.a[data.group[n], 1] * state.c[0]
+    return -2.0 * z * z
+
+
+def of_two(state, g):
+    square = state.a[g, 0] ** 2 + state.a[g, 1] ** 2
+    return -0.5 * square / state.tau[0] ** 2 - 2.0 * sm.log(state.tau[0])
+
+
+def test_a_ridge_of_what_multiplies_all_sites_is_followed():
+    """Data know tau^2 (1 + c^2): without fourth derivatives the search creeps, and finds no mode.
+
+    Sites are normal given c and tau, so the density of these is known.
+    """
+    rng = np.random.default_rng(0)
+    group = rng.integers(100, size=1_500)
+    y = 0.7 * rng.standard_normal(100)[group] + 0.5 * rng.standard_normal(1_500)
+    model = sm.Model(
+        two_of_a_site, {"y": y, "group": group}, {"a": np.zeros((100, 2)), "c": 1.0, "tau": 1.0},
+        lambda state: -state.tau[0] - state.c[0] ** 2, constraints={"tau": sm.positive},
+        touches={"a": "group"}, site_prior={"a": of_two},
+    )  # fmt: skip
+    count, total = np.bincount(group), np.bincount(group, y)
+
+    def density(c, log_tau):
+        wide = np.exp(2.0 * log_tau) * (1.0 + c * c)
+        both = 0.25 + count * wide
+        data = np.sum(2.0 * wide * total**2 / both - 0.5 * np.log(both))
+        return data - np.exp(log_tau) + log_tau - c * c
+
+    common = sm.laplace(model).common
+    at, h = common.mean, 1e-3
+    bent = [
+        (density(*(at + step)) + density(*(at - step)) - 2.0 * density(*at)) / h**2
+        for step in h * np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    ]
+    across = 0.5 * (bent[2] - bent[0] - bent[1])
+    wanted = np.linalg.inv(-np.array([[bent[0], across], [across, bent[1]]]))
+    assert abs(at[0]) < 1e-2
+    assert np.allclose(np.sqrt(np.diag(common.covariance)), np.sqrt(np.diag(wanted)), rtol=1e-2)
+
+
 def test_a_search_that_differences_cannot_end_is_ended_by_jets(rng, monkeypatch):
     """Of few data differences go first; their rounding may look like a density without a mode."""
 
