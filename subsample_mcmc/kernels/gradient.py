@@ -143,25 +143,22 @@ def draw_batch(tools, stream):
     put_back(rows)
 
 
-def slope_of(own: Any, control=None):
-    """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
+@jit(inner="always")
+def prior_of_all(tools, about):
+    return prior_of(tools.probe)
 
-    own: as of make_slope; control: whose it is instead.
-    Leaves one of its own points in the state: the caller places what belongs there.
+
+def central(prior: Any, along: Any) -> Any:
+    """slopes(tools, to, u, point, g, about) -> 0 or what went wrong: central differences, into g.
+
+    prior(tools, about): the log prior of the state. along(tools): what data add to a difference;
+    nan says that a reward is none, -inf, that one is impossible. point: room for the ends.
     """
-    if control is not None:
-        begin, along = known_gradient(control)
-    else:
-        begin, along = differences() if own is None else sums_of_data(own is DERIVATIVES)
 
     @jit(inner=True)
-    def slope(tools, to, u, g):
-        probe, point = tools.probe, tools.point[: len(u)]
-        tools.bad[0] = -1
-        for j in range(probe.target[0].length):  # also what stands still, in a block or between
-            still = probe.floats[probe.target[0].start + j]
-            probe.candidates[0, j] = probe.candidates[1, j] = still
-        code = begin(tools, to, u)
+    def slopes(tools, to, u, point, g, about):
+        probe, code = tools.probe, 0
+        ends = probe.candidates
         for j in range(len(u)):
             point[j] = u[j]
         for j in range(len(u)):
@@ -169,16 +166,16 @@ def slope_of(own: Any, control=None):
             width = STEP * max(1.0, abs(u[j]))
             high, low = u[j] + width, u[j] - width  # as rounded: the width is high - low
             point[j] = high
-            change = all_to_block(to, point, probe.candidates[0])
+            change = all_to_block(to, point, ends[0])
             point[j] = low
-            change -= all_to_block(to, point, probe.candidates[1])
+            change -= all_to_block(to, point, ends[1])
             point[j] = u[j]
             if not abs(change) < np.inf:
                 continue  # neither prior nor data are asked off the support
             place(probe, 0)
-            above = prior_of(probe)
+            above = prior(tools, about)
             place(probe, 1)
-            below = prior_of(probe)
+            below = prior(tools, about)
             if not_a_sum(above) or not_a_sum(below):
                 code = BAD_PRIOR
                 continue
@@ -192,7 +189,42 @@ def slope_of(own: Any, control=None):
                 g[j] = change
         return code
 
+    return slopes
+
+
+def slope_of(own: Any, control=None):
+    """slope(tools, to, u, g) -> 0 or what went wrong: writes g_S(u), or g with zeros.
+
+    own: as of make_slope; control: whose it is instead.
+    Leaves one of its own points in the state: the caller places what belongs there.
+    """
+    if control is not None:
+        begin, along = known_gradient(control)
+    else:
+        begin, along = differences() if own is None else sums_of_data(own is DERIVATIVES)
+    slopes = central(prior_of_all, along)
+
+    @jit(inner=True)
+    def slope(tools, to, u, g):
+        probe, point = tools.probe, tools.point[: len(u)]
+        tools.bad[0] = -1
+        for j in range(probe.target[0].length):  # also what stands still, in a block or between
+            still = probe.floats[probe.target[0].start + j]
+            probe.candidates[0, j] = probe.candidates[1, j] = still
+        code = begin(tools, to, u)
+        found = slopes(tools, to, u, point, g, 0)
+        return found if found != 0 else code
+
     return slope
+
+
+@jit(flags=FLAGS, inner=True)
+def difference(up, down, count):
+    """Datum by datum: sums would cancel."""
+    total = 0.0
+    for i in range(np.uint64(count)):
+        total += up[i] - down[i]
+    return total
 
 
 def differences():
@@ -204,13 +236,6 @@ def differences():
     @jit(inner=True)
     def begin(tools, to, u):
         return 0
-
-    @jit(flags=FLAGS, inner=True)
-    def difference(up, down, count):
-        total = 0.0
-        for i in range(np.uint64(count)):
-            total += up[i] - down[i]  # datum by datum: the sums would cancel
-        return total
 
     @jit(inner=True)
     def along(tools):

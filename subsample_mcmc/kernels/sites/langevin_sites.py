@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import NOT_FINITE
 from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.adapt import Tuning, learn, make_tuning, of_one, step_size
-from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.continuous import start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
-from subsample_mcmc.kernels.gradient import STEP
+from subsample_mcmc.kernels.gradient import central, difference
 from subsample_mcmc.kernels.proposals.langevin_step import LONGEST, OPTIMAL
 from subsample_mcmc.kernels.sites.by_site import (
     go_to,
@@ -30,7 +28,7 @@ from subsample_mcmc.kernels.sites.by_site import (
 )
 from subsample_mcmc.kernels.sites.moves import priors_at
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.moved import BlockCoordinates, all_to_block, all_to_free
@@ -80,15 +78,6 @@ def bind_slopes(kernel, model, run) -> SiteSlopes:
     )  # fmt: skip
 
 
-@jit(flags=FLAGS, inner=True)
-def difference(up, down, count):
-    """Datum by datum: sums would cancel."""
-    total = 0.0
-    for i in range(np.uint64(count)):
-        total += up[i] - down[i]
-    return total
-
-
 @jit(inner=True)
 def along_data(tools):
     """The log likelihood of a site's data at the one end of a difference, less at the other.
@@ -114,46 +103,22 @@ def along_data(tools):
 
 
 @jit(inner="always")
-def gradient_of_site(tools, site, u, g):
-    """Write the gradient at u; 0 or what went wrong. One of its points is left in the state."""
-    probe, to, point, code = tools.probe, tools.coordinates, tools.point, 0
-    ends = probe.candidates
-    tools.bad[0] = -1
-    for j in range(len(u)):
-        point[j] = u[j]
-    for j in range(len(u)):
-        g[j] = 0.0
-        width = STEP * max(1.0, abs(u[j]))
-        high, low = u[j] + width, u[j] - width  # as rounded: the width is high - low
-        point[j] = high
-        change = all_to_block(to, point, ends[0])
-        point[j] = low
-        change -= all_to_block(to, point, ends[1])
-        point[j] = u[j]
-        if not abs(change) < np.inf:
-            continue  # neither prior nor data are asked off the support
-        place(probe, 0)
-        above = prior_at(probe, tools.prior, site)
-        place(probe, 1)
-        below = prior_at(probe, tools.prior, site)
-        if not_a_sum(above) or not_a_sum(below):
-            code = BAD_PRIOR
-            continue
-        change += above - below
-        if not abs(change) < np.inf:
-            continue
-        change = (change + along_data(tools)) / (high - low)
-        if change != change:
-            code = NOT_FINITE
-        elif abs(change) < np.inf:
-            g[j] = change
-    return code
+def prior_of_site(tools, site):
+    return prior_at(tools.probe, tools.prior, site)
+
+
+slopes = central(prior_of_site, along_data)
 
 
 @jit(inner="always")
 def push_of_site(tools, tuning, site, u, root, push):
-    """Write h^1/2 / 2 L' g(u), cut to a length; 0 or what went wrong."""
-    code, square, longest = gradient_of_site(tools, site, u, push), 0.0, LONGEST * len(u) ** 0.5
+    """Write h^1/2 / 2 L' g(u), cut to a length; 0 or what went wrong.
+
+    One of the points of its differences is left in the state.
+    """
+    tools.bad[0] = -1
+    code, square = slopes(tools, tools.coordinates, u, tools.point, push, site), 0.0
+    longest = LONGEST * len(u) ** 0.5
     for i in range(len(u)):
         push[i] *= 0.5 * root * tuning.scales[i]
         square += push[i] * push[i]
