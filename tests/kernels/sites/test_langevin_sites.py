@@ -57,8 +57,8 @@ MUTANTS = {
         "go_to(tools.probe, tools.start, tools.indptr, site)",
         "go_to(tools.probe, tools.start, tools.indptr, 3)",
     ),
-    "the gradient is of the prior alone": ("change + along_data(tools)", "change"),
-    "the gradient is twice as steep": ("change + along_data(tools)", "2.0 * change"),
+    "the gradient is of the prior alone": ("total += change", "total += 0.0 * change"),
+    "the gradient is twice as steep": ("total += change", "total += 2.0 * change"),
 }  # fmt: skip
 LEGAL = ("the gradient is of the prior alone", "the gradient is twice as steep")
 
