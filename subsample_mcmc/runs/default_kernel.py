@@ -73,8 +73,8 @@ class Candidate:
 class DefaultKernel(Single):
     """The kernel that was chosen for a model. print() shows code that makes it again.
 
-    part, code, promised: the kernel, code that makes it again, and its guarantee for ...
-    model: ... this model.
+    part, code, promised: the kernel, code that makes it again, and its guarantee for the model.
+    model: what it was chosen for.
     found: one line for each candidate that was tried or left out, and why.
     fit, modes: what sm.laplace said, if a fit was made, and what further searches came to.
 
