@@ -74,6 +74,14 @@ class Seen(NamedTuple):
             if self.blocks[name].discrete and name not in self.functions
         ]  # fmt: skip
 
+    def partly(self) -> list[str]:
+        """Discrete blocks of which some sites stood still in every chain, and others did not."""
+        return [
+            f"{block.stuck:,} of {block.looked:,} sites of {name}"
+            for name, block in self.looked_at().items()
+            if block.discrete and block.moved and block.stuck and name not in self.functions
+        ]
+
     def of_what(self, own_law: bool) -> str:
         """What a yes is of, as words behind it."""
         told = ""
@@ -131,9 +139,9 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
     held = seen.held()
     somewhere = [pair for pair in held if pair[1] < chains]
     infinite = [name for name, block in blocks.items() if not block.finite]
-    given, still = seen.given(), seen.still()
-    never = f" {listed(still)} never moved." if still else ""
-    others = [name for name in still if name not in given]  # what a yes does not name
+    given, still, partly = seen.given(), seen.still(), seen.partly()
+    never = f" {listed(still + partly)} never moved." if still or partly else ""
+    others = [name for name in still if name not in given] + partly  # what a yes does not name
     more = f" {listed(others)} never moved." if others else ""
     if infinite:
         return f"no: draws of {listed(infinite)} are not finite."

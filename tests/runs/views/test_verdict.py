@@ -72,6 +72,17 @@ def test_what_cannot_be_told_is_not_called_converged(noise):
     assert "below the 400 that estimates need" in reported({"a": slow}).verdict.converged
 
 
+def test_sites_that_never_moved_are_counted_where_others_did(rng):
+    k = rng.integers(3, size=(CHAINS, DRAWS, 4))
+    assert "moved" not in reported({"k": k}).verdict.converged
+    k[..., 1] = k[..., 3] = 2
+    told = reported({"k": k}).verdict.converged
+    assert told.startswith("yes: R-hat") and told.endswith("). 2 of 4 sites of k never moved.")
+    k[0, :, 1] = 1
+    told = reported({"k": k}).verdict.converged
+    assert told == "no: chains stand at different values of k[1], which none leaves."
+
+
 def test_chains_without_a_law_have_not_converged():
     """A flat prior of a positive number that no datum sees: chains agree where floats end."""
     model = sm.Model(
