@@ -65,13 +65,14 @@ def scores_of_common(a, mu, tau):
     groups = a.shape[1]
     precision = groups / tau**2 + 1.0
     of_mu = (mu - a.sum(axis=1) / tau**2 / precision) * np.sqrt(precision)
-    # tau given a and mu: its distribution function on a grid.
-    grid = np.exp(np.linspace(-9.0, 5.0, 4_000))
-    squares = ((a - mu[:, None]) ** 2).sum(axis=1)
-    logp = -0.5 * squares[:, None] / grid**2 - groups * np.log(grid) - grid + np.log(grid)
-    mass = np.exp(logp - logp.max(axis=1, keepdims=True))
+    # log tau given a and mu: its distribution function on a grid that is finest around its mode.
+    squares = ((a - mu[:, None]) ** 2).sum(axis=1)[:, None]
+    steps = np.linspace(-4.0, 4.0, 600)
+    grid = 0.5 * np.log(squares / groups) + 9.0 * np.sinh(steps) / np.sinh(4.0)
+    logp = -0.5 * squares * np.exp(-2.0 * grid) - (groups - 1) * grid - np.exp(grid)
+    mass = np.exp(logp - logp.max(axis=1, keepdims=True)) * np.cosh(steps)
     below = (np.cumsum(mass, axis=1) - 0.5 * mass) / mass.sum(axis=1, keepdims=True)
-    at = np.array([np.interp(np.log(t), np.log(grid), b) for t, b in zip(tau, below, strict=True)])
+    at = np.array([np.interp(np.log(t), g, b) for t, g, b in zip(tau, grid, below, strict=True)])
     return of_mu, stats.norm.ppf(np.clip(at, 1e-9, 1 - 1e-9))
 
 
