@@ -105,7 +105,7 @@ class Program:
         )
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
-        self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
+        self.compiled &= not kernel.interpreted
         for leaf in kernel.leaves():  # now, while a bar may show passes over the data
             if isinstance(control := getattr(leaf, "control", None), Control):
                 prepared_for(model, control)
