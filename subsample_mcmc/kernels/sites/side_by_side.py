@@ -38,7 +38,7 @@ from subsample_mcmc.target.rewards import make_trial
 
 # A part has at least so many rows, a site counting as some more of them; and there are at most so
 # many parts. Both decide about draws: parts have streams of their own.
-LEAST, EACH, MOST = 4_000, 16, 64
+LEAST, EACH, MOST = 16_000, 16, 32
 WORDS = 6  # of random streams: four of a generator, and those of rows and of audits
 
 
@@ -124,6 +124,7 @@ class Sides:
 
     def sweep(self, chain: Any) -> None:
         """All sites once."""
+        self.failed = ()
         begin(self.watching)
         streams(chain.rng.integers(2**64 - 1, dtype=np.uint64), self.seeds)
         share_out(lambda k: self.move(k, chain.now), len(self.sides), self.cores)
