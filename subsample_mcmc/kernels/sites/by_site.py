@@ -25,7 +25,7 @@ READS_OWN = "each site its own"  # stored with runs whose sites move by data of 
 FEW = 2_000  # data of a site, up to which nothing is won by a race
 
 
-class Part(NamedTuple):
+class SomeSites(NamedTuple):
     """Consecutive sites of a block: all of them, or those that a kernel moves in one thread."""
 
     first: int  # number of the first site ...
@@ -34,13 +34,13 @@ class Part(NamedTuple):
     indptr: np.ndarray  # which part of the data touched is each one's
 
 
-def part_of(model, run, name: str) -> Part:
+def part_of(model, run, name: str) -> SomeSites:
     """The sites that a kernel bound to `run` moves."""
     variable = model.variables[name]
     first, last = run.part or (0, variable.sites)
     width = variable.block.length // variable.sites
     start = variable.block.start + first * width
-    return Part(first, last - first, start, variable.touches[0][first : last + 1])
+    return SomeSites(first, last - first, start, variable.touches[0][first : last + 1])
 
 
 def moves_by_site(kernel, model) -> bool:

@@ -1,4 +1,4 @@
-"""Sites that several cores move at once: laws, streams, the same draws by any cores, refusals."""
+"""Sites that several cores move at once: laws, streams, and the same draws by any cores."""
 
 import itertools
 import json
@@ -15,8 +15,10 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.base import ANY_CHAIN
+from subsample_mcmc.kernels.sites import by_site
 from subsample_mcmc.kernels.sites import side_by_side as module
 from subsample_mcmc.numerics.jit import DISABLED
+from subsample_mcmc.runs.chain import Program, Walker
 from tests.helpers import runs
 from tests.helpers.groups import (
     SIZES,
@@ -24,10 +26,10 @@ from tests.helpers.groups import (
     errors_of,
     log_likelihood,
     model_of,
-    of_site,
     sampled,
     wrong,
 )
+from tests.helpers.labels import COUNT, labels, of_k, whole_prior
 
 KERNELS = [sm.Metropolis, sm.Slice, sm.Langevin]
 
@@ -42,18 +44,6 @@ def hierarchy(kind=sm.Metropolis, cores=None, **more):
     return sm.side_by_side(kind("a", **more), cores) >> sm.Metropolis(("mu", "tau"))
 
 
-def sides_of(model, kernel):
-    """The parts of a block that a chain of its own moves."""
-    walker = sm_walker(model, kernel)
-    return walker.main._record.tools.record[0] if not DISABLED else walker.main.tools.record[0]
-
-
-def sm_walker(model, kernel):
-    from subsample_mcmc.runs.chain import Program, Walker
-
-    return Walker(Program(model, kernel), np.random.SeedSequence(1))
-
-
 # --------------------------------------------------------------------------------------- laws
 @pytest.mark.parametrize("kind", KERNELS)
 def test_a_hierarchy_keeps_its_laws(kind):
@@ -63,6 +53,47 @@ def test_a_hierarchy_keeps_its_laws(kind):
 def test_so_it_does_with_moves_of_all_sites_at_once():
     kernel = hierarchy() >> sm.interweave("a", location="mu", scale="tau")
     assert not wrong(sampled(model_of(), kernel))
+
+
+def test_each_part_proposes_from_its_sites_of_a_fit():
+    """As many proposals are accepted as of all sites one after the other, without learning."""
+    model = model_of()
+    sites = sm.Metropolis("a", adapt=False, proposal=sm.pcn(sm.laplace(model)))
+    rest, accepted = sm.Metropolis(("mu", "tau"), 0.4, adapt=False), []
+    for kernel in (sites, sm.side_by_side(sites, 1)):
+        trace = sampled(model, kernel >> rest, 4_000, warmup=0)
+        accepted.append(trace.stats["a"]["accepted"].mean() / len(SIZES))
+    assert abs(accepted[0] - accepted[1]) < 0.03
+    assert accepted[0] > 0.4
+
+
+def of_line(state, data, n):
+    g = data.group[n]
+    z = data.y[n] - state.a[g, 0] - state.a[g, 1] * data.x[n]
+    return -0.5 * z * z
+
+
+def of_pair(state, site):
+    return -0.5 * (state.a[site, 0] ** 2 + 0.25 * (state.a[site, 1] - 1.0) ** 2)
+
+
+@pytest.mark.parametrize("kernel", [sm.Metropolis("a"), sm.Slice("a"), sm.Langevin("a")])
+def test_the_numbers_of_a_site_move_together(rng, kernel):
+    sizes = (30, 0, 3, 60)
+    group = np.repeat(np.arange(4), sizes)
+    x = rng.standard_normal(len(group)) + 1.0
+    y = 0.3 * group + x + rng.standard_normal(len(group))
+    model = sm.Model(
+        of_line, {"y": y, "x": x, "group": group}, {"a": np.zeros((4, 2))},
+        touches={"a": "group"}, site_prior={"a": of_pair},
+    )  # fmt: skip
+    trace = sampled(model, sm.side_by_side(kernel, 1), 6_000)
+    for g in range(4):
+        rows = np.column_stack([np.ones(sizes[g]), x[group == g]])
+        precision = rows.T @ rows + np.diag([1.0, 0.25])
+        mean = np.linalg.solve(precision, rows.T @ y[group == g] + [0.0, 0.25])
+        z = (np.asarray(trace.draws["a"])[0, :, g] - mean) @ np.linalg.cholesky(precision)
+        assert max(*errors_of(z[:, 0]), *errors_of(z[:, 1])) < 5.0, g
 
 
 def normal(state, site):
@@ -154,31 +185,6 @@ def test_streams_are_those_of_the_part_and_of_the_sweep():
 
 
 # ------------------------------------------------------------------------------ labels by Gibbs
-def of_label(state, data, n):
-    z = data.y[n] - state.mu[0] * state.k[n]
-    return -0.5 * z * z
-
-
-def of_k(state, data, site, arm):
-    return math.log(0.3) if arm == 1 else math.log(0.7)
-
-
-def labels(**more):
-    given = {"log_prior": lambda state: -0.5 * (state.mu[0] - 1.0) ** 2} | more
-    y = np.random.default_rng(4).standard_normal(30) + np.repeat([0.0, 2.0], 15)
-    return sm.Model(
-        of_label, {"y": y}, {"k": np.zeros(30, int), "mu": 1.0}, support={"k": 2},
-        touches={"k": (np.arange(31), np.arange(30))}, **given,
-    )  # fmt: skip
-
-
-def whole_prior(state):
-    total = -0.5 * (state.mu[0] - 1.0) ** 2
-    for i in range(30):
-        total += math.log(0.3) if state.k[i] == 1 else math.log(0.7)
-    return total
-
-
 def test_labels_have_the_probabilities_that_are_known():
     """Each label less its probability given the mean is 0, on average."""
     model = labels(log_prior=whole_prior)
@@ -191,7 +197,7 @@ def test_labels_have_the_probabilities_that_are_known():
     errors = np.abs(off.mean(axis=0)) / off.std(axis=0) * math.sqrt(len(off))
     assert errors.max() < 5.0
     assert np.abs(k.mean(axis=0) - 0.5).max() > 0.4  # not all alike
-    together = np.abs(np.corrcoef(off.T) - np.eye(30)).max() * math.sqrt(len(off))
+    together = np.abs(np.corrcoef(off.T) - np.eye(COUNT)).max() * math.sqrt(len(off))
     assert together < 5.0
 
 
@@ -270,7 +276,8 @@ def test_parts_have_nothing_in_common_that_they_write():
         (model_of((900, 900)), sm.Metropolis("a", selector=runs.RACING)),
         (labels(), sm.Gibbs("k")),
     ):
-        walker = sm_walker(model, sm.side_by_side(kernel) >> rest_of(model))
+        composed = sm.side_by_side(kernel) >> rest_of(model)
+        walker = Walker(Program(model, composed), np.random.SeedSequence(1))
         sides = tools_of_sides(walker)
         assert len(sides) > 1
         both = [list(written(side.step.tools.record, walker)) for side in sides[:2]]
@@ -295,7 +302,7 @@ def written(tools, walker):
     tools = getattr(tools, "record", tools)
     if isinstance(tools, np.ndarray):
         model = walker.program.model
-        shared = (walker.ints, walker.floats, *model.data)
+        shared = (walker.ints, walker.floats, *model.data, *walker.run.tilts.values())
         shared += tuple(v.touches[1] for v in model.variables.values() if v.touches is not None)
         if tools.flags.writeable and not any(np.shares_memory(tools, one) for one in shared):
             yield tools
@@ -413,8 +420,6 @@ def test_an_interrupt_waits_for_what_is_at_work():
 
 def test_data_that_the_table_leaves_out_are_seen_as_it_runs(monkeypatch):
     """What sites are watched for one after the other, they are side by side."""
-    from subsample_mcmc.kernels.sites import by_site
-
     model = hidden_model()
     for name in ("check_touches", "check_data"):
         monkeypatch.setattr(by_site, name, lambda *given: None)
@@ -432,182 +437,6 @@ def hidden_model():
         also_next, data_of(), {"a": np.zeros(7)}, touches={"a": "group"},
         site_prior={"a": normal},
     )  # fmt: skip
-
-
-# --------------------------------------------------------------------------------------- refusals
-def of_matches(state, data, n):
-    return sm.log_sigmoid(state.a[data.winner[n]] - state.a[data.loser[n]])
-
-
-def matches():
-    pairs = np.array([(0, 1), (1, 2), (2, 0)])
-    return sm.Model(
-        of_matches, {"winner": pairs[:, 0], "loser": pairs[:, 1]}, {"a": np.zeros(3)},
-        touches={"a": ("winner", "loser")}, site_prior={"a": normal},
-    )  # fmt: skip
-
-
-def with_prior(function):
-    return model_of(site_prior={"a": function})
-
-
-def of_the_one_before(state, site):
-    return of_site(state, site) - 0.1 * (state.a[site] - state.a[site - 1]) ** 2
-
-
-def hidden(state, site):
-    """Reads the neighbour, where no check of values sees it."""
-    return of_site_again(state.a[site] + 0.0 * state.a[site - 1], state.mu[0], state.tau[0])
-
-
-def of_site_again(a, mu, tau):
-    z = (a - mu) / tau
-    return -0.5 * z * z - math.log(tau)
-
-
-def by_another_name(state, site):
-    a = state.a
-    return of_site_again(a[site], state.mu[0], state.tau[0])
-
-
-def handed_on(state, site):
-    return of_site(state, site)
-
-
-def another_site(state, site):
-    site = min(site + 1, 6)
-    return of_site_again(state.a[site], state.mu[0], state.tau[0]) * 0.0
-
-
-def sliced(state, site):
-    return of_site_again(state.a[site:][0], state.mu[0], state.tau[0])
-
-
-def plain_prior(state, site):
-    return of_site_again(state.a[site], state.mu[0], state.tau[0])
-
-
-def by_rows(state, site):
-    return -0.5 * (state.a[site, 0] ** 2 + state.a[site][1] ** 2)
-
-
-ROWS = np.zeros((7, 2))
-
-
-def of_row(state, data, n):
-    return -0.5 * (data.y[n] - state.a[data.group[n], 0] - state.a[data.group[n], 1]) ** 2
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize(
-    ("model", "kernel", "words"),
-    [
-        (matches, sm.Metropolis("a"), r"datum 0 sees a\[0\], a\[1\], which depend on each other"),
-        (lambda: sm.Model(log_likelihood, data_of(), {"a": np.zeros(7)}), sm.Metropolis("a"),
-         "does not move site by site"),
-        (lambda: model_of(site_prior=None), sm.Slice("a"), r"give sm.Model\(site_prior=\{'a': f\}"),
-        (lambda: with_prior(of_the_one_before), sm.Metropolis("a"), r"site_prior\['a'\] of site 0"),
-        (lambda: with_prior(hidden), sm.Metropolis("a"), r"may read other sites of 'a'"),
-        (lambda: with_prior(by_another_name), sm.Slice("a"), r"may read other sites of 'a'"),
-        (lambda: with_prior(handed_on), sm.Langevin("a"), r"not hand on `state`"),
-        (lambda: with_prior(another_site), sm.Metropolis("a"), r"may read other sites of 'a'"),
-        (lambda: with_prior(sliced), sm.Metropolis("a"), r"may read other sites of 'a'"),
-        (model_of, sm.Langevin("a", batch=16, correct=False, step=0.01),
-         "does not move site by site"),
-        (labels, sm.Gibbs("k", scan="random"), 'give scan="fixed"'),
-        (lambda: labels(log_prior=whole_prior), sm.Gibbs("k"), r"Gibbs\('k', log_prior=f\)"),
-    ],
-)  # fmt: skip
-def test_what_may_depend_on_each_other_is_refused(model, kernel, words):
-    rest = rest_of(model()) if len(model().names) > 1 else None
-    both = sm.side_by_side(kernel)
-    both = both >> rest if rest else both
-    with pytest.raises(ValueError, match=words):
-        both.describe(model())
-    with pytest.raises(ValueError, match=words):
-        sampled(model(), both, 1, 0)
-
-
-@pytest.mark.plain
-@pytest.mark.parametrize(
-    "prior", [of_site, plain_prior, lambda state, site: normal_of(state.a[site])]
-)
-def test_priors_that_read_their_own_site_are_taken(prior):
-    assert "side_by_side" in hierarchy().describe(with_prior(prior))
-
-
-def normal_of(a):
-    return -0.5 * a * a
-
-
-@pytest.mark.plain
-def test_rows_of_numbers_are_taken():
-    model = sm.Model(
-        of_row, data_of(), {"a": ROWS}, touches={"a": "group"},
-        site_prior={"a": by_rows},
-    )  # fmt: skip
-    assert sm.side_by_side(sm.Slice("a")).describe(model)
-
-
-def of_potts(state, data, site, arm):
-    return 0.3 if site > 0 and state.k[site - 1] == arm else 0.0
-
-
-def potts(state):
-    total = 0.0
-    for i in range(1, 30):
-        total += 0.3 if state.k[i] == state.k[i - 1] else 0.0
-    return total
-
-
-@pytest.mark.plain
-def test_labels_that_depend_on_their_neighbours_are_refused():
-    """Alone they are drawn one after the other; here given neighbours that move."""
-
-    def of_both(state, data, site, arm):
-        after = 0.3 if site < 29 and state.k[site + 1] == arm else 0.0
-        return of_potts(state, data, site, arm) + after
-
-    model = labels(log_prior=potts)
-    kernel = sm.Gibbs("k", log_prior=of_both)
-    assert (kernel >> sm.Metropolis("mu")).describe(model)
-    with pytest.raises(ValueError, match="log_prior may read other sites of 'k'"):
-        (sm.side_by_side(kernel) >> sm.Metropolis("mu")).describe(model)
-
-
-def test_prepared_numbers_of_all_sites_are_refused():
-    def prepare(state, data):
-        return (state.a.sum(),)
-
-    def likelihood(state, data, n, prepared):
-        return log_likelihood(state, data, n)
-
-    model = sm.Model(
-        likelihood, data_of(), {"a": np.zeros(7)}, touches={"a": "group"},
-        site_prior={"a": normal}, prepare=prepare,
-    )  # fmt: skip
-    assert sm.Metropolis("a").describe(model)
-    with pytest.raises(ValueError, match="prepare"):
-        sm.side_by_side(sm.Metropolis("a")).describe(model)
-
-
-class Mine(sm.Metropolis):
-    """Of a user's own: nobody knows whether its bind() heeds parts."""
-
-
-@pytest.mark.plain
-def test_only_moves_of_sites_are_taken():
-    for given in (
-        sm.Metropolis("a") >> sm.Metropolis("mu"), sm.interweave("a", "mu"), sm.WangLandau("k"),
-        Mine("a"), "a", sm.Metropolis, sm.side_by_side(sm.Metropolis("a")),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match="give one kernel that moves a block site by site"):
-            sm.side_by_side(given)
-    for cores in (0, -1, 1.5):
-        with pytest.raises(ValueError, match=f"cores={cores}: give how many, at least 1"):
-            sm.side_by_side(sm.Metropolis("a"), cores)
-    with pytest.raises(ValueError, match="its block does not move site by site"):
-        sm.side_by_side(sm.Metropolis(("mu", "tau"))).describe(model_of())
 
 
 # ------------------------------------------------------------------------------ plain Python
