@@ -168,8 +168,8 @@ EITHER: dict[Thing, tuple[str, ...]] = {
 # What is in every textbook, or only holds other things, or is a base of users' own classes.
 NEED_NONE: tuple[Thing, ...] = (
     selectors.Exact, kernels.Gibbs, kernels.Metropolis, Custom, Cycle, Mixture, Repeat, When,
-    SideBySide, bandits.Uniform, RandomWalk, UserProposal, Kernel, Selector, Rule, Control, bandits.Strategy,
-    Model, Fit, Experiment, DefaultKernel, models.glm, models.returns,
+    SideBySide, DefaultKernel, bandits.Uniform, bandits.Strategy, RandomWalk, UserProposal, Kernel,
+    Selector, Rule, Control, Model, Fit, Experiment, models.glm, models.returns,
 )  # fmt: skip
 SECTIONS: dict[Thing, str] = {  # of the method's paper
     models.arch: "5.2",

@@ -15,7 +15,8 @@ def of_label(state, data, n):
 
 
 def of_k(state, data, site, arm):
-    return math.log(0.3) if arm == 1 else math.log(0.7)
+    p = 0.1 + 0.8 * site / COUNT
+    return math.log(p) if arm == 1 else math.log(1.0 - p)
 
 
 def labels(**more):
@@ -30,5 +31,6 @@ def labels(**more):
 def whole_prior(state):
     total = -0.5 * (state.mu[0] - 1.0) ** 2
     for i in range(COUNT):
-        total += math.log(0.3) if state.k[i] == 1 else math.log(0.7)
+        p = 0.1 + 0.8 * i / COUNT
+        total += math.log(p) if state.k[i] == 1 else math.log(1.0 - p)
     return total

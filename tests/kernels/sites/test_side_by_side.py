@@ -184,6 +184,23 @@ def test_streams_are_those_of_the_part_and_of_the_sweep():
     assert np.abs(errors).max() < 5.0  # by chance once in 10^4
 
 
+@pytest.mark.parametrize("at", ["generator", "rows", "audits"])
+def test_each_part_has_each_of_its_streams_anew_in_each_sweep(monkeypatch, at):
+    """Decisions are exact and not audited here: streams of rows and audits stay as they began."""
+    begun, move = [], module.Sides.move
+
+    def noted(self, k, now):
+        move(self, k, now)
+        _, bits, chain, _ = self.sides[k]
+        told = {"generator": bits.state["state"]["inc"], "rows": int(chain.rows[0]),
+                "audits": int(chain.audits[0])}  # fmt: skip
+        begun.append(told[at])
+
+    monkeypatch.setattr(module.Sides, "move", noted)
+    sampled(model_of(), hierarchy(), 50, 10)
+    assert len(begun) == len(set(begun)) >= 60 * 4
+
+
 # ------------------------------------------------------------------------------ labels by Gibbs
 def test_labels_have_the_probabilities_that_are_known():
     """Each label less its probability given the mean is 0, on average."""
@@ -191,7 +208,8 @@ def test_labels_have_the_probabilities_that_are_known():
     kernel = sm.side_by_side(sm.Gibbs("k", log_prior=of_k)) >> sm.Metropolis("mu")
     trace = sampled(model, kernel, 5_000)
     k, mu = (np.asarray(trace.draws[name])[0] for name in ("k", "mu"))
-    odds = math.log(0.3 / 0.7) + mu[:, None] * model.data.y - 0.5 * mu[:, None] ** 2
+    p = 0.1 + 0.8 * np.arange(COUNT) / COUNT
+    odds = np.log(p / (1.0 - p)) + mu[:, None] * model.data.y - 0.5 * mu[:, None] ** 2
     # mu moved after the labels: those of the next draw are given it.
     off = k[1:] - 1.0 / (1.0 + np.exp(-odds[:-1]))
     errors = np.abs(off.mean(axis=0)) / off.std(axis=0) * math.sqrt(len(off))
