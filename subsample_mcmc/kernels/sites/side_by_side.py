@@ -38,7 +38,7 @@ from subsample_mcmc.target.rewards import make_trial
 
 # A part has at least so many rows, a site counting as some more of them; and there are at most so
 # many parts. Both decide about draws: parts have streams of their own.
-LEAST, EACH, MOST = 16_000, 16, 32
+LEAST, EACH, MOST = 32_000, 16, 32
 WORDS = 6  # of random streams: four of a generator, and those of rows and of audits
 
 

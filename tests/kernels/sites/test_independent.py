@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites.independent import reads_own
 from tests.helpers.groups import data_of, log_likelihood, model_of, of_site, sampled
 from tests.helpers.labels import COUNT, labels, whole_prior
 
@@ -121,6 +122,60 @@ def test_what_may_depend_on_each_other_is_refused(model, kernel, words):
 )
 def test_priors_that_read_their_own_site_are_taken(prior):
     assert "side_by_side" in hierarchy().describe(with_prior(prior))
+
+
+def in_a_loop(state, site):
+    total = 0.0
+    for j in range(2):
+        total += state.a[site, j]
+    return total
+
+
+def one_of_two(state, site):
+    return state.a[site] if state.mu[0] > 0.0 else state.a[site - 1]
+
+
+def at_one_of_two(state, site):
+    return state.a[site if state.mu[0] > 0.0 else 0]
+
+
+def of_all(state, site):
+    return state.a.sum()
+
+
+def of_each(state, site):
+    return sum([state.a[i] for i in range(7)])
+
+
+def the_first(state, site):
+    return state.a[0]
+
+
+def next_row(state, site):
+    return state.a[site + 1, 0]
+
+
+def another_loop(state, site):
+    for site in range(3):  # noqa: PLR1704
+        a = state.a[site]
+    return a
+
+
+def another_state(state, site):
+    same = state
+    return same.a[site]
+
+
+@pytest.mark.plain
+def test_the_code_says_which_priors_read_their_own_site_alone():
+    model, own = model_of(), (of_site, plain_prior, by_rows, in_a_loop, normal)
+    others = (
+        of_the_one_before, hidden, by_another_name, handed_on, another_site, sliced, one_of_two,
+        at_one_of_two, of_all, of_each, the_first, next_row, another_loop, another_state,
+    )  # fmt: skip
+    assert all(reads_own(prior, 1, "a", model) for prior in own)
+    assert not any(reads_own(prior, 1, "a", model) for prior in others)
+    assert all(reads_own(prior, 1, "tau", model) for prior in (the_first, next_row))  # none of it
 
 
 def normal_of(a):
