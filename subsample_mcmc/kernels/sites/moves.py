@@ -57,8 +57,8 @@ def bind_sites(kernel, model, run) -> SiteTools:
     one, pace = np.ndim(kernel.scale) == 0, RandomWalk().pace(site.free)
     walks, known = kernel.proposal.walks, None  # a Gaussian of each site, from a fit
     if not walks:
-        known = kernel.proposal.sites(name, variable.sites, site.free)
-        known = tuple(numbers[part.first : part.first + part.sites] for numbers in known)
+        some = slice(part.first, part.first + part.sites)
+        known = kernel.proposal.sites(name, variable.sites, site.free, some)
     tuning = make_tuning(
         run, float(kernel.scale) if one else 1.0, 1.0 if one else kernel.scale, site.free,
         pace.target if kernel.adapt else 0.0, scaled=one, most=log(pace.largest),
