@@ -219,9 +219,9 @@ class SideBySide(Single):
 def side_by_side(kernel: Kernel, cores: int | None = None) -> Kernel:
     """Sites of a block moved by several cores at once, where they are independent given the rest.
 
-    For a hierarchy with so many groups, or rows, that a sweep takes a millisecond or more. The
-    draws are the same for any number of cores, as parts of the sites have random streams of their
-    own; they are others than those of the kernel alone.
+    For a hierarchy with so many groups, or rows, that a sweep takes two milliseconds or more. Draws
+    are the same for any number of cores, as parts of the sites have random streams of their own;
+    they are others than those of the kernel alone.
 
     kernel: sm.Metropolis("a"), sm.Slice("a"), sm.Langevin("a") or sm.Gibbs("a"), of a block with
         touches. Each datum must see one site, and a site's prior no other site: it must read the
