@@ -11,7 +11,7 @@ Models           Model, Predictors, Population, from_pymc; positive, interval, s
                  sm.models.glm, sm.models.arch, sm.models.coreference, sm.models.returns
 Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice, GibbsPartition,
                  MergeSplit, WangLandau, PseudoPrior, SpikeAndSlab, interweave,
-                 SurrogateTransition, kernel; cycle (>>), mixture, repeat, when
+                 SurrogateTransition, kernel; cycle (>>), mixture, repeat, when, side_by_side
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Fits             laplace: a Fit; of many groups, a HierarchyFit
@@ -83,6 +83,7 @@ from subsample_mcmc.kernels.partition.merge_split import MergeSplit
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.sites.side_by_side import side_by_side
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
@@ -211,6 +212,7 @@ __all__ = [
     "repeat",
     "resume",
     "sample",
+    "side_by_side",
     "simplex",
     "softplus",
     "when",

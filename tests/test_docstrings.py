@@ -155,7 +155,7 @@ OWN = {
     "sm.Model.left_out", "sm.Model.set_state", "sm.Model.show", "sm.Model.state",
     "sm.Predictors.check_etas", "sm.Predictors.count", "sm.PseudoPrior.block_of",
     "sm.PseudoPrior.check", "sm.PseudoPrior.numbers", "sm.extend.Kernel.at_work",
-    "sm.extend.Kernel.settled", "sm.extend.Kernel.suspects",
+    "sm.extend.Kernel.check_composed", "sm.extend.Kernel.settled", "sm.extend.Kernel.suspects",
 }  # fmt: skip
 
 

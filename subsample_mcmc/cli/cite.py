@@ -30,6 +30,7 @@ from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.proposals.walk import RandomWalk
 from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
+from subsample_mcmc.kernels.sites.side_by_side import SideBySide
 from subsample_mcmc.runs.criticism.elpd import LeaveOneOut
 from subsample_mcmc.runs.default_kernel import DefaultKernel
 from subsample_mcmc.runs.trace import Trace
@@ -167,8 +168,8 @@ EITHER: dict[Thing, tuple[str, ...]] = {
 # What is in every textbook, or only holds other things, or is a base of users' own classes.
 NEED_NONE: tuple[Thing, ...] = (
     selectors.Exact, kernels.Gibbs, kernels.Metropolis, Custom, Cycle, Mixture, Repeat, When,
-    bandits.Uniform, RandomWalk, UserProposal, Kernel, Selector, Rule, Control, bandits.Strategy,
-    Model, Fit, Experiment, DefaultKernel, models.glm, models.returns,
+    SideBySide, DefaultKernel, bandits.Uniform, bandits.Strategy, RandomWalk, UserProposal, Kernel,
+    Selector, Rule, Control, Model, Fit, Experiment, models.glm, models.returns,
 )  # fmt: skip
 SECTIONS: dict[Thing, str] = {  # of the method's paper
     models.arch: "5.2",

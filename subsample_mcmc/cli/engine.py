@@ -44,6 +44,7 @@ from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.sites.side_by_side import side_by_side
 from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.spikes import SpikeAndSlab
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
@@ -141,6 +142,7 @@ def sites_that_move_by_their_own_data() -> None:
     )  # fmt: skip
     moves = Metropolis("a") >> Slice("a") >> Langevin("a") >> Metropolis("mu", proposal=pcn())
     run(model, moves >> interweave("a", "mu"))
+    run(model, side_by_side(Metropolis("a"), 1) >> Metropolis("mu"))
 
 
 @unit

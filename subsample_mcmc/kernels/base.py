@@ -143,6 +143,7 @@ class Kernel:
     """A move that leaves the posterior fixed, exactly or as its guarantee says."""
 
     guarantee: str = "exact"
+    interpreted: ClassVar[bool] = False  # is its step Python, which hands out work to cores
 
     def leaves(self) -> "Iterator[Leaf]":
         """The kernels that move something, in the order in which they are bound."""
@@ -151,6 +152,9 @@ class Kernel:
     def at_work(self, model: Model, run: Run, steps: dict) -> "BoundStep":
         """It at work in one chain; steps: what the leaves' build() returned."""
         raise TypeError(f"{type(self).__name__} must define at_work(): see kernels/base.py.")
+
+    def check_composed(self, model: Model) -> None:
+        """Refuse a model that its parts serve, but not as they are composed."""
 
     def suspects(self, model: Model, state) -> Iterator[tuple[Any, tuple]]:
         """The user's functions in it, with arguments: who is to blame if it does not compile."""
@@ -193,7 +197,7 @@ class Kernel:
 class Leaf(Kernel):
     """A kernel that moves blocks itself."""
 
-    interpreted: ClassVar[bool] = False  # is its step Python, which hands out work to cores
+    in_parts: ClassVar[bool] = False  # may it move some of a block's sites: those of run.part
     own_target: ClassVar[bool] = False  # does it bring what a model's log_likelihood is to others
     elsewhere: ClassVar[str] = ""  # why it does not serve where rows are elsewhere
     columns: ClassVar[tuple[tuple[str, str], ...]] = tuple(
@@ -247,6 +251,10 @@ class Leaf(Kernel):
 
     def check_among(self, leaves: "list[Leaf]", model: Model) -> None:
         """Refuse other kernels of the composition that it cannot work with."""
+
+    def not_in_parts(self, model: Model) -> str:
+        """Why it cannot move its block's sites in parts, side by side; empty: it can."""
+        return "its blocks move as one"
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
         """What describe() and report() say about it."""
@@ -401,6 +409,7 @@ def check(kernel: Kernel, model: Model, part: bool = False) -> None:
         leaf.check(model)
         leaf.check_among(leaves, model)
         moved |= set(leaf.writes)
+    kernel.check_composed(model)
     still = [name for name in model.names if name not in moved]
     if still and not part:
         raise ValueError(

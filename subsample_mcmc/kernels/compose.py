@@ -57,6 +57,15 @@ class Composite(Kernel):
         """The weakest of its parts."""
         return worst(part.guarantee for part in self.parts)
 
+    @property
+    def interpreted(self) -> bool:  # type: ignore[override]
+        """Is one of its parts."""
+        return any(part.interpreted for part in self.parts)
+
+    def check_composed(self, model) -> None:
+        for part in self.parts:
+            part.check_composed(model)
+
     def leaves(self) -> Iterator[Leaf]:
         for part in self.parts:
             yield from part.leaves()

@@ -14,8 +14,7 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
 from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.base import BAD_PRIOR, BAD_PROPOSAL, OneBlock
-from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail
-from subsample_mcmc.kernels.gibbs import in_one_loop
+from subsample_mcmc.kernels.decision import Decision, Judge, decide, fail, in_one_loop
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import FunctionAddress, call
@@ -50,6 +49,19 @@ class ContinuousBlock(OneBlock):
     def decision(self) -> Decision:
         """Stay or go: the decision of kernels that propose."""
         return Decision(self.selector, self.control, proposes=True)  # type: ignore[attr-defined]
+
+    def by_site(self, model) -> bool:
+        """Does the block move site by site."""
+        return False
+
+    def not_in_parts(self, model) -> str:
+        """Why sites cannot move in parts; empty: they can."""
+        if self.by_site(model):
+            return ""
+        return (
+            "its block does not move site by site: give sm.Model(touches=...), and nothing to the "
+            "kernel that is about all data"
+        )
 
     def usual_selector(self, model) -> Selector:
         """What decides where no selector was given."""

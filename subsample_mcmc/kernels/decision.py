@@ -18,6 +18,7 @@ from subsample_mcmc.approx.thinning import known_sums, negative_parts, thinned_c
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.rule import (
+    ALL_IMPOSSIBLE,
     ALONE,
     EXACT,
     EXHAUSTED,
@@ -382,6 +383,39 @@ class Decision:
             again if run.audited else None, words[counted:].view(float),
             np.zeros(2, np.int64) if run.data is None else run.data.resident_told,
         )  # fmt: skip
+
+
+@memoised
+def in_one_loop(touched: bool) -> Any:
+    """decide(chain, case, current) for few data: sums and an argmax, no selector between."""
+    total = (TOUCHED if touched else ALL).total
+
+    @jit(inner="entry")
+    def summed(chain, case, current):
+        trial, tally = case.trial, case.tally[0]
+        rows = trial.target[0].rows
+        best, highest, everything, wrong = -1, -np.inf, 0, -1
+        for arm in range(len(case.offsets)):  # all: sums of rows elsewhere are one pass
+            if case.offsets[arm] == -np.inf:
+                continue
+            value = total(trial, arm, rows)
+            tally.pulls += rows
+            everything += rows
+            if not_a_sum(value):
+                wrong = arm if wrong < 0 else wrong
+            elif case.offsets[arm] + value > highest:
+                best, highest = arm, case.offsets[arm] + value
+        if wrong >= 0 or best < 0:
+            fail(chain.now[0], trial, NOT_FINITE if wrong >= 0 else ALL_IMPOSSIBLE, wrong, -1)
+            place(trial, current)
+            return -1.0
+        count_decision(tally, everything)
+        count_end(tally, EXACT)
+        tally.accepted += 1 if best != current else 0
+        place(trial, best)
+        return 1.0 * best
+
+    return summed
 
 
 # --------------------------------------------------------------------------------- what is counted

@@ -1,7 +1,7 @@
 """Gibbs: draw each site of a discrete block from its conditional, by racing or exactly."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,24 +23,25 @@ from subsample_mcmc.kernels.decision import (
     count_end,
     decide,
     fail,
+    in_one_loop,
 )
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior, choice_step
 from subsample_mcmc.kernels.sites.asked import check_data
+from subsample_mcmc.kernels.sites.by_site import part_of
 from subsample_mcmc.kernels.sites.ordered import check_cumulative, check_values
 from subsample_mcmc.kernels.sites.own_prior import check_others, check_own_prior
-from subsample_mcmc.kernels.sites.touches import check_touches
+from subsample_mcmc.kernels.sites.touches import MANY, check_touches
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import NUMBER, FunctionAddress, call_numbers
 from subsample_mcmc.numerics.random import gumbel
 from subsample_mcmc.numerics.rows import row_kind
+from subsample_mcmc.target.layout import Block
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import Moved
-from subsample_mcmc.target.rewards import ALL, TOUCHED, place, prior_of, rewards
+from subsample_mcmc.target.rewards import place, prior_of, rewards
 from subsample_mcmc.target.user_functions import plain
-
-MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
 
 
 class GibbsTools(NamedTuple):
@@ -59,6 +60,7 @@ class GibbsTools(NamedTuple):
     inactive: Any  # what a pseudo-prior needs, or ()
     watched: Watched
     prior: Any = 0  # a prior of one site's value, called by its address
+    first: int = 0  # number of the first site
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,8 @@ class Gibbs(OneBlock):
         >>> float(trace.draws["k"].mean())  # all at 0.5 * 3
         3.0
     """
+
+    in_parts: ClassVar[bool] = True
 
     block: str
     selector: Selector = Default()
@@ -225,6 +229,14 @@ class Gibbs(OneBlock):
         """What decides where no selector was given."""
         return self.asks(model).usual_selector(model, self.block)
 
+    def not_in_parts(self, model) -> str:
+        """Why sites cannot move in parts; empty: they can."""
+        if model.variables[self.block].touches is None or self.cumulative or self.pseudo:
+            return "its draws are about all data: give sm.Model(touches=...), and no cumulative"
+        if not isinstance(self.scan, str) or self.scan != "fixed":
+            return 'parts go through their sites in order: give scan="fixed"'
+        return ""
+
     def check(self, model) -> None:
         """Refuse continuous blocks, bad weights, and priors that would cost sites squared."""
         variable = model.variables[self.block]
@@ -293,7 +305,10 @@ class Gibbs(OneBlock):
         """Tools of one chain."""
         variable = model.variables[self.block]
         indptr, indices = self.touches(model) or (np.zeros(1, dtype=np.int64), None)
-        candidates, beside = None, None
+        place, first, candidates, beside = variable.block, 0, None, None
+        if run.part is not None:
+            first, sites, start, _ = part_of(model, run, self.block)
+            place, indptr = Block(self.block, True, (sites,), start), indptr[first:][: sites + 1]
         inactive: Any = ()
         if self.pseudo is not None:
             theta = model.variables[self.pseudo.block_of(model, self.block)]
@@ -307,7 +322,7 @@ class Gibbs(OneBlock):
         else:
             made = decision.deciders(model)
         judge = decision.bind(
-            model, run, variable.block, self.rows(model), made, candidates, indices, beside
+            model, run, place, self.rows(model), made, candidates, indices, beside
         )
         kind, weights = FIXED, np.zeros(1)
         if not isinstance(self.scan, str):
@@ -324,7 +339,7 @@ class Gibbs(OneBlock):
             judge, indptr, int(decision.touched), kind, weights, heat, tilt,
             int(not decision.selector.thins),
             np.zeros(1, dtype=row_kind(model.size)), np.zeros((2, 1)), inactive,
-            watched(model, run, self.block, judge.trial), prior,
+            watched(model, run, self.block, judge.trial), prior, first,
         )  # fmt: skip
 
 
@@ -347,7 +362,7 @@ def of_site(prior) -> Any:
 def prior_at(tools, site, arm):
     """The log prior of a site's value, of its own or of the whole state with it."""
     if tools.prior != 0:
-        return call_numbers(tools.prior, tools.judge.trial.calls.context, site, arm)
+        return call_numbers(tools.prior, tools.judge.trial.calls.context, tools.first + site, arm)
     place(tools.judge.trial, arm)
     return prior_of(tools.judge.trial)
 
@@ -383,39 +398,6 @@ def at_site(chain, tools, site):
         decide(chain, tools.judge, current)
     else:
         place(trial, current)
-
-
-@memoised
-def in_one_loop(touched: bool) -> Any:
-    """decide(chain, case, current) for few data: sums and an argmax, no selector between."""
-    total = (TOUCHED if touched else ALL).total
-
-    @jit(inner="entry")
-    def summed(chain, case, current):
-        trial, tally = case.trial, case.tally[0]
-        rows = trial.target[0].rows
-        best, highest, everything, wrong = -1, -np.inf, 0, -1
-        for arm in range(len(case.offsets)):  # all: sums of rows elsewhere are one pass
-            if case.offsets[arm] == -np.inf:
-                continue
-            value = total(trial, arm, rows)
-            tally.pulls += rows
-            everything += rows
-            if not_a_sum(value):
-                wrong = arm if wrong < 0 else wrong
-            elif case.offsets[arm] + value > highest:
-                best, highest = arm, case.offsets[arm] + value
-        if wrong >= 0 or best < 0:
-            fail(chain.now[0], trial, NOT_FINITE if wrong >= 0 else ALL_IMPOSSIBLE, wrong, -1)
-            place(trial, current)
-            return -1.0
-        count_decision(tally, everything)
-        count_end(tally, EXACT)
-        tally.accepted += 1 if best != current else 0
-        place(trial, best)
-        return 1.0 * best
-
-    return summed
 
 
 @jit(inner="always")

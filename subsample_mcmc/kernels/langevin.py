@@ -8,7 +8,7 @@ corrected by a race: Chen & Ghahramani 2016; acceptance: Roberts & Rosenthal 199
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -132,6 +132,8 @@ class Langevin(ContinuousBlock):
         >>> trace.draws["a"].mean(axis=(0, 1, 2)).round().tolist()  # over the groups
         [1.0, 2.0]
     """
+
+    in_parts: ClassVar[bool] = True
 
     block: str | tuple[str, ...]
     step: Any = "auto"

@@ -109,6 +109,7 @@ class Metropolis(ContinuousBlock):
         True
     """
 
+    in_parts: ClassVar[bool] = True
     sized: ClassVar[str] = "scale"
 
     block: str | tuple[str, ...]

@@ -35,6 +35,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     most_rows,
     moves_by_site,
     one_site,
+    part_of,
     prior_at,
     site_prior_of,
 )
@@ -72,6 +73,7 @@ class SliceTools(NamedTuple):
     height: np.ndarray  # (1,) log prior and log |dx/du| of the point tested last
     order: np.ndarray  # (2,) where a slice's rows start in the stream, and how far tests have read
     prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
+    first: int  # number of the first site
 
 
 class SitesInSlices(NamedTuple):
@@ -79,7 +81,7 @@ class SitesInSlices(NamedTuple):
 
     slices: SliceTools
     sites: int
-    start: int  # of the block in the floats
+    start: int  # of the first site in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
     watched: Watched
 
@@ -132,6 +134,7 @@ class Slice(ContinuousBlock):
         [1.0, 2.3]
     """
 
+    in_parts: ClassVar[bool] = True
     sized: ClassVar[str] = "width"
 
     block: str | tuple[str, ...]
@@ -217,22 +220,21 @@ class Slice(ContinuousBlock):
         """Tools of one chain."""
         name, by_site = self.writes[0], self.by_site(model)
         blocks = one_site(model, name) if by_site else moved(model, self.writes)
-        to, variable = blocks.coordinates(), model.variables[name]
-        size = (variable.sites, len(to.u)) if by_site else (len(to.u),)
+        to = blocks.coordinates()
+        part = part_of(model, run, name) if by_site else None
+        size = (len(to.u),) if part is None else (part.sites, len(to.u))
         widths = run.keep("widths", np.broadcast_to(np.asarray(self.width, float), size).copy())
         seen = run.keep("seen", np.zeros(size))
         judge = self.judge(model, run)
         made = SliceTools(
             judge, to, np.atleast_2d(widths), np.atleast_2d(seen), int(self.most), int(self.adapt),
             int(self.frozen), np.zeros(1), np.zeros(2, dtype=np.uint64),
-            site_prior_of(model, name, judge) if by_site else 0,
+            site_prior_of(model, name, judge) if by_site else 0, part.first if part else 0,
         )  # fmt: skip
-        if not by_site:
+        if part is None:
             return made
-        return SitesInSlices(
-            made, variable.sites, variable.block.start, variable.touches[0],
-            watched(model, run, name, judge.trial),
-        )  # fmt: skip
+        watching = watched(model, run, name, judge.trial)
+        return SitesInSlices(made, part.sites, part.start, part.indptr, watching)
 
 
 @jit(inner=True)
@@ -257,7 +259,7 @@ def test(chain, tools, site, level, j, at):
     offsets[0], offsets[1] = level, -np.inf
     if there > -np.inf:
         place(trial, 1)
-        offsets[1] = prior_at(trial, tools.prior, site) + there
+        offsets[1] = prior_at(trial, tools.prior, tools.first + site) + there
         place(trial, 0)
     if not_a_sum(offsets[1]):
         fail(chain.now[0], trial, BAD_PRIOR, 1, -1)
@@ -312,7 +314,7 @@ def move_all(chain, tools, site):
     start_from_current(trial)
     now_u, now_v, _ = in_use(to, trial.ints)
     all_to_free(to, x, now_u)
-    height = prior_at(trial, tools.prior, site) + all_to_block(to, now_u, y)
+    height = prior_at(trial, tools.prior, tools.first + site) + all_to_block(to, now_u, y)
     if not_a_sum(height):
         fail(now, trial, BAD_PRIOR, 0, -1)
         return 0.0

@@ -44,10 +44,26 @@ class Chunk(NamedTuple):
     words: np.ndarray
 
 
-def loop_over(run) -> Any:
+@jit(inner="always")
+def write_numbers(out, d, ints, floats, words):
+    """Keep draw number d."""
+    for i in range(len(ints)):
+        out.ints[d, i] = ints[i]
+    for i in range(len(floats)):
+        out.floats[d, i] = floats[i]
+    for i in range(len(words)):
+        out.words[i, d] = words[i]
+
+
+def write_arrays(out, d, ints, floats, words):
+    """The same in Python."""
+    out.ints[d], out.floats[d], out.words[:, d] = ints, floats, words
+
+
+def loop_over(run, write) -> Any:
     """loop(chain, main, ...): makes draws first .. last - 1, and returns where it stopped.
 
-    run(step, chain, tools): makes a step.
+    run(step, chain, tools): makes a step. write(out, d, ints, floats, words): keeps a draw.
     mark: of rows that are elsewhere, see Pool.mark: no draw begins where few are left.
     """
 
@@ -66,20 +82,17 @@ def loop_over(run) -> Any:
             for i in range(len(reads)):
                 before[0] += words[reads[i]]
             if keep:
-                for i in range(len(ints)):
-                    out.ints[d, i] = ints[i]
-                for i in range(len(floats)):
-                    out.floats[d, i] = floats[i]
-                for i in range(len(words)):
-                    out.words[i, d] = words[i]
+                write(out, d, ints, floats, words)
         return last
 
     return loop
 
 
 NOWHERE = np.array([0, 2**64 - 1], dtype=np.uint64)  # a mark, of rows that are all here
-LOOP = jit(loop_over(call_step))
-PLAIN_LOOP = loop_over(run_step)  # where a step is plain Python, and others are compiled
+LOOP = jit(loop_over(call_step, write_numbers))
+PLAIN_LOOP = loop_over(
+    run_step, write_arrays
+)  # where a step is plain Python, and others are compiled
 
 
 class Program:
@@ -105,7 +118,7 @@ class Program:
         )
         customs = [leaf for leaf in kernel.leaves() if isinstance(leaf, Custom)]
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
-        self.compiled &= not any(leaf.interpreted for leaf in kernel.leaves())
+        self.compiled &= not kernel.interpreted
         for leaf in kernel.leaves():  # now, while a bar may show passes over the data
             if isinstance(control := getattr(leaf, "control", None), Control):
                 prepared_for(model, control)

@@ -20,6 +20,7 @@ from subsample_mcmc.kernels.base import (
     labelled,
 )
 from subsample_mcmc.kernels.decision import Judge
+from subsample_mcmc.kernels.sites.side_by_side import Sides
 from subsample_mcmc.kernels.sites.touches import seen_by, told_of
 from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.pointers import Addresses, RecordAddress
@@ -208,6 +209,8 @@ def judges(tools):
     tools = tools.record if isinstance(tools, RecordAddress) else tools
     if isinstance(tools, Judge):
         yield tools
+    elif isinstance(tools, Sides):
+        yield from judges(tools.failed)
     elif isinstance(tools, tuple | Addresses):
         for part in tools:
             yield from judges(part)

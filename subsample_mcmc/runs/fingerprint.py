@@ -57,12 +57,16 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
 def spelled(value: Any, inside: bool = True) -> str:
     """A text that is equal for equal specs: functions by content, arrays by value.
 
-    inside: also what kernels that move something say, not only how they are composed.
+    inside: also what kernels that move something say, not only how they are composed. What draws do
+    not depend on, such as the number of cores, is left out.
     """
     if isinstance(value, Leaf) and not inside:
         return value.text()
     if is_dataclass(value) and not isinstance(value, type):
-        parts = [f"{f.name}={spelled(getattr(value, f.name), inside)}" for f in fields(value)]
+        parts = [
+            f"{f.name}={spelled(getattr(value, f.name), inside)}"
+            for f in fields(value) if f.metadata.get("draws", True)
+        ]  # fmt: skip
         return f"{type(value).__qualname__}({', '.join(parts + own_code(type(value)))})"
     if isinstance(value, np.ndarray):
         return array_hash(value)

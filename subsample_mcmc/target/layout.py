@@ -134,6 +134,7 @@ class Run:
     before: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))  # in earlier draws
     audited: bool = False  # are some decisions made again, exactly
     data: Any = None  # of rows that are elsewhere: those that this chain has in memory
+    part: tuple[int, int] | None = None  # the sites of a block that are moved; None: all
 
     @classmethod
     def over(cls, ints, floats, words, reads=(), audited: bool = False, data: Any = None) -> "Run":
@@ -155,3 +156,37 @@ class Run:
         start, self.word = self.word, self.word + count
         self.leaf += 1
         return self.words[start : self.word]
+
+
+@dataclass
+class PartRun(Run):
+    """The same chain to a kernel that moves only some sites of a block: see sm.side_by_side.
+
+    The state and what sites learn are the chain's own, whose arrays have a row for each site; all
+    else that a kernel takes from here, or makes, is of this part alone.
+    """
+
+    kept_by_all: dict[str, np.ndarray] = field(default_factory=dict)  # `kept` of the chain
+    sites: int = 0  # of the whole block
+
+    @classmethod
+    def of(cls, run: Run, first: int, last: int, sites: int, words: np.ndarray) -> "PartRun":
+        """Sites first .. last - 1 of a block, for the leaf that is bound next; words: its own."""
+        asleep = np.zeros((1, 1))  # no sum over all data is remembered
+        return cls(
+            run.ints, run.floats, words, known=asleep, tilts=run.tilts,
+            leaf=run.leaf, audited=run.audited, part=(first, last), kept_by_all=run.kept,
+            sites=sites,
+        )  # fmt: skip
+
+    def keep(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Its sites' rows of an array that the whole block has; of none, if there are none."""
+        first, last = self.part or (0, self.sites)
+        key, rows = f"{self.leaf}.{name}", min(len(array), 1) * self.sites
+        if key not in self.kept_by_all:
+            self.kept_by_all[key] = np.zeros((rows, *array.shape[1:]), array.dtype)
+        own = self.kept_by_all[key][first:last]
+        if own.shape != array.shape:
+            raise RuntimeError(f"{name} has shape {array.shape}: it must have a row for each site.")
+        own[...] = array
+        return own

@@ -355,7 +355,7 @@ def shares_of(blocks: Blocks, tasks: int) -> np.ndarray:
 @memoised
 def workers(cores: int, process: int) -> ThreadPoolExecutor:
     """Threads that all chains of a process share; they never wait for each other."""
-    return ThreadPoolExecutor(cores, thread_name_prefix="partition")
+    return ThreadPoolExecutor(cores, thread_name_prefix="cores")
 
 
 def one_sweep(sweep: Any, chain: Any, tools: SweepTools) -> None:

@@ -40,8 +40,10 @@ class Gaussian:
     def build(self) -> tuple[Any, Any]:
         return gaussian, learn_step
 
-    def sites(self, name: str, count: int, free: int) -> tuple[np.ndarray, np.ndarray]:
-        """(means, lower factors) of the sites of a block, from a fit."""
+    def sites(
+        self, name: str, count: int, free: int, some: slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(means, lower factors) of some of the sites of a block, from a fit."""
         if not hasattr(self.mean, "sites") or self.beta is not None:
             raise ValueError(
                 "the block has touches, and its sites move from what they learn, at first by "
@@ -54,7 +56,7 @@ class Gaussian:
                 f"the fit has {len(means):,} sites of {means.shape[1]} numbers, and {name!r} "
                 f"{count:,} of {free}: fit this model."
             )
-        return means, np.linalg.cholesky(covariances)
+        return means[some], np.linalg.cholesky(covariances[some])
 
     def numbers(self, blocks) -> ProposalNumbers:
         means, factors = gaussians(self.mean, self.covariance, blocks)

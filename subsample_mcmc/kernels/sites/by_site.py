@@ -5,16 +5,15 @@ one loop; where a site touches many, its decision is raced as any other.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.kernels.base import DECIDES_EXACTLY
-from subsample_mcmc.kernels.decision import Decision, Judge
-from subsample_mcmc.kernels.gibbs import MANY, in_one_loop
+from subsample_mcmc.kernels.decision import Decision, Judge, in_one_loop
 from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior
-from subsample_mcmc.kernels.sites.touches import check_touches
+from subsample_mcmc.kernels.sites.touches import MANY, check_touches
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
 from subsample_mcmc.target.layout import Block
@@ -24,6 +23,24 @@ from subsample_mcmc.target.user_functions import prior_by_address
 
 READS_OWN = "each site its own"  # stored with runs whose sites move by data of their own
 FEW = 2_000  # data of a site, up to which nothing is won by a race
+
+
+class SomeSites(NamedTuple):
+    """Consecutive sites of a block: all of them, or those that a kernel moves in one thread."""
+
+    first: int  # number of the first site ...
+    sites: int  # ... how many there are
+    start: int  # where they start in the flat array
+    indptr: np.ndarray  # which part of the data touched is each one's
+
+
+def part_of(model, run, name: str) -> SomeSites:
+    """The sites that a kernel bound to `run` moves."""
+    variable = model.variables[name]
+    first, last = run.part or (0, variable.sites)
+    width = variable.block.length // variable.sites
+    start = variable.block.start + first * width
+    return SomeSites(first, last - first, start, variable.touches[0][first : last + 1])
 
 
 def moves_by_site(kernel, model) -> bool:

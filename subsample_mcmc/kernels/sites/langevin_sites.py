@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     judge_of_sites,
     most_rows,
     one_site,
+    part_of,
     prior_at,
     site_prior_of,
 )
@@ -42,8 +43,9 @@ class SiteSlopes(NamedTuple):
     coordinates: BlockCoordinates  # of one site
     tuning: Tuning  # of all: its arrays have one row for each site
     probe: Trial  # with candidates of its own: the two ends of a difference
+    first: int  # number of the first site
     sites: int
-    start: int  # of the block in the floats
+    start: int  # of the first site in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
     prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
     watched: Watched
@@ -61,16 +63,16 @@ def bind_slopes(kernel, model, run) -> SiteSlopes:
     """Tools of one chain."""
     name = kernel.writes[0]
     variable, site, most = model.variables[name], one_site(model, name), most_rows(model, name)
-    indptr, indices = variable.touches
+    part, indices = part_of(model, run, name), variable.touches[1]
     h = 1.0 / (1.0 + len(indices) / variable.sites) if kernel.step == "auto" else float(kernel.step)
     tuning = make_tuning(
         run, h**0.5, 1.0, site.free, OPTIMAL if kernel.adapt else 0.0, scaled=kernel.adapt,
-        sites=variable.sites,
+        sites=part.sites,
     )  # fmt: skip
     judge = judge_of_sites(kernel, model, run)
     probe = make_trial(model, run, site.block, most, site.candidates(model), indices)
     return SiteSlopes(
-        judge, site.coordinates(), tuning, probe, variable.sites, variable.block.start, indptr,
+        judge, site.coordinates(), tuning, probe, *part,
         site_prior_of(model, name, judge), watched(model, run, name, judge.trial),
         np.arange(most, dtype=row_kind(model.size)), np.zeros(CHUNK), np.zeros(CHUNK),
         np.zeros(site.free), np.zeros(site.free), np.zeros(site.free), np.zeros(site.free),
@@ -104,7 +106,7 @@ def along_data(tools):
 
 @jit(inner="always")
 def prior_of_site(tools, site):
-    return prior_at(tools.probe, tools.prior, site)
+    return prior_at(tools.probe, tools.prior, tools.first + site)
 
 
 slopes = central(prior_of_site, along_data)

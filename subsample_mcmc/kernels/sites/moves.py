@@ -24,6 +24,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     go_to,
     judge_of_sites,
     one_site,
+    part_of,
     prior_at,
     site_prior_of,
 )
@@ -40,8 +41,9 @@ class SiteTools(NamedTuple):
     coordinates: BlockCoordinates  # of one site
     tuning: Tuning  # of all: its arrays have one row for each site
     numbers: LearnedNumbers
+    first: int  # number of the first site
     sites: int
-    start: int  # of the block in the floats
+    start: int  # of the first site in the floats
     indptr: np.ndarray  # which part of the data touched is a site's
     prior: Any  # of one site's value, called by its address; 0: the whole prior is asked
     watched: Watched
@@ -51,21 +53,22 @@ def bind_sites(kernel, model, run) -> SiteTools:
     """Tools of one chain."""
     name = kernel.block
     variable, site = model.variables[name], one_site(model, name)
+    part = part_of(model, run, name)
     one, pace = np.ndim(kernel.scale) == 0, RandomWalk().pace(site.free)
     walks, known = kernel.proposal.walks, None  # a Gaussian of each site, from a fit
     if not walks:
-        known = kernel.proposal.sites(name, variable.sites, site.free)
+        some = slice(part.first, part.first + part.sites)
+        known = kernel.proposal.sites(name, variable.sites, site.free, some)
     tuning = make_tuning(
         run, float(kernel.scale) if one else 1.0, 1.0 if one else kernel.scale, site.free,
         pace.target if kernel.adapt else 0.0, scaled=one, most=log(pace.largest),
-        sites=variable.sites,
+        sites=part.sites,
     )  # fmt: skip
     room = kernel.proposal.numbers(site) if walks else no_numbers(site)
-    numbers = learned_numbers(run, room, variable.sites, site.free, kernel.adapt, known)
+    numbers = learned_numbers(run, room, part.sites, site.free, kernel.adapt, known)
     judge = judge_of_sites(kernel, model, run)
     return SiteTools(
-        judge, site.coordinates(), tuning, numbers, variable.sites, variable.block.start,
-        variable.touches[0], site_prior_of(model, name, judge),
+        judge, site.coordinates(), tuning, numbers, *part, site_prior_of(model, name, judge),
         watched(model, run, name, judge.trial),
     )  # fmt: skip
 
@@ -73,7 +76,7 @@ def bind_sites(kernel, model, run) -> SiteTools:
 @jit(inner="always")
 def priors_at(chain, tools, site, ratio):
     """Write the offsets of stay and go, without the threshold; False if one is not a number."""
-    trial, offsets = tools.judge.trial, tools.judge.offsets
+    trial, offsets, site = tools.judge.trial, tools.judge.offsets, tools.first + site
     offsets[0], offsets[1] = prior_at(trial, tools.prior, site), -np.inf
     if ratio > -np.inf:
         place(trial, 1)

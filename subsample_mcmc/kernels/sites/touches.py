@@ -5,6 +5,7 @@ import numpy as np
 from subsample_mcmc.target.lookups.reads import columns_of_sites
 from subsample_mcmc.target.moved import change_all, changed
 
+MANY = 1000  # sites for which a prior of the whole state, at every arm, is no longer sensible
 LOOKED_AT = 64  # data that are tried
 SEVERAL = 10  # sites from which on it is worth a word that each could move by its own data
 

@@ -91,7 +91,8 @@ def watched(model, run, name: str, trial) -> Watched:
     """
     variable, none = model.variables[name], np.zeros(0, dtype=np.int64)
     block, table = variable.block, LookedAt(none, none, none, none)
-    if variable.touches is not None and trial.indices is variable.touches[1]:
+    whole = run.part is None  # of parts that move side by side, the whole is watched
+    if whole and variable.touches is not None and trial.indices is variable.touches[1]:
         table = looked_at(model, name)
     rows = table.rows
     values = run.ints if block.discrete else run.floats

@@ -28,6 +28,7 @@ from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import Learned
 from subsample_mcmc.kernels.proposals.own import UserProposal
 from subsample_mcmc.kernels.sites.interweave import Woven
+from subsample_mcmc.kernels.sites.side_by_side import SideBySide
 from subsample_mcmc.numerics.digest import PACKAGE
 
 WIDTH = 88  # characters of a line, beyond which each part of a cycle has its own
@@ -200,6 +201,7 @@ class CodeWriter:
         return {
             Cycle: lambda kernel: " >> ".join(self.in_turn(kernel)), Mixture: self.mixture,
             Repeat: lambda k: f"sm.repeat({self.written(k.part)}, {k.times})",
+            SideBySide: self.side_by_side,
             When: lambda k: f"sm.when({self.written(k.predicate)}, {self.written(k.part)})",
             Custom: lambda kernel: self.named(kernel, kernel.function), Woven: self.woven,
             Metropolis: self.metropolis, Langevin: self.langevin, Gaussian: self.gaussian,
@@ -234,6 +236,11 @@ class CodeWriter:
         raise NotWrittenError(
             "no weights are found that come to those of a mixture to the last digit"
         )
+
+    def side_by_side(self, kernel: SideBySide) -> str:
+        """With its cores, where they were given."""
+        more = "" if kernel.cores is None else f", cores={kernel.cores}"
+        return f"sm.side_by_side({self.written(kernel.part)}{more})"
 
     def woven(self, kernel: Woven, scale: Woven | None = None) -> str:
         """One move of all sites, or that along their mean and that along their scale."""

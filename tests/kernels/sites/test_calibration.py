@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels.sites import side_by_side
 from tests.helpers.groups import SIGMA, log_likelihood, of_site
 from tests.kernels.sites.test_interweave import mutated
 
@@ -30,6 +31,11 @@ def sites():
 
 def slices():
     return sm.Slice("a") >> sm.Slice(("mu", "tau"))
+
+
+def on_cores():
+    """As sites, in parts that have random streams of their own."""
+    return sm.side_by_side(sm.Metropolis("a"), 1) >> sm.Metropolis(("mu", "tau"), proposal=sm.pcn())
 
 
 def slopes():
@@ -82,8 +88,9 @@ def chances(ranks: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [sites, slices, slopes, interwoven, together])
-def test_ranks_are_uniform(kernel):
+@pytest.mark.parametrize("kernel", [sites, slices, slopes, interwoven, together, on_cores])
+def test_ranks_are_uniform(kernel, monkeypatch):
+    monkeypatch.setattr(side_by_side, "LEAST", 25)  # of five sites, four parts
     assert chances(ranks_of(kernel())).min() > 1e-5
 
 

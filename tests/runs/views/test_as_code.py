@@ -139,6 +139,9 @@ WRITTEN = {
     'sm.Gibbs("k") >> sm.interweave("a", location="mu", scale="tau")': sm.Gibbs(
         "k"
     ) >> sm.interweave("a", "mu", "tau"),
+    'sm.side_by_side(sm.Metropolis("a")) >> sm.side_by_side(sm.Slice("b"), cores=2)': (
+        sm.side_by_side(sm.Metropolis("a")) >> sm.side_by_side(sm.Slice("b"), 2)
+    ),
     'sm.mixture((sm.Gibbs("k"), 0.25), (sm.repeat(sm.Slice("b"), 3), 0.75))': sm.mixture(
         (sm.Gibbs("k"), 1.0), (sm.repeat(sm.Slice("b"), 3), 3.0)
     ),

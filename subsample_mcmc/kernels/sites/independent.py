@@ -1,0 +1,121 @@
+"""Whether the sites of a block are independent given all else, so that they may move side by side.
+
+They are if each datum sees one of them, and the prior of each reads no other. The first stands in
+the table of touches, which is compared with the likelihood as for moves one after the other. The
+second must be seen from the code: one thread would read what another writes.
+"""
+
+import types
+from typing import Any
+
+import numpy as np
+
+from subsample_mcmc.kernels.sites.touches import seen_by, told_of
+from subsample_mcmc.target.lookups.reads import blocks_read, tokens
+
+
+def check_independent(leaf, model) -> None:
+    """Refuse a kernel that does not move sites, or a model in which they depend on each other."""
+    told = f"side_by_side({leaf.text()})"
+    if model.elsewhere is not None:
+        raise ValueError(f"{told}: the rows are elsewhere, and come for one thread: leave it out.")
+    if why := leaf.not_in_parts(model):
+        raise ValueError(f"{told}: {why}.")
+    (name,) = leaf.writes
+    check_data_see_one(told, name, model)
+    if model.prepare is not None:
+        read = blocks_read(plain_of(model.prepare), model)
+        if read is None or name in read:
+            raise ValueError(
+                f"{told}: prepare(state, data) may read all of {name!r}, which others would be "
+                f"writing: read {name}[i] in log_likelihood, or leave side_by_side out."
+            )
+    check_priors_read_one(told, leaf, name, model)
+
+
+def check_data_see_one(told: str, name: str, model) -> None:
+    """Refuse a table by which a datum sees several sites."""
+    touches = model.variables[name].touches
+    count = np.bincount(touches[1], minlength=model.size)
+    if count.max(initial=0) > 1:
+        n = int(np.argmax(count > 1))
+        raise ValueError(
+            f"{told}: datum {n} sees {told_of(name, seen_by(touches, [n])[1])}, which depend on "
+            "each other through it and cannot move at the same time: leave side_by_side out."
+        )
+
+
+def check_priors_read_one(told: str, leaf, name: str, model) -> None:
+    """Refuse priors of which the code does not say that they read the site alone."""
+    if not model.variables[name].block.discrete:
+        own, called, place = model.site_prior.get(name), f"site_prior[{name!r}]", 1
+        if own is None:
+            raise ValueError(
+                f"{told}: each move would read the prior of the whole state, which others are "
+                f"changing: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), and take "
+                "the block's part out of log_prior."
+            )
+    else:
+        own, called, place = leaf.log_prior, "log_prior", 2
+        if own is None:
+            whole = [model.given[3], *model.site_prior.values()]
+            if all(f is None or not may_read(f, name, model) for f in whole):
+                return
+            raise ValueError(
+                f"{told}: each draw would read the prior of the whole state, which others are "
+                f"changing: give Gibbs({name!r}, log_prior=f), f(state, data, site, arm)."
+            )
+    if not reads_own(own, place, name, model):
+        raise ValueError(
+            f"{told}: {called} may read other sites of {name!r} than its own: it must read them as "
+            f"state.{name}[site] or state.{name}[site, j] alone, written so, with `site` as it is "
+            "given, and not hand on `state`. If a site's prior depends on other sites, they cannot "
+            "move at the same time: leave side_by_side out."
+        )
+
+
+def plain_of(function) -> Any:
+    """The Python function behind what a user gave."""
+    return getattr(function, "py_func", function)
+
+
+def may_read(function, name: str, model) -> bool:
+    """Does a function of the state read a block, or does its code not tell."""
+    read = blocks_read(plain_of(function), model)
+    return read is None or name in read
+
+
+def reads_own(function, place: int, name: str, model) -> bool:
+    """Does a prior of a site, its argument number `place`, read no other site of the block.
+
+    Told from the code: it must look up state.a[site], or state.a[site, j] with j a name or a
+    number, and nothing else of the block.
+    """
+    function = plain_of(function)
+    code = function.__code__
+    if not may_read(function, name, model):
+        return True
+    # Handed on whole, the state is read where it is not seen.
+    if code.co_argcount <= place or blocks_read(function, model, False) is None:
+        return False
+    inner = code.co_cellvars or any(isinstance(c, types.CodeType) for c in code.co_consts)
+    state, site = code.co_varnames[0], code.co_varnames[place]
+    steps = tokens(code)
+    written = [step.value for step in steps if step.kind in ("store name", "delete name")]
+    if inner or {state, site} & set(written):
+        return False
+    for at, step in enumerate(steps):
+        if step[:2] != ("load name", state) or steps[at + 1].value != name:
+            continue
+        if steps[at + 2][:2] != ("load name", site):
+            return False
+        end = at + 3
+        while steps[end].kind in ("load name", "constant"):
+            end += 1
+        if end > at + 3:
+            if steps[end][:2] != ("BUILD_TUPLE", end - at - 2):
+                return False
+            end += 1
+        if steps[end].kind != "subscript" or any(s.jumped for s in steps[at : end + 1]):
+            return False
+    return True
