@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.runs.store.netcdf import unadjusted
 from subsample_mcmc.style import FILLS, axes_of, significant
 
 # ------------------------------------------------------------------------------------ the estimator
@@ -57,6 +58,8 @@ class Estimate(NamedTuple):
         from scipy.stats import f
 
         (count, values), many = self.batches.shape, len(self.chains)
+        if np.isnan(self.ess).all():  # no chain left its value: these are where chains began
+            return np.full(values, np.inf), np.zeros(values, dtype=bool)
         with np.errstate(invalid="ignore"):  # -inf less -inf: not visited
             se = jackknife(of(self.batches))
             if many < SPREAD_CHAINS or count < 2 * many:
@@ -264,11 +267,16 @@ def scarce(
         bound = np.log(3.0 * found.slowest) - found.expected[k]
         told.append(
             f"{labels[k]} (log probability below about {bound:.3g})"
-            if bound < 0.0
+            if bound < 0.0 and entries.any()
             else f"{labels[k]} (which tells nothing)"
         )
     if told:
         yield f"not visited: {listed(told)}. These are no error bars: take more draws or warm-up."
+    if len(visits) > 1 and not entries.any():
+        yield (
+            "no chain ever left its value. One value may have all the mass; if not, kernels cannot "
+            "leave it, and these are where chains started: start them elsewhere to tell."
+        )
     told = []
     for k in np.flatnonzero((visits > 0) & (visits < visits.sum())):
         chains = np.count_nonzero(by_chain[:, k])
@@ -338,6 +346,11 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
     found = ModelProbabilities(
         name, values, tilts, labels, prior, against, tilted, trace.meta["warmup"], history, joint
     )
+    if law := trace.meta.get("law"):
+        found.warnings.append(f"these are probabilities of the {law}, and no Bayes factors.")
+    if led := unadjusted(trace.meta):
+        told = f"{listed(led)}: unadjusted draws have a bias, which depends on the step, as have "
+        found.warnings.append(f"{told}these. Give the kernel correct=True, or smaller steps.")
     if hot := [k["label"] for k in kernels if k.get("temperature")]:
         found.warnings.append(
             f"these are no posterior probabilities: {listed(hot)} drew at a temperature other than "

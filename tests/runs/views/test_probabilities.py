@@ -1,0 +1,73 @@
+"""What model probabilities do not promise: of chains that never left a value, and of other laws."""
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+
+EXACT = sm.Exact()
+
+
+def mirrored(state, data, n):
+    """The same for k = 0 at m and k = 1 at -m: both have probability 1/2."""
+    mean = state.m[0] if state.k[0] == 0 else -state.m[0]
+    return -0.5 * (data.y[n] - mean) ** 2
+
+
+def model_of():
+    y = np.random.default_rng(0).normal(3.0, 1.0, 200)
+    wide = -0.5 * 0.01
+    return sm.Model(
+        mirrored, {"y": y}, {"m": 3.0, "k": 0}, lambda state: wide * state.m[0] ** 2,
+        support={"k": 2},
+    )  # fmt: skip
+
+
+def probabilities(starts, chains, draws=300):
+    kernel = sm.Gibbs("k", EXACT) >> sm.Metropolis("m", 0.1, selector=EXACT)
+    begin = [{"m": 3.0 - 6.0 * k, "k": k} for k in starts] if starts else None
+    trace = sm.sample(
+        model_of(), kernel, draws, 100, chains, seed=1, start=begin, progress=False
+    )  # fmt: skip
+    return trace.model_probabilities("k")
+
+
+@pytest.mark.parametrize(("starts", "chains"), [(None, 4), ([0, 1], 2), ([0, 0, 0, 1], 4)])
+def test_chains_that_never_left_a_value_bound_nothing(starts, chains):
+    """Of the other value, 1/2, it said e^-6 at most; of two chains apart, .5 +- .05 or .03."""
+    found = probabilities(starts, chains)
+    seen = found.table[found.table["visits"] > 0]
+    assert np.isinf(seen["probability_se"]).all() and np.isinf(seen["log_probability_se"]).all()
+    assert any(w.startswith("no chain ever left its value") for w in found.warnings)
+    assert not any("below about" in w or "was taken for the error" in w for w in found.warnings)
+    if starts is None:
+        assert any("not visited: 1 (which tells nothing)" in w for w in found.warnings)
+
+
+def test_chains_that_leave_do_bound():
+    """Of a Gibbs kernel that goes to and fro between two of three values."""
+    prior = np.log([0.5, 0.5 - 1e-9, 1e-9])
+    model = sm.Model(
+        lambda state, data, n: 0.0, {"y": np.zeros(3)}, {"k": 0}, lambda state: prior[state.k[0]],
+        support={"k": 3},
+    )  # fmt: skip
+    trace = sm.sample(model, sm.Gibbs("k", EXACT), 500, 0, 4, seed=1, progress=False)
+    found = trace.model_probabilities("k")
+    (text,) = found.warnings
+    assert text.startswith("not visited: 2 (log probability below about -6.")
+    assert 0.005 < found.table["probability_se"][0] < 0.03
+
+
+def test_other_laws_are_told_of():
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.k[0] - state.a[0]) ** 2,
+        {"y": np.full(5, 0.5)}, {"k": 0, "a": 0.0}, lambda state: -0.5 * state.a[0] ** 2,
+        support={"k": 2},
+    )  # fmt: skip
+    before = sm.prior(model, draws=200, seed=1, progress=False).model_probabilities("k")
+    assert "these are probabilities of the prior, and no Bayes factors." in before.warnings
+    for correct in (True, False):
+        walk = sm.Langevin("a", 0.3, batch=5, correct=correct)
+        trace = sm.sample(model, sm.Gibbs("k", EXACT) >> walk, 200, 100, 2, seed=1, progress=False)
+        told = trace.model_probabilities("k").warnings
+        assert any(w.startswith("a: unadjusted draws have a bias") for w in told) != correct
