@@ -23,6 +23,7 @@ from subsample_mcmc.style import FILLS, axes_of, significant
 # ------------------------------------------------------------------------------------ the estimator
 BATCHES = (20, 100)  # in all chains together: fewer tell too little of their spread
 LONG = 20.0  # autocorrelation times in a batch, if that leaves enough batches
+SHORT = 10.0  # ... and in one below which errors may be far too small
 ALARM = 0.01  # chance of saying that chains disagree where they do not
 MOST_JOINT = 300  # joint values of blocks with tilts: more take minutes
 SPREAD_CHAINS = 4  # fewer chains tell too little of the spread between them
@@ -142,12 +143,8 @@ def estimate(values: np.ndarray, tilts: np.ndarray, known: tuple | None = None) 
     ess, slowest = effective(values, each) if known is None else known
     least, most = (max(-(-count // chains), 2) for count in BATCHES)
     number = int(min(np.clip(draws / (LONG * slowest), least, most), draws))
-    counts = np.array(
-        [
-            [np.bincount(part, minlength=each) for part in np.array_split(chain, number)]
-            for chain in values
-        ]
-    )
+    parts = [np.array_split(chain, number) for chain in values]
+    counts = np.array([[np.bincount(part, minlength=each) for part in own] for own in parts])
     visits = counts.sum(axis=1)
     log_p = multistate(visits, tilts)
     batches, without = [], []
@@ -259,6 +256,11 @@ def scarce(
     found: Estimate, values: np.ndarray, by_chain: np.ndarray, labels: list
 ) -> Iterator[str]:
     """What was visited too rarely, or never."""
+    if (length := values.size // len(found.batches)) < SHORT * found.slowest:
+        yield (
+            f"errors are from batches of {length:,} draws, of which {found.slowest:,.0f} count for "
+            "one, and may be far too small. Take more draws."
+        )
     visits, arrived = by_chain.sum(axis=0), values[:, 1:][values[:, 1:] != values[:, :-1]]
     entries = np.bincount(arrived, minlength=len(visits))
     told = []
@@ -349,8 +351,7 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
     if law := trace.meta.get("law"):
         found.warnings.append(f"these are probabilities of the {law}, and no Bayes factors.")
     if led := unadjusted(trace.meta):
-        told = f"{listed(led)}: unadjusted draws have a bias, which depends on the step, as have "
-        found.warnings.append(f"{told}these. Give the kernel correct=True, or smaller steps.")
+        found.warnings.append(f"{listed(led)}: unadjusted draws have a bias, and so have these.")
     if hot := [k["label"] for k in kernels if k.get("temperature")]:
         found.warnings.append(
             f"these are no posterior probabilities: {listed(hot)} drew at a temperature other than "

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs.views.probabilities import ModelProbabilities
 
 EXACT = sm.Exact()
 
@@ -71,3 +72,26 @@ def test_other_laws_are_told_of():
         trace = sm.sample(model, sm.Gibbs("k", EXACT) >> walk, 200, 100, 2, seed=1, progress=False)
         told = trace.model_probabilities("k").warnings
         assert any(w.startswith("a: unadjusted draws have a bias") for w in told) != correct
+
+
+def flips(rng, chains, draws, chance):
+    """Chains of two values that each draw leaves by a chance: exactly half of each in the end."""
+    moves = rng.random((chains, draws)) < chance
+    moves[:, 0] = rng.random(chains) < 0.5
+    return np.cumsum(moves, axis=1) % 2
+
+
+def test_errors_of_short_batches_may_be_far_too_small():
+    """One draw of 19 counts: a chain of 250 has 13 effective ones, in batches of 12 draws."""
+    rng, away = np.random.default_rng(7), {}
+    for draws in (250, 8_000):
+        away[draws], told = [], 0
+        for _ in range(60):
+            found = ModelProbabilities("k", flips(rng, 1, draws, 0.05), np.zeros((1, 2)))
+            row = found.table.iloc[0]
+            away[draws].append((row["probability"] - 0.5) / row["probability_se"])
+            told += any("may be far too small" in warning for warning in found.warnings)
+        assert told == (60 if draws == 250 else 0)
+    # Of 60 normal numbers the root mean square is above 1.3 with chance 7e-4.
+    rms = {draws: float(np.sqrt(np.mean(np.square(z)))) for draws, z in away.items()}
+    assert rms[250] > 1.5 and rms[8_000] < 1.3, rms
