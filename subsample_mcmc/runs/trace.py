@@ -87,6 +87,7 @@ class Trace:
             chain.counts if isinstance(chain, ChainDraws) else Counts.of(np.asarray(chain.words))
             for chain in chains
         ]
+        self.made = [len(counts) for counts in self._counts]  # draws, before chains were cut
         whole = all(len(chain.ints) == length for chain in chains)
         self._states = [getattr(c, "checkpoint", None) for c in chains]
         self._checkpoints = self._states if whole else [None] * len(chains)

@@ -109,6 +109,24 @@ def test_ragged_chains_are_cut_to_the_shortest(trace, blocks):
     assert cut.shape == (3, 120)
     np.testing.assert_array_equal(cut.draws["w"], blocks["w"][:3, :120])
     np.testing.assert_array_equal(cut.stats["Gibbs('k')"]["steps"][2], np.arange(120))
+    whole = Trace(trace.meta, [chain(c, 120) for c in range(3)])
+    assert cut.made == [200, 120, 150] and whole.made == [120] * 3
+
+
+def test_costs_of_chains_that_were_cut_are_of_what_is_left():
+    """Seconds of draws that are not here made effective draws a second a tenth of what they are."""
+    rng = np.random.default_rng(4)
+    whole = made({"k": rng.integers(0, 2, (2, 2_000))}, {"k": {"decisions": 1}})
+    parts = [SimpleNamespace(
+        ints=whole.flat[0][c, :draws], floats=whole.flat[1][c, :draws], seconds=draws / 1_000.0,
+        words=whole._counts[c].words()[:draws],
+    ) for c, draws in ((0, 2_000), (1, 200))]  # fmt: skip
+    cut, told = Trace(whole.meta | {"warmup": 0}, parts), "Chains have 200 to 2,000 draws"
+    row = cut.report().rows[0]
+    assert row["ess_per_second"] == pytest.approx(row["ess"] / 0.4)  # 200 draws of each: .2 s
+    assert row["microseconds"] == pytest.approx(1_000.0)
+    assert any(note.startswith(told) for note in cut.report().notes)
+    assert not any(note.startswith("Chains have") for note in whole.report().notes)
 
 
 def test_no_chains_and_no_draws(blocks):
