@@ -17,6 +17,7 @@ from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabil
 from subsample_mcmc.runs.views.relabelled import in_words, relabelled
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
+from subsample_mcmc.target.axes import alone
 from subsample_mcmc.target.layout import TALLY, Layout
 
 
@@ -367,7 +368,8 @@ class Trace:
         }
         for name, values in self.drawn.items():
             for site in np.ndindex(values.shape[2:]):
-                columns[self.axes.label(name, site)] = values[(..., *site)].ravel()
+                label = alone(self.axes.label(name, site), columns)
+                columns[label] = values[(..., *site)].ravel()
         return pandas.DataFrame(columns)
 
     def decisions(self) -> Any:

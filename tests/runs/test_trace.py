@@ -279,3 +279,20 @@ def test_mixing_of_a_wide_block_looks_at_some_sites(rng):
     trace = made({"wide": rng.normal(size=(1, 20, 1000)), "none": np.zeros((1, 20, 0))}, {"g": {}})
     assert trace.mixing("wide")[1:3] == (1000, 200)
     assert trace.mixing("none")[1:3] == (0, 0)
+
+
+def test_places_of_one_name_are_told_apart(rng):
+    """Labels with commas: one of four columns stood for two places, and one was gone."""
+    axes = {
+        "dims": {"w": ["a", "b"]},
+        "coords": {"a": ["<U3", ["p,q", "p"]], "b": ["<U3", ["r", "q,r"]]},
+    }  # fmt: skip
+    w = rng.normal(size=(2, 50, 2, 2))
+    trace = made({"w": w}, {"g": {}}, axes=axes)
+    names = ["w[p,q,r]", "w[p,q,q,r]", "w[p,r]", "w[p,q,r]_"]
+    table = trace.to_frame()
+    assert table.columns.tolist() == ["chain", "draw", *names]
+    np.testing.assert_array_equal(table["w[p,q,r]_"], w[..., 1, 1].ravel())
+    found = trace.summary()
+    assert found.index.tolist() == names
+    np.testing.assert_allclose(found["mean"], w.mean(axis=(0, 1)).ravel(), atol=1e-12)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import tilted
+from subsample_mcmc.target.axes import alone
 
 FEWEST = 4  # draws of a chain that ArviZ needs
 
@@ -36,7 +37,7 @@ def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str,
             if len(found) == most or i == each:
                 whole = False
                 break
-            found[trace.axes.label(name, site)] = values[(..., *site)]
+            found[alone(trace.axes.label(name, site), found)] = values[(..., *site)]
     return found, whole
 
 
