@@ -390,6 +390,12 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     if start is None:
         return None
     if isinstance(start, Trace):
+        gone = [name for name in model.names if name not in start.draws]
+        if gone and start.meta.get("keep") and chain_plan.warmup == 0:
+            warn(
+                f"start: the last draws of {', '.join(gone)} were not kept, so these start as in "
+                "the model, beside others from the posterior. Give warmup=500, say, or keep them."
+            )
         start = last_states(start)
     if callable(start):
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has

@@ -126,3 +126,24 @@ def test_the_seed_of_a_trace_gives_no_further_draws():
         other = sm.sample(model, kernel, seed=2, start=first, **options)
         sm.sample(bigger, kernel, seed=1, start=first, **options)  # of a posterior of its own
     assert likeness(again) > 0.3 and abs(likeness(other)) < 0.2
+
+
+def test_blocks_that_were_not_kept_start_as_in_the_model_and_are_told_of():
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.m[0] - state.a[0]) ** 2
+
+    model = sm.Model(
+        log_likelihood, {"y": np.full(30, 2.0)}, {"m": 9.0, "a": 0.0},
+        lambda state: -0.5 * state.m[0] ** 2 - 0.5 * state.a[0] ** 2,
+    )  # fmt: skip
+    kernel = sm.Slice("m", selector=sm.Exact(), adapt=False) >> sm.Slice(
+        "a", selector=sm.Exact(), adapt=False
+    )
+    options = {"draws": 10, "chains": 2, "progress": False}
+    first = sm.sample(model, kernel, warmup=50, seed=1, keep={"m": 3, "a": True}, **options)
+    with pytest.warns(UserWarning, match="the last draws of m were not kept"):
+        again = sm.sample(model, kernel, warmup=0, seed=2, start=first, **options)
+    assert [set(one) for one in again.meta["start"]] == [{"a"}] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sm.sample(model, kernel, warmup=50, seed=2, start=first, **options)
