@@ -492,7 +492,7 @@ class ModelProbabilities:
         rows, at = self.table[known], np.arange(len(known))
         doubled = 2.0 * rows["log_probability_se"].to_numpy()
         axes.bar(
-            at[known], rows["log_probability"], yerr=np.where(np.isfinite(doubled), doubled, 0.0),
+            at[known], rows["log_probability"], yerr=np.where(np.isfinite(doubled), doubled, np.nan),
             capsize=4, facecolor=FILLS[1], edgecolor="black", linewidth=0.6,
         )  # fmt: skip
         axes.set_xticks(at, [str(label) for label in (self.labels if labels is None else labels)])

@@ -95,3 +95,17 @@ def test_errors_of_short_batches_may_be_far_too_small():
     # Of 60 normal numbers the root mean square is above 1.3 with chance 7e-4.
     rms = {draws: float(np.sqrt(np.mean(np.square(z)))) for draws, z in away.items()}
     assert rms[250] > 1.5 and rms[8_000] < 1.3, rms
+
+
+def test_figures_show_no_bar_of_an_error_that_nobody_knows():
+    """A bar of length 0 says that there is none."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    rng = np.random.default_rng(3)
+    for values, known in ((flips(rng, 2, 2_000, 0.3), True), (np.zeros((2, 50), int), False)):
+        found = ModelProbabilities("k", values, np.zeros((2, values.max() + 1)))
+        axes = found.plot()
+        (bars,) = axes.collections  # a line for each error
+        assert sum(len(line) == 2 for line in bars.get_segments()) == (2 if known else 0)
+        caps = np.concatenate([line.get_ydata() for line in axes.get_lines()]).astype(float)
+        assert np.isfinite(caps).all() if known else np.isnan(caps).all()
+        plt.close("all")
