@@ -490,9 +490,9 @@ class ModelProbabilities:
             (axes,) = axes_of("plot", None, 1, (6.0, 4.0))
         known = np.isfinite(self.table["log_probability"].to_numpy())
         rows, at = self.table[known], np.arange(len(known))
-        doubled = 2.0 * rows["log_probability_se"].to_numpy()
+        doubled = 2.0 * rows["log_probability_se"].replace(np.inf, np.nan).to_numpy()
         axes.bar(
-            at[known], rows["log_probability"], yerr=np.where(np.isfinite(doubled), doubled, np.nan),
+            at[known], rows["log_probability"], yerr=doubled,
             capsize=4, facecolor=FILLS[1], edgecolor="black", linewidth=0.6,
         )  # fmt: skip
         axes.set_xticks(at, [str(label) for label in (self.labels if labels is None else labels)])
