@@ -92,7 +92,7 @@ def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
         assert np.isnan(one.to_arviz()["posterior"]["t"].values[..., 1]).sum() == (~some).sum()
         table = one.summary()
         assert table.loc["t[1]", "mean"] == pytest.approx(trace.draws["t"][some, 1].mean())
-        assert np.isnan(table.loc["t[1]", "ess_bulk"])
+        assert table.loc["t[1]"].drop(["mean", "sd"]).isna().all()  # ArviZ had half an interval
         mixing = one.mixing("t")
         assert (mixing.looked, mixing.sites, mixing.slowest) == (1, 2, "t[0]")
         assert any("1 of 2 sites, which all draws have" in note for note in one.report().notes)
