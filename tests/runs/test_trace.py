@@ -296,3 +296,15 @@ def test_places_of_one_name_are_told_apart(rng):
     found = trace.summary()
     assert found.index.tolist() == names
     np.testing.assert_allclose(found["mean"], w.mean(axis=(0, 1)).ravel(), atol=1e-12)
+
+
+def test_a_chain_that_forgets_at_once_does_not_forget_before(rng):
+    """Of antithetic draws the IAT is below 1: errors count as they do where draws are independent."""
+    noise = rng.normal(size=(4, 1_000))
+    for i in range(1, 1_000):
+        noise[:, i] = -0.8 * noise[:, i - 1] + 0.6 * noise[:, i]
+    wrong = (np.arange(4_000).reshape(4, 1_000) % 400 == 0).astype(int)
+    racing = {"steps": 1, "decisions": 2, "audited": 1, "wrong": wrong, "early": 2}
+    (row,) = made({"theta": noise}, {"g": racing}).report().rows
+    assert row["iat"] < 0.3 and row["wrong"] == 10
+    assert row["bias_scale"] == row["error_per_draw"] == pytest.approx(2.0 * row["error_upper"])
