@@ -299,7 +299,7 @@ def test_places_of_one_name_are_told_apart(rng):
 
 
 def test_a_chain_that_forgets_at_once_does_not_forget_before(rng):
-    """Of antithetic draws the IAT is below 1: errors count as they do where draws are independent."""
+    """Of antithetic draws the IAT is below 1: errors count as those of independent draws do."""
     noise = rng.normal(size=(4, 1_000))
     for i in range(1, 1_000):
         noise[:, i] = -0.8 * noise[:, i - 1] + 0.6 * noise[:, i]
