@@ -92,6 +92,7 @@ def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
         assert np.isnan(one.to_arviz()["posterior"]["t"].values[..., 1]).sum() == (~some).sum()
         table = one.summary()
         assert table.loc["t[1]", "mean"] == pytest.approx(trace.draws["t"][some, 1].mean())
+        assert table.loc["t[1]", "sd"] == pytest.approx(trace.draws["t"][some, 1].std(ddof=1))
         assert table.loc["t[1]"].drop(["mean", "sd"]).isna().all()  # ArviZ had half an interval
         mixing = one.mixing("t")
         assert (mixing.looked, mixing.sites, mixing.slowest) == (1, 2, "t[0]")
