@@ -36,6 +36,7 @@ from subsample_mcmc.target.user_functions import called_with, number
 LIMIT = 2_000_000_000  # bytes of predicted data that are kept at most
 PARTS = 20  # of the work of one thread
 COMPARED = 6  # data in a row at which simulate is called in Python, too
+STREAM = 2**32 - 2  # of a seed's streams, where predictions are: no chain of the same seed has it
 ROLE = "simulate"
 ARGUMENTS = ("rng", "state", "data", "n")
 
@@ -270,7 +271,8 @@ class Maker:
         for part, values in zip((own.ints, own.floats), drawn, strict=True):
             part[:] = values[chain, draw, : len(part)]  # functions of the state may follow
         entropy, key = self.root
-        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(*key, chain, draw)))
+        stream = np.random.SeedSequence(entropy, spawn_key=(*key, STREAM, chain, draw))
+        rng = np.random.default_rng(stream)
         try:
             self.fill(rng, own.state, self.data, own.at, 0, own.out)
         except NUMBA_ERRORS as error:

@@ -58,8 +58,8 @@ def sample(
     progress: show a bar, and say what was chosen.
     thin: steps of the kernel per draw.
     start: initial states, a list of dicts, one per chain (a dict will do for one chain), or
-        start(rng) -> dict; or a Trace, whose chains' last draws are taken. Blocks that are left out
-        start as in the model.
+        start(rng) -> dict; or a Trace, whose chains' last draws are taken (give another seed than
+        it had). Blocks that are left out start as in the model.
     cores: chains that run at a time; default all cores.
     parallel: None runs them in threads; the name of a joblib backend runs them there, with the same
         draws: "loky" in processes, "dask" on the cluster of your distributed.Client(), "ray" on
@@ -119,6 +119,8 @@ def sample(
     meta = described(program, chain_plan, chains)
     prints = fingerprint.of_run(model, program.kernel) | fingerprints(program.kept)
     meta |= {"fingerprints": prints, "chosen": chosen, "cores": min(cores, chains)}
+    if isinstance(start, Trace):
+        warn_of_same_seed(start, meta)
     members = [Member(i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 
@@ -329,6 +331,20 @@ def warn_of_cold_start(kernel: Kernel) -> None:
             )
 
 
+def warn_of_same_seed(trace: Trace, meta: dict[str, Any]) -> None:
+    """Say that further draws of the same data would follow the random numbers of those before."""
+    before, now = (
+        {k: v for k, v in one["fingerprints"].items() if k.startswith("data")}
+        for one in ({"fingerprints": {}} | trace.meta, meta)
+    )
+    if before == now and all(trace.meta.get(k) == meta[k] for k in ("seed", "seed_key")):
+        warn(
+            "start: this trace was drawn with the same seed. Chains that go on from it follow the "
+            "random numbers that its draws had, and come near them again: they are no new draws. "
+            "Give another seed, or store the run and go on by sm.resume."
+        )
+
+
 def warn_of_heat(kernel: Kernel, warmup: int, steps: int) -> None:
     """Say which kernels anneal on while draws are kept."""
     for label, leaf in labelled(kernel):
@@ -374,6 +390,12 @@ def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict
     if start is None:
         return None
     if isinstance(start, Trace):
+        gone = [name for name in model.names if name not in start.draws]
+        if gone and start.meta.get("keep") and chain_plan.warmup == 0:
+            warn(
+                f"start: the last draws of {', '.join(gone)} were not kept, so these start as in "
+                "the model, beside others from the posterior. Give warmup=500, say, or keep them."
+            )
         start = last_states(start)
     if callable(start):
         key = (*chain_plan.key, 2**32 - 1)  # a stream that no chain has

@@ -17,6 +17,7 @@ from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabil
 from subsample_mcmc.runs.views.relabelled import in_words, relabelled
 from subsample_mcmc.runs.views.report import Report
 from subsample_mcmc.runs.views.summary import summary
+from subsample_mcmc.target.axes import alone
 from subsample_mcmc.target.layout import TALLY, Layout
 
 
@@ -87,6 +88,7 @@ class Trace:
             chain.counts if isinstance(chain, ChainDraws) else Counts.of(np.asarray(chain.words))
             for chain in chains
         ]
+        self.made = [len(counts) for counts in self._counts]  # draws, before chains were cut
         whole = all(len(chain.ints) == length for chain in chains)
         self._states = [getattr(c, "checkpoint", None) for c in chains]
         self._checkpoints = self._states if whole else [None] * len(chains)
@@ -366,7 +368,8 @@ class Trace:
         }
         for name, values in self.drawn.items():
             for site in np.ndindex(values.shape[2:]):
-                columns[self.axes.label(name, site)] = values[(..., *site)].ravel()
+                label = alone(self.axes.label(name, site), columns)
+                columns[label] = values[(..., *site)].ravel()
         return pandas.DataFrame(columns)
 
     def decisions(self) -> Any:

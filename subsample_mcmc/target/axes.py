@@ -4,7 +4,7 @@ A chain knows positions alone. Names go with its model into traces, their files,
 figures, which say `beta[age]` where they would say `beta[0]`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,13 @@ class Axes:
             {block: tuple(axes) for block, axes in text.get("dims", {}).items()},
             {axis: np.array(v, dtype=kind) for axis, (kind, v) in text.get("coords", {}).items()},
         )
+
+
+def alone(label: str, taken: Container[str]) -> str:
+    """A label that none of others has: w[p,q,r] is of two places where labels have commas."""
+    while label in taken:
+        label += "_"
+    return label
 
 
 def times(values: np.ndarray) -> bool:

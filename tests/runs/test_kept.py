@@ -1,5 +1,7 @@
 """What of each draw is kept: blocks by name, and functions of the state; the draws are the same."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -70,7 +72,8 @@ def test_chains_start_where_a_trace_ended_of_which_functions_were_kept(model):
     blocks = {"b": True, "k": True, "sigma": True}
     some = drawn(model, keep=blocks | {"ratio": ratio})
     last = [{name: some.draws[name][c, -1] for name in blocks} for c in range(2)]
-    one, other = (drawn(model, 5, start=start) for start in (some, last))
+    options = {"chains": 2, "seed": 2, "progress": False}
+    one, other = (sm.sample(model, KERNEL, 5, 40, start=s, **options) for s in (some, last))
     for name in blocks:
         assert np.array_equal(one.draws[name], other.draws[name])
 
@@ -255,3 +258,22 @@ def test_arrays_of_other_shapes_are_told(model):
 
     with pytest.raises(ValueError, match="an array of another shape"):
         drawn(model, keep={"shrinks": shrinks})
+
+
+def test_a_function_that_is_no_number_in_some_draws_has_no_mean():
+    """The mean of the draws in which it is one was told, of a root of what is below 0 in half."""
+
+    def root(state):
+        return np.sqrt(state.m[0])
+
+    model = sm.Model(
+        lambda state, data, n: 0.0 * data.y[n], {"y": np.zeros(2)}, {"m": 1.0},
+        lambda state: -0.5 * state.m[0] ** 2,
+    )  # fmt: skip
+    kernel, keep = sm.Slice("m", selector=sm.Exact()), {"m": True, "root": root}
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        trace = sm.sample(model, kernel, 200, 50, 2, seed=1, keep=keep, progress=False)
+    assert 0.2 < np.isnan(trace.draws["root"]).mean() < 0.8
+    table = trace.summary()
+    assert table.loc["root"].isna().all() and table.loc["m"].notna().all()

@@ -141,7 +141,8 @@ def test_draws_are_those_of_their_states(drawn):
     made = sm.predict(model, trace, normal_datum, seed=6, progress=False).values[""]
     root = np.random.SeedSequence(6).entropy
     for c, i in ((0, 0), (0, 39), (1, 17)):
-        rng = np.random.default_rng(np.random.SeedSequence(root, spawn_key=(c, i)))
+        stream = np.random.SeedSequence(root, spawn_key=(2**32 - 2, c, i))
+        rng = np.random.default_rng(stream)
         z = np.array([rng.standard_normal() for _ in range(80)])
         wanted = trace.draws["beta"][c, i, 0] + model.data.x[:, 1] * z
         assert np.allclose(made[c, i], wanted, rtol=1e-14, atol=1e-14)

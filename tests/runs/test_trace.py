@@ -109,6 +109,24 @@ def test_ragged_chains_are_cut_to_the_shortest(trace, blocks):
     assert cut.shape == (3, 120)
     np.testing.assert_array_equal(cut.draws["w"], blocks["w"][:3, :120])
     np.testing.assert_array_equal(cut.stats["Gibbs('k')"]["steps"][2], np.arange(120))
+    whole = Trace(trace.meta, [chain(c, 120) for c in range(3)])
+    assert cut.made == [200, 120, 150] and whole.made == [120] * 3
+
+
+def test_costs_of_chains_that_were_cut_are_of_what_is_left():
+    """Seconds of draws that are not here made effective draws a second a tenth of what they are."""
+    rng = np.random.default_rng(4)
+    whole = made({"k": rng.integers(0, 2, (2, 2_000))}, {"k": {"decisions": 1}})
+    parts = [SimpleNamespace(
+        ints=whole.flat[0][c, :draws], floats=whole.flat[1][c, :draws], seconds=draws / 1_000.0,
+        words=whole._counts[c].words()[:draws],
+    ) for c, draws in ((0, 2_000), (1, 200))]  # fmt: skip
+    cut, told = Trace(whole.meta | {"warmup": 0}, parts), "Chains have 200 to 2,000 draws"
+    row = cut.report().rows[0]
+    assert row["ess_per_second"] == pytest.approx(row["ess"] / 0.4)  # 200 draws of each: .2 s
+    assert row["microseconds"] == pytest.approx(1_000.0)
+    assert any(note.startswith(told) for note in cut.report().notes)
+    assert not any(note.startswith("Chains have") for note in whole.report().notes)
 
 
 def test_no_chains_and_no_draws(blocks):
@@ -261,3 +279,32 @@ def test_mixing_of_a_wide_block_looks_at_some_sites(rng):
     trace = made({"wide": rng.normal(size=(1, 20, 1000)), "none": np.zeros((1, 20, 0))}, {"g": {}})
     assert trace.mixing("wide")[1:3] == (1000, 200)
     assert trace.mixing("none")[1:3] == (0, 0)
+
+
+def test_places_of_one_name_are_told_apart(rng):
+    """Labels with commas: one of four columns stood for two places, and one was gone."""
+    axes = {
+        "dims": {"w": ["a", "b"]},
+        "coords": {"a": ["<U3", ["p,q", "p"]], "b": ["<U3", ["r", "q,r"]]},
+    }  # fmt: skip
+    w = rng.normal(size=(2, 50, 2, 2))
+    trace = made({"w": w}, {"g": {}}, axes=axes)
+    names = ["w[p,q,r]", "w[p,q,q,r]", "w[p,r]", "w[p,q,r]_"]
+    table = trace.to_frame()
+    assert table.columns.tolist() == ["chain", "draw", *names]
+    np.testing.assert_array_equal(table["w[p,q,r]_"], w[..., 1, 1].ravel())
+    found = trace.summary()
+    assert found.index.tolist() == names
+    np.testing.assert_allclose(found["mean"], w.mean(axis=(0, 1)).ravel(), atol=1e-12)
+
+
+def test_a_chain_that_forgets_at_once_does_not_forget_before(rng):
+    """Of antithetic draws the IAT is below 1: errors count as those of independent draws do."""
+    noise = rng.normal(size=(4, 1_000))
+    for i in range(1, 1_000):
+        noise[:, i] = -0.8 * noise[:, i - 1] + 0.6 * noise[:, i]
+    wrong = (np.arange(4_000).reshape(4, 1_000) % 400 == 0).astype(int)
+    racing = {"steps": 1, "decisions": 2, "audited": 1, "wrong": wrong, "early": 2}
+    (row,) = made({"theta": noise}, {"g": racing}).report().rows
+    assert row["iat"] < 0.3 and row["wrong"] == 10
+    assert row["bias_scale"] == row["error_per_draw"] == pytest.approx(2.0 * row["error_upper"])

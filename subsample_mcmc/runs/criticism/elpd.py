@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, difference_of, total_of
 from subsample_mcmc.style import COLOURS, SMALL, axes_of, thinned
 from subsample_mcmc.target.axes import ROWS, in_nanoseconds, shown
@@ -149,6 +150,7 @@ class LeaveOneOut:
                 f"{len(other.rows):,} of {other.size:,}, or of other rows: give sm.loo the same "
                 "size and seed for both models."
             )
+        warn_of_other_data(self.model, other.model)
         if self.sample is None or other.sample is None:
             return ElpdDifference(*total_of(self.elpd_i - other.elpd_i, self.rows, None, None))
         return ElpdDifference(
@@ -214,3 +216,32 @@ class LeaveOneOut:
         more = f" ({infinite:,} infinite, not shown)" if infinite else ""
         panel.set(xlabel="datum", ylabel=f"Pareto k{more}")
         return found
+
+
+def warn_of_other_data(one: Any, other: Any) -> None:
+    """Say what tells that a datum of one model is not the same as that of the other's row."""
+    labels = [model.axes.coords.get(ROWS) for model in (one, other)]
+    if all(known is not None for known in labels) and not np.array_equal(labels[0], labels[1]):
+        warn(
+            "rows of the two models have other labels: differences are those of one row and "
+            "another. Give both models the same data, in the same order."
+        )
+    mine, its = outcomes(one), outcomes(other)
+    if mine is None or its is None or mine.shape != its.shape:
+        return
+    differ = ~np.isclose(mine, its, rtol=1e-6, atol=0.0, equal_nan=True)  # single precision may do
+    if differ.any():
+        n = int(np.argmax(differ))
+        warn(
+            f"the models have other values y, {mine[n]:.6g} and {its[n]:.6g} in row "
+            f"{n}: densities of other data, other units, or rows in another order cannot be "
+            "compared. Give both models the same data, in the same order."
+        )
+
+
+def outcomes(model: Any) -> Any:
+    """The column y of a model, in its user's order; None if it has none of numbers."""
+    column = np.asarray(getattr(model.data, "y", None))
+    if column.shape != (model.size,) or column.dtype.kind not in "biuf":
+        return None
+    return (column[::-1] if model.backwards else column).astype(float)

@@ -11,7 +11,7 @@ from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import similar
-from subsample_mcmc.runs.criticism.elpd import ElpdDifference
+from subsample_mcmc.runs.criticism.elpd import ElpdDifference, warn_of_other_data
 from subsample_mcmc.runs.criticism.loo import Leaver, States, refuse_other_laws, refuse_weights
 from subsample_mcmc.runs.criticism.sampling import variance
 from subsample_mcmc.runs.sample import sample
@@ -48,7 +48,8 @@ class KFold:
     """
 
     def __init__(self, model: Model, fold: np.ndarray, elpd_i: np.ndarray, rhat, units: np.ndarray):
-        self.axes, self.fold, self.elpd_i, self.units = model.axes, fold, elpd_i, units
+        self.model, self.axes = model, model.axes
+        self.fold, self.elpd_i, self.units = fold, elpd_i, units
         self.rhat = np.array(rhat)
         self.elpd, self.se = self.total(elpd_i)
 
@@ -87,6 +88,7 @@ class KFold:
             raise ValueError(
                 "these have other folds: give sm.kfold the same folds, by and seed for both models."
             )
+        warn_of_other_data(self.model, other.model)
         return ElpdDifference(*self.total(self.elpd_i - other.elpd_i), 0.0)
 
 

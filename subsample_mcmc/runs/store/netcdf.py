@@ -19,7 +19,7 @@ import numpy as np
 
 from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store.frames import MANY, DrawnRows, StoredRun
-from subsample_mcmc.runs.store.padded import as_drawn, as_seen, padded_in
+from subsample_mcmc.runs.store.padded import as_drawn, as_seen, padded_in, padded_thinned
 from subsample_mcmc.runs.store.thinned import ThinnedBlock, refuse_names, thinned_in
 from subsample_mcmc.target.axes import Axes
 from subsample_mcmc.target.layout import DECISIONS, Layout
@@ -149,6 +149,8 @@ def write(path: Path, run: StoredRun) -> None:
             _create_thinned(file, block, len(run.draws), run.draws[0], axes) for block in thinned
         ]
         padded, held = padded_in(run.meta, run.layout), np.full(run.layout.floats, np.nan)
+        shorter = padded_thinned(run.meta, run.layout, thinned)
+        stood = [np.full(block.length, np.nan) for block in thinned]
         for chain in range(len(run.draws)):
             at = 0
             for drawn in run.rows(chain):
@@ -156,8 +158,9 @@ def write(path: Path, run: StoredRun) -> None:
                 end = at + len(rows["words"])
                 for variable, dataset in zip(listed, created, strict=True):
                     dataset[chain, at:end] = variable.take(rows)
-                for block, dataset, part in zip(thinned, kept, rows["thinned"], strict=True):
-                    shaped = part.reshape(-1, *block.shape)
+                for i, (block, dataset) in enumerate(zip(thinned, kept, strict=True)):
+                    part = {"ints": rows["ints"][block.rows(at)], "floats": rows["thinned"][i]}
+                    shaped = as_seen(shorter[i], part, stood[i])["floats"].reshape(-1, *block.shape)
                     dataset[chain, block.before(at) : block.before(end)] = shaped
                 at = end
         group = file.groups.get(OURS) or file.create_group(OURS)
@@ -167,6 +170,7 @@ def write(path: Path, run: StoredRun) -> None:
         ours = {"seconds": np.array(run.seconds, "<f8")}
         if padded:
             ours[HELD] = held
+        ours |= {f"{HELD}_{i}": stood[i] for i in range(len(thinned)) if shorter[i]}
         for chain in range(len(run.draws)):
             ours[f"checkpoint_{chain}"] = np.frombuffer(run.checkpoint(chain), "u1")
         for name, values in ours.items():
@@ -331,6 +335,8 @@ class Finished:
     def rows(self, chain: int) -> Iterator[DrawnRows]:
         """See StoredRun."""
         stored = [(v, self._stored(v)) for v in variables(self.layout)]
+        thinned = thinned_in(self.meta)
+        shorter = padded_thinned(self.meta, self.layout, thinned)
         width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)
         step = max(1, MANY // max(1, width))
         for start in range(0, self.draws[chain], step):
@@ -344,8 +350,12 @@ class Finished:
                 self._file[f"{block.group}/{block.name.replace('/', '|')}"][
                     chain, block.before(start) : block.before(stop)
                 ].astype(block.kind[1:]).reshape(-1, block.length)
-                for block in thinned_in(self.meta)
+                for block in thinned
             )  # fmt: skip
+            for i, block in enumerate(thinned):
+                if shorter[i] and f"{HELD}_{i}" in self._group:
+                    part = {"ints": rows["ints"][block.rows(start)], "floats": rows["thinned"][i]}
+                    as_drawn(shorter[i], part, self._group[f"{HELD}_{i}"][...])
             yield rows
 
 

@@ -4,10 +4,12 @@ A chain keeps its initial values there. Whoever reads a file by ArviZ would take
 they are nan in it, and stand once beside it; what is read back has them again.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.runs.store.thinned import ThinnedBlock
 from subsample_mcmc.target.layout import Layout
 
 
@@ -32,6 +34,19 @@ def padded_in(meta: dict[str, Any], layout: Layout) -> list[PaddedBlock]:
         for name, told in (meta.get("lengths") or {}).items()
         if name in places and told["by"] in places
     ]
+
+
+def padded_thinned(
+    meta: dict[str, Any], layout: Layout, blocks: Sequence[ThinnedBlock]
+) -> list[list[PaddedBlock]]:
+    """The same of each block of which not every draw is kept, whose floats stand alone: or none."""
+    places = {name: start for name, _, _, start in layout.blocks}
+    lengths = meta.get("lengths") or {}
+    return [
+        [PaddedBlock(0, block.length, places[told["by"]], np.asarray(told["lengths"]))]
+        if (told := lengths.get(block.name)) and told["by"] in places else []
+        for block in blocks
+    ]  # fmt: skip
 
 
 def as_seen(blocks: list[PaddedBlock], rows: dict, held: np.ndarray) -> dict:

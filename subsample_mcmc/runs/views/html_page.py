@@ -182,21 +182,28 @@ def pictures_of_draws(trace: Any) -> Iterator[str]:
             "install 'subsample-mcmc[plots]'.</p>"
         )
         return
-    yield from shown([(pictured(figure, label, values), label) for label, values in found.items()])
+    drawn = []
+    for label, values in found.items():
+        every = trace.every(label if label in trace else label.partition("[")[0])
+        drawn.append((pictured(figure, label, values, every), label))
+    yield from shown(drawn)
     about = "Draws of each chain, and how often each value was drawn, all chains together"
     about += f"; lines are of the first {MOST_CHAINS}" * (trace.shape[0] > MOST_CHAINS)
     about += "" if whole else f"; the first {MOST_SITES} of each block, at most {MOST_PICTURES}"
     yield f'<p class="small">{about}.</p>'
 
 
-def pictured(figure: Any, label: str, values: np.ndarray) -> Any:
-    """The chains of one component, and its histogram beside them on the same axis."""
+def pictured(figure: Any, label: str, values: np.ndarray, every: int = 1) -> Any:
+    """The chains of one component, and its histogram beside them on the same axis.
+
+    every: of how many draws one was kept.
+    """
     made = figure(figsize=(5.2, 2.4), layout="constrained")
     along, beside = made.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     at = thinned(values.shape[1])
     for i, chain in enumerate(values[:MOST_CHAINS]):
         style = line_style(i, len(at)) | {"linewidth": 0.6}
-        along.plot(at, chain[at], label=f"chain {i}", **style)
+        along.plot(at * every, chain[at], label=f"chain {i}", **style)
     finite = values[np.isfinite(values)]
     weights = np.full(len(finite), 1.0 / max(1, len(finite)))
     low, high = (finite.min(), finite.max()) if len(finite) else (0, 1)

@@ -78,6 +78,10 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         stands &= always
     counts = stands.sum(axis=0)
     held = np.flatnonzero(counts)
+    if draws > 1 and not tilts and not names:
+        # At different values, which no chain leaves: of all components, for this tells for sure.
+        apart = np.flatnonzero((counts == chains) & (flat[:, 0] != flat[:1, 0]).any(axis=0))
+        chosen = sorted({*chosen, *apart[:1]})
     # One that moves in other chains is surely held, so it is the one to name.
     first = min(held, key=lambda site: (counts[site] == chains, site), default=None)
     finite = all(bool(np.isfinite(chain).all()) for chain in flat)

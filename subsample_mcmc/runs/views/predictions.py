@@ -84,7 +84,7 @@ class Predictions:
 
         Of whole data sets: their mean, sd, least and largest values. P(>= observed) is the share of
         predicted data sets whose statistic is at least the observed one: near 0 or 1, the model
-        does not make such data.
+        does not make such data. It is nan where a statistic is, as of missing values.
         """
         import pandas
 
@@ -96,7 +96,7 @@ class Predictions:
                 row |= {"mean": part.mean(), "sd": part.std()}
                 row |= {f"{q:.0%}": np.quantile(part, q) for q in QUANTILES}
                 if seen is not None:
-                    row["P(>= observed)"] = float(np.mean(part >= seen[site]))
+                    row["P(>= observed)"] = share_not_less(part, float(seen[site]))
                 rows[label] = row
         return pandas.DataFrame.from_dict(rows, orient="index")
 
@@ -106,10 +106,11 @@ class Predictions:
             each = {name: (self.values[name], f) for name, f in self.statistics.items()}
         else:
             each = {name: (self.of(f), f) for name, f in USUAL.items()}
-        return {
-            name: (v, None if self.observed is None else np.asarray(f(self.observed), dtype=float))
-            for name, (v, f) in each.items()
-        }
+        if self.observed is None:
+            return {name: (v, None) for name, (v, _) in each.items()}
+        # As predicted data are: y ** 2 of short integers would be another statistic of these.
+        seen = self.observed.astype(float)
+        return {name: (v, np.asarray(f(seen), dtype=float)) for name, (v, f) in each.items()}
 
     def to_arviz(self) -> Any:
         """ArviZ's container: the draws that predictions are of, predictions, and observed data.
@@ -152,8 +153,9 @@ class Predictions:
                 part, BINS, density=True, facecolor=FILLS[1], edgecolor="black", linewidth=0.4
             )
             if value is not None:
-                share = float(np.mean(part >= value))
-                label = f"observed: {value:.4g}\n{100 * share:.3g}% predicted are not less"
+                share, label = share_not_less(part, value), f"observed: {value:.4g}"
+                if share == share:
+                    label += f"\n{100 * share:.3g}% predicted are not less"
                 panel.axvline(value, color=COLOURS[1], linewidth=2, label=label)
                 panel.legend(fontsize=SMALL)
             panel.set(xlabel=name, ylabel="density of predictions", yticks=[])
@@ -182,3 +184,10 @@ class Predictions:
             panel.plot(middle, counts, "o", color=COLOURS[1], markersize=4, label="observed")
         panel.set(xlabel=self.name, ylabel="share of data")
         panel.legend(fontsize=SMALL)
+
+
+def share_not_less(predicted: np.ndarray, observed: float) -> float:
+    """Of predicted statistics, how many are at least the observed one; nan if any is no number."""
+    if observed != observed or np.isnan(predicted).any():
+        return np.nan
+    return float(np.mean(predicted >= observed))

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.runs.store.netcdf import unadjusted
 from subsample_mcmc.style import FILLS, axes_of, significant
 
 # ------------------------------------------------------------------------------------ the estimator
 BATCHES = (20, 100)  # in all chains together: fewer tell too little of their spread
 LONG = 20.0  # autocorrelation times in a batch, if that leaves enough batches
+SHORT = 10.0  # ... and in one below which errors may be far too small
 ALARM = 0.01  # chance of saying that chains disagree where they do not
 MOST_JOINT = 300  # joint values of blocks with tilts: more take minutes
 SPREAD_CHAINS = 4  # fewer chains tell too little of the spread between them
@@ -57,6 +59,8 @@ class Estimate(NamedTuple):
         from scipy.stats import f
 
         (count, values), many = self.batches.shape, len(self.chains)
+        if np.isnan(self.ess).all():  # no chain left its value: these are where chains began
+            return np.full(values, np.inf), np.zeros(values, dtype=bool)
         with np.errstate(invalid="ignore"):  # -inf less -inf: not visited
             se = jackknife(of(self.batches))
             if many < SPREAD_CHAINS or count < 2 * many:
@@ -139,12 +143,8 @@ def estimate(values: np.ndarray, tilts: np.ndarray, known: tuple | None = None) 
     ess, slowest = effective(values, each) if known is None else known
     least, most = (max(-(-count // chains), 2) for count in BATCHES)
     number = int(min(np.clip(draws / (LONG * slowest), least, most), draws))
-    counts = np.array(
-        [
-            [np.bincount(part, minlength=each) for part in np.array_split(chain, number)]
-            for chain in values
-        ]
-    )
+    parts = [np.array_split(chain, number) for chain in values]
+    counts = np.array([[np.bincount(part, minlength=each) for part in own] for own in parts])
     visits = counts.sum(axis=1)
     log_p = multistate(visits, tilts)
     batches, without = [], []
@@ -256,6 +256,11 @@ def scarce(
     found: Estimate, values: np.ndarray, by_chain: np.ndarray, labels: list
 ) -> Iterator[str]:
     """What was visited too rarely, or never."""
+    if (length := values.size // len(found.batches)) < SHORT * found.slowest:
+        yield (
+            f"errors are from batches of {length:,} draws, of which {found.slowest:,.0f} count for "
+            "one, and may be far too small. Take more draws."
+        )
     visits, arrived = by_chain.sum(axis=0), values[:, 1:][values[:, 1:] != values[:, :-1]]
     entries = np.bincount(arrived, minlength=len(visits))
     told = []
@@ -264,11 +269,16 @@ def scarce(
         bound = np.log(3.0 * found.slowest) - found.expected[k]
         told.append(
             f"{labels[k]} (log probability below about {bound:.3g})"
-            if bound < 0.0
+            if bound < 0.0 and entries.any()
             else f"{labels[k]} (which tells nothing)"
         )
     if told:
         yield f"not visited: {listed(told)}. These are no error bars: take more draws or warm-up."
+    if len(visits) > 1 and not entries.any():
+        yield (
+            "no chain ever left its value. One value may have all the mass; if not, kernels cannot "
+            "leave it, and these are where chains started: start them elsewhere to tell."
+        )
     told = []
     for k in np.flatnonzero((visits > 0) & (visits < visits.sum())):
         chains = np.count_nonzero(by_chain[:, k])
@@ -338,6 +348,10 @@ def probabilities(trace: Any, name: str, labels=None, prior=None, against=None):
     found = ModelProbabilities(
         name, values, tilts, labels, prior, against, tilted, trace.meta["warmup"], history, joint
     )
+    if law := trace.meta.get("law"):
+        found.warnings.append(f"these are probabilities of the {law}, and no Bayes factors.")
+    if led := unadjusted(trace.meta):
+        found.warnings.append(f"{listed(led)}: unadjusted draws have a bias, and so have these.")
     if hot := [k["label"] for k in kernels if k.get("temperature")]:
         found.warnings.append(
             f"these are no posterior probabilities: {listed(hot)} drew at a temperature other than "
@@ -476,9 +490,9 @@ class ModelProbabilities:
             (axes,) = axes_of("plot", None, 1, (6.0, 4.0))
         known = np.isfinite(self.table["log_probability"].to_numpy())
         rows, at = self.table[known], np.arange(len(known))
-        doubled = 2.0 * rows["log_probability_se"].to_numpy()
+        doubled = 2.0 * rows["log_probability_se"].replace(np.inf, np.nan).to_numpy()
         axes.bar(
-            at[known], rows["log_probability"], yerr=np.where(np.isfinite(doubled), doubled, 0.0),
+            at[known], rows["log_probability"], yerr=doubled,
             capsize=4, facecolor=FILLS[1], edgecolor="black", linewidth=0.6,
         )  # fmt: skip
         axes.set_xticks(at, [str(label) for label in (self.labels if labels is None else labels)])

@@ -156,11 +156,15 @@ def asked_for(trace: Any, by: str, count: int, blocks: Any, long: dict) -> dict:
 
 
 def check_symmetry(trace: Any, parts: Parts, model: Model) -> None:
-    """Refuse a model that is not the same when components trade names, at some draws."""
+    """Refuse a model that is not the same when components trade names, at draws where they did."""
     check(trace, model, "model")
     sums = []
     chains, draws = trace.shape
-    chosen = np.unique(np.linspace(0, chains * draws - 1, min(ASKED, chains * draws)).astype(int))
+    pairs = zip(trace.flat, (parts.ints, parts.floats), strict=True)
+    changed = np.flatnonzero(np.any([(a != b).any(axis=2) for a, b in pairs], axis=0))
+    if not len(changed):  # draws that are the same tell nothing of names
+        return
+    chosen = changed[np.linspace(0, len(changed) - 1, min(ASKED, len(changed))).astype(int)]
     rows = np.unique(np.linspace(0, model.size - 1, min(ROWS, model.size)).astype(np.int64))
     for ints, floats in (trace.flat, (parts.ints, parts.floats)):
         ints, floats = (part.reshape(chains * draws, -1)[chosen] for part in (ints, floats))

@@ -17,6 +17,7 @@ from subsample_mcmc.runs.views.costs import (
     ENDS,
     measure,
     microseconds_of,
+    seconds_of,
     with_later_facts,
     worst_of,
 )
@@ -81,7 +82,7 @@ class Report:
     def __init__(self, trace: Any):
         meta, (chains, draws) = trace.meta, trace.shape
         kernels = [with_later_facts(kernel) for kernel in meta["kernels"]]
-        seconds = float(np.sum(trace.seconds))
+        seconds = seconds_of(trace)
         written = {name for kernel in kernels for name in kernel["writes"]}
         self.trace = trace
         functions = list((meta.get("keep") or {}).get("functions", ()))
@@ -93,7 +94,7 @@ class Report:
             [name for name in kept if name not in moving], tilted(meta),
             meta.get("law", "posterior"),
         )  # fmt: skip
-        self.title = f"{trace!r}, {seconds:.3g} s"
+        self.title = f"{trace!r}, {float(np.sum(trace.seconds)):.3g} s"
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
         found: list[Finding] = []
@@ -135,6 +136,11 @@ class Report:
             self.notes.append(
                 f"Rows are elsewhere: {rows:,.0f} were fetched, and {sums:,.0f} passes over all "
                 f"made exact sums; chains waited {waited:.3g} s for both, together."
+            )
+        if max(trace.made) > draws:
+            self.notes.append(
+                f"Chains have {draws:,} to {max(trace.made):,} draws: the first {draws:,} of each "
+                "are here. Of a stored run sm.resume makes the others."
             )
         if meta.get("chosen"):
             lines = meta["chosen"].splitlines()

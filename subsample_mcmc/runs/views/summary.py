@@ -2,12 +2,13 @@
 
 import logging
 import warnings
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import tilted
+from subsample_mcmc.target.axes import alone
 
 FEWEST = 4  # draws of a chain that ArviZ needs
 
@@ -36,12 +37,15 @@ def components(trace: Any, most: int, each: int, blocks=None) -> tuple[dict[str,
             if len(found) == most or i == each:
                 whole = False
                 break
-            found[trace.axes.label(name, site)] = values[(..., *site)]
+            found[alone(trace.axes.label(name, site), found)] = values[(..., *site)]
     return found, whole
 
 
-def table(found: dict[str, np.ndarray]) -> Any:
-    """ArviZ's summary of some components: a pandas table of numbers, a row for each."""
+def table(found: dict[str, np.ndarray], gaps: Container[str] = ()) -> Any:
+    """ArviZ's summary of some components: a pandas table of numbers, a row for each.
+
+    gaps: names of those that some draws do not have; else nan is no number, and has no mean.
+    """
     import arviz
     import pandas
     import xarray
@@ -49,7 +53,8 @@ def table(found: dict[str, np.ndarray]) -> Any:
     lengths = {values.shape[1] for values in found.values()}
     if len(lengths) > 1:  # of some blocks, not every draw was kept
         parts = [
-            table({k: v for k, v in found.items() if v.shape[1] == length}) for length in lengths
+            table({k: v for k, v in found.items() if v.shape[1] == length}, gaps)
+            for length in lengths
         ]
         return pandas.concat(parts).loc[list(found)]
     data = xarray.Dataset({f"x{i}": (("chain", "draw"), v) for i, v in enumerate(found.values())})
@@ -68,8 +73,10 @@ def table(found: dict[str, np.ndarray]) -> Any:
             own.disabled = was
     made = made.apply(pandas.to_numeric).set_axis(list(found))
     for name, values in found.items():
-        if np.isnan(values).any() and not np.isnan(values).all():  # of draws that have it
-            made.loc[name, ["mean", "sd"]] = np.nanmean(values), np.nanstd(values, ddof=1)
+        if np.isnan(values).any():  # ArviZ's interval of such an array begins at some number
+            made.loc[name] = np.nan
+            if name in gaps and not np.isnan(values).all():
+                made.loc[name, ["mean", "sd"]] = np.nanmean(values), np.nanstd(values, ddof=1)
     return made
 
 
@@ -96,9 +103,16 @@ def summary(trace: Any, names: Iterable[str] | str | None) -> Any:
             "all blocks are labels of clusters, which are only names: their means say nothing. "
             "Look at their sizes, np.bincount(trace.draws[name][chain, draw]), or name a block."
         )
+    gaps = {
+        trace.axes.label(name, site)
+        for name, values in (trace.draws | trace.thinned).items()
+        if trace.in_use(name) is not None
+        for site in np.ndindex(values.shape[2:])
+    }
     if not tilted(trace.meta):
-        return table(found)
+        return table(found, gaps)
     parts = []  # each chain has a law of its own
     for chain in range(trace.shape[0]):
-        parts.append(table({name: values[chain : chain + 1] for name, values in found.items()}))
+        own = {name: values[chain : chain + 1] for name, values in found.items()}
+        parts.append(table(own, gaps))
     return pandas.concat(parts, keys=range(trace.shape[0]), names=["chain", None])

@@ -235,3 +235,31 @@ def test_biases_of_unadjusted_draws_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sm.loo(model, exact, progress=False)
+
+
+# -------------------------------------------------------------------------- of which data they are
+def labelled(y, **more):
+    return sm.Model(log_likelihood, {"y": y}, {"mu": 0.0}, log_prior, **more)
+
+
+@pytest.mark.parametrize("judged", ["loo", "kfold"])
+def test_differences_of_other_data_are_told(judged):
+    """Log densities of y and of log y, or of rows in another order, were taken from each other."""
+
+    def found(model):
+        if judged == "kfold":
+            return sm.kfold(model, sm.Slice("mu"), folds=2, seed=2, **SHORT)
+        trace = sm.sample(model, sm.Slice("mu"), 200, 100, 2, seed=1, progress=False)
+        return sm.loo(model, trace, progress=False)
+
+    names = {"obs": [f"row {n}" for n in range(len(Y))]}
+    own = found(labelled(Y, coords=names))
+    same = labelled(Y.astype(np.float32).astype(float), coords=names)  # from a file of few digits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert own.difference(found(same)).elpd == pytest.approx(0.0, abs=0.1)
+        own.difference(found(labelled(Y)))
+    with pytest.warns(UserWarning, match=r"other values y, .* in row 0: densities of other data"):
+        own.difference(found(labelled(Y[::-1].copy())))
+    with pytest.warns(UserWarning, match="rows of the two models have other labels"):
+        own.difference(found(labelled(Y, coords={"obs": names["obs"][::-1]})))

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import subsample_mcmc as sm
 from subsample_mcmc.runs.views import html_page
 from subsample_mcmc.runs.views.html_page import page
 from tests.runs.test_trace import made
@@ -252,3 +253,26 @@ def test_bins_of_whole_numbers_are_even(rng):
         whole = [bar for bar in beside.patches if bar.get_y() + bar.get_height() < high]
         assert len({round(bar.get_width(), 12) for bar in whole}) <= 1
         assert sum(bar.get_width() for bar in beside.patches) == pytest.approx(1.0)
+
+
+def test_pictures_count_draws_where_not_each_was_kept(monkeypatch):
+    """Of every 7th of 50 draws the last stood at draw 7, under an axis called draw."""
+    pytest.importorskip("matplotlib.figure")
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.m[0] - state.w[1]) ** 2,
+        {"y": np.zeros(5)}, {"m": 0.0, "w": np.zeros(2)},
+        lambda state: -0.5 * (state.m[0] ** 2 + state.w[0] ** 2 + state.w[1] ** 2),
+    )  # fmt: skip
+    kernel = sm.Slice("m", selector=sm.Exact()) >> sm.Slice("w", selector=sm.Exact())
+    keep = {"m": 7, "w": 4, "f": lambda state: state.m[0]}
+    trace = sm.sample(model, kernel, 50, 50, chains=2, seed=1, keep=keep, progress=False)
+    made, original = {}, html_page.pictured
+
+    def noted(figure, label, *given):
+        made[label] = original(figure, label, *given)
+        return made[label]
+
+    monkeypatch.setattr(html_page, "pictured", noted)
+    page(trace)
+    ends = {label: drawn.axes[0].lines[1].get_xdata()[-1] for label, drawn in made.items()}
+    assert ends == {"f": 49, "m": 49, "w[0]": 48, "w[1]": 48}

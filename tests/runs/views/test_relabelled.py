@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from tests.runs.views.test_arviz import trace_of
 
 K, N = 3, 12
 Y = np.repeat([-4.0, 0.0, 4.0], 4) + np.random.default_rng(0).normal(0.0, 0.3, N)
@@ -226,3 +227,25 @@ def test_components_are_found_along_any_axis():
         done.draws["w"], 10.0 * np.arange(2)[:, None] + done.draws["m"][..., None, :]
     )
     assert np.array_equal(done.draws["P"], trace.draws["P"])  # whose axes have other names
+
+
+def test_draws_that_seldom_trade_names_are_asked():
+    """Two normal means three sd apart trade names in 1.7% of draws, and in none of 20, maybe.
+
+    Of a prior that tells them apart these are of no law; 12 of 20 such runs were sorted.
+    """
+
+    def apart(state):
+        return -0.5 * state.m[0] ** 2 - 0.5 * (state.m[1] - 3.0) ** 2
+
+    model = sm.Model(flat, {"y": np.zeros(4)}, {"m": np.array([0.0, 3.0])}, apart)
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        m = rng.normal(size=(2, 100, 2)) + np.array([0.0, 3.0])
+        assert 0 < np.sum(m[..., 0] > m[..., 1]) < 20
+        trace = trace_of(model, {"m": m})
+        with pytest.raises(ValueError, match="as components trade names"):
+            trace.relabel(by="m", model=model)
+    sorted_already = trace_of(model, {"m": np.sort(m, axis=2)})
+    same = sorted_already.relabel(by="m", model=model)  # which changes nothing
+    assert np.array_equal(same.draws["m"], sorted_already.draws["m"])

@@ -217,3 +217,16 @@ def test_of_few_kept_draws_r_hat_tells_only_of_chains_far_apart(rng, off, answer
     found = trace.report()
     assert found.blocks["b"].rhat > 1.05 and found.verdict.converged.startswith(answer)
     assert any("chains disagree" in text for text in found.warnings) == (off > 2.0)
+
+
+def test_sites_at_which_chains_stand_apart_are_seen_wherever_they_are(rng):
+    """Of 300 discrete sites 200 are looked at; of another one it said: yes of what was."""
+    z = rng.integers(0, 2, size=(CHAINS, DRAWS, 300))
+    same = z.copy()
+    same[..., 131] = 1  # and is none of the 200
+    assert reported({"z": same}).verdict.converged.startswith("yes of what was looked at")
+    z[..., 131] = np.array([0, 0, 1, 0])[:, None]
+    told = reported({"z": z})
+    wanted = "no: chains stand at different values of z[131], which none leaves."
+    assert told.verdict.converged == wanted and told.blocks["z"].looked == 201
+    assert told.blocks["z"].rhat == np.inf and told.blocks["z"].farthest == "z[131]"

@@ -1,5 +1,7 @@
 """Models of appended rows: those of all data, or refused where the rows do not fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,49 @@ def test_chains_start_from_the_last_draws_of_a_trace():
         np.testing.assert_array_equal(found.draws[name], wanted.draws[name])
     with pytest.raises(ValueError, match="start has 2 states for 3 chains"):
         sm.sample(model, kernel, start=first, **(options | {"chains": 3}))
+
+
+def test_the_seed_of_a_trace_gives_no_further_draws():
+    """Of walks by the same random numbers from other states: they come near each other again."""
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.m[0]) ** 2
+
+    y = np.random.default_rng(0).normal(1.0, 1.0, 30)
+    model, bigger = (sm.Model(log_likelihood, {"y": one}, {"m": 0.0}) for one in (y, y[:29]))
+    kernel = sm.Metropolis("m", 0.5, selector=sm.Exact(), adapt=False)
+    options = {"draws": 500, "warmup": 0, "chains": 2, "progress": False}
+    first = sm.sample(model, kernel, seed=1, **options)
+
+    def likeness(trace):
+        pairs = zip(trace.draws["m"], first.draws["m"], strict=True)
+        return np.mean([np.corrcoef(one, other)[0, 1] for one, other in pairs])
+
+    with pytest.warns(UserWarning, match="this trace was drawn with the same seed"):
+        again = sm.sample(model, kernel, seed=1, start=first, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = sm.sample(model, kernel, seed=2, start=first, **options)
+        sm.sample(bigger, kernel, seed=1, start=first, **options)  # of a posterior of its own
+    assert likeness(again) > 0.3 and abs(likeness(other)) < 0.2
+
+
+def test_blocks_that_were_not_kept_start_as_in_the_model_and_are_told_of():
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.m[0] - state.a[0]) ** 2
+
+    model = sm.Model(
+        log_likelihood, {"y": np.full(30, 2.0)}, {"m": 9.0, "a": 0.0},
+        lambda state: -0.5 * state.m[0] ** 2 - 0.5 * state.a[0] ** 2,
+    )  # fmt: skip
+    kernel = sm.Slice("m", selector=sm.Exact(), adapt=False) >> sm.Slice(
+        "a", selector=sm.Exact(), adapt=False
+    )
+    options = {"draws": 10, "chains": 2, "progress": False}
+    first = sm.sample(model, kernel, warmup=50, seed=1, keep={"m": 3, "a": True}, **options)
+    with pytest.warns(UserWarning, match="the last draws of m were not kept"):
+        again = sm.sample(model, kernel, warmup=0, seed=2, start=first, **options)
+    assert [set(one) for one in again.meta["start"]] == [{"a"}] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sm.sample(model, kernel, warmup=50, seed=2, start=first, **options)
