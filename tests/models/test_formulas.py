@@ -354,3 +354,27 @@ def test_terms_of_all_rows_are_no_terms_of_other_frames(frame, formula, term):
         x = design_of(f"time ~ {known}", frame, frame.iloc[:2])
         assert np.allclose(x, sm.models.glm.gaussian(f"time ~ {known}", frame, sigma=1.0,
                                                      prior_sd=1e3).data.x[:2])  # fmt: skip
+
+
+@pytest.mark.parametrize("term", [
+    "k - k.min()", "k / k.max()", "k > k.median()", "(k == k.mode()[0]) * 1.0", "k - k.iloc[0]",
+    "age - np.round(age.mean())",
+])  # fmt: skip
+def test_terms_of_all_rows_that_are_the_same_in_each_part_of_them(frame, term):
+    """The least of few values is that of any 150 rows; of other frames it would be another."""
+    few = frame.assign(k=np.arange(N) % 5)
+    model = sm.models.glm.gaussian(f"time ~ I({term})", few, sigma=1.0, prior_sd=1e3)
+    with pytest.raises(ValueError, match="depends on all rows of a frame"):
+        model.design(few[2:5])
+
+
+@pytest.mark.parametrize("term", [
+    "C(k)", "k", "C(k, contr.sum):age", "cr(age, df=4)", "cc(age, df=4)", "scale(k)", "poly(k, 2)",
+    "I(k > 2)", "bs(k, df=4)", "np.exp(age):C(region)", "I(time / 3.0)",
+])  # fmt: skip
+def test_terms_of_single_rows_are_terms_of_other_frames(frame, term):
+    few = frame.assign(k=np.arange(N) % 5)
+    whole = sm.models.glm.gaussian(f"time ~ {term}", few, sigma=1.0, prior_sd=1e3).data.x
+    for rows in ([7], [3, 4, 9]):
+        x = design_of(f"time ~ {term}", few, few.iloc[rows])
+        assert np.allclose(x, whole[rows], rtol=0.0, atol=1e-12 * np.abs(whole).max())

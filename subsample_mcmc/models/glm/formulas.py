@@ -21,6 +21,8 @@ GROUPS = (
     "distribution in common."
 )
 SOME = 500  # rows of a frame that are made into a matrix by themselves
+ENDS, ALONE = 8, 6  # columns whose least and largest rows are made alone, and other rows
+CLOSE = 1e-9  # of a column's largest number: splines of few rows are rounded otherwise
 
 
 class Designed(NamedTuple):
@@ -192,14 +194,26 @@ def is_large(column: Any, factors: int) -> bool:
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
-    """Columns of a matrix that some rows of the frame by themselves would have otherwise."""
-    order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix)
+    """Columns of a matrix that some rows of the frame by themselves would have otherwise.
+
+    Two parts, no row of which, as that of a maximum, is in both; and single rows: the least of many
+    years, say, is the same in each part, and of one row it is its own.
+    """
+    order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix, dtype=float)
+    ends = {int(at(column)) for column in whole.T[:ENDS] for at in (np.argmin, np.argmax)}
+    single = [[row] for row in sorted(ends | set(order[:ALONE].tolist()))] if len(frame) else []
+    close = CLOSE * np.abs(whole).max(axis=0, initial=0.0)
     found: dict[str, None] = {}
-    for rows in np.array_split(order[: 2 * SOME], 2):  # no row, as that of a maximum, is in both
+    for rows in [*np.array_split(order[: 2 * SOME], 2), *single]:
         if not len(rows):
             continue
-        part = np.asarray(made(formula, matrix.model_spec, frame.iloc[rows]))
-        differ = ~np.all((part == whole[rows]) | (np.isnan(part) & np.isnan(whole[rows])), axis=0)
+        try:
+            part = np.asarray(made(formula, matrix.model_spec, frame.iloc[rows]), dtype=float)
+        except ValueError:
+            if len(rows) > 1:
+                raise
+            continue  # as a standard deviation of one row, which is not that of a part either
+        differ = ~np.all(np.isclose(part, whole[rows], 0.0, close, equal_nan=True), axis=0)
         found |= dict.fromkeys(str(matrix.model_spec.column_names[j]) for j in differ.nonzero()[0])
     return list(found)
 
