@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.models.glm.columns import Regression, initial
+from subsample_mcmc.models.glm.columns import Regression, initial, warn_of_columns
 from subsample_mcmc.models.glm.model import LOG_SIGMA_SD, as_given, named, normal
 from subsample_mcmc.models.glm.weights import weighed
 from subsample_mcmc.target.model import Model
@@ -38,6 +38,7 @@ def with_blocks(
     likelihood = weighed(likelihood, data, rows, 2)
     if log_prior is None:
         log_prior = normal(prior_sd)
+        warn_of_columns(rows, prior_sd, 1.0, any(extra.constraint for extra in extras))
         for extra in extras:
             log_prior = extra.prior(log_prior, prior_sd)
     names: dict[str, Any] = {"dims": {}, "coords": {}} | named(beta, rows)
