@@ -201,7 +201,11 @@ def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
     """
     order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix, dtype=float)
     ends = {int(at(column)) for column in whole.T[:ENDS] for at in (np.argmin, np.argmax)}
-    single = [[row] for row in sorted(ends | set(order[:ALONE].tolist()))] if len(frame) else []
+    single = (
+        [np.array([row]) for row in sorted(ends | set(order[:ALONE].tolist()))]
+        if len(frame)
+        else []
+    )
     close = CLOSE * np.abs(whole).max(axis=0, initial=0.0)
     found: dict[str, None] = {}
     for rows in [*np.array_split(order[: 2 * SOME], 2), *single]:
