@@ -461,7 +461,7 @@ def test_units_that_the_prior_does_not_know_are_told():
     ARCH(0.001 * returns, (1, 2))
     ARCH(100.0 * returns, (1, 2), log_prior=lambda state: -state.theta[0])
     nu = [sm.laplace(m, "theta", given={"q": 0}).state["theta"][0] for m in (near, far, wide)]
-    assert nu[1] < 2.0 < 6.0 < nu[0] < 9.0 and nu[2] == pytest.approx(nu[0], rel=0.1)
+    assert nu[1] < 2.0 and 6.0 < nu[0] < 9.0 and nu[2] == pytest.approx(nu[0], rel=0.1)
 
 
 # ---------------------------------------------------------------------------- in order of time
