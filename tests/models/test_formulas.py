@@ -378,3 +378,28 @@ def test_terms_of_single_rows_are_terms_of_other_frames(frame, term):
     for rows in ([7], [3, 4, 9]):
         x = design_of(f"time ~ {term}", few, few.iloc[rows])
         assert np.allclose(x, whole[rows], rtol=0.0, atol=1e-12 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("formula", [
+    "time ~ I(old + rich)", "time ~ {old + rich}:age", "time ~ np.sqrt(age ** 2 + (old + rich))",
+    "I((age > 0) + old) ~ age", "time ~ I(1 + ((k == 1) + k.isin([2, 3]) + ~old))",
+    "time ~ I(old + `rich`) + `a b`", "time ~ I(null + (old | rich))",
+])  # fmt: skip
+def test_sums_of_truth_values_are_refused(frame, formula):
+    """Pandas says "or": the number of two conditions, a response even, was at most 1."""
+    more = frame.assign(old=frame.age > 0.0, rich=frame.time > 2.0, k=np.arange(N) % 5)
+    more = more.assign(null=more.old.astype("boolean"), **{"a b": 1.0 * np.arange(N)})
+    with pytest.raises(ValueError, match=r"adds truth values.*'or'.*write 1 \* \("):
+        sm.models.glm.gaussian(formula, more, prior_sd=1e3)
+
+
+@pytest.mark.parametrize(("term", "number"), [
+    ("I(1 * (old) + rich)", lambda f: 1.0 * f.old + f.rich), ("old:rich", lambda f: f.old & f.rich),
+    ("I(old | rich)", lambda f: f.old | f.rich), ("I(old + k)", lambda f: f.old + f.k),
+    ("I(old + 1.5)", lambda f: f.old + 1.5), ("I(old * rich)", lambda f: f.old & f.rich),
+    ("I((age > 0) + time)", lambda f: 1.0 * (f.age > 0) + f.time),
+])  # fmt: skip
+def test_what_else_is_made_of_truth_values(frame, term, number):
+    more = frame.assign(old=frame.age > 0.0, rich=frame.time > 2.0, k=np.arange(N) % 5)
+    x = sm.models.glm.gaussian(f"cost ~ 0 + {term}", more, prior_sd=1e3).data.x
+    assert np.array_equal(x[:, 0], 1.0 * number(more))

@@ -4,6 +4,7 @@ What it leaves to warnings is refused here: rows with missing values, which it d
 in other data that it has not seen, which it takes for the first one.
 """
 
+import ast
 import copy
 import re
 import warnings
@@ -112,6 +113,7 @@ def by_formula(
         raise ValueError(f"the formula {formula!r} has several parts. {GROUPS}")
     if left is None or right is None:
         raise ValueError(f"the formula {formula!r} has no response: write it as 'y ~ ...'.")
+    refuse_sums_of_truth(formula, [*left, *right], frame)
     y, classes, known = response_of(formula, left, frame)
     x = made(formula, right, frame)
     terms = [str(name) for name in x.model_spec.column_names]
@@ -177,6 +179,35 @@ def with_room(formula: str, frame: Any, names: list[str]) -> Any:
         elif own == "string":  # pandas' nullable text, which formulaic takes for numbers
             wider[name] = frame[name].astype(object)
     return frame.assign(**wider) if wider else frame
+
+
+def refuse_sums_of_truth(formula: str, terms: Any, frame: Any) -> None:
+    """Refuse a + b of two columns of truth values: pandas says "or", and 2 is never among them."""
+    for text in sorted({str(factor.expr) for term in terms for factor in term.factors}):
+        try:
+            tree = ast.parse(re.sub(r"`(\w+)`", r"\1", text), mode="eval")
+        except SyntaxError:
+            continue  # a name that is none of Python's
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and truth(node, frame):
+                raise ValueError(
+                    f"the formula {formula!r}: {ast.unparse(node)} adds truth values, which is "
+                    f"'or' to pandas, never 2. For their number write 1 * ({ast.unparse(node.left)}"
+                    f") + {ast.unparse(node.right)}; for 'or' write | in the place of +."
+                )
+
+
+def truth(node: Any, frame: Any) -> bool:
+    """Is this expression of columns true or false in each row, as far as its text says."""
+    if isinstance(node, ast.Name) and node.id in frame.columns:
+        return str(getattr(frame[node.id], "dtype", "")) in ("bool", "boolean")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.BitAnd | ast.BitOr):
+        return truth(node.left, frame) and truth(node.right, frame)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return truth(node.operand, frame)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("isin", "between", "isna", "notna")
+    return isinstance(node, ast.Compare)
 
 
 def factors_of(formula: str) -> int:
