@@ -108,6 +108,17 @@ def test_levels_of_text_in_no_order_are_refused(ratings, left):
     assert model.axes.coords["class"].tolist() == ["low", "mid"]
 
 
+@pytest.mark.parametrize("family", ["softmax", "ordered_logistic"])
+def test_classes_without_a_row_are_told(ratings, family):
+    """As after rows were left out: the first is the reference of all coefficients."""
+    make = getattr(sm.models.glm, family)
+    for gone in LEVELS:
+        rest = ratings[ratings.o != gone]
+        with pytest.warns(UserWarning, match=f"no row is of class {gone} .*remove_unused"):
+            make("o ~ x", rest)
+        assert make("o ~ x", rest.assign(o=rest.o.cat.remove_unused_categories())).size == len(rest)
+
+
 def test_classes_that_a_term_lists_have_their_names(ratings):
     model = sm.models.glm.softmax(f"C(r, levels={LEVELS}) ~ x", ratings)
     assert model.axes.coords["class"].tolist() == ["mid", "high"]

@@ -146,12 +146,18 @@ def labelled(rows: Regression, classes, family: str, most: int, why: str) -> tup
         raise ValueError(
             f"classes={classes}: {family} takes 2 to {most} classes; labels are 0 .. classes - 1."
         )
-    if given is None:
+    if given is None or rows.classes is not None:
         seen = np.zeros(classes, dtype=bool)
         for _, piece in pieces(y):
             seen[piece.astype(int)] = True
-        if not seen.all():
-            absent = int(np.argmin(seen))
+        absent = int(np.argmin(seen))
+        if not seen.all() and rows.classes is not None:
+            warn(
+                f"no row is of class {rows.classes[absent]} of the response: about it, and what is "
+                "compared with it, the prior alone says something. Drop it if it cannot occur, "
+                "frame.y.cat.remove_unused_categories() of a column y."
+            )
+        elif not seen.all():
             raise ValueError(
                 f"y has no label {absent}, and labels up to {classes - 1}: {why}. Code them "
                 "0 .. K - 1 without gaps, by np.unique(y, return_inverse=True)[1], or pass "
