@@ -19,7 +19,6 @@ from subsample_mcmc.models.glm.weights import weighed
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
 
-
 ENDLESS = 30.0  # log_dispersion: counts are Poisson numbers there, if they are below 10^12
 
 
