@@ -160,6 +160,12 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
                     f"data {name} has {np.ndim(filled[name])} axes, and {np.ndim(before)} in the "
                     "model."
                 )
+            if np.shape(filled[name])[1:] != np.shape(before)[1:]:
+                raise ValueError(
+                    f"data {name} has shape {np.shape(filled[name])[1:]} a row, and "
+                    f"{np.shape(before)[1:]} in the model: give the same columns, in their order; "
+                    "a data frame in the place of a matrix tells them by name."
+                )
         elif np.ndim(before) == 0 or name in model.tables:
             filled[name] = before
         else:  # a column that simulate may not read, as what it predicts

@@ -401,10 +401,11 @@ def refused(value: Any, kind: Any, name: str) -> TypeError | None:
 
 def matrix_of(frame: Any, name: str, missing: str = "refuse") -> np.ndarray:
     """A data frame of numbers as a matrix, a column of numbers per column."""
-    whole = frame.to_numpy()
-    if whole.dtype.kind in "biuf" and whole.dtype != bool:  # not copied, if that can be
+    whole, labels = frame.to_numpy(), list(frame.columns)
+    kinds = getattr(frame, "dtypes", ())
+    coded = any(hasattr(kind, "categories") for kind in kinds)  # even numbers are names there
+    if whole.dtype.kind in "biuf" and whole.dtype != bool and not coded:  # not copied, if possible
         return whole
-    labels = list(frame.columns)
     if len(set(labels)) < len(labels):
         raise ValueError(f"data {name}: the data frame has columns of one name, {labels}: rename.")
     columns = [as_array(frame[label], str(label), missing) for label in labels]

@@ -449,6 +449,21 @@ def test_a_mean_is_warned_of():
         ARCH(RETURNS + 2.0 * RETURNS.std(), ORDERS)
 
 
+def test_units_that_the_prior_does_not_know_are_told():
+    """Of the same returns times 100 it finds other lags and degrees of freedom."""
+    returns = arch.simulate(3_000, (0.5, 0.3), 8.0, seed=1)
+    returns = returns - returns.mean()
+    with pytest.warns(UserWarning, match=r"variance is .*Gamma\(1, 1\).*standardised"):
+        far = ARCH(100.0 * returns, (1, 2))
+    with pytest.warns(UserWarning, match=r"Gamma\(2, 0.1\)"):
+        ARCH(100.0 * returns, (1, 2), alpha_prior=(2.0, 0.1))
+    near, wide = ARCH(returns, (1, 2)), ARCH(100.0 * returns, (1, 2), alpha_prior=(1.0, 1e-4))
+    ARCH(0.001 * returns, (1, 2))
+    ARCH(100.0 * returns, (1, 2), log_prior=lambda state: -state.theta[0])
+    nu = [sm.laplace(m, "theta", given={"q": 0}).state["theta"][0] for m in (near, far, wide)]
+    assert nu[1] < 2.0 and 6.0 < nu[0] < 9.0 and nu[2] == pytest.approx(nu[0], rel=0.1)
+
+
 # ---------------------------------------------------------------------------- in order of time
 @pytest.mark.filterwarnings("ignore:.*have a Pareto k above")
 def test_what_is_told_of_returns_is_in_order_of_time():

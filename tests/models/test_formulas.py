@@ -108,6 +108,17 @@ def test_levels_of_text_in_no_order_are_refused(ratings, left):
     assert model.axes.coords["class"].tolist() == ["low", "mid"]
 
 
+@pytest.mark.parametrize("family", ["softmax", "ordered_logistic"])
+def test_classes_without_a_row_are_told(ratings, family):
+    """As after rows were left out: the first is the reference of all coefficients."""
+    make = getattr(sm.models.glm, family)
+    for gone in LEVELS:
+        rest = ratings[ratings.o != gone]
+        with pytest.warns(UserWarning, match=f"no row is of class {gone} .*remove_unused"):
+            make("o ~ x", rest)
+        assert make("o ~ x", rest.assign(o=rest.o.cat.remove_unused_categories())).size == len(rest)
+
+
 def test_classes_that_a_term_lists_have_their_names(ratings):
     model = sm.models.glm.softmax(f"C(r, levels={LEVELS}) ~ x", ratings)
     assert model.axes.coords["class"].tolist() == ["mid", "high"]
@@ -354,3 +365,52 @@ def test_terms_of_all_rows_are_no_terms_of_other_frames(frame, formula, term):
         x = design_of(f"time ~ {known}", frame, frame.iloc[:2])
         assert np.allclose(x, sm.models.glm.gaussian(f"time ~ {known}", frame, sigma=1.0,
                                                      prior_sd=1e3).data.x[:2])  # fmt: skip
+
+
+@pytest.mark.parametrize("term", [
+    "k - k.min()", "k / k.max()", "k > k.median()", "(k == k.mode()[0]) * 1.0", "k - k.iloc[0]",
+    "age - np.round(age.mean())",
+])  # fmt: skip
+def test_terms_of_all_rows_that_are_the_same_in_each_part_of_them(frame, term):
+    """The least of few values is that of any 150 rows; of other frames it would be another."""
+    few = frame.assign(k=np.arange(N) % 5)
+    model = sm.models.glm.gaussian(f"time ~ I({term})", few, sigma=1.0, prior_sd=1e3)
+    with pytest.raises(ValueError, match="depends on all rows of a frame"):
+        model.design(few[2:5])
+
+
+@pytest.mark.parametrize("term", [
+    "C(k)", "k", "C(k, contr.sum):age", "cr(age, df=4)", "cc(age, df=4)", "scale(k)", "poly(k, 2)",
+    "I(k > 2)", "bs(k, df=4)", "np.exp(age):C(region)", "I(time / 3.0)",
+])  # fmt: skip
+def test_terms_of_single_rows_are_terms_of_other_frames(frame, term):
+    few = frame.assign(k=np.arange(N) % 5)
+    whole = sm.models.glm.gaussian(f"time ~ {term}", few, sigma=1.0, prior_sd=1e3).data.x
+    for rows in ([7], [3, 4, 9]):
+        x = design_of(f"time ~ {term}", few, few.iloc[rows])
+        assert np.allclose(x, whole[rows], rtol=0.0, atol=1e-12 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("formula", [
+    "time ~ I(old + rich)", "time ~ {old + rich}:age", "time ~ np.sqrt(age ** 2 + (old + rich))",
+    "I((age > 0) + old) ~ age", "time ~ I(1 + ((k == 1) + k.isin([2, 3]) + ~old))",
+    "time ~ I(old + `rich`) + `a b`", "time ~ I(null + (old | rich))",
+])  # fmt: skip
+def test_sums_of_truth_values_are_refused(frame, formula):
+    """Pandas says "or": the number of two conditions, a response even, was at most 1."""
+    more = frame.assign(old=frame.age > 0.0, rich=frame.time > 2.0, k=np.arange(N) % 5)
+    more = more.assign(null=more.old.astype("boolean"), **{"a b": 1.0 * np.arange(N)})
+    with pytest.raises(ValueError, match=r"adds truth values.*'or'.*write 1 \* \("):
+        sm.models.glm.gaussian(formula, more, prior_sd=1e3)
+
+
+@pytest.mark.parametrize(("term", "number"), [
+    ("I(1 * (old) + rich)", lambda f: 1.0 * f.old + f.rich), ("old:rich", lambda f: f.old & f.rich),
+    ("I(old | rich)", lambda f: f.old | f.rich), ("I(old + k)", lambda f: f.old + f.k),
+    ("I(old + 1.5)", lambda f: f.old + 1.5), ("I(old * rich)", lambda f: f.old & f.rich),
+    ("I((age > 0) + time)", lambda f: 1.0 * (f.age > 0) + f.time),
+])  # fmt: skip
+def test_what_else_is_made_of_truth_values(frame, term, number):
+    more = frame.assign(old=frame.age > 0.0, rich=frame.time > 2.0, k=np.arange(N) % 5)
+    x = sm.models.glm.gaussian(f"cost ~ 0 + {term}", more, prior_sd=1e3).data.x
+    assert np.array_equal(x[:, 0], 1.0 * number(more))

@@ -795,6 +795,41 @@ def test_units_that_the_prior_does_not_know_are_told(rng, family):
         family(x, y / 1000.0, sigma=sigma)
 
 
+LINKED = [glm.poisson, glm.logistic, glm.zero_inflated_poisson, glm.ordered_logistic]
+
+
+@pytest.mark.parametrize("family", [*LINKED, glm.gaussian, glm.student_t])
+def test_columns_that_the_prior_allows_no_effect_are_told(rng, family):
+    """Years: a slope of .1 needs an intercept of -200, and was .03 (below); and small units."""
+    year, one = rng.integers(2001, 2021, 400).astype(float), np.full(400, 0.1)
+    y = (rng.random(400) < 0.5) * 1.0
+    cuts = [] if family is glm.ordered_logistic else [one]
+    with pytest.warns(UserWarning, match=r"x\[:, \d\] is 201\d in the mean.* an intercept of"):
+        family(np.column_stack([*cuts, year]), y)
+    with pytest.warns(UserWarning, match=r"x\[:, \d\] is .* it needs a coefficient of .*prior_sd="):
+        family(np.column_stack([*cuts, 1e-4 * (year - 2010.5)]), y)
+    centred = np.column_stack([*cuts, (year - 2010.5) / 6.0])
+    rare = np.column_stack([centred, np.arange(400) == 7])  # a level of its own is no small unit
+    for x, more in ((centred, {}), (rare, {}), (np.column_stack([*cuts, year]), {"prior_sd": 1e4})):
+        family(x, y, **more)
+    family(np.column_stack([*cuts, year]), y, log_prior=lambda state: 0.0)
+    if cuts:
+        family(year[:, None], y)  # without an intercept nothing else has to make up for it
+
+
+def test_the_default_prior_pulls_slopes_of_years_to_zero(rng):
+    """Why that is told: the mode of the same data, centred or not."""
+    year = rng.integers(2001, 2021, 2_000).astype(float)
+    y = (rng.random(2_000) < special.expit(0.1 * (year - 2010.5))) * 1.0
+    columns = lambda x: np.column_stack([np.ones(2_000), x])  # noqa: E731
+    with pytest.warns(UserWarning, match="scale"):
+        model = glm.logistic(columns(year), y)
+    pulled = sm.laplace(model, progress=False).state["beta"][1]
+    free = sm.laplace(glm.logistic(columns(year - 2010.5), y), progress=False).state["beta"][1]
+    wide = sm.laplace(glm.logistic(columns(year), y, prior_sd=1e4), progress=False)
+    assert pulled < 0.5 * free and wide.state["beta"][1] == pytest.approx(free, rel=0.01)
+
+
 # ------------------------------------------------------------------------------------ evidences
 @pytest.mark.parametrize("dispersion", [None, 0.5, 3.0, 100.0, "binomial"])
 def test_evidences_of_counts_have_all_terms(dispersion):

@@ -457,3 +457,21 @@ def test_censored_times_are_not_compared_with_whole_ones():
         assert (said.observed is not None) == known
         said = sm.predict(model, trace, statistics=np.mean, observed=times, seed=2, progress=False)
         assert said.summary()["observed"].iloc[0] == pytest.approx(times.mean())
+
+
+@pytest.mark.parametrize("name", ["negative_binomial", "hurdle_negative_binomial"])
+def test_a_prior_that_leaves_counts_without_an_end_is_told_of(name):
+    """Flat in log_dispersion, of Poisson counts: chains went to 480, and beta to -8, or to nan."""
+    make, y = getattr(glm, name), np.arange(len(X)) % 4.0
+
+    def of_beta(state):
+        return -0.5 * state.beta[0] ** 2
+
+    def of_both(state):
+        return of_beta(state) - 0.125 * state.log_dispersion[0] ** 2
+
+    with pytest.warns(UserWarning, match="says nothing of log_dispersion"):
+        make(X, y, log_prior=of_beta)
+    make(X, y, log_prior=of_both)
+    make(X, y, log_prior=of_beta, dispersion=2.0)
+    make(X, y)

@@ -138,6 +138,20 @@ def test_weights_by_a_formula():
         assert said.values[""].shape == (1, 20, 4)
 
 
+def test_log_likelihoods_times_weights_are_told_of():
+    """ArviZ takes them for those of data, which sm.loo refuses."""
+    for make, weights in ((glm.logistic, WEIGHTS), (glm.hurdle_poisson, WEIGHTS), (glm.probit, 1)):
+        model = make(X, COIN, weights=weights * np.ones(SIZE))
+        kernel = sm.Metropolis(tuple(model.names))
+        trace = sm.sample(model, kernel, 20, 20, chains=2, seed=1, progress=False)
+        for given in (lambda t, m: t.to_arviz(log_likelihood=m), lambda t, m: t.log_likelihood(m)):
+            if weights is WEIGHTS:
+                with pytest.warns(UserWarning, match=r"has row weights.*az\.loo and az\.compare"):
+                    given(trace, model)
+            else:
+                given(trace, model)
+
+
 @pytest.mark.parametrize(("weights", "words"), [
     (-1.0 * WEIGHTS, r"weights\[\d+\] is -\d: give numbers from 0"),
     (WEIGHTS[1:], r"weights has shape \(239,\)"),

@@ -356,6 +356,9 @@ def test_matrices_of_ones_own_are_put_by_their_columns(rng):
     trace = sm.sample(model, kernel, 3, 0, chains=1, seed=1, progress=False)
     made = sm.predict(model, trace, data={"x": x[["q", "p"]][:5]}, progress=False).values[""]
     assert np.allclose(made, x.p[:5] + 100.0 * x.q[:5])
+    for columns in ([np.ones(5), x.p[:5], x.q[:5]], [x.p[:5]]):  # more of them went unseen
+        with pytest.raises(ValueError, match=r"data x has shape .* and \(2,\) in the model"):
+            sm.predict(model, trace, data={"x": np.column_stack(columns)}, progress=False)
 
 
 @pytest.mark.parametrize("family", ["logistic", "binomial", "poisson", "softmax"])

@@ -217,6 +217,20 @@ def frames():
     return x, pandas.Series((rng.random(50) < 0.5).astype(float))
 
 
+def test_columns_of_categories_in_a_matrix_are_refused():
+    """As by themselves: those of numbers, such as codes of places, were taken for these numbers."""
+    pandas = pytest.importorskip("pandas")
+    x, y = frames()
+    place = pandas.Categorical(np.arange(50) % 7 + 100)
+    for frame in (x.assign(place=place), pandas.DataFrame({"place": place})):
+        with pytest.raises(TypeError, match="data place is a column of type category"):
+            sm.models.glm.logistic(frame, y)
+        with pytest.raises(TypeError, match="data place is a column of type category"):
+            sm.Model(lambda s, d, n: d.y[n] * d.x[n, 0] * s.b[0], {"x": frame, "y": y}, {"b": 0.0})
+    made = sm.models.glm.logistic(x.assign(place=np.asarray(place)), y, prior_sd=1e3)
+    assert made.data.x[1, 2] == 101.0
+
+
 @pytest.mark.parametrize("make", [
     sm.models.glm.logistic, sm.models.glm.gaussian, sm.models.glm.student_t,
     lambda x, y: sm.models.glm.poisson(x, x.one, offset=y),

@@ -18,6 +18,7 @@ from subsample_mcmc.target.user_functions import plain
 ORDERS = (5, 10, 15, 20, 25, 30)
 ENOUGH = 10  # returns per lag, at least
 FAR = 5.0  # standard errors that the mean may lie from 0
+WIDE = 10.0  # prior means of a_0: returns of so large a variance are in other units than the prior
 
 
 class Parameters(NamedTuple):
@@ -75,6 +76,7 @@ class ARCH(Model):
         if log_prior is None:
             weights = probabilities(prior, count)
             nu_prior, alpha_prior = gamma(nu_prior, "nu_prior"), gamma(alpha_prior, "alpha_prior")
+            warn_of_units(self.returns, alpha_prior)
             density = volatility.gamma_prior(size, self.orders, weights, nu_prior, alpha_prior)
         elif prior is not None:
             raise ValueError("log_prior takes the place of prior: give one of them.")
@@ -176,6 +178,18 @@ def enough(returns: np.ndarray, most: int) -> np.ndarray:
             "the model has none: remove it, as sm.models.returns.standardised does.",
         )
     return returns
+
+
+def warn_of_units(returns: np.ndarray, alpha_prior: tuple[float, float]) -> None:
+    """Say that the prior of a_0, and so of orders, is about returns in other units."""
+    shape, rate = alpha_prior
+    if (variance := float(returns.var())) > WIDE * shape / rate:
+        warn(
+            f"the returns' variance is {variance:.3g}, and a_0, a part of it, is Gamma({shape:g}, "
+            f"{rate:g}) a priori, of mean {shape / rate:.3g}: orders and nu would make up for it. "
+            "Give returns of variance 1, as sm.models.returns.standardised makes them, or "
+            "alpha_prior=(shape, rate) of that size, or log_prior.",
+        )
 
 
 def probabilities(prior, count: int) -> list[float]:

@@ -25,7 +25,8 @@ x: the design matrix (N, d), float32 or float64 in any memory layout, memory-map
     x are all columns that no argument names. Or x and y, and what else is given by row, are arrays
     of dask. Draws are those of rows in memory.
 y: one value per row. Floats are not copied; whole numbers and booleans are kept as float64.
-prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori; np.inf: a flat prior.
+prior_sd: coefficients are independent Normal(0, prior_sd^2) a priori, the intercept too; np.inf: a
+    flat prior. Columns that it allows no effect, as years, are told of: center them, or scale them.
 log_prior(state) -> float: takes the place of that prior; the coefficients are state.beta[j].
 start: the initial beta; default zeros.
 weights: one number per row, 0 or more, by which its log likelihood is multiplied, such as weights

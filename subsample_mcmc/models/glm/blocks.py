@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.models.glm.columns import Regression, initial
+from subsample_mcmc.errors import warn
+from subsample_mcmc.models.glm.columns import Regression, initial, warn_of_columns
 from subsample_mcmc.models.glm.model import LOG_SIGMA_SD, as_given, named, normal
 from subsample_mcmc.models.glm.weights import weighed
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.predictors import Predictors
+
+ENDLESS = 30.0  # log_dispersion: counts are Poisson numbers there, if they are below 10^12
 
 
 class Extra(NamedTuple):
@@ -35,9 +38,10 @@ def with_blocks(
 ) -> Model:  # fmt: skip
     """The model of beta and other blocks."""
     beta = initial(start, data["x"].shape[1:])
-    likelihood = weighed(likelihood, data, rows, 2)
+    likelihood, own = weighed(likelihood, data, rows, 2), log_prior is not None
     if log_prior is None:
         log_prior = normal(prior_sd)
+        warn_of_columns(rows, prior_sd, 1.0, any(extra.constraint for extra in extras))
         for extra in extras:
             log_prior = extra.prior(log_prior, prior_sd)
     names: dict[str, Any] = {"dims": {}, "coords": {}} | named(beta, rows)
@@ -50,7 +54,25 @@ def with_blocks(
         constraints={extra.name: extra.constraint for extra in extras if extra.constraint},
         simulate=simulate, missing="infinite" if "upper" in data else "refuse", **names,
     )  # fmt: skip
+    if own and any(extra.name == "log_dispersion" for extra in extras):
+        warn_of_endless(model)
     return as_given(model, rows)
+
+
+def warn_of_endless(model: Model) -> None:
+    """Say that a prior of one's own leaves log_dispersion without an end: to Poisson counts."""
+    known = []
+    for value in (0.0, ENDLESS):
+        ints, floats = model.ints.copy(), model.floats.copy()
+        model.set_state(ints, floats, {"log_dispersion": value})
+        known.append(float(model.log_prior(model.state(ints, floats))))
+    if known[1] >= known[0]:
+        warn(
+            "log_prior takes the place of all priors, and says nothing of log_dispersion, or that "
+            "it grows: as it does, the likelihood tends to that of Poisson counts, and not to 0. "
+            "Add a term for it, such as -0.125 * state.log_dispersion[0] ** 2, which is the "
+            "default one."
+        )
 
 
 def normal_number(read: Callable) -> Callable:

@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.models.glm.formulas import by_formula
 from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
 from subsample_mcmc.target.population import numeric, whole
+from subsample_mcmc.target.user_functions import TRIED
 
 PIECE = 1 << 16  # numbers that are looked at together: what is made of them stays in the cache
+LOOKED = 2048  # rows that tell how far from 0 a column lies, and how much it varies
+PULLED = 3.0  # prior standard deviations: coefficients that need more are pulled to 0
 
 
 def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -142,12 +146,18 @@ def labelled(rows: Regression, classes, family: str, most: int, why: str) -> tup
         raise ValueError(
             f"classes={classes}: {family} takes 2 to {most} classes; labels are 0 .. classes - 1."
         )
-    if given is None:
+    if given is None or rows.classes is not None:
         seen = np.zeros(classes, dtype=bool)
         for _, piece in pieces(y):
             seen[piece.astype(int)] = True
-        if not seen.all():
-            absent = int(np.argmin(seen))
+        absent = int(np.argmin(seen))
+        if not seen.all() and rows.classes is not None:
+            warn(
+                f"no row is of class {rows.classes[absent]} of the response: about it, and what is "
+                "compared with it, the prior alone says something. Drop it if it cannot occur, "
+                "frame.y.cat.remove_unused_categories() of a column y."
+            )
+        elif not seen.all():
             raise ValueError(
                 f"y has no label {absent}, and labels up to {classes - 1}: {why}. Code them "
                 "0 .. K - 1 without gaps, by np.unique(y, return_inverse=True)[1], or pass "
@@ -169,6 +179,35 @@ def positive(value: Any, name: str, meaning: str) -> float:
     if not 0.0 < number < np.inf:
         raise ValueError(f"{name}={value!r}: give {meaning}, a positive number.")
     return number
+
+
+def warn_of_columns(rows: Regression, prior_sd: Any, effect: float, cutpoints: bool) -> None:
+    """Say that the default prior allows a column no effect: of years, or in units of thousands.
+
+    effect: how much a column that matters changes a predictor, about; cutpoints: are there any,
+    which are an intercept, too.
+    """
+    if TRIED.get() or not 0.0 < prior_sd < np.inf:
+        return
+    some = np.asarray(rows.x[:: max(1, len(rows.x) // LOOKED)], dtype=float)
+    middle, varies = some.mean(axis=0), np.ptp(some, axis=0) > 0.0
+    reach = np.where(varies, np.abs(some - middle).max(axis=0), 0.0)
+    # Of the intercept; 0: there is none.
+    unit = 1.0 if cutpoints else np.abs(middle[~varies]).max(initial=0.0)
+    for j in np.flatnonzero((reach > 0.0) & (effect > 0.0)):
+        slope = effect / reach[j]
+        shift = slope * abs(middle[j]) / unit if unit > 0.0 else 0.0
+        if max(slope, shift) <= PULLED * prior_sd:
+            continue
+        name = f"x[:, {j}]" + (f" ({rows.terms[j]})" if rows.terms else "")
+        told = f"a coefficient of {slope:.3g}" if slope > shift else f"an intercept of {shift:.3g}"
+        warn(
+            f"{name} is {middle[j]:.4g} in the mean and at most {reach[j]:.3g} from there: to "
+            f"change predictors by {effect:.3g} it needs {told}, and coefficients are Normal(0, "
+            f"{prior_sd:g}^2) a priori, which pulls it to 0. Give (x - x.mean()) / x.std(), or "
+            f"scale(x) in a formula, or prior_sd={10.0 * max(slope, shift):.1g}, say."
+        )
+        return
 
 
 def initial(start, shape: tuple[int, ...]) -> np.ndarray:

@@ -4,6 +4,7 @@ What it leaves to warnings is refused here: rows with missing values, which it d
 in other data that it has not seen, which it takes for the first one.
 """
 
+import ast
 import copy
 import re
 import warnings
@@ -21,6 +22,8 @@ GROUPS = (
     "distribution in common."
 )
 SOME = 500  # rows of a frame that are made into a matrix by themselves
+ENDS, ALONE = 8, 6  # columns whose least and largest rows are made alone, and other rows
+CLOSE = 1e-9  # of a column's largest number: splines of few rows are rounded otherwise
 
 
 class Designed(NamedTuple):
@@ -110,6 +113,7 @@ def by_formula(
         raise ValueError(f"the formula {formula!r} has several parts. {GROUPS}")
     if left is None or right is None:
         raise ValueError(f"the formula {formula!r} has no response: write it as 'y ~ ...'.")
+    refuse_sums_of_truth(formula, [*left, *right], frame)
     y, classes, known = response_of(formula, left, frame)
     x = made(formula, right, frame)
     terms = [str(name) for name in x.model_spec.column_names]
@@ -177,6 +181,35 @@ def with_room(formula: str, frame: Any, names: list[str]) -> Any:
     return frame.assign(**wider) if wider else frame
 
 
+def refuse_sums_of_truth(formula: str, terms: Any, frame: Any) -> None:
+    """Refuse a + b of two columns of truth values: pandas says "or", and 2 is never among them."""
+    for text in sorted({str(factor.expr) for term in terms for factor in term.factors}):
+        try:
+            tree = ast.parse(re.sub(r"`(\w+)`", r"\1", text), mode="eval")
+        except SyntaxError:
+            continue  # a name that is none of Python's
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and truth(node, frame):
+                raise ValueError(
+                    f"the formula {formula!r}: {ast.unparse(node)} adds truth values, which is "
+                    f"'or' to pandas, never 2. For their number write 1 * ({ast.unparse(node.left)}"
+                    f") + {ast.unparse(node.right)}; for 'or' write | in the place of +."
+                )
+
+
+def truth(node: Any, frame: Any) -> bool:
+    """Is this expression of columns true or false in each row, as far as its text says."""
+    if isinstance(node, ast.Name) and node.id in frame.columns:
+        return str(getattr(frame[node.id], "dtype", "")) in ("bool", "boolean")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.BitAnd | ast.BitOr):
+        return truth(node.left, frame) and truth(node.right, frame)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        return truth(node.operand, frame)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ("isin", "between", "isna", "notna")
+    return isinstance(node, ast.Compare)
+
+
 def factors_of(formula: str) -> int:
     """How many numbers a formula may multiply by operators: four in x:I(x ** 3)."""
     powers = [int(power) for power in re.findall(r"(?:\*\*|\^)\s*(\d+)", formula)]
@@ -192,14 +225,30 @@ def is_large(column: Any, factors: int) -> bool:
 
 
 def by_row(formula: str, matrix: Any, frame: Any) -> list[str]:
-    """Columns of a matrix that some rows of the frame by themselves would have otherwise."""
-    order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix)
+    """Columns of a matrix that some rows of the frame by themselves would have otherwise.
+
+    Two parts, no row of which, as that of a maximum, is in both; and single rows: the least of many
+    years, say, is the same in each part, and of one row it is its own.
+    """
+    order, whole = np.random.default_rng(0).permutation(len(frame)), np.asarray(matrix, dtype=float)
+    ends = {int(at(column)) for column in whole.T[:ENDS] for at in (np.argmin, np.argmax)}
+    single = (
+        [np.array([row]) for row in sorted(ends | set(order[:ALONE].tolist()))]
+        if len(frame)
+        else []
+    )
+    close = CLOSE * np.abs(whole).max(axis=0, initial=0.0)
     found: dict[str, None] = {}
-    for rows in np.array_split(order[: 2 * SOME], 2):  # no row, as that of a maximum, is in both
+    for rows in [*np.array_split(order[: 2 * SOME], 2), *single]:
         if not len(rows):
             continue
-        part = np.asarray(made(formula, matrix.model_spec, frame.iloc[rows]))
-        differ = ~np.all((part == whole[rows]) | (np.isnan(part) & np.isnan(whole[rows])), axis=0)
+        try:
+            part = np.asarray(made(formula, matrix.model_spec, frame.iloc[rows]), dtype=float)
+        except ValueError:
+            if len(rows) > 1:
+                raise
+            continue  # as a standard deviation of one row, which is not that of a part either
+        differ = ~np.all(np.isclose(part, whole[rows], 0.0, close, equal_nan=True), axis=0)
         found |= dict.fromkeys(str(matrix.model_spec.column_names[j]) for j in differ.nonzero()[0])
     return list(found)
 

@@ -20,6 +20,7 @@ from subsample_mcmc.models.glm.columns import (
     positive,
     restricted,
     rows_of,
+    warn_of_columns,
     zero_one,
 )
 from subsample_mcmc.models.glm.elsewhere import by_parts
@@ -311,6 +312,7 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
         if "sigma" in data:
             warn_of_units(data["y"], prior_sd)
         log_prior = normal(prior_sd)
+        warn_of_columns(rows, prior_sd, spread(data["y"]) if "sigma" in data else 1.0, False)
     counts = predictors.log_factor in (f.binomial, f.poisson, f.negative_binomial)
     kind = CountsModel if counts else Model
     predictors = weighed(predictors, data, rows, len(beta) if beta.ndim > 1 else 1)
@@ -322,12 +324,13 @@ def made(predictors, simulate, data, log_prior, prior_sd, start, rows, shape=Non
 
 def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Model:
     """The model of two blocks, sigma unknown."""
-    spread = float(np.std(data["y"][:PIECE], dtype=float))
-    log_sigma = log(spread) if spread > 0.0 else 0.0
+    sd = spread(data["y"])
+    log_sigma = log(sd) if sd > 0.0 else 0.0
     beta = initial(start, data["x"].shape[1:])
     if log_prior is None:
         warn_of_units(data["y"], prior_sd)
         log_prior = with_scale(normal(prior_sd))
+        warn_of_columns(rows, prior_sd, sd, False)
     state = {"beta": beta, "log_sigma": log_sigma}
     predictors = weighed(predictors, data, rows, 2)
     model = Model(predictors, data, state, log_prior, simulate=simulate, **named(beta, rows))
@@ -352,10 +355,14 @@ def named(beta: np.ndarray, rows: Regression) -> dict[str, Any]:
     return {"dims": {"beta": ("class", "term")}, "coords": coords}
 
 
+def spread(y) -> float:
+    """The standard deviation of some of y."""
+    return float(np.std(y[:PIECE], dtype=float))
+
+
 def warn_of_units(y, prior_sd) -> None:
     """Say that the prior knows better than data in units of thousands."""
-    some = np.asarray(y[:PIECE], dtype=float)
-    largest = max(abs(float(some.mean())), float(some.std()))
+    largest = max(abs(float(np.mean(y[:PIECE], dtype=float))), spread(y))
     if largest > FAR * prior_sd:
         warn(
             f"y lies {largest:.3g} from 0, or is as wide, and coefficients are Normal(0, "

@@ -23,7 +23,7 @@ from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, ta
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, chances_of, sampled
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views.log_likelihoods import check
+from subsample_mcmc.runs.views.log_likelihoods import check, weighted
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.model import Model, must_be_model
@@ -130,10 +130,8 @@ def refuse_other_laws(trace: Trace, what: str) -> None:
 
 
 def refuse_weights(model: Model, what: str) -> None:
-    """Refuse rows that count for several, or for a part: w log p is the log density of no datum."""
-    factor = model.log_likelihood if model.predictors is None else model.predictors.log_factor
-    column = getattr(getattr(factor, "py_func", factor), "weights", "")
-    if column and np.any(np.asarray(getattr(model.data, column)) != 1.0):
+    """Refuse rows that count for several, or for a part."""
+    if weighted(model):
         raise ValueError(
             f"this model has row weights, and {what} leaves single data out: a row that counts for "
             "three is none. Give each datum a row of its own, or compare models without weights."

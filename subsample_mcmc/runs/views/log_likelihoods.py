@@ -45,6 +45,12 @@ class LogLikelihoods:
                 "trace.model_probabilities(...).weights. az.loo and az.compare do not know of "
                 "weights; sample without sm.WangLandau for them.",
             )
+        if weighted(model):
+            warn(
+                "this model has row weights: these are log likelihoods times weights, of no datum "
+                "by itself. az.loo and az.compare do not know of weights: compare models of rows "
+                "without them."
+            )
         self.model, self.flat, self.draws, self.progress = model, trace.flat, draws, progress
         self.rows = picked(rows, model.size)
         self.shape = trace.shape[0], len(draws), len(self.rows)
@@ -126,6 +132,13 @@ class LogLikelihoods:
             f"are {needed / 1e9:.3g} GB; at most {LIMIT / 1e9:.3g} GB are made: {advice} "
             "trace.log_likelihood(model) makes what is read of it."
         )
+
+
+def weighted(model: Model) -> bool:
+    """Do rows count for several, or for a part: w log p is the log density of no datum."""
+    factor = model.log_likelihood if model.predictors is None else model.predictors.log_factor
+    column = getattr(getattr(factor, "py_func", factor), "weights", "")
+    return bool(column) and bool(np.any(np.asarray(getattr(model.data, column)) != 1.0))
 
 
 class DrawsDone:

@@ -119,6 +119,9 @@ def allowed(sums, beta, point):
     return size * (one + size * (0.5 * two + size * three / 6.0))
 
 
+@pytest.mark.filterwarnings(
+    "ignore:x.* in the mean and at most:UserWarning"
+)  # which is what it is about
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("name", EXACT)
 def test_sums_are_off_by_less_than_is_allowed(name, order, rng):
