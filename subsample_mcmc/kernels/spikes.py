@@ -16,15 +16,20 @@ A coefficient that the fit puts many standard deviations off 0 is asked in one s
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
 """
 
-from dataclasses import dataclass
-from math import log, pi
+from dataclasses import dataclass, replace
+from math import log
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.decisions.thinned import Thinned
+from subsample_mcmc.kernels.base import BAD_PRIOR, BOUND
+from subsample_mcmc.kernels.columns.flip import make_flips
+from subsample_mcmc.kernels.columns.kept import keep_predictors
+from subsample_mcmc.kernels.columns.sweep import ColumnTools, log_density, sweep_of_columns
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.sites.touches import called
@@ -36,10 +41,10 @@ from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 
-LEVEL = 0.5 * log(2.0 * pi)
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
 LOOKED_AT = 64  # coefficients whose prior is asked ...
 FAR = 1e9  # ... at 0, near it, and here
+READS_COLUMNS = "a column each, all predictors kept"  # stored with runs that do
 
 
 class SpikeTools(NamedTuple):
@@ -120,10 +125,25 @@ class SpikeAndSlab(ContinuousBlock):
     def facts(self, model=None) -> dict[str, Any]:
         """Adds what is moved."""
         told = super(ContinuousBlock, self).facts(model)
+        if model is not None and self.by_column(model):
+            told["note"] = "a decision reads one column: the predictors of all rows are kept"
         return told | {
             "arms": 2, "proposes": True, "walks": False, "zeros": self.block,
             "moves": f"{self.block} and {self.indicators}, one coefficient after the other",
         }  # fmt: skip
+
+    def by_column(self, model) -> bool:
+        """Does a decision read one column, of rows whose predictors are kept."""
+        thins = self.selector.thins or self.selector.by_default
+        return thins and self.control is not None and self.control.by_column(model)
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        return Thinned() if self.by_column(model) else super().usual_selector(model)
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return READS_COLUMNS if self.by_column(model) else ""
 
     def check(self, model) -> None:
         """Refuse models whose likelihood reads the indicators, and states that contradict them."""
@@ -146,7 +166,10 @@ class SpikeAndSlab(ContinuousBlock):
                 f"function that may. Let it read {self.block!r} alone, which is 0 where its "
                 "indicator is: then one control variate serves all choices of coefficients."
             )
-        self.decision.check(model, self.block)
+        if self.by_column(model):
+            self.control.check(model, self.block)
+        else:
+            self.decision.check(model, self.block)
         self.fit.gaussian((self.block,))
         check_prior(self, model)
 
@@ -162,23 +185,32 @@ class SpikeAndSlab(ContinuousBlock):
 
     def build(self, model) -> Any:
         """The compiled sweep."""
-        return sweep_of_spikes
+        return sweep_of_columns if self.by_column(model) else sweep_of_spikes
 
-    def bind(self, model, run) -> SpikeTools:
+    def bind(self, model, run) -> SpikeTools | ColumnTools:
         """Tools of one chain."""
         beta, gamma = model.variables[self.block], model.variables[self.indicators]
-        blocks = Moved((beta,))
-        judge = self.decision.bind(
-            model, run, beta.block, model.size, self.decision.deciders(model),
-            blocks.candidates(model),
-        )  # fmt: skip
-        mean, covariance = self.fit.gaussian((self.block,))
-        precision = np.linalg.inv(np.atleast_2d(covariance))
+        given = np.array(self.fit.gaussian((self.block,))[0], dtype=float)
+        covariance = np.atleast_2d(self.fit.gaussian((self.block,))[1])
+        precision = np.linalg.inv(covariance)
         # Where the others make up for it: columns that are much alike take each other's place.
-        behind = 0.5 * np.asarray(mean) ** 2 / np.diag(np.atleast_2d(covariance))
-        return SpikeTools(
-            judge, gamma.block.start, np.array(mean, dtype=float), precision,
-            np.where(behind > HOPELESS, SELDOM, 1.0), np.zeros(1),
+        behind = 0.5 * given**2 / np.diag(covariance)
+        chance = np.where(behind > HOPELESS, SELDOM, 1.0)
+        ends = Moved((beta,)).candidates(model)
+        if not self.by_column(model):
+            judge = self.decision.bind(
+                model, run, beta.block, model.size, self.decision.deciders(model), ends
+            )
+            return SpikeTools(judge, gamma.block.start, given, precision, chance, np.zeros(1))
+        counted = replace(self.decision, selector=Exact(), control=None)
+        judge = counted.bind(model, run, beta.block, model.size, (None, None), ends)
+        bound = run.next_words(len(BOUND)).view(float)
+        flips = make_flips(
+            keep_predictors(model, self.control.columns(model)), self.selector, bound
+        )
+        return ColumnTools(
+            judge.trial, flips, judge.tally, beta.block.start, gamma.block.start, given, precision,
+            chance, np.zeros(len(given)), np.zeros(1), np.zeros(1), int(run.audited),
         )  # fmt: skip
 
 
@@ -191,12 +223,6 @@ def conditional(tools, x, j):
         if k != j:
             pull += own[k] * (x[k] - mean[k])
     return mean[j] - pull / own[j], 1.0 / own[j] ** 0.5
-
-
-@jit(inner="always")
-def log_density(value, mean, sd):
-    z = (value - mean) / sd
-    return -0.5 * z * z - log(sd) - LEVEL
 
 
 @jit(inner="always")
