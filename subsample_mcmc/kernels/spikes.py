@@ -6,7 +6,9 @@ j, one after the other,
 
     off -> on: beta[j] from N(m_j, s_j^2), accepted by pi(on) / (pi(off) N(beta[j]; m_j, s_j^2));
     on -> off: the same, the other way round;
-    on -> on:  a fresh beta[j] from N(m_j, s_j^2), an independence proposal.
+    on -> on:  a fresh beta[j] from N(m_j, s_j^2), an independence proposal; or, in one move of
+               eight, from its neighbourhood: where the posterior's tails are heavier than the
+               Gaussian's, a coefficient out there would see all fresh values refused.
 
 m_j and s_j are those of beta[j] given the others in the Gaussian around the fit. They do not depend
 on beta[j], so each of the three leaves the posterior fixed whatever they are; how near they are to
@@ -29,7 +31,13 @@ from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.base import BAD_PRIOR, BOUND
 from subsample_mcmc.kernels.columns.flip import make_flips
 from subsample_mcmc.kernels.columns.kept import keep_predictors
-from subsample_mcmc.kernels.columns.sweep import ColumnTools, log_density, sweep_of_columns
+from subsample_mcmc.kernels.columns.sweep import (
+    ColumnTools,
+    log_density,
+    sweep_of_columns,
+    walk,
+    walks,
+)
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.sites.touches import called
@@ -44,7 +52,8 @@ from subsample_mcmc.target.user_functions import plain
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
 LOOKED_AT = 64  # coefficients whose prior is asked ...
 FAR = 1e9  # ... at 0, near it, and here
-READS_COLUMNS = "a column each, all predictors kept"  # stored with runs that do
+# Stored with runs: those of before had no walks, and never one column a decision.
+READS_COLUMNS, READS_ALL = "a column each, and walks", "those of all coefficients, and walks"
 
 
 class SpikeTools(NamedTuple):
@@ -55,7 +64,7 @@ class SpikeTools(NamedTuple):
     mean: np.ndarray
     precision: np.ndarray  # (d, d)
     chance: np.ndarray  # (d,) that a sweep asks whether a coefficient changes its indicator
-    noise: np.ndarray  # (1,)
+    noise: np.ndarray  # (2,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +152,14 @@ class SpikeAndSlab(ContinuousBlock):
 
     def reads(self, model) -> str:
         """What a stored run must have in common with it, beside the kernel as it is written."""
-        return READS_COLUMNS if self.by_column(model) else ""
+        return READS_COLUMNS if self.by_column(model) else READS_ALL
+
+    def prepared(self, model) -> Any:
+        """See Leaf: columns, or the sums over all coefficients."""
+        if not self.by_column(model):
+            return super().prepared(model)
+        self.control.columns(model)
+        return None
 
     def check(self, model) -> None:
         """Refuse models whose likelihood reads the indicators, and states that contradict them."""
@@ -201,7 +217,7 @@ class SpikeAndSlab(ContinuousBlock):
             judge = self.decision.bind(
                 model, run, beta.block, model.size, self.decision.deciders(model), ends
             )
-            return SpikeTools(judge, gamma.block.start, given, precision, chance, np.zeros(1))
+            return SpikeTools(judge, gamma.block.start, given, precision, chance, np.zeros(2))
         counted = replace(self.decision, selector=Exact(), control=None)
         judge = counted.bind(model, run, beta.block, model.size, (None, None), ends)
         bound = run.next_words(len(BOUND)).view(float)
@@ -210,7 +226,7 @@ class SpikeAndSlab(ContinuousBlock):
         )
         return ColumnTools(
             judge.trial, flips, judge.tally, beta.block.start, gamma.block.start, given, precision,
-            chance, np.zeros(len(given)), np.zeros(1), np.zeros(1), int(run.audited),
+            chance, np.zeros(len(given)), np.zeros(2), np.zeros(1), int(run.audited),
         )  # fmt: skip
 
 
@@ -234,14 +250,17 @@ def spike_move(chain, tools, j, on):
     start_from_current(trial)
     x, y = trial.candidates[0], trial.candidates[1]
     mean, sd = conditional(tools, x, j)
-    ratio = 0.0
-    if before == 1:
-        ratio += log_density(x[j], mean, sd)
-    y[j] = 0.0
-    if on == 1:
+    ratio, y[j] = 0.0, 0.0
+    if before == 1 and on == 1 and walks(chain):
         fill_normal(chain.rng, tools.noise)
-        y[j] = mean + sd * tools.noise[0]
-        ratio -= log_density(y[j], mean, sd)
+        y[j] = x[j] + sd * walk(tools.noise)
+    else:
+        if before == 1:
+            ratio += log_density(x[j], mean, sd)
+        if on == 1:
+            fill_normal(chain.rng, tools.noise)
+            y[j] = mean + sd * tools.noise[0]
+            ratio -= log_density(y[j], mean, sd)
     threshold = log(1.0 - chain.rng.random())
     offsets[0] = prior_of(trial)
     place(trial, 1)

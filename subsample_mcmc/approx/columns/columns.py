@@ -45,6 +45,7 @@ class Columns(NamedTuple):
     curvature: np.ndarray  # (d, d)
     metric: np.ndarray  # (d, d) the same, turned round, and not negative in any direction
     largest: np.ndarray  # (d,) slopes of any row
+    lengths: np.ndarray  # (2, d) roots of the sums of squares of a column, and of fourth powers
     losses: np.ndarray  # (d,) what residuals take off acceptance, over |d| and a squared distance
     third: float  # bound of the third derivative of a row at the reference
     growth: float
@@ -86,14 +87,15 @@ def make_columns(model, point: np.ndarray) -> Columns:
             f"remainder returned {r[~((r >= 0.0) & np.isfinite(r))][0]:.6g}: bounds must be "
             "numbers, 0 or more."
         )
-    largest, sizes = np.zeros((2, len(x)))
+    largest, sizes, *lengths = np.zeros((4, len(x)))
     for k, column in enumerate(x):
-        size = np.abs(column)
-        largest[k], sizes[k] = size.max(), size.sum(dtype=float)
+        size = np.abs(column.astype(float))
+        largest[k], sizes[k], square = size.max(), size.sum(), size * size
+        lengths[0][k], lengths[1][k] = square.sum() ** 0.5, (square * square).sum() ** 0.25
     third, bends = float(r.max()), max(float(np.abs(f[1]).sum()), 1e-300)
     return Columns(
         x, offset, there, point, slopes, curvature, positive(-curvature), largest,
-        EXPECTED * third * sizes / bends, third, float(model.predictors.growth),
+        np.array(lengths), EXPECTED * third * sizes / bends, third, float(model.predictors.growth),
         float(np.abs(f[0]).max()), 1e-13 * float(np.abs(v).max()), source,
     )  # fmt: skip
 

@@ -6,12 +6,13 @@ to y along one coefficient, with Delta what is known without rows, r_n differenc
 - *factorised*: accept if log u < Delta, and no point of a Poisson process rejects. Bounds are the
   same for all rows, so a point is any row. Where they add up to too many rows, all are read, and
   exp(-sum r_n^-) is what the process would have accepted with: the same test;
-- *everything*, where residuals are expected to cost more than `lost`: accept if
-  log u < Delta + sum r_n, by one column of all rows.
+- *everything*, where residuals are expected to cost more than `lost`, and in one decision of some:
+  accept if log u < Delta + sum r_n, by one column of all rows, unless their bound tells.
 
 Which test it is depends on coefficients and reference alone: on |y - x| and on the larger of both
-squared distances from the reference, the same from x to y and from y to x. (How rows are read may
-depend on x: it is the same test.)
+squared distances from the reference, the same from x to y and from y to x; and on chance, so that
+no coefficient is held where residuals cost more than expected, as those of rows far off may. (How
+rows are read may depend on x: it is the same test.)
 """
 
 from math import log
@@ -30,9 +31,12 @@ from subsample_mcmc.kernels.columns.kept import (
     residual_bound,
     rounding_of_row,
     square_after,
+    sum_bound,
 )
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.rows import CHUNK, draw, row_kind
+
+SOME = 1 / 16  # decisions that are about all rows, whatever residuals may cost
 
 
 class Flips(NamedTuple):
@@ -135,8 +139,9 @@ def choose(stream, flips, k, value, ahead):
     flips.bound[0] += rate if rate < np.inf else len(kept.sums)
     if not abs(ahead) < np.inf:
         return failed(NOT_FINITE, 1, -1, 0, 0)
-    by_all = decided_by_all(flips, k, value)
-    reach = 1.000001 * rate + 1e-9 if by_all else 0.0  # of residuals; a margin for rounding
+    by_all = uniform(stream) < SOME or decided_by_all(flips, k, value)
+    # What residuals can bring back, with a margin for rounding.
+    reach = 1.000001 * sum_bound(kept, k, value) + 1e-9 if by_all else 0.0
     if ahead <= -reach:
         return Outcome(0, 0, 0, PREDICTED, 0, -1, -1)
     if by_all and ahead > reach:

@@ -27,7 +27,8 @@ NUMBERS = np.dtype(
         ("unit", float),  # ... that of which predictors are multiples; 0: nothing is kept yet
         ("size", float),  # sum over coefficients of |b_k| times the largest |x_nk| ...
         ("limit", float),  # ... up to which these sums are exact
-        ("far", float),  # the farthest of all predictors from that at the reference
+        ("far", float),  # the farthest of all predictors from that at the reference ...
+        ("wide", float),  # ... and the fourth root of the sum of fourth powers of how far they are
         ("square", float),  # squared distance of the coefficients from the reference
     ],
     align=True,
@@ -45,6 +46,7 @@ class Kept(NamedTuple):
     curvature: np.ndarray
     metric: np.ndarray
     largest: np.ndarray
+    lengths: np.ndarray
     losses: np.ndarray
     third: float
     growth: float
@@ -56,7 +58,7 @@ class Kept(NamedTuple):
     now: np.recarray  # (1,) of NUMBERS
     gradient: np.ndarray  # (d,) of the second-order sums, where coefficients stand
     bend: np.ndarray  # (d,) metric times the distance from the reference
-    lanes: np.ndarray  # (LANES,)
+    lanes: np.ndarray  # (2, LANES)
     here: np.ndarray  # (1, CHUNK) predictors whose residuals are asked for ...
     away: np.ndarray  # (1, CHUNK) ... and at the reference
     read: Any  # (context, source, arm, rows, out): residuals of predictors that stand there
@@ -73,7 +75,7 @@ def keep_predictors(model, columns: Columns) -> Kept:
     usual = float((np.abs(columns.point) * columns.largest).sum())
     return Kept(
         *columns[:-1], usual, np.zeros(d), np.zeros(size),
-        np.zeros(1, dtype=NUMBERS).view(np.recarray), *np.zeros((2, d)), np.zeros(LANES),
+        np.zeros(1, dtype=NUMBERS).view(np.recarray), *np.zeros((2, d)), np.zeros((2, LANES)),
         source.here, source.there, asked.read, asked.context, asked.source, asked.row,
     )  # fmt: skip
 
@@ -94,22 +96,32 @@ def move_column(x, sums, before, after):
 
 
 @jit(disjoint=True, inner=True)
-def farthest(sums, unit, offset, there, lanes):
-    """The largest |eta_n - eta*_n|."""
+def distances(sums, unit, offset, there, most, fourth):
+    """(the largest |eta_n - eta*_n|, the fourth root of the sum of their fourth powers)."""
     size = np.uint64(len(sums))
     for i in range(np.uint64(LANES)):
-        lanes[i] = 0.0
+        most[i] = fourth[i] = 0.0
     for first in range(np.uint64(0), size - size % np.uint64(LANES), np.uint64(LANES)):
         for i in range(np.uint64(LANES)):
             n = first + i
-            gap = abs(offset[n] + sums[n] * unit - there[n])
-            lanes[i] = gap if gap > lanes[i] else lanes[i]
-    far = 0.0
+            gap = offset[n] + sums[n] * unit - there[n]
+            square = gap * gap
+            most[i] = square if square > most[i] else most[i]
+            fourth[i] += square * square
+    far, total = 0.0, 0.0
     for n in range(size - size % np.uint64(LANES), size):
-        far = max(far, abs(offset[n] + sums[n] * unit - there[n]))
+        gap = offset[n] + sums[n] * unit - there[n]
+        far, total = max(far, gap * gap), total + gap * gap * (gap * gap)
     for i in range(np.uint64(LANES)):
-        far = max(far, lanes[i])
-    return far
+        far, total = max(far, most[i]), total + fourth[i]
+    return far**0.5 * (1.0 + 1e-12), total**0.25 * (1.0 + 1e-9)
+
+
+@jit(inner=True)
+def measure(kept):
+    """How far the predictors are from those at the reference."""
+    now, lanes = kept.now[0], kept.lanes
+    now.far, now.wide = distances(kept.sums, now.unit, kept.offset, kept.there, lanes[0], lanes[1])
 
 
 @jit(inner=True)
@@ -132,7 +144,7 @@ def catch_up(kept, floats):
         if floats[k] != kept.floats[k]:
             move_column(kept.x[k], kept.sums, kept.floats[k] * scale, floats[k] * scale)
             kept.floats[k] = floats[k]
-    now.far = farthest(kept.sums, unit, kept.offset, kept.there, kept.lanes)
+    measure(kept)
 
 
 @jit(disjoint=True, inner=True)
@@ -184,7 +196,7 @@ def go(kept, floats, k):
         return
     move_column(kept.x[k], kept.sums, before * now.scale, after * now.scale)
     kept.floats[k] = after
-    now.far = farthest(kept.sums, now.unit, kept.offset, kept.there, kept.lanes)
+    measure(kept)
 
 
 # ------------------------------------------------------------------------ what is known of moves
@@ -196,13 +208,27 @@ def known_gap(kept, k, after):
 
 
 @jit(inner="always")
+def grown(kept, far):
+    """By how much bounds grow so far from the reference."""
+    power = min(kept.growth * far, 700.0)
+    return 1.0 if power == 0.0 else exp(power)  # which costs more
+
+
+@jit(inner="always")
 def residual_bound(kept, k, after):
     """Of the difference of any row's residuals."""
     wide = abs(after - kept.floats[k]) * kept.largest[k]
     far = kept.now[0].far + wide
-    bound = 0.5 * kept.third * wide * far * far
-    grown = min(kept.growth * far, 700.0)
-    return bound if grown == 0.0 else bound * exp(grown)
+    return 0.5 * kept.third * wide * far * far * grown(kept, far)
+
+
+@jit(inner="always")
+def sum_bound(kept, k, after):
+    """Of the sum of all of them: by Cauchy-Schwarz over the rows, and Minkowski on the way."""
+    step = abs(after - kept.floats[k])
+    wide = kept.now[0].wide + step * kept.lengths[1, k]
+    more = grown(kept, kept.now[0].far + step * kept.largest[k])
+    return 0.5 * kept.third * step * kept.lengths[0, k] * wide * wide * more
 
 
 @jit(inner="always")

@@ -31,9 +31,26 @@ class ColumnTools(NamedTuple):
     precision: np.ndarray  # (d, d)
     chance: np.ndarray  # (d,) that a sweep asks whether a coefficient changes its indicator
     pull: np.ndarray  # (d,) precision times (coefficients - mean)
-    noise: np.ndarray  # (1,)
+    noise: np.ndarray  # (2,)
     prior: np.ndarray  # (1,) the log prior of the state
     audited: int
+
+
+WALKS, FARTHEST = 1 / 8, 16.0  # of fresh values; a step, in standard deviations
+
+
+@jit(inner="always")
+def walks(chain):
+    """Is a fresh value to be one near the present: in half of all moves of warm-up."""
+    return chain.rng.random() < (0.5 if chain.now[0].warm == 1 else WALKS)
+
+
+@jit(inner="always")
+def walk(noise):
+    """A step as wide as a Cauchy variable's, but for its ends: it reaches near and far."""
+    if abs(noise[0]) < FARTHEST * abs(noise[1]):
+        return noise[0] / noise[1]
+    return FARTHEST if noise[0] > 0.0 else -FARTHEST
 
 
 @jit(inner="always")
@@ -83,12 +100,16 @@ def column_move(chain, tools, j, on):
     before, old, new, ratio = trial.ints[at], trial.floats[k], 0.0, 0.0
     own = tools.precision[j, j]
     mean, sd = old - tools.pull[j] / own, 1.0 / own**0.5  # given the others
-    if before == 1:
-        ratio += log_density(old, mean, sd)
-    if on == 1:
+    if before == 1 and on == 1 and walks(chain):
         fill_normal(chain.rng, tools.noise)
-        new = mean + sd * tools.noise[0]
-        ratio -= log_density(new, mean, sd)
+        new = old + sd * walk(tools.noise)
+    else:
+        if before == 1:
+            ratio += log_density(old, mean, sd)
+        if on == 1:
+            fill_normal(chain.rng, tools.noise)
+            new = mean + sd * tools.noise[0]
+            ratio -= log_density(new, mean, sd)
     threshold = log(1.0 - chain.rng.random())
     trial.floats[k], trial.ints[at] = new, on
     here, there = tools.prior[0], prior_of(trial)
