@@ -238,7 +238,7 @@ class Control:
         return False
 
     def columns(self, model) -> Any:
-        """Columns: what is known of such moves; see approx/columns/columns.py."""
+        """ColumnSums: what is known of such moves; see approx/columns/columns.py."""
         raise ValueError(f"{self!r} knows nothing of single coefficients.")
 
     def gradient(self) -> Any:

@@ -151,6 +151,14 @@ def spikes_and_slabs() -> None:
         lambda s: -0.5 * (s.gamma * s.beta**2).sum(), support={"gamma": 2},
     )  # fmt: skip
     run(model, SpikeAndSlab("beta", "gamma", laplace(model, "beta"), selector=Exact()))
+    # Of so few rows that each decision reads one column.
+    rng = np.random.default_rng(0)
+    given = glm.logistic(rng.standard_normal((60, 3)), (rng.random(60) < 0.5).astype(float))
+    model = Model(
+        given.predictors, given.data, model.initial, model.log_prior, support={"gamma": 2}
+    )
+    fit = laplace(model, "beta")
+    run(model, SpikeAndSlab("beta", "gamma", fit, control=Taylor(fit, order=2)))
 
 
 @unit

@@ -34,7 +34,7 @@ EXPECTED = 0.125  # of the bound of what residuals take off, seen in logistic re
 PATIENT = 2.0  # seconds after which a progress bar appears
 
 
-class Columns(NamedTuple):
+class ColumnSums(NamedTuple):
     """Of one model and reference; shared by all chains."""
 
     x: np.ndarray  # (d, N) slopes of the predictor, float64 or float32
@@ -64,9 +64,9 @@ def serves(model) -> bool:
     return given.count(model) == 1 and all(v.place < 0 for v in model.variables.values())
 
 
-def columns_of(model, control, point: np.ndarray) -> Columns:
+def columns_of(model, control, point: np.ndarray) -> ColumnSums:
     """Passes over the data, made once for a control variate and its reference."""
-    known = model.prepared.setdefault(Columns, WeakKeyDictionary())
+    known = model.prepared.setdefault(ColumnSums, WeakKeyDictionary())
     if control not in known:
         if model.noticed is None:
             model.notice_changes()  # later changes are of these data
@@ -74,7 +74,7 @@ def columns_of(model, control, point: np.ndarray) -> Columns:
     return known[control]
 
 
-def make_columns(model, point: np.ndarray) -> Columns:
+def make_columns(model, point: np.ndarray) -> ColumnSums:
     """Three passes: sums, slopes, and what is known of rows at the reference."""
     source, ints = Linear(model, 2, False, point), np.zeros_like(model.ints)
     bar = Bar(total=3 * model.size, desc="columns", unit="row", unit_scale=True, delay=PATIENT)
@@ -93,7 +93,7 @@ def make_columns(model, point: np.ndarray) -> Columns:
         largest[k], sizes[k], square = size.max(), size.sum(), size * size
         lengths[0][k], lengths[1][k] = square.sum() ** 0.5, (square * square).sum() ** 0.25
     third, bends = float(r.max()), max(float(np.abs(f[1]).sum()), 1e-300)
-    return Columns(
+    return ColumnSums(
         x, offset, there, point, slopes, curvature, positive(-curvature), largest,
         np.array(lengths), EXPECTED * third * sizes / bends, third, float(model.predictors.growth),
         float(np.abs(f[0]).max()), 1e-13 * float(np.abs(v).max()), source,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from subsample_mcmc.approx.columns.columns import Columns, columns_of, serves
+from subsample_mcmc.approx.columns.columns import ColumnSums, columns_of, serves
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.elsewhere.row_scores import typical_of
@@ -281,7 +281,7 @@ class Taylor(Control):
         known = self.derivatives is None and serves(model) and configurations(model) == 1
         return known and self.order_of(model) == 2
 
-    def columns(self, model) -> Columns:
+    def columns(self, model) -> ColumnSums:
         """Three passes over the data."""
         return columns_of(model, self, references_of(self.fit, model, 1)[0])
 

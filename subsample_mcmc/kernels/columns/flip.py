@@ -25,7 +25,7 @@ from subsample_mcmc.approx.thinning import FIRST, beyond
 from subsample_mcmc.decisions.rules.rule import EXACT, NOT_FINITE, PREDICTED, RACED, Outcome
 from subsample_mcmc.decisions.selector import failed
 from subsample_mcmc.kernels.columns.kept import (
-    Kept,
+    KeptPredictors,
     known_gap,
     read_residuals,
     residual_bound,
@@ -42,7 +42,7 @@ SOME = 1 / 16  # decisions that are about all rows, whatever residuals may cost
 class Flips(NamedTuple):
     """What decisions about single coefficients are made with."""
 
-    kept: Kept
+    kept: KeptPredictors
     most: float  # rows drawn, beyond which all are read
     lost: float  # nats that residuals may be expected to cost, beyond which all rows decide
     rows: np.ndarray  # (CHUNK,)
@@ -60,7 +60,7 @@ class Read(NamedTuple):
     row: int  # ... with which
 
 
-def make_flips(kept: Kept, selector: Any, bound: np.ndarray) -> Flips:
+def make_flips(kept: KeptPredictors, selector: Any, bound: np.ndarray) -> Flips:
     """selector: sm.Thinned."""
     size = len(kept.offset)
     return Flips(

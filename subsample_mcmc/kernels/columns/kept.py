@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.columns.columns import Columns
+from subsample_mcmc.approx.columns.columns import ColumnSums
 from subsample_mcmc.approx.taylor.predictor_chunks import GIVEN, residuals_of, source_of
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_residuals
@@ -35,10 +35,10 @@ NUMBERS = np.dtype(
 )
 
 
-class Kept(NamedTuple):
+class KeptPredictors(NamedTuple):
     """Of one chain."""
 
-    x: np.ndarray  # see Columns, as all up to `rounding`
+    x: np.ndarray  # see ColumnSums, as all up to `rounding`
     offset: np.ndarray
     there: np.ndarray
     point: np.ndarray
@@ -67,16 +67,20 @@ class Kept(NamedTuple):
     row: Any
 
 
-def keep_predictors(model, columns: Columns) -> Kept:
+def keep_predictors(model, columns: ColumnSums) -> KeptPredictors:
     """Room for one chain; nothing is kept yet."""
     d, size = columns.x.shape
     source = source_of(model, model.ints.copy(), columns.point.copy(), columns.source.widths)
     asked = residuals_of(model, columns.source.reading, source)
     usual = float((np.abs(columns.point) * columns.largest).sum())
-    return Kept(
-        *columns[:-1], usual, np.zeros(d), np.zeros(size),
-        np.zeros(1, dtype=NUMBERS).view(np.recarray), *np.zeros((2, d)), np.zeros((2, LANES)),
-        source.here, source.there, asked.read, asked.context, asked.source, asked.row,
+    gradient, bend = np.zeros((2, d))
+    shared = columns._asdict()
+    del shared["source"]
+    return KeptPredictors(
+        **shared, usual=usual, floats=np.zeros(d), sums=np.zeros(size),
+        now=np.zeros(1, dtype=NUMBERS).view(np.recarray), gradient=gradient, bend=bend,
+        lanes=np.zeros((2, LANES)), here=source.here, away=source.there, read=asked.read,
+        context=asked.context, source=asked.source, row=asked.row,
     )  # fmt: skip
 
 
