@@ -14,6 +14,10 @@ m_j and s_j are those of beta[j] given the others in the Gaussian around the fit
 on beta[j], so each of the three leaves the posterior fixed whatever they are; how near they are to
 its conditional is what acceptance depends on.
 
+Of many columns the bounds of sums over all coefficients say little: where sm.Taylor is of second
+order and rows are few enough, a decision reads one column instead, and the predictors of all rows
+are kept (columns/). The moves are the same.
+
 A coefficient that the fit puts many standard deviations off 0 is asked in one sweep of a hundred
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
 """
@@ -79,7 +83,11 @@ class SpikeAndSlab(ContinuousBlock):
     fit: sm.laplace(model, "beta", given={"gamma": ones}): coefficients are proposed from its
         Gaussian, each given the others: the nearer to the posterior, the more are accepted.
     control: a control variate, sm.Taylor(fit), whose sums serve all choices of coefficients: nearly
-        all decisions then read a few rows, or none.
+        all decisions then read a few rows, or none. Of second order (the usual one of more than 40
+        coefficients), on sm.Predictors of one predictor with derivatives and remainder, in memory,
+        and at most ten rows for each square of the number of coefficients, a decision is about one
+        column: columns are kept a second time, with the predictors of all rows, and what is
+        accepted costs one pass over a column. sm.Thinned decides there, the default.
     selector: as in sm.Metropolis.
 
     It moves both blocks; no other kernel may move the coefficients, as it would take them off 0.
