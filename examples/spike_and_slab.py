@@ -9,7 +9,8 @@ doubt. Beside it, a chain that decides by all rows, on few draws; of more than a
 where these would take hours, none.
 
 Of many columns the bounds of that control variate say little. Then the predictors of all rows are
-kept, and a decision is about one column: `--columns 1000 --draws 200` NUMBERS
+kept, and a decision is about one column: `--columns 1000 --draws 200`, 23,000 indicators a second
+on a busy machine, after two minutes of CPU time for fit and sums.
 """
 
 import argparse

@@ -115,6 +115,9 @@ MUTANTS = {
     "what all rows say, turned round": (
         flip, "goes = ahead + found.total", "goes = ahead - found.total",
     ),
+    "what residuals can bring back is forgotten": (
+        flip, "reach = 1.000001 * sum_bound(", "reach = 0.0 * sum_bound(",
+    ),
     "the test depends on where one is": (
         flip, "far = max(kept.now[0].square, square_after(kept, k, value))",
         "far = kept.now[0].square",
@@ -354,3 +357,19 @@ def test_audits_add_up_what_residuals_cost(rng):
     stats = two.stats["beta+gamma"]
     assert stats["wrong"].sum() == 0 and stats["audited"].sum() > 1_000
     assert 0.0 < stats["regret"].sum() / stats["audited"].sum() < 1.0
+
+
+class Wide:
+    """A Gaussian that proposes coefficients at which rates are beyond all numbers."""
+
+    def gaussian(self, blocks):
+        return np.array([0.6, 0.2]), np.diag([0.05, 1e5])
+
+
+def test_proposals_at_which_an_exponential_overflows_are_refused(rng):
+    model, _, _ = poisson(rng)
+    control = sm.Taylor(sm.laplace(model, "beta"), order=2)
+    trace = sampled(model, sm.SpikeAndSlab("beta", "gamma", Wide(), control=control), 3_000, 100)
+    stats = trace.stats["beta+gamma"]
+    assert stats["exact"].sum() > 1_000 and stats["accepted"].sum() > 1_000
+    assert np.abs(trace.draws["beta"]).max() < 10.0
