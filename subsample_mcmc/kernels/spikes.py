@@ -144,6 +144,7 @@ class SpikeAndSlab(ContinuousBlock):
         told = super(ContinuousBlock, self).facts(model)
         if model is not None and self.by_column(model):
             told["note"] = "a decision reads one column: the predictors of all rows are kept"
+            told["by_column"] = True
         return told | {
             "arms": 2, "proposes": True, "walks": False, "zeros": self.block,
             "moves": f"{self.block} and {self.indicators}, one coefficient after the other",

@@ -86,8 +86,7 @@ def read_all(flips, k, value, bound):
             total += r
             against += max(-r, 0.0)
             square += r * r
-            # A log factor may be -inf, where an exponential overflows, say.
-            code = beyond(r, bound if abs(r) < np.inf else np.inf, rounding)
+            code = beyond(r, bound, rounding)
             if code != 0:
                 return Read(total, against, square, code, first + i)
     return Read(total, against, square, 0, -1)
@@ -124,8 +123,6 @@ def read_some(stream, flips, k, value, bound, rate):
         for i in range(count):
             r = going[i] - staying[i]
             code = beyond(r, bound, rounding)
-            if r == -np.inf:  # a log factor is, where an exponential overflows, say
-                return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
             if code != 0:
                 return failed(code, 1, np.int64(flips.rows[i]), pulls, rounds)
             if uniform(stream) * bound < -r:
@@ -169,7 +166,7 @@ def audit(flips, tally, k, value):
     found = read_all(flips, k, value, np.inf)
     if found.code != 0:
         return found.row
-    if found.total == -np.inf:
+    if found.total == -np.inf:  # as a log factor is, where an exponential overflows, say
         return -1
     tally.audited += 1
     tally.regret += found.against
