@@ -237,8 +237,11 @@ class Control:
         """Is more known of moves of one coefficient at a time, by columns(model)."""
         return False
 
-    def columns(self, model) -> Any:
-        """ColumnSums: what is known of such moves; see approx/columns/columns.py."""
+    def columns(self, model, near: np.ndarray | None = None) -> Any:
+        """ColumnSums: what is known of such moves; see approx/columns/columns.py.
+
+        near: continuous values near which chains will be, nan where nothing better is known.
+        """
         raise ValueError(f"{self!r} knows nothing of single coefficients.")
 
     def gradient(self) -> Any:

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.columns.sparse import sparse_mean
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
@@ -167,8 +168,27 @@ class SpikeAndSlab(ContinuousBlock):
         """See Leaf: columns, or the sums over all coefficients."""
         if not self.by_column(model):
             return super().prepared(model)
-        self.control.columns(model)
+        self.columns_of(model)
         return None
+
+    def columns_of(self, model) -> Any:
+        """Columns, and sums around the fit with small coefficients at 0: there chains will be."""
+        real = (
+            name for name in getattr(self.fit, "blocks", ())
+            if name != self.block and model.variables[name].constraint.kind == REAL
+        )  # fmt: skip
+        names = (self.block, *real)
+        mean, covariance = self.fit.gaussian(names)
+        known = model.prepared.setdefault(sparse_mean, {})
+        if (key := mean.tobytes() + np.diag(covariance).tobytes()) not in known:
+            count = model.variables[self.block].block.length
+            known[key] = sparse_mean(mean, covariance, count)
+        near, at = np.full(len(model.floats), np.nan), 0
+        for name in names:
+            block = model.variables[name].block
+            near[block.start : block.start + block.length] = known[key][at : at + block.length]
+            at += block.length
+        return self.control.columns(model, near)
 
     def check(self, model) -> None:
         """Refuse models whose likelihood reads the indicators, and states that contradict them."""
@@ -230,9 +250,7 @@ class SpikeAndSlab(ContinuousBlock):
         counted = replace(self.decision, selector=Exact(), control=None)
         judge = counted.bind(model, run, beta.block, model.size, (None, None), ends)
         bound = run.next_words(len(BOUND)).view(float)
-        flips = make_flips(
-            keep_predictors(model, self.control.columns(model)), self.selector, bound
-        )
+        flips = make_flips(keep_predictors(model, self.columns_of(model)), self.selector, bound)
         return ColumnTools(
             judge.trial, flips, judge.tally, beta.block.start, gamma.block.start, given, precision,
             chance, np.zeros(len(given)), np.zeros(2), np.zeros(1), int(run.audited),

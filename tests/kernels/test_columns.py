@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.columns.sparse import sparse_mean
 from subsample_mcmc.kernels import spikes
 from subsample_mcmc.kernels.columns import flip, kept, sweep
 from tests.helpers.groups import sampled
@@ -302,6 +303,32 @@ def test_columns_are_single_precision_where_they_are_no_less_exact(rng):
         assert np.allclose(found.metric, (x.T * curvature) @ x.astype(float), atol=1e-9)
 
 
+def test_small_coefficients_are_0_at_the_reference_given_the_others(rng):
+    """By regressions on the columns that are left: of two that are much alike, one stays."""
+    x = rng.standard_normal((400, 6))
+    x[:, 1] = x[:, 0] + 0.05 * x[:, 1]
+    x[:, 5] = 1.0  # beside the coefficients: it follows them
+    x[:, 3] += 2.0
+    y = x @ [0.8, 0.0, 0.5, 0.03, 0.0, 1.0] + rng.standard_normal(400)
+    precision = x.T @ x
+    covariance = np.linalg.inv(precision)
+    found = sparse_mean(covariance @ x.T @ y, covariance, 5)
+    on = np.flatnonzero(found)
+    assert 2 in on and 5 in on and len(on) == 3 and np.isin(on, [0, 1, 2, 5]).all()
+    assert np.allclose(found[on], np.linalg.lstsq(x[:, on], y, rcond=None)[0])
+
+
+def test_predictors_are_kept_around_a_sparse_reference(rng):
+    model, kernel, _ = with_intercept(rng)
+    spike = kernel.parts[0]
+    found = spike.columns_of(model)
+    assert found is spike.columns_of(model)
+    start = {name: model.variables[name].block.start for name in ("a", "beta")}
+    beta = found.point[start["beta"] : start["beta"] + 2]
+    whole = spike.fit.gaussian(("a", "beta"))[0]
+    assert beta[1] == 0.0 != whole[2] and found.point[start["a"]] != whole[0]
+
+
 @pytest.mark.plain
 def test_what_columns_serve(rng):
     model, _, _ = logistic(rng)
@@ -329,14 +356,14 @@ def test_a_chain_of_columns_in_plain_python(rng):
 
 
 def no_number_at_5(eta, data, n):
-    return data.y[n] * eta - sm.exp(eta) if n != 5 or eta < 1.5 else math.nan
+    return data.y[n] * eta - sm.exp(eta) if n != 5 or eta < 3.0 else math.nan
 
 
 def test_a_row_that_is_no_number_is_named(rng):
     x = rng.standard_normal((60, 2))
     x[5] = 3.0
     y = rng.poisson(np.exp(x @ [0.3, 0.0])).astype(float)
-    y[5] = 6.0
+    y[5] = 40.0
     model = sm.Model(
         sm.Predictors(eta, no_number_at_5, derivatives, remainder, growth=1.0),
         {"x": x, "o": np.zeros(60), "y": y},
@@ -348,6 +375,9 @@ def test_a_row_that_is_no_number_is_named(rng):
     kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(point, order=2))
     with pytest.raises(ValueError, match="datum 5"):
         sampled(model, kernel >> sm.Metropolis("a", selector=sm.Exact()), 2_000, 10)
+    far = sm.SpikeAndSlab("beta", "gamma", Wide(9.0), control=sm.Taylor(point, order=2))
+    with pytest.raises(ValueError, match="are not finite at the reference"):
+        far.describe(model)
 
 
 def test_audits_add_up_what_residuals_cost(rng):
@@ -363,8 +393,11 @@ def test_audits_add_up_what_residuals_cost(rng):
 class Wide:
     """A Gaussian that proposes coefficients at which rates are beyond all numbers."""
 
+    def __init__(self, first=0.6):
+        self.first = first
+
     def gaussian(self, blocks):
-        return np.array([0.6, 0.2]), np.diag([0.05, 1e5])
+        return np.array([self.first, 0.2]), np.diag([0.05, 1e5])
 
 
 def test_proposals_at_which_an_exponential_overflows_are_refused(rng):

@@ -66,12 +66,12 @@ def serves(model) -> bool:
 
 def columns_of(model, control, point: np.ndarray) -> ColumnSums:
     """Passes over the data, made once for a control variate and its reference."""
-    known = model.prepared.setdefault(ColumnSums, WeakKeyDictionary())
-    if control not in known:
+    known = model.prepared.setdefault(ColumnSums, WeakKeyDictionary()).setdefault(control, {})
+    if (key := point.tobytes()) not in known:
         if model.noticed is None:
             model.notice_changes()  # later changes are of these data
-        known[control] = make_columns(model, point)
-    return known[control]
+        known[key] = make_columns(model, point)
+    return known[key]
 
 
 def make_columns(model, point: np.ndarray) -> ColumnSums:
@@ -87,6 +87,8 @@ def make_columns(model, point: np.ndarray) -> ColumnSums:
             f"remainder returned {r[~((r >= 0.0) & np.isfinite(r))][0]:.6g}: bounds must be "
             "numbers, 0 or more."
         )
+    if not (np.all(np.isfinite(v)) and np.all(np.isfinite(f[:2]))):
+        raise ValueError("log_factor, or its derivatives, are not finite at the reference.")
     largest, sizes, *lengths = np.zeros((4, len(x)))
     for k, column in enumerate(x):
         size = np.abs(column.astype(float))

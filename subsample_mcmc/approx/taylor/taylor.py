@@ -281,9 +281,12 @@ class Taylor(Control):
         known = self.derivatives is None and serves(model) and configurations(model) == 1
         return known and self.order_of(model) == 2
 
-    def columns(self, model) -> ColumnSums:
-        """Three passes over the data."""
-        return columns_of(model, self, references_of(self.fit, model, 1)[0])
+    def columns(self, model, near: np.ndarray | None = None) -> ColumnSums:
+        """Three passes over the data; near: the reference, but where it is nan."""
+        point = references_of(self.fit, model, 1)[0]
+        return columns_of(
+            model, self, point if near is None else np.where(near == near, near, point)
+        )
 
     def prepare(self, model) -> "Expansion":
         """One or two passes over the data for each configuration of the discrete blocks."""
