@@ -16,7 +16,8 @@ its conditional is what acceptance depends on.
 
 Of many columns the bounds of sums over all coefficients say little: where sm.Taylor is of second
 order and rows are few enough, a decision reads one column instead, and the predictors of all rows
-are kept (columns/). The moves are the same.
+are kept (columns/). The moves are the same. Sums are then expanded where small coefficients of the
+fit are 0: there the chain is, and far from the fit, which has the noise of all of them.
 
 A coefficient that the fit puts many standard deviations off 0 is asked in one sweep of a hundred
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.

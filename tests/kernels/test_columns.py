@@ -4,6 +4,7 @@ import inspect
 import math
 import sys
 
+import arviz as az
 import numpy as np
 import pytest
 
@@ -97,6 +98,26 @@ def test_each_test_has_the_probabilities_of_quadrature(rng, made, name):
     stats = trace.stats["beta+gamma"]
     assert stats["raced"].sum() > 3_000 if "points" in name[:6] else stats["exact"].sum() > 3_000
     assert off(trace, *by_quadrature(factors, x)) < 5.0
+
+
+@pytest.mark.slow
+def test_inclusions_are_those_of_decisions_by_all_rows(rng):
+    """Twelve columns, some in doubt: within 5 standard errors, beyond which once in 10^5."""
+    x = rng.standard_normal((300, 12))
+    x[:, 1::2] += 0.6 * x[:, ::2]
+    truth = np.array([0.9, -0.5, 0.4, 0.3, 0.25, -0.2] + [0.0] * 6)
+    y = (rng.random(300) < 1.0 / (1.0 + np.exp(-x @ truth))).astype(float)
+    model = model_of(sm.models.glm.logistic(x, y), 12)
+    every = sm.SpikeAndSlab("beta", "gamma", sm.laplace(model, "beta"), sm.Exact())
+    found = []
+    for kernel, draws in ((kernel_of(model), 60_000), (every, 30_000)):
+        gamma = np.asarray(sampled(model, kernel, draws, 200).draws["gamma"])[0].astype(float)
+        size = np.array([float(az.ess(one[None], method="mean")) for one in gamma.T])
+        found.append((gamma.mean(axis=0), gamma.var(axis=0) / size))
+    (one, first), (two, second) = found
+    assert ((two > 0.1) & (two < 0.9)).sum() >= 4
+    assert np.abs(one - two).max() < 0.02
+    assert (np.abs(one - two) / np.sqrt(first + second + 1e-12)).max() < 5.0
 
 
 MUTANTS = {
