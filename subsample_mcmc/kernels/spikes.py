@@ -115,7 +115,7 @@ class SpikeAndSlab(ContinuousBlock):
         >>> kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit))
         >>> trace = sm.sample(model, kernel, draws=1_000, warmup=100, chains=1, seed=1)
         >>> trace.draws["gamma"].mean(axis=(0, 1)).round(1).tolist()
-        [1.0, 0.3, 0.0, 0.0]
+        [1.0, 0.4, 0.0, 0.0]
     """
 
     block: str
