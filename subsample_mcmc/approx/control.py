@@ -233,6 +233,17 @@ class Control:
         """Rows that every decision reads which the sums alone do not settle."""
         return prepared_for(model, self).outliers
 
+    def by_column(self, model) -> bool:
+        """Is more known of moves of one coefficient at a time, by columns(model)."""
+        return False
+
+    def columns(self, model, near: np.ndarray | None = None) -> Any:
+        """ColumnSums: what is known of such moves; see approx/columns/columns.py.
+
+        near: continuous values near which chains will be, nan where nothing better is known.
+        """
+        raise ValueError(f"{self!r} knows nothing of single coefficients.")
+
     def gradient(self) -> Any:
         """Compiled (own, trial, start, out): derivatives of the sum of h by the floats from start.
 

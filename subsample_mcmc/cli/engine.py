@@ -147,12 +147,20 @@ def sites_that_move_by_their_own_data() -> None:
 
 @unit
 def spikes_and_slabs() -> None:
-    given, _ = tall()
-    model = Model(
-        given.predictors, given.data, {"gamma": np.ones(3, int), "beta": np.zeros(3)},
-        lambda s: -0.5 * (s.gamma * s.beta**2).sum(), support={"gamma": 2},
-    )  # fmt: skip
+    def spiked(given: Model) -> Model:
+        start = {"gamma": np.ones(3, int), "beta": np.zeros(3)}
+        return Model(
+            given.predictors, given.data, start, lambda s: -0.5 * (s.gamma * s.beta**2).sum(),
+            support={"gamma": 2},
+        )  # fmt: skip
+
+    model = spiked(tall()[0])
     run(model, SpikeAndSlab("beta", "gamma", laplace(model, "beta"), selector=Exact()))
+    rng = np.random.default_rng(0)  # of so few rows that each decision reads one column
+    x, y = rng.standard_normal((60, 3)), (rng.random(60) < 0.5).astype(float)
+    model = spiked(glm.logistic(x, y))
+    fit = laplace(model, "beta")
+    run(model, SpikeAndSlab("beta", "gamma", fit, control=Taylor(fit, order=2)))
 
 
 @unit

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control
+from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.decisions.racing import Default, Racing
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.jit import jit
@@ -240,6 +240,11 @@ class Leaf(Kernel):
 
     def check(self, model: Model) -> None:
         """Refuse a model this kernel cannot serve."""
+
+    def prepared(self, model: Model) -> Any:
+        """What it asks of its control variate, made on first use by passes over data; or None."""
+        control = getattr(self, "control", None)
+        return prepared_for(model, control) if isinstance(control, Control) else None
 
     def found(self, model: Model) -> str:
         """What the model was found to allow, where draws depend on it; empty: nothing."""

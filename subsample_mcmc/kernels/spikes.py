@@ -6,25 +6,44 @@ j, one after the other,
 
     off -> on: beta[j] from N(m_j, s_j^2), accepted by pi(on) / (pi(off) N(beta[j]; m_j, s_j^2));
     on -> off: the same, the other way round;
-    on -> on:  a fresh beta[j] from N(m_j, s_j^2), an independence proposal.
+    on -> on:  a fresh beta[j] from N(m_j, s_j^2), an independence proposal; or, in one move of
+               eight, from its neighbourhood: where the posterior's tails are heavier than the
+               Gaussian's, a coefficient out there would see all fresh values refused.
 
 m_j and s_j are those of beta[j] given the others in the Gaussian around the fit. They do not depend
 on beta[j], so each of the three leaves the posterior fixed whatever they are; how near they are to
 its conditional is what acceptance depends on.
 
+Of many columns the bounds of sums over all coefficients say little: where sm.Taylor is of second
+order and rows are few enough, a decision reads one column instead, and the predictors of all rows
+are kept (columns/). The moves are the same. Sums are then expanded where small coefficients of the
+fit are 0: there the chain is, and far from the fit, which has the noise of all of them.
+
 A coefficient that the fit puts many standard deviations off 0 is asked in one sweep of a hundred
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
 """
 
-from dataclasses import dataclass
-from math import log, pi
+from dataclasses import dataclass, replace
+from math import log
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.columns.sparse import sparse_mean
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector, not_a_sum
-from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.decisions.thinned import Thinned
+from subsample_mcmc.kernels.base import BAD_PRIOR, BOUND
+from subsample_mcmc.kernels.columns.flip import make_flips
+from subsample_mcmc.kernels.columns.kept import keep_predictors
+from subsample_mcmc.kernels.columns.sweep import (
+    ColumnTools,
+    log_density,
+    sweep_of_columns,
+    walk,
+    walks,
+)
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.sites.touches import called
@@ -36,10 +55,11 @@ from subsample_mcmc.target.moved import Moved
 from subsample_mcmc.target.rewards import place, prior_of
 from subsample_mcmc.target.user_functions import plain
 
-LEVEL = 0.5 * log(2.0 * pi)
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
 LOOKED_AT = 64  # coefficients whose prior is asked ...
 FAR = 1e9  # ... at 0, near it, and here
+# Stored with runs: those of before had no walks, and never one column a decision.
+READS_COLUMNS, READS_ALL = "a column each, and walks", "those of all coefficients, and walks"
 
 
 class SpikeTools(NamedTuple):
@@ -50,7 +70,7 @@ class SpikeTools(NamedTuple):
     mean: np.ndarray
     precision: np.ndarray  # (d, d)
     chance: np.ndarray  # (d,) that a sweep asks whether a coefficient changes its indicator
-    noise: np.ndarray  # (1,)
+    noise: np.ndarray  # (2,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +85,11 @@ class SpikeAndSlab(ContinuousBlock):
     fit: sm.laplace(model, "beta", given={"gamma": ones}): coefficients are proposed from its
         Gaussian, each given the others: the nearer to the posterior, the more are accepted.
     control: a control variate, sm.Taylor(fit), whose sums serve all choices of coefficients: nearly
-        all decisions then read a few rows, or none.
+        all decisions then read a few rows, or none. Of second order (the usual one of more than 40
+        coefficients), on sm.Predictors of one predictor with derivatives and remainder, in memory,
+        and at most ten rows for each square of the number of coefficients, a decision is about one
+        column: columns are kept a second time, with the predictors of all rows, and what is
+        accepted costs one pass over a column. sm.Thinned decides there, the default.
     selector: as in sm.Metropolis.
 
     It moves both blocks; no other kernel may move the coefficients, as it would take them off 0.
@@ -91,7 +115,7 @@ class SpikeAndSlab(ContinuousBlock):
         >>> kernel = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit))
         >>> trace = sm.sample(model, kernel, draws=1_000, warmup=100, chains=1, seed=1)
         >>> trace.draws["gamma"].mean(axis=(0, 1)).round(1).tolist()
-        [1.0, 0.3, 0.0, 0.0]
+        [1.0, 0.4, 0.0, 0.0]
     """
 
     block: str
@@ -120,10 +144,52 @@ class SpikeAndSlab(ContinuousBlock):
     def facts(self, model=None) -> dict[str, Any]:
         """Adds what is moved."""
         told = super(ContinuousBlock, self).facts(model)
+        if model is not None and self.by_column(model):
+            told["note"] = "a decision reads one column: the predictors of all rows are kept"
+            told["by_column"] = True
         return told | {
             "arms": 2, "proposes": True, "walks": False, "zeros": self.block,
             "moves": f"{self.block} and {self.indicators}, one coefficient after the other",
         }  # fmt: skip
+
+    def by_column(self, model) -> bool:
+        """Does a decision read one column, of rows whose predictors are kept."""
+        thins = self.selector.thins or self.selector.by_default
+        return thins and self.control is not None and self.control.by_column(model)
+
+    def usual_selector(self, model) -> Selector:
+        """What decides where no selector was given."""
+        return Thinned() if self.by_column(model) else super().usual_selector(model)
+
+    def reads(self, model) -> str:
+        """What a stored run must have in common with it, beside the kernel as it is written."""
+        return READS_COLUMNS if self.by_column(model) else READS_ALL
+
+    def prepared(self, model) -> Any:
+        """See Leaf: columns, or the sums over all coefficients."""
+        if not self.by_column(model):
+            return super().prepared(model)
+        self.columns_of(model)
+        return None
+
+    def columns_of(self, model) -> Any:
+        """Columns, and sums around the fit with small coefficients at 0: there chains will be."""
+        real = (
+            name for name in getattr(self.fit, "blocks", ())
+            if name != self.block and model.variables[name].constraint.kind == REAL
+        )  # fmt: skip
+        names = (self.block, *real)
+        mean, covariance = self.fit.gaussian(names)
+        known = model.prepared.setdefault(sparse_mean, {})
+        if (key := mean.tobytes() + np.diag(covariance).tobytes()) not in known:
+            count = model.variables[self.block].block.length
+            known[key] = sparse_mean(mean, covariance, count)
+        near, at = np.full(len(model.floats), np.nan), 0
+        for name in names:
+            block = model.variables[name].block
+            near[block.start : block.start + block.length] = known[key][at : at + block.length]
+            at += block.length
+        return self.control.columns(model, near)
 
     def check(self, model) -> None:
         """Refuse models whose likelihood reads the indicators, and states that contradict them."""
@@ -146,7 +212,10 @@ class SpikeAndSlab(ContinuousBlock):
                 f"function that may. Let it read {self.block!r} alone, which is 0 where its "
                 "indicator is: then one control variate serves all choices of coefficients."
             )
-        self.decision.check(model, self.block)
+        if self.by_column(model):
+            self.control.check(model, self.block)
+        else:
+            self.decision.check(model, self.block)
         self.fit.gaussian((self.block,))
         check_prior(self, model)
 
@@ -162,23 +231,30 @@ class SpikeAndSlab(ContinuousBlock):
 
     def build(self, model) -> Any:
         """The compiled sweep."""
-        return sweep_of_spikes
+        return sweep_of_columns if self.by_column(model) else sweep_of_spikes
 
-    def bind(self, model, run) -> SpikeTools:
+    def bind(self, model, run) -> SpikeTools | ColumnTools:
         """Tools of one chain."""
         beta, gamma = model.variables[self.block], model.variables[self.indicators]
-        blocks = Moved((beta,))
-        judge = self.decision.bind(
-            model, run, beta.block, model.size, self.decision.deciders(model),
-            blocks.candidates(model),
-        )  # fmt: skip
-        mean, covariance = self.fit.gaussian((self.block,))
-        precision = np.linalg.inv(np.atleast_2d(covariance))
+        given = np.array(self.fit.gaussian((self.block,))[0], dtype=float)
+        covariance = np.atleast_2d(self.fit.gaussian((self.block,))[1])
+        precision = np.linalg.inv(covariance)
         # Where the others make up for it: columns that are much alike take each other's place.
-        behind = 0.5 * np.asarray(mean) ** 2 / np.diag(np.atleast_2d(covariance))
-        return SpikeTools(
-            judge, gamma.block.start, np.array(mean, dtype=float), precision,
-            np.where(behind > HOPELESS, SELDOM, 1.0), np.zeros(1),
+        behind = 0.5 * given**2 / np.diag(covariance)
+        chance = np.where(behind > HOPELESS, SELDOM, 1.0)
+        ends = Moved((beta,)).candidates(model)
+        if not self.by_column(model):
+            judge = self.decision.bind(
+                model, run, beta.block, model.size, self.decision.deciders(model), ends
+            )
+            return SpikeTools(judge, gamma.block.start, given, precision, chance, np.zeros(2))
+        counted = replace(self.decision, selector=Exact(), control=None)
+        judge = counted.bind(model, run, beta.block, model.size, (None, None), ends)
+        bound = run.next_words(len(BOUND)).view(float)
+        flips = make_flips(keep_predictors(model, self.columns_of(model)), self.selector, bound)
+        return ColumnTools(
+            judge.trial, flips, judge.tally, beta.block.start, gamma.block.start, given, precision,
+            chance, np.zeros(len(given)), np.zeros(2), np.zeros(1), int(run.audited),
         )  # fmt: skip
 
 
@@ -194,12 +270,6 @@ def conditional(tools, x, j):
 
 
 @jit(inner="always")
-def log_density(value, mean, sd):
-    z = (value - mean) / sd
-    return -0.5 * z * z - log(sd) - LEVEL
-
-
-@jit(inner="always")
 def spike_move(chain, tools, j, on):
     """Propose coefficient j on (1) or off (0), and decide; False after an error."""
     judge, trial, now = tools.judge, tools.judge.trial, chain.now[0]
@@ -208,14 +278,17 @@ def spike_move(chain, tools, j, on):
     start_from_current(trial)
     x, y = trial.candidates[0], trial.candidates[1]
     mean, sd = conditional(tools, x, j)
-    ratio = 0.0
-    if before == 1:
-        ratio += log_density(x[j], mean, sd)
-    y[j] = 0.0
-    if on == 1:
+    ratio, y[j] = 0.0, 0.0
+    if before == 1 and on == 1 and walks(chain):
         fill_normal(chain.rng, tools.noise)
-        y[j] = mean + sd * tools.noise[0]
-        ratio -= log_density(y[j], mean, sd)
+        y[j] = x[j] + sd * walk(tools.noise)
+    else:
+        if before == 1:
+            ratio += log_density(x[j], mean, sd)
+        if on == 1:
+            fill_normal(chain.rng, tools.noise)
+            y[j] = mean + sd * tools.noise[0]
+            ratio -= log_density(y[j], mean, sd)
     threshold = log(1.0 - chain.rng.random())
     offsets[0] = prior_of(trial)
     place(trial, 1)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.decisions.compared import check_compiled
 from subsample_mcmc.errors import CompileError
 from subsample_mcmc.kernels.base import NOW, Chain, Kernel, check, columns_of, run_step
@@ -120,8 +119,7 @@ class Program:
         self.compiled = not any(leaf.obstacle(model) for leaf in customs)
         self.compiled &= not kernel.interpreted
         for leaf in kernel.leaves():  # now, while a bar may show passes over the data
-            if isinstance(control := getattr(leaf, "control", None), Control):
-                prepared_for(model, control)
+            leaf.prepared(model)
         self.steps = {leaf: leaf.build(model) for leaf in kernel.leaves()}
         self.loop = LOOP if self.compiled or DISABLED else PLAIN_LOOP
         self.functions: list = []  # what is called by address: held, so that no chain compiles it

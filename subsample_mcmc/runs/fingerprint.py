@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc import __version__
-from subsample_mcmc.approx.control import Control, prepared_for
 from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
 from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
@@ -40,9 +39,8 @@ def of_run(model: Model, kernel: Kernel) -> dict[str, str]:
     found["weights or predicates of kernels"] = hashlib.sha256(joints.encode()).hexdigest()
     for label, leaf in labelled(kernel):
         text = spelled(leaf)
-        if isinstance(control := getattr(leaf, "control", None), Control):
+        if (prepared := leaf.prepared(model)) is not None:
             # What a user's own knows of the model is of a class of its own.
-            prepared = prepared_for(model, control)
             text += "".join(own_code(type(prepared)))
             if prepared.found:
                 found[f"derivatives for kernel {label}"] = prepared.found

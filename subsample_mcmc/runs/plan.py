@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import Control, prepared_for
+from subsample_mcmc.approx.control import Control
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing, expected_pulls
 from subsample_mcmc.decisions.rules.bnormal import b_normal
@@ -258,8 +258,7 @@ def plan(
             with quietly(progress):
                 variant = variant.settled(model)
                 for leaf in variant.leaves():  # some refuse a model only when they are prepared
-                    if isinstance(getattr(leaf, "control", None), Control):
-                        prepared_for(model, leaf.control)
+                    leaf.prepared(model)
         except ValueError as error:
             if name == GIVEN:
                 raise
@@ -401,9 +400,8 @@ def measured(name, label, leaf, found: Pilots, model, decisions) -> dict[str, An
             gap, spread = float(np.median(gaps)), float(np.median(spreads))
             races = leaf.selector.dropping_rule is not None and leaf.selector.risk is not None
             selector = leaf.selector if races else Racing()
-            always = 0
-            if isinstance(getattr(leaf, "control", None), Control):
-                always = len(prepared_for(model, leaf.control).outliers)
+            known = leaf.prepared(model)
+            always = 0 if known is None else len(known.outliers)
             raced = model.size - always
             scaled = gaps / np.sqrt(raced * np.maximum(spreads, 1e-300))
             pulls = expected_pulls(scaled, raced, arms, min(selector.delta, 0.49))

@@ -178,10 +178,29 @@ def test_coefficients_that_are_0_throughout_do_not_stand_still(rng):
     assert np.all(trace.draws["gamma"] == [1, 0, 0, 0])
     assert trace.mixing("beta").held == 0
     assert trace.report().verdict.converged.startswith("yes, given gamma, which never moved: ")
-    trace.draws["beta"][..., 0] = 2.0
-    assert trace.mixing("beta").held_one == "beta[0]"
+    for value in (2.0, 0.0):  # which its indicator, that is 1, does not explain
+        trace.draws["beta"][..., 0] = value
+        assert trace.mixing("beta").held_one == "beta[0]"
     del trace.meta["kernels"][0]["zeros"]
     assert trace.mixing("beta").held == 4
+
+
+@pytest.mark.parametrize("order", [0, 2, 3])
+def test_a_start_that_no_fresh_value_would_be_taken_from(order):
+    """The posterior's tail there is far heavier than the Gaussian's, 9 standard deviations off."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 2))
+    y = rng.poisson(np.exp(x @ [1.5, 0.2])).astype(float)
+    model = model_of(sm.models.glm.poisson(x, y), 2)
+    fit = sm.laplace(model, "beta")
+    more = {"control": sm.Taylor(fit, order)} if order else {"selector": sm.Exact()}
+    mean, covariance = fit.gaussian(("beta",))
+    assert mean[0] > 9.0 * covariance[0, 0] ** 0.5
+    for seed in range(4):
+        kernel = sm.SpikeAndSlab("beta", "gamma", fit, **more)
+        trace = sampled(model, kernel, 200, 200, seed=seed)  # from 0, with an indicator of 1
+        found = np.asarray(trace.draws["beta"])[0, 100:, 0]
+        assert abs(found.mean() - mean[0]) < 2.0 * covariance[0, 0] ** 0.5
 
 
 def test_a_run_that_ended_before_a_draw_is_reported(rng, monkeypatch):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from subsample_mcmc.approx.columns.columns import ColumnSums, columns_of, serves
 from subsample_mcmc.approx.control import Bound, Control, ControlFunctions, Prepared
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.elsewhere.row_scores import typical_of
@@ -24,8 +25,13 @@ from subsample_mcmc.approx.taylor.derivatives_jets import Jets, NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear, cubic
 from subsample_mcmc.approx.taylor.derivatives_stencil import Stencil
 from subsample_mcmc.approx.taylor.derivatives_user import Given
-from subsample_mcmc.approx.taylor.found import derivatives_found as by_tapes
 from subsample_mcmc.approx.taylor.found.derivatives_found import Found, NoPredictorsError
+from subsample_mcmc.approx.taylor.found.ways import (
+    FOUND,
+    usual_order,
+    way_of_plain,
+    without_predictors,
+)
 from subsample_mcmc.approx.taylor.influence import influential, loud, room_for_scores, score_lines
 from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
@@ -59,7 +65,6 @@ USUAL_WEIGHTS = 1 << 26  # where nobody asked for them: a gigabyte
 # fast by it, at 10^4 to 10^6 rows (tests/benchmarks/exact.py --only order), and races far faster;
 # beyond, .7 to 2 times, and sums take twice as long.
 CUBIC = 40
-FOUND = "found predictors"  # the way of a plain function that has them
 GROWING = ("predictors", "jets")  # ways whose sums go on where rows are appended
 PATIENT = 2.0  # seconds after which a progress bar appears
 
@@ -271,6 +276,18 @@ class Taylor(Control):
         """Compiled; it reads no data."""
         return add_gradient
 
+    def by_column(self, model) -> bool:
+        """Where second order serves one predictor; third-order sums tell more, of few."""
+        known = self.derivatives is None and serves(model) and configurations(model) == 1
+        return known and self.order_of(model) == 2
+
+    def columns(self, model, near: np.ndarray | None = None) -> ColumnSums:
+        """Three passes over the data; near: the reference, but where it is nan."""
+        point = references_of(self.fit, model, 1)[0]
+        return columns_of(
+            model, self, point if near is None else np.where(near == near, near, point)
+        )
+
     def prepare(self, model) -> "Expansion":
         """One or two passes over the data for each configuration of the discrete blocks."""
         count, strides = configurations(model), strides_of(model)
@@ -366,35 +383,6 @@ class Taylor(Control):
         found = terms(s0s, s1s, s2s, third, limits)
         learnt = full.learnt if full else nothing(len(points), d)
         return Sums(points, lengths, metrics, found, full.whole if full else found, learnt)
-
-
-def way_of_plain(model, order: int | None) -> tuple[str, str]:
-    """See Taylor.way_of: of a plain function."""
-    d = len(model.floats)
-    if order != 3 and d <= by_jets.FEW:
-        return "interpolation", ""
-    if why := by_jets.obstacle(model):
-        return "interpolation", why
-    if d <= by_jets.FEW:
-        return "jets", ""
-    if d <= by_jets.CUBIC and model.size < by_tapes.MANY:
-        return "jets", f"fewer than {by_tapes.MANY:,} data: no predictors or bounds are looked for"
-    count, why = by_tapes.predictors_of(model)
-    return (FOUND, "") if 0 < count < d and not why else without_predictors(d, why)
-
-
-def without_predictors(d: int, why: str) -> tuple[str, str]:
-    """(the way for d parameters, why not a better one) where no predictors are found."""
-    if d > by_jets.MOST:
-        more = f"{d} parameters are more than the {by_jets.MOST} of jets"
-        return "interpolation", f"{more}, and {why}" if why else more
-    return "jets", why
-
-
-def usual_order(model, way: str) -> int:
-    """The order by a way, where nobody asked for one."""
-    most = {FOUND: by_tapes.CUBIC, "jets": by_jets.CUBIC}.get(way, 0)
-    return 3 if len(model.floats) <= most else 2
 
 
 def best_source(model, derivatives, order: int, way: str, references: list[np.ndarray]) -> Any:

@@ -230,7 +230,8 @@ def waste(row: dict, kernel: dict) -> Iterator[Finding]:
             f"decisions read {read:.0%} of all rewards, so racing saves little. "
             f"{control if able else 'Use sm.Exact()'}.",
         )
-    if kernel.get("parts") == ["Thinned"] and row["exact"] > READ_ALL:
+    dear = kernel.get("parts") == ["Thinned"] and not kernel.get("by_column")  # which is cheap
+    if dear and row["exact"] > READ_ALL:
         yield Finding(
             SLOW,
             f"{row['exact']:.0%} of its decisions read all data: bounds of the residuals add up to "

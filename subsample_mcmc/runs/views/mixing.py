@@ -71,9 +71,9 @@ def mixing_of(trace: Any, name: str) -> Mixing:
     # Chain by chain: the block may fill most of the memory, and this makes copies.
     stands = np.array([(chain == chain[:1]).all(axis=0) for chain in flat]) & (draws > 1) & free
     moved = draws < 2 or int(stands.sum()) < chains * sites
-    if any(t.get("zeros") == name for t in trace.meta["kernels"]):
-        # A coefficient that may be 0: its indicator, beside it, says whether it ever moved.
-        stands &= (flat[:, :1] != 0.0).all(axis=1)  # of runs that ended before a draw, too
+    for told in trace.meta["kernels"]:
+        if told.get("zeros") == name:  # a coefficient may be 0, where its indicator says so
+            stands &= ~off_throughout(trace, flat, told["writes"][1])
     if used is not None:
         stands &= always
     counts = stands.sum(axis=0)
@@ -119,6 +119,15 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         0 if first is None else int(counts[first]), "" if first is None else label_of(first),
         bool(beyond),
     )  # fmt: skip
+
+
+def off_throughout(trace: Any, flat: np.ndarray, indicators: str) -> np.ndarray:
+    """Which coefficients are 0 as a chain's draws begin, and are said to be: (chains, sites)."""
+    off = flat[:, :1] == 0.0
+    kept = trace.thinned if indicators in trace.thinned else trace.draws
+    if indicators in kept:
+        off = off & (np.asarray(kept[indicators])[:, :1].reshape(off.shape) == 0)
+    return off.any(axis=1)  # of runs that ended before a draw, too
 
 
 def some_draws(chains: int, draws: int) -> Any:

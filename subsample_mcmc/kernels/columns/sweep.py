@@ -1,0 +1,152 @@
+"""A sweep over coefficients that may be 0, one after the other, with their predictors kept."""
+
+from math import log, pi
+from typing import NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.decisions.rules.rule import ALONE, NOT_FINITE, Outcome
+from subsample_mcmc.decisions.selector import not_a_sum
+from subsample_mcmc.kernels.base import BAD_PRIOR
+from subsample_mcmc.kernels.columns.flip import Flips, audit, choose
+from subsample_mcmc.kernels.columns.kept import add_scaled, begin, go, known_gap
+from subsample_mcmc.kernels.decision import U11, count_decision, count_end, fail
+from subsample_mcmc.numerics.jit import jit
+from subsample_mcmc.numerics.random import fill_normal
+from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.target.rewards import Trial, prior_of
+
+LEVEL = 0.5 * log(2.0 * pi)
+
+
+class ColumnTools(NamedTuple):
+    """What a sweep over the coefficients works with."""
+
+    trial: Trial
+    flips: Flips
+    tally: np.recarray
+    first: int  # where the coefficients start in the floats
+    indicators: int  # and these in the integers
+    mean: np.ndarray
+    precision: np.ndarray  # (d, d)
+    chance: np.ndarray  # (d,) that a sweep asks whether a coefficient changes its indicator
+    pull: np.ndarray  # (d,) precision times (coefficients - mean)
+    noise: np.ndarray  # (2,)
+    prior: np.ndarray  # (1,) the log prior of the state
+    audited: int
+
+
+WALKS, FARTHEST = 1 / 8, 16.0  # of fresh values; a step, in standard deviations
+
+
+@jit(inner="always")
+def walks(chain):
+    """Is a fresh value to be one near the present: in half of all moves of warm-up."""
+    return chain.rng.random() < (0.5 if chain.now[0].warm == 1 else WALKS)
+
+
+@jit(inner="always")
+def walk(noise):
+    """A step as wide as a Cauchy variable's, but for its ends: it reaches near and far."""
+    if abs(noise[0]) < FARTHEST * abs(noise[1]):
+        return noise[0] / noise[1]
+    return FARTHEST if noise[0] > 0.0 else -FARTHEST
+
+
+@jit(inner="always")
+def log_density(value, mean, sd):
+    z = (value - mean) / sd
+    return -0.5 * z * z - log(sd) - LEVEL
+
+
+@jit(inner=True)
+def pull_anew(tools):
+    """How the fit's Gaussian pulls at each coefficient."""
+    for j in range(len(tools.mean)):
+        tools.pull[j] = 0.0
+    for k in range(len(tools.mean)):
+        step = tools.trial.floats[tools.first + k] - tools.mean[k]
+        add_scaled(tools.pull, step, tools.precision[k])
+
+
+@jit(inner="always")
+def count(chain, tools, made, k, value):
+    """Count a decision; False after an error."""
+    tally, now, trial, kept = tools.tally[0], chain.now[0], tools.trial, tools.flips.kept
+    count_decision(tally, 2 * len(kept.sums))
+    count_end(tally, made.ended)
+    tally.pulls += made.pulls
+    tally.rounds += made.rounds
+    tally.distance += kept.now[0].square / len(kept.point)
+    if made.ended < 0:
+        fail(now, trial, made.ended, made.bad_arm, made.bad_row)
+        return False
+    if now.audit > 0.0 and tools.audited != 0:
+        chain.audits[0] += WEYL  # a stream of its own: draws are the same with and without audit
+        if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
+            row = audit(tools.flips, tally, k, value)
+            if row >= 0:
+                fail(now, trial, NOT_FINITE, 1, row)
+                return False
+    tally.accepted += made.arm
+    return True
+
+
+@jit(inner=True)
+def column_move(chain, tools, j, on):
+    """Propose coefficient j on (1) or off (0), and decide; False after an error."""
+    trial, kept, now = tools.trial, tools.flips.kept, chain.now[0]
+    at, k = tools.indicators + j, tools.first + j
+    before, old, new, ratio = trial.ints[at], trial.floats[k], 0.0, 0.0
+    own = tools.precision[j, j]
+    mean, sd = old - tools.pull[j] / own, 1.0 / own**0.5  # given the others
+    if before == 1 and on == 1 and walks(chain):
+        fill_normal(chain.rng, tools.noise)
+        new = old + sd * walk(tools.noise)
+    else:
+        if before == 1:
+            ratio += log_density(old, mean, sd)
+        if on == 1:
+            fill_normal(chain.rng, tools.noise)
+            new = mean + sd * tools.noise[0]
+            ratio -= log_density(new, mean, sd)
+    threshold = log(1.0 - chain.rng.random())
+    trial.floats[k], trial.ints[at] = new, on
+    here, there = tools.prior[0], prior_of(trial)
+    trial.floats[k], trial.ints[at] = old, before
+    if not_a_sum(here) or not_a_sum(there):
+        fail(now, trial, BAD_PRIOR, 0 if not_a_sum(here) else 1, -1)
+        return False
+    if here == -np.inf or there == -np.inf:
+        made = Outcome(1 if there > -np.inf else 0, 0, 0, ALONE, 0, -1, -1)
+    else:
+        ahead = there - here + ratio - threshold + known_gap(kept, k, new)
+        made = choose(chain.rows, tools.flips, k, new, ahead)
+    if not count(chain, tools, made, k, new):
+        return False
+    if made.arm == 1:
+        trial.floats[k], trial.ints[at], tools.prior[0] = new, on, there
+        add_scaled(tools.pull, new - old, tools.precision[j])
+        go(kept, trial.floats, k)
+    return True
+
+
+@jit(inner="always")
+def sweep_of_columns(chain, tools):
+    """step(chain, tools): each coefficient is offered the other state, then a fresh value."""
+    trial, first, d = tools.trial, tools.first, len(tools.mean)
+    tools.tally[0].steps += 1
+    for j in range(d):  # a start may contradict its indicators: they count
+        if trial.ints[tools.indicators + j] == 0:
+            trial.floats[first + j] = 0.0
+    begin(tools.flips.kept, trial.floats)
+    pull_anew(tools)
+    tools.prior[0] = prior_of(trial)
+    for j in range(d):
+        asks = tools.chance[j] == 1.0 or chain.rng.random() < tools.chance[j]
+        if chain.now[0].warm == 1 and trial.ints[tools.indicators + j] == 0:
+            asks = True  # a start without it is no reason to wait
+        if asks and not column_move(chain, tools, j, 1 - trial.ints[tools.indicators + j]):
+            return
+        if trial.ints[tools.indicators + j] == 1 and not column_move(chain, tools, j, 1):
+            return
