@@ -16,6 +16,7 @@ import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit, finished
+from subsample_mcmc.approx.fit.kinks import ROUGH, EndedAtKinksError, past_kinks, warn_of_kinks
 from subsample_mcmc.approx.fit.marginal import Marginal, has_jets, marginal_of, worth_jets
 from subsample_mcmc.approx.fit.newton import several
 from subsample_mcmc.approx.fit.sites import (
@@ -350,16 +351,27 @@ def fit_hierarchy(
     if not names:
         return fit_sites(model, co, local)
     state, jets = rng.bit_generator.state, worth_jets(co, local)
+    labels = Coordinates(model, names, co.dict_of(co.floats, model.variables.values())).labels
 
     def fitted(jets: bool) -> HierarchyFit:
         """The fit, by derivatives or by differences."""
-        rng.bit_generator.state = state
-        marginal = marginal_of(model, co, local, names, bar, jets)
-        try:
-            return fit_both(marginal, co, local, starts, rng, tolerance)
-        except FAILURES:
-            marginal.check_smooth()
-            raise
+
+        def search(kinks: np.ndarray) -> tuple[HierarchyFit, np.ndarray]:
+            rng.bit_generator.state = state
+            marginal = marginal_of(model, co, local, names, bar, jets)
+            marginal.kinks, near = kinks, max(tolerance, ROUGH) if kinks.any() else tolerance
+            try:
+                return fit_both(marginal, co, local, starts, rng, near)
+            except FAILURES as error:
+                more = marginal.kinks_found(marginal.last, ended=False)
+                if np.any(more & ~kinks):
+                    raise EndedAtKinksError(more) from error
+                marginal.check_smooth()
+                raise
+
+        fit, near = past_kinks(search, labels)
+        warn_of_kinks(near, labels)
+        return fit
 
     try:
         return fitted(jets)
@@ -385,15 +397,15 @@ def fit_sites(model, co: Coordinates, local: tuple[str, ...]) -> HierarchyFit:
 
 def fit_both(
     marginal: Marginal, co: Coordinates, local: tuple[str, ...], starts: int, rng, tolerance: float
-) -> HierarchyFit:
-    """The fit of sites, and of what they have in common."""
+) -> tuple[HierarchyFit, np.ndarray]:
+    """The fit of sites, and of what they have in common; and along which of that are kinks."""
     sites, own, model = marginal.sites, marginal.coordinates, co.model
     sites.check()
     start = own.free(sites.floats)
     usable(marginal.at(start, marginal.u, learn=True)[1], sites, own.show(start))
     now, heights, _ = several(marginal, start, starts, rng, tolerance)
     found = marginal.sharpened(now[0])
-    gain = now[1:]
+    gain, kinks = now[1:], marginal.kinks_found(found, ended=True)
     if found is not now[0]:
         move = np.linalg.solve(found.curvature, found.gradient)
         gain = (move, 0.5 * float(move @ found.gradient))
@@ -405,7 +417,7 @@ def fit_both(
     rest = sites.rest(sites.place(now.u)[1]) + jacobian + model.constant()
     point = sites.floats.copy()
     common = replace(common, point=point, state=co.dict_of(point, model.variables.values()))
-    return made(co, sites, now, common, slopes, rest, common.log_evidence)
+    return made(co, sites, now, common, slopes, rest, common.log_evidence), kinks
 
 
 def made(co, sites: Sites, now: Settled, common, slopes, rest: float, evidence) -> HierarchyFit:

@@ -21,6 +21,18 @@ from subsample_mcmc.approx.fit.hierarchy import (
     goes_by_site,
     local_blocks,
 )
+from subsample_mcmc.approx.fit.kinks import (
+    ROUGH,
+    EndedAtKinksError,
+    deviations_of,
+    kinks_at_end,
+    kinks_near,
+    kinks_within,
+    past_kinks,
+    warn_of_kinks,
+    wide_steps,
+    with_kinks,
+)
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
     MANY,
@@ -54,7 +66,7 @@ WINDOWS, WINDOW = 80, 256
 STEP = 1e-3  # of a difference over data, in standard deviations: more where rounding asks for it
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
-FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
+FAR = 2.0  # the step for functions that have kinks
 KEPT = (  # fields of a fit that are remembered
     "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
     "passes",
@@ -70,6 +82,8 @@ class Summed:
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
         self.weight = coordinates.count / sum(last - first for first, last in spans)
+        self.kinks = np.zeros(coordinates.size, dtype=bool)  # along which the prior has some
+        self.last: Local | None = None  # where a search came to
         if coordinates.size > MOST_PARAMETERS:
             raise ValueError(
                 f"{coordinates.size} free coordinates are too many for differences, which serve "
@@ -83,7 +97,11 @@ class Summed:
         self.passes += 1
         steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
         value = before.value if before else self.rises(u[None])[0]
-        return differences(self.rises, u, self.least(value) * steps)
+        found = differences(self.rises, u, self.least(value) * steps)
+        if self.kinks.any():
+            found = with_kinks(found, self.coordinates.prior, self.kinks)
+        self.last = found if found.usable else self.last
+        return found
 
     def least(self, value: float) -> float:
         """The shortest step, in standard deviations, that rounding allows."""
@@ -116,7 +134,8 @@ class Summed:
         share = len(points) / len(stencil(self.coordinates.size))
         found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
         sums = self.weight * found
-        return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
+        own = 0.0 if self.kinks.any() else base[1:] - base[0]
+        return float(base[0] + sums[0]), own + sums[1:]
 
 
 class Wide(Summed):
@@ -132,6 +151,8 @@ class Expanded:
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
         self.source = self.source_of(model, spans)
         self.weight = coordinates.count / sum(last - first for first, last in spans)
+        self.kinks = np.zeros(coordinates.size, dtype=bool)  # along which the prior has some
+        self.last: Local | None = None  # where a search came to
 
     def source_of(self, model, spans) -> Any:
         """Derivatives by sm.Predictors."""
@@ -159,9 +180,15 @@ class Expanded:
         known = np.diag(data if before is None else before.curvature)
         sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
         steps = 0.01 * np.minimum(sd, wide)
-        one, two = along_axes(rises, u, steps), along_axes(rises, u, 2.0 * steps)
+        twice = 2.0 * steps
+        if self.kinks.any():
+            far = wide_steps(co.prior, u, np.diag(data))
+            steps, twice = np.where(self.kinks, far, steps), np.where(self.kinks, far, twice)
+        one, two = along_axes(rises, u, steps), along_axes(rises, u, twice)
         gradient = (4.0 * one.gradient - two.gradient) / 3.0  # without the error of second order
-        return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
+        bent = data + (4.0 * one.curvature - two.curvature) / 3.0
+        self.last = Local(u, value, gradient, bent)
+        return self.last
 
 
 class Followed(Expanded):
@@ -256,9 +283,37 @@ def laplace(
         return fit_hierarchy(model, co, local, len(none), rng, tolerance, bar)
 
     def search(kind: type) -> tuple:
-        """(what was found, heights, passes over all rows) by one way to read the log density."""
+        """(what was found, heights, passes over all rows, kinks of the prior there) by one way."""
+
+        def past(kinks: np.ndarray) -> tuple[tuple, np.ndarray]:
+            tried: list = []
+
+            def of_kind(*given) -> Any:
+                tried.append(kind(*given))
+                tried[-1].kinks = kinks
+                return tried[-1]
+
+            try:
+                made = search_once(of_kind, kind is Wide or bool(kinks.any()))
+            except FAILURES as error:
+                last = next((one.last for one in reversed(tried) if one.last), None)
+                more = kinks if last is None else kinks_at_end(co.prior, last.u, last.curvature)
+                if np.any(more & ~kinks):
+                    raise EndedAtKinksError(more) from error
+                raise
+            u, sd = made[0][0].u, deviations_of(made[0][0].curvature)
+            near = kinks_near(co.prior, u, sd)
+            if kinks.any():
+                near |= kinks & kinks_within(co.prior, u, sd)
+            return made, near
+
+        made, near = past_kinks(past, co.labels)
+        return *made, near
+
+    def search_once(kind, rough: bool) -> tuple:
+        """(what was found, heights, passes over all rows), by log densities of some kind."""
         full, heights = kind(co_few if size < MANY else co, co.spans, bar), none
-        near = max(tolerance, ROUGH) if kind is Wide else tolerance
+        near = max(tolerance, ROUGH) if rough else tolerance
         if size < MANY:
             return *several(full, u, len(none), rng, near)[:2], full.passes
         try:
@@ -278,13 +333,15 @@ def laplace(
         if kind is not Expanded:
             with suppress(*FAILURES):
                 made = search(Wide)
-                if kinks_at(made[0][0], FAR):
+                if kinks_at(made, FAR):
                     return Wide, made
         raise error
 
-    def kinks_at(now: Local, within: float) -> bool:
-        """Has it kinks around there."""
-        return Summed(co_few, few, bar).kinked(now.u, now.curvature, within)
+    def kinks_at(made: tuple, within: float) -> bool:
+        """Has it kinks around there, beside those of the prior that were found."""
+        now, full = made[0][0], Summed(co_few, few, bar)
+        full.kinks = made[3]
+        return full.kinked(now.u, now.curvature, within)
 
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
@@ -294,18 +351,20 @@ def laplace(
             return by_sites()
         kind = way_of(co_few, few, u)
         try:
-            found, heights, passes = search(kind)
+            made = search(kind)
         except FAILURES as error:
             if local:  # as a rule there is no mode of all together
                 with suppress(*FAILURES):
                     return by_sites()
-            kind, (found, heights, passes) = again(kind, error)
-        if kind in (Followed, Summed) and kinks_at(found[0], HALF):
+            kind, made = again(kind, error)
+        if kind in (Followed, Summed) and kinks_at(made, HALF):
             with suppress(*FAILURES):  # else that is what there is
-                u = found[0].u
-                found, heights, passes = search(Wide)
+                u = made[0][0].u
+                made = search(Wide)
+    found, heights, passes, near = made
     fit = finished(co, heights, passes, *found)
-    if not fit.repaired:
+    warn_of_kinks(near, co.labels)
+    if not fit.repaired and not near.any():  # what was warned of is warned of again
         keep_found(model, "fit", key, tuple(getattr(fit, name) for name in KEPT))
     return fit
 

@@ -12,10 +12,17 @@ import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.kinks import (
+    deviations_of,
+    kinks_at_end,
+    kinks_near,
+    kinks_within,
+    with_kinks,
+)
 from subsample_mcmc.approx.fit.newton import Local, deviations, differences, widths
 from subsample_mcmc.approx.fit.site_jets import NEAR as ROUGH
 from subsample_mcmc.approx.fit.site_jets import SitesByJets, Tensors
-from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, log_dets
+from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, free_of, log_dets
 from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError, obstacle
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.lookups.reads import unread
@@ -37,6 +44,8 @@ class Marginal:
         self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0
         coordinates.floats = sites.floats  # whose sites are where they were put last
         self.u = sites.free()
+        self.kinks = np.zeros(coordinates.size, dtype=bool)  # along which its prior has some
+        self.last: Local | None = None  # where a search came to
 
     def put(self, point: np.ndarray) -> float:
         """Let what sites have in common be there: its log |dx/du|."""
@@ -76,7 +85,41 @@ class Marginal:
         self.passes += 1
         with np.errstate(all="ignore"):
             steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
-            return differences(self.rises, u, STEP * steps)
+            rises = self.rises_of_rest if self.kinks.any() else self.rises
+            found = self.with_kinks(differences(rises, u, STEP * steps))
+            self.last = found if found.usable else self.last
+            return found
+
+    # ------------------------------------------------------------------------ kinks of its prior
+    def prior(self, points: np.ndarray) -> np.ndarray:
+        """The log prior of what sites have in common, and log |dx/du|: no data are read."""
+        found, u = np.full(len(points), -np.inf), free_of(self.sites.variables, self.sites.floats)
+        for i, point in enumerate(points):
+            jacobian = self.put(point)
+            if jacobian > -np.inf:
+                found[i] = jacobian + self.sites.rest(self.sites.place(u)[1])
+        return found
+
+    def rises_of_rest(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log density at the first point, and what it rises by at others but for its prior."""
+        value, rises = self.rises(points)
+        own = self.prior(points)
+        return value, rises - (own[1:] - own[0])
+
+    def with_kinks(self, rest: Local) -> Local:
+        """What is known of the rest, and of a prior with kinks; without any, as it is."""
+        return with_kinks(rest, self.prior, self.kinks) if self.kinks.any() else rest
+
+    def kinks_found(self, at: Local | None, ended: bool) -> np.ndarray:
+        """Along which coordinates its prior has kinks near a point; ended: a search, at a mode."""
+        if at is None:
+            return np.zeros(len(self.kinks), dtype=bool)
+        with np.errstate(all="ignore"):
+            if not ended:
+                return kinks_at_end(self.prior, at.u, at.curvature)
+            sd = deviations_of(at.curvature)
+            known = self.kinks & kinks_within(self.prior, at.u, sd)
+            return known | kinks_near(self.prior, at.u, sd)
 
     def check_smooth(self) -> None:
         """Differences say what the data do."""
@@ -151,7 +194,7 @@ class MarginalByJets(Marginal):
                 steps = NEAR * deviations(local.curvature) if local.usable else own
             if local.usable:
                 self.u, self.place, self.follow = found.u, place, follow
-                self.curvature = local.curvature
+                self.curvature, self.last = local.curvature, local
                 # Where a scale multiplies all sites a search without fourth derivatives may creep.
                 upwards = bool(np.linalg.eigvalsh(local.curvature)[0] <= 0.0)
                 self.astray += upwards
@@ -232,8 +275,8 @@ class MarginalByJets(Marginal):
         if not jacobian > -np.inf:
             return -np.inf
         u = place.u + follow.slopes @ (point - place.point)
-        own, prior = sites.place(u)
-        terms, rest = own + prior, sites.rest(prior)
+        logs_of_x, prior = sites.place(u)
+        terms, rest = logs_of_x + prior, sites.rest(prior)
         dx, ds = self.values_of_sites() - place.x, sites.floats[sites.seen] - place.s
         gradient, precision, logs = self.precision(u, *t.near(dx, ds), terms)
         if sites.size == 1:
@@ -241,7 +284,8 @@ class MarginalByJets(Marginal):
         else:
             move = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
         rise = t.rise(dx, ds) + float(np.sum(terms - place.terms) - np.sum(follow.twist * move))
-        return float(rise + rest + jacobian - place.base - 0.5 * logs.sum() + place.logs)
+        own = 0.0 if self.kinks.any() else rest + jacobian - place.base
+        return float(rise + own - 0.5 * logs.sum() + place.logs)
 
     def nearby(self, place: SitesAt, follow: Following, steps: np.ndarray) -> Local:
         """The log density around a place, but for fourth derivatives of data."""
@@ -249,7 +293,7 @@ class MarginalByJets(Marginal):
         def rises(points: np.ndarray) -> tuple[float, np.ndarray]:
             return 0.0, np.array([self.rise(place, follow, point) for point in points[1:]])
 
-        return differences(rises, place.point, steps)
+        return self.with_kinks(differences(rises, place.point, steps))
 
     def sharpened(self, now: Local) -> Local:
         """The same with fourth derivatives: differences of gradients, each by passes of its own."""
@@ -272,7 +316,8 @@ class MarginalByJets(Marginal):
                 slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
             bends.append(0.5 * (slopes[0] - slopes[1]))
         inverse, found = np.linalg.inv(steps), np.array(bends)
-        return -inverse.T @ (0.5 * (found + found.T)) @ inverse
+        bent = -inverse.T @ (0.5 * (found + found.T)) @ inverse
+        return self.with_kinks(Local(place.point, 0.0, np.zeros(d), bent)).curvature
 
     def check_smooth(self) -> None:
         """Raise NotSmoothError where derivatives do not say what the data do near the sites."""
