@@ -13,14 +13,10 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
+from subsample_mcmc.approx.fit.by_sites import factors_of, fit_hierarchy, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit, finished
-from subsample_mcmc.approx.fit.hierarchy import (
-    HierarchyFit,
-    fit_hierarchy,
-    goes_by_site,
-    local_blocks,
-)
+from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.kinks import (
     ROUGH,
     EndedAtKinksError,
@@ -263,7 +259,6 @@ def laplace(
     """
     must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
-    local = local_blocks(co)
     none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
@@ -280,7 +275,7 @@ def laplace(
 
     def by_sites() -> HierarchyFit:
         """The fit of sites, and of what they have in common."""
-        return fit_hierarchy(model, co, local, len(none), rng, tolerance, bar)
+        return fit_hierarchy(model, co, len(none), rng, tolerance, bar)
 
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows, kinks of the prior there) by one way."""
@@ -347,13 +342,13 @@ def laplace(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        if goes_by_site(co, local):
+        if goes_by_site(co):
             return by_sites()
         kind = way_of(co_few, few, u)
         try:
             made = search(kind)
         except FAILURES as error:
-            if local:  # as a rule there is no mode of all together
+            if factors_of(co):  # as a rule there is no mode of all together
                 with suppress(*FAILURES):
                     return by_sites()
             kind, made = again(kind, error)

@@ -22,7 +22,7 @@ from subsample_mcmc.approx.fit.kinks import (
 from subsample_mcmc.approx.fit.newton import Local, deviations, differences, widths
 from subsample_mcmc.approx.fit.site_jets import NEAR as ROUGH
 from subsample_mcmc.approx.fit.site_jets import SitesByJets, Tensors
-from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, free_of, log_dets
+from subsample_mcmc.approx.fit.sites import LIMIT, Settled, Sites, log_dets
 from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError, obstacle
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.lookups.reads import unread
@@ -93,7 +93,7 @@ class Marginal:
     # ------------------------------------------------------------------------ kinks of its prior
     def prior(self, points: np.ndarray) -> np.ndarray:
         """The log prior of what sites have in common, and log |dx/du|: no data are read."""
-        found, u = np.full(len(points), -np.inf), free_of(self.sites.variables, self.sites.floats)
+        found, u = np.full(len(points), -np.inf), self.sites.free()
         for i, point in enumerate(points):
             jacobian = self.put(point)
             if jacobian > -np.inf:
@@ -137,7 +137,7 @@ class Marginal:
                 point = common.mean + sign * STEP * common.factor[:, j]
                 value, there = self.at(point, u)
                 ends.append(there.u if value > -np.inf else u)
-            found[:, :, j] = (ends[0] - ends[1]) / (2.0 * STEP)
+            found[..., j] = (ends[0] - ends[1]) / (2.0 * STEP)
         return found
 
 
