@@ -16,7 +16,13 @@ from subsample_mcmc.approx.fit.crossed import CrossedSites
 from subsample_mcmc.approx.fit.fit import finished
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit, HierarchyFit
 from subsample_mcmc.approx.fit.kinks import ROUGH, EndedAtKinksError, past_kinks, warn_of_kinks
-from subsample_mcmc.approx.fit.marginal import Marginal, has_jets, marginal_of, worth_jets
+from subsample_mcmc.approx.fit.marginal import (
+    Marginal,
+    MarginalOfCrossed,
+    has_jets,
+    marginal_of,
+    worth_jets,
+)
 from subsample_mcmc.approx.fit.newton import several
 from subsample_mcmc.approx.fit.sites import Settled, Sites
 from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError
@@ -102,7 +108,7 @@ def fit_crossed(
     own = Coordinates(model, names, co.dict_of(co.floats, model.variables.values()))
 
     def density() -> Marginal:
-        return Marginal(own, CrossedSites(model, factors, co.ints, co.floats.copy()), bar)
+        return MarginalOfCrossed(own, CrossedSites(model, factors, co.ints, co.floats.copy()), bar)
 
     return fit_past_kinks(density, own.labels, co, starts, rng, tolerance)
 

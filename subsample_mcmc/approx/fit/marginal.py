@@ -1,9 +1,10 @@
 """The density of what sites have in common, from which Laplace's approximation takes the sites.
 
 By differences of it (Marginal), each of which looks for the modes of all sites anew: for any
-function, and few data. Or by derivatives (MarginalByJets): at one point the modes of sites, and
-derivatives of the data to third order; what these say of the density nearby reads no data, so a
-Newton step takes a few passes. Fourth derivatives are differences of third ones, once, at the end.
+function, and few data; of crossed sites by as few as serve (MarginalOfCrossed). Or by derivatives
+(MarginalByJets): at one point the modes of sites, and derivatives of the data to third order; what
+these say of the density nearby reads no data, so a Newton step takes a few passes. Fourth
+derivatives are differences of third ones, once, at the end.
 """
 
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.crossed import CrossedSites
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.kinks import (
     deviations_of,
@@ -31,6 +33,7 @@ STEP = 0.1  # of a difference, in standard deviations
 NEAR = 0.03  # the same, where it reads no data
 CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
+CLOSE_BY = 3.0  # standard deviations up to which a step tells of curvature
 WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
 SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
 ASTRAY = 8  # steps to where the density bends upwards, after which fourth derivatives are taken
@@ -139,6 +142,95 @@ class Marginal:
                 ends.append(there.u if value > -np.inf else u)
             found[..., j] = (ends[0] - ends[1]) / (2.0 * STEP)
         return found
+
+
+class MarginalOfCrossed(Marginal):
+    """The density of what crossed sites have in common: each value of it takes a factorization.
+
+    So a step of a search reads it along the directions in which it was uncorrelated before, and
+    sites begin where they should be, as far as they followed until then.
+    """
+
+    sites: CrossedSites
+    follow: np.ndarray | None = None  # (numbers, d) of modes of sites, by what is common
+
+    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log density at the first point, and what it rises by at the others."""
+        value = self.move_to(points[0])
+        if value == -np.inf:
+            return value, np.full(len(points) - 1, -np.inf)
+        others = [self.beside(point - points[0], point)[0] for point in points[1:]]
+        return value, np.array(others) - value
+
+    def move_to(self, point: np.ndarray) -> float:
+        """The log density at a point, where sites are from then on; -inf: they stay."""
+        before = self.sites.steps, self.sites.known
+        value, found = self.at(point, self.u, learn=True)
+        if value > -np.inf:
+            self.u = found.u
+        else:
+            self.sites.steps, self.sites.known = before
+        return value
+
+    def beside(self, step: np.ndarray, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """(the log density, modes of sites) a step away from where sites are."""
+        start = self.u if self.follow is None else self.u + self.follow @ step
+        value, found = self.at(point, start)
+        if value == -np.inf and self.follow is not None:
+            value, found = self.at(point, self.u)
+        return value, found.u
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        if before is None:
+            return super().around(u, before)
+        self.passes += 1
+        d, steps = len(u), STEP * deviations(before.curvature)
+        with np.errstate(all="ignore"):
+            value = self.move_to(u)
+            if value == -np.inf:
+                return Local(u, value, np.zeros(d), np.eye(d))
+            moves, rises = np.empty((len(self.u), d)), np.empty((2, d))
+            for j, step in enumerate(steps.T):
+                (rises[0, j], up), (rises[1, j], down) = (
+                    self.beside(sign * step, u + sign * step) for sign in (1.0, -1.0)
+                )
+                moves[:, j] = 0.5 * (up - down)
+            rises -= value
+            if self.kinks.any():
+                own = self.prior(np.concatenate([u[None], u + steps.T, u - steps.T]))
+                rises -= (own[1:] - own[0]).reshape(2, d)
+            if not np.isfinite(rises).all():
+                return super().around(u, before)
+            inverse = np.linalg.inv(steps)
+            self.follow = moves @ inverse
+            gradient = inverse.T @ (0.5 * (rises[0] - rises[1]))
+            bent = -(rises[0] + rises[1])
+            local = Local(u, value, gradient, inverse.T @ np.diag(bent) @ inverse)
+            gradient = self.with_kinks(local).gradient
+            known = steps.T @ updated(before, u, gradient) @ steps
+            if bent.min() > 0.0 and np.diag(known).min() > 0.0:  # their correlations, and its sizes
+                size = np.sqrt(bent / np.diag(known))
+                local = local._replace(
+                    curvature=inverse.T @ (known * np.outer(size, size)) @ inverse
+                )
+            self.last = self.with_kinks(local)
+            return self.last
+
+    def sharpened(self, now: Local) -> Local:
+        """The same where the search ended, with all second derivatives."""
+        found = super().around(now.u, now)
+        return found if found.usable else now
+
+
+def updated(before: Local, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The curvature of before, such that it agrees with a gradient elsewhere (BFGS)."""
+    bent, step, change = before.curvature, u - before.u, before.gradient - gradient
+    along, across = float(step @ change), bent @ step
+    if not (along > 0.0 and 0.0 < step @ across < CLOSE_BY**2):
+        return bent
+    less = np.outer(across, across) / (step @ across)
+    return bent - less + np.outer(change, change) / along
 
 
 class SitesAt(NamedTuple):
