@@ -33,7 +33,8 @@ STEP = 0.1  # of a difference, in standard deviations
 NEAR = 0.03  # the same, where it reads no data
 CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
-CLOSE_BY = 3.0  # standard deviations up to which a step tells of curvature
+ALONG = 0.02  # of a difference along single directions, which may be others each time
+TELLS = 0.01, 3.0  # standard deviations of steps that tell of curvature
 WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
 SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
 ASTRAY = 8  # steps to where the density bends upwards, after which fourth derivatives are taken
@@ -185,7 +186,7 @@ class MarginalOfCrossed(Marginal):
         if before is None:
             return super().around(u, before)
         self.passes += 1
-        d, steps = len(u), STEP * deviations(before.curvature)
+        d, steps = len(u), ALONG * deviations(before.curvature)
         with np.errstate(all="ignore"):
             value = self.move_to(u)
             if value == -np.inf:
@@ -220,14 +221,14 @@ class MarginalOfCrossed(Marginal):
     def sharpened(self, now: Local) -> Local:
         """The same where the search ended, with all second derivatives."""
         found = super().around(now.u, now)
-        return found if found.usable else now
+        return now._replace(curvature=found.curvature) if found.usable else now
 
 
 def updated(before: Local, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """The curvature of before, such that it agrees with a gradient elsewhere (BFGS)."""
     bent, step, change = before.curvature, u - before.u, before.gradient - gradient
     along, across = float(step @ change), bent @ step
-    if not (along > 0.0 and 0.0 < step @ across < CLOSE_BY**2):
+    if not (along > 0.0 and TELLS[0] ** 2 < step @ across < TELLS[1] ** 2):
         return bent
     less = np.outer(across, across) / (step @ across)
     return bent - less + np.outer(change, change) / along
