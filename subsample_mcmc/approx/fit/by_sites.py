@@ -203,7 +203,7 @@ def fit_both(
     return made(co, sites, now, common, slopes, rest, common.log_evidence), kinks
 
 
-def made(co, sites, now: Settled, common, slopes, rest: float, evidence) -> HierarchyFit:
+def made(co, sites, now: Any, common, slopes, rest: float, evidence) -> HierarchyFit:
     """The fit, of sites that are at their modes."""
     floats, kind, more = sites.floats, HierarchyFit, {}
     state = co.dict_of(floats, co.model.variables.values())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.fit.elimination import Eliminated, Rows
+from subsample_mcmc.approx.fit.elimination import Eliminated, SiteRows
 from subsample_mcmc.approx.fit.sites import (
     CLOSE,
     FIRST,
@@ -24,6 +24,7 @@ from subsample_mcmc.approx.fit.sites import (
     apart,
     by_differences,
     columns_of,
+    elsewhere,
     place_at,
 )
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
@@ -332,7 +333,9 @@ class CrossedSites:
                 f"{told} at the start: start inside the support, by given={{...}}; or correct the "
                 "datum."
             )
-        rest, rng = self.rest(self.place(u)[1]), np.random.default_rng(0)
+        start, rng = u, np.random.default_rng(0)
+        u, base, terms = elsewhere(self, u, base, terms, rng)
+        rest = self.rest(self.place(u)[1])
         for f, part in enumerate(self.parts):
             half = rng.random(part.count) < 0.5
             for some in (half, ~half):
@@ -346,7 +349,7 @@ class CrossedSites:
                         f"log_prior changes with {' or '.join(map(repr, part.names))}, which has a "
                         "site_prior: take the part with it out of log_prior, and into site_prior."
                     )
-        self.place(u)
+        self.place(start)
 
     def check_priors(self, f: int, same: np.ndarray, still: np.ndarray) -> None:
         """Refuse priors of sites that changed where sites of factor f were, and not their own."""
@@ -408,4 +411,4 @@ class Pattern:
         shape = self.others, self.others
         matrix = coo_array((np.concatenate(rest), self.rest), shape=shape).tocsr()
         data = np.concatenate(beside)[self.order]
-        return Eliminated(own[0], Rows(self.indptr, self.indices, data), matrix)
+        return Eliminated(own[0], SiteRows(self.indptr, self.indices, data), matrix)

@@ -21,7 +21,7 @@ COLUMNS = 64  # of the inverse, at a time
 EXACT = 1e-6  # the part by which tr(S S^-1) may differ from the size of S
 
 
-class Rows(NamedTuple):
+class SiteRows(NamedTuple):
     """A matrix by rows, all of a site's rows with the same columns."""
 
     indptr: np.ndarray
@@ -126,7 +126,7 @@ def inverse_entries(lower, pivots, place, total, out):
 class Eliminated:
     """A precision matrix of crossed sites: solutions, log determinant, parts of its inverse."""
 
-    def __init__(self, own: np.ndarray, beside: Rows, rest: Any):
+    def __init__(self, own: np.ndarray, beside: SiteRows, rest: Any):
         """own: (sites, k, k) of the largest factor. beside: B. rest: C, a sparse matrix."""
         self.own, self.beside, self.rest = own, beside, rest
         self.size, self.others = own.shape[0] * own.shape[1], rest.shape[0]
@@ -147,13 +147,13 @@ class Eliminated:
         return np.linalg.inv(self.own)
 
     @cached_property
-    def weights(self) -> Rows:
+    def weights(self) -> SiteRows:
         """A^-1 B."""
         found = np.empty_like(self.beside.data)
         times_blocks(self.inverses, self.beside, found)
         return self.beside._replace(data=found)
 
-    def sparse(self, rows: Rows) -> Any:
+    def sparse(self, rows: SiteRows) -> Any:
         """A matrix of scipy's."""
         from scipy.sparse import csr_array  # .1 s at import
 
@@ -286,7 +286,7 @@ class SparseFactor:
         return found[self.lu.perm_c]
 
     @cached_property
-    def inverse(self) -> Rows:
+    def inverse(self) -> SiteRows:
         """Entries of S^-1 where the factor has any, by columns."""
         from scipy.sparse import coo_array, tril
 
@@ -295,7 +295,7 @@ class SparseFactor:
         n = len(self.pivots)
         diagonal, entries = self.pivots.copy(), np.empty(lower.nnz)
         inverse_entries(
-            Rows(lower.indptr, lower.indices, lower.data), diagonal,
+            SiteRows(lower.indptr, lower.indices, lower.data), diagonal,
             np.full(n, -1), np.empty(n), entries,
         )  # fmt: skip
         columns = np.repeat(np.arange(n), np.diff(lower.indptr))
@@ -308,9 +308,9 @@ class SparseFactor:
         whole.sort_indices()
         if not abs((whole * self.matrix).sum() - n) < EXACT * n:
             raise np.linalg.LinAlgError(self.incomplete)
-        return Rows(whole.indptr, whole.indices, whole.data)
+        return SiteRows(whole.indptr, whole.indices, whole.data)
 
-    def by_columns(self, entries: Rows) -> Any:
+    def by_columns(self, entries: SiteRows) -> Any:
         """A matrix of scipy's."""
         from scipy.sparse import csc_array
 

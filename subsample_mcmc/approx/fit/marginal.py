@@ -7,7 +7,7 @@ these say of the density nearby reads no data, so a Newton step takes a few pass
 derivatives are differences of third ones, once, at the end.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,9 @@ STEPS = 12  # Newton's, of what sites have in common times those of sites, as a 
 class Marginal:
     """The density, by differences."""
 
-    def __init__(self, coordinates: Coordinates, sites: Sites, bar):
+    sites: Any  # Sites, or CrossedSites
+
+    def __init__(self, coordinates: Coordinates, sites: Any, bar):
         self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0
         coordinates.floats = sites.floats  # whose sites are where they were put last
         self.u = sites.free()

@@ -288,8 +288,10 @@ class Sites:
                 f"{self.not_finite(base, terms)} at the start: start inside the support, by "
                 "given={...}; or correct the datum."
             )
+        start, rng = u, np.random.default_rng(0)
+        half = rng.random(self.count) < 0.5
+        u, base, terms = elsewhere(self, u, base, terms, rng)
         rest = self.rest(self.place(u)[1])
-        half = np.random.default_rng(0).random(self.count) < 0.5
         for some in (half, ~half):
             each, own = self.read(np.where(some[:, None], u + SHIFT, u))
             self.check_data(each, base, ~some)
@@ -305,7 +307,7 @@ class Sites:
                     f"log_prior changes with {' or '.join(map(repr, self.names))}, which has a "
                     "site_prior: take the part with it out of log_prior, and into site_prior."
                 )
-        self.place(u)
+        self.place(start)
 
     def check_data(self, each: np.ndarray, base: np.ndarray, still: np.ndarray) -> None:
         """Refuse data whose log likelihood changed, though their sites stood still."""
@@ -320,6 +322,15 @@ class Sites:
                 f"{base[n]:.6g} to {each[n]:.6g} where other sites change. Give each datum the "
                 "site that it sees."
             )
+
+
+def elsewhere(sites, u: np.ndarray, base, terms, rng) -> tuple:
+    """(other free coordinates, what is read there): of products nothing is seen where one is 0."""
+    other = u + SHIFT * rng.standard_normal(u.shape)
+    each, own = sites.read(other)
+    if np.isfinite(each).all() and np.isfinite(own).all():
+        return other, each, own
+    return u, base, terms
 
 
 def apart(one: float, other: float, terms: np.ndarray) -> bool:
