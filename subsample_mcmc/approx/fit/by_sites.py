@@ -24,7 +24,7 @@ from subsample_mcmc.approx.fit.marginal import (
     worth_jets,
 )
 from subsample_mcmc.approx.fit.newton import several
-from subsample_mcmc.approx.fit.sites import Settled, Sites
+from subsample_mcmc.approx.fit.sites import SHIFT, Settled, Sites
 from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError
 from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS
 from subsample_mcmc.errors import RewardError
@@ -83,18 +83,30 @@ def common_blocks(co: Coordinates, local: tuple[str, ...]) -> tuple[str, ...]:
 def fit_hierarchy(model, co: Coordinates, starts: int, rng, tolerance: float, bar) -> HierarchyFit:
     """What laplace returns of blocks some of which are fitted site by site.
 
-    Few sites that are crossed with others are fitted with what these have in common, where there
-    is a mode of them: that is by derivatives.
+    Few sites that are crossed with others, whose prior is known, are fitted with what these have in
+    common: there is a mode of them, and it is found by derivatives.
     """
     factors = factors_of(co)
-    if len(factors) > 1:
-        state = rng.bit_generator.state
-        if others_of(co, factors[0])[1] <= MOST:
-            with suppress(*FAILURES):
-                return fit_factor(model, co, factors[0], starts, rng, tolerance, bar)
-        rng.bit_generator.state = state
-        return fit_crossed(model, co, factors, starts, rng, tolerance, bar)
-    return fit_factor(model, co, factors[0], starts, rng, tolerance, bar)
+    few = others_of(co, factors[0])[1] <= MOST
+    if len(factors) == 1 or (few and priors_known(co, factors)):
+        return fit_factor(model, co, factors[0], starts, rng, tolerance, bar)
+    return fit_crossed(model, co, factors, starts, rng, tolerance, bar)
+
+
+def priors_known(co: Coordinates, factors: list[tuple[str, ...]]) -> bool:
+    """Do priors of sites of all factors but the first stay as they are where all else changes."""
+    model, floats = co.model, co.floats.copy()
+    parts = [Sites(model, names, co.ints, floats) for names in factors[1:]]
+    before = [part.prior() for part in parts]
+    names = others_of(co, tuple(name for names in factors for name in names))[0]
+    if names:
+        own = Coordinates(model, names, co.dict_of(floats, model.variables.values()))
+        values = own.lift(own.free(floats) + SHIFT)[0][0]
+        for part in own.parts.values():
+            floats[part[5] : part[6]] = values[part[5] : part[6]]
+    return all(
+        np.array_equal(part.prior(), known) for part, known in zip(parts, before, strict=True)
+    )
 
 
 def fit_crossed(

@@ -465,3 +465,32 @@ def test_sites_without_a_mode_are_told(rng):
     flat = two_factors(rng, poisson, site_prior={"s": of_one, "d": lambda state, i: 0.0})
     with pytest.raises(RewardError, match="of s, d have no modes"):
         fitted(flat, ("s", "d"), given={"b": [40.0, 0.0], "tau": 1e-3})
+
+
+def test_few_crossed_sites_are_integrated_out_where_their_scale_is_fitted(rng):
+    """With a known prior they are fitted with the rest, and not where no mode of both need be."""
+    model = two_factors(rng, poisson)
+    few = {"touches": {"s": "s", "e": "e"}, "site_prior": {"s": of_one}}
+    for prior, kind in ((of_e, sm.HierarchyFit), (of_scaled, CrossedFit)):
+        given = few | {"site_prior": {"s": of_one, "e": prior}}
+        e = np.asarray(model.data.s) % SITES["e"]
+        data = {name: np.asarray(getattr(model.data, name)) for name in "yxs"} | {"e": e}
+        state = {"b": np.zeros(2), "s": np.zeros(SITES["s"]), "e": np.zeros(SITES["e"])}
+        fit = sm.laplace(sm.Model(
+            small, data, state | {"tau": 1.0, "nu": 1.0, "c": np.zeros(10)}, with_more,
+            constraints={"tau": sm.positive, "nu": sm.positive}, **given,
+        ))  # fmt: skip
+        assert type(fit) is kind and fit.local == (("s", "e") if kind is CrossedFit else ("s",))
+
+
+def small(state, data, n):
+    eta = state.b[0] + state.s[data.s[n]] + state.e[data.e[n]]
+    return data.y[n] * eta - sm.exp(eta)
+
+
+def of_scaled(state, i):
+    return -0.5 * (state.e[i] / state.nu[0]) ** 2 - sm.log(state.nu[0])
+
+
+def with_more(state):
+    return log_prior(state) - 0.5 * (state.c**2).sum()
