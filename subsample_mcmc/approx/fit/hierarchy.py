@@ -34,6 +34,8 @@ class HierarchyFit:
     follows it. Memory and time are linear in data and sites.
 
     sm.Metropolis("a", proposal=sm.pcn(fit)) lets sites propose from it from the first step on.
+    Of sites of several factors that are crossed, of which a datum sees one each, modes and slopes
+    are one line a number, factor by factor, and covariances a list, of each factor.
 
     model: the one that was fitted.
     blocks: those that were fitted, in the model's order.
@@ -42,7 +44,8 @@ class HierarchyFit:
         integrated out. None: sites alone were fitted.
     point, state: all continuous values of the model, and all blocks by name, at the modes.
     modes: (sites, k), free coordinates of each site.
-    covariances: (sites, k, k), of each site given what they have in common.
+    covariances: (sites, k, k), of each site given what they have in common; where factors are
+        crossed, other sites integrated out.
     slopes: (sites, k, d), by how much sites' modes move with one standard deviation of each
         direction of common.factor.
     log_density: log likelihood + log prior + log |dx/du| at the modes.
@@ -151,7 +154,11 @@ class HierarchyFit:
         return self.must_be_local(block, columns_of(self.variables))
 
     def must_be_local(self, block: str, found: dict[str, Any]) -> Any:
-        """What is known of a block, if its sites were fitted."""
+        """What is known of a block, if its sites were fitted.
+
+        block: its name.
+        found: by the names of those that were.
+        """
         if block not in found:
             raise ValueError(
                 f"block {block!r} has no sites that were fitted: give one of {self.local}."
@@ -159,11 +166,17 @@ class HierarchyFit:
         return found[block]
 
     def places(self, block: str) -> np.ndarray:
-        """Where a block's numbers stand among those of all sites, site by site."""
+        """Where a block's numbers stand among those of all sites, site by site.
+
+        block: one of `local`.
+        """
         return np.arange(self.modes.size).reshape(self.modes.shape)[:, self.columns(block)].ravel()
 
     def covariance_of(self, at: np.ndarray) -> np.ndarray:
-        """Of some of the sites' numbers, given what they have in common."""
+        """Of some of the sites' numbers, given what they have in common.
+
+        at: where they stand among those of all sites.
+        """
         site, number = np.divmod(at, self.modes.shape[1])
         every = self.covariances[site[:, None], number[:, None], number]
         return np.where(site[:, None] == site, every, 0.0)
@@ -283,20 +296,33 @@ class HierarchyFit:
 
     # ---------------------------------------------------------- of all sites, as they are numbered
     def spread(self, noise: np.ndarray) -> np.ndarray:
-        """Independent normal numbers, with the covariances of sites."""
+        """Normal numbers with the covariances of sites.
+
+        noise: independent ones.
+        """
         return np.einsum("gij,gj->gi", np.linalg.cholesky(self.covariances), noise)
 
     def distance(self, away: np.ndarray) -> tuple[float, float]:
-        """(squared distance of sites from their modes, log determinant of their covariances)."""
+        """(squared distance of sites from their modes, log determinant of their covariances).
+
+        away: from the modes, of all numbers.
+        """
         square = np.sum(away * np.linalg.solve(self.covariances, away[:, :, None])[:, :, 0])
         return float(square), float(np.linalg.slogdet(self.covariances)[1].sum())
 
     def place(self, u: np.ndarray, floats: np.ndarray) -> np.ndarray:
-        """Write the values of sites; log |dx/du|."""
+        """Write the values of sites; log |dx/du|.
+
+        u: free coordinates.
+        floats: all continuous values.
+        """
         return place_at(self.variables, u, floats)
 
     def free(self, floats: np.ndarray) -> np.ndarray:
-        """Free coordinates of sites."""
+        """Free coordinates of sites.
+
+        floats: all continuous values.
+        """
         return free_of(self.variables, floats)
 
 
@@ -351,7 +377,10 @@ class CrossedFit(HierarchyFit):
         return self.must_be_local(block, found)
 
     def places(self, block: str) -> np.ndarray:
-        """Where a block's numbers stand among those of all sites, site by site."""
+        """Where a block's numbers stand among those of all sites, site by site.
+
+        block: one of `local`.
+        """
         at = self.columns(block)
         part, shape = next((p, s) for names, (_, p, s) in zip(self.factors, self.parts, strict=True)
                            if block in names)  # fmt: skip
@@ -372,25 +401,41 @@ class CrossedFit(HierarchyFit):
         )  # fmt: skip
 
     def covariance_of(self, at: np.ndarray) -> np.ndarray:
-        """Of some of the sites' numbers, given what they have in common."""
+        """Of some of the sites' numbers, given what they have in common.
+
+        at: where they stand among those of all sites.
+        """
         return self.precision.columns(at)
 
     def spread(self, noise: np.ndarray) -> np.ndarray:
-        """Independent normal numbers, with the covariance of sites."""
+        """Normal numbers with the covariance of sites.
+
+        noise: independent ones.
+        """
         return self.precision.spread(noise)
 
     def distance(self, away: np.ndarray) -> tuple[float, float]:
-        """(squared distance of sites from their modes, log determinant of their covariance)."""
+        """(squared distance of sites from their modes, log determinant of their covariance).
+
+        away: from the modes, of all numbers.
+        """
         return float(away @ self.precision.times(away)), -self.precision.log_det
 
     def place(self, u: np.ndarray, floats: np.ndarray) -> np.ndarray:
-        """Write the values of sites; log |dx/du|."""
+        """Write the values of sites; log |dx/du|.
+
+        u: free coordinates.
+        floats: all continuous values.
+        """
         return np.concatenate([
             place_at(variables, u[at].reshape(shape), floats) for variables, at, shape in self.parts
         ])  # fmt: skip
 
     def free(self, floats: np.ndarray) -> np.ndarray:
-        """Free coordinates of sites."""
+        """Free coordinates of sites.
+
+        floats: all continuous values.
+        """
         return np.concatenate(
             [free_of(variables, floats).ravel() for variables, _, _ in self.parts]
         )
