@@ -130,6 +130,31 @@ def past_kinks(search: Callable[[np.ndarray], tuple[Any, np.ndarray]], labels: l
     )
 
 
+def searched(once: Callable[[np.ndarray, list], tuple], coordinates) -> tuple[tuple, np.ndarray]:
+    """(what a search finds, along which coordinates are kinks of the log prior).
+
+    once(kinks, tried): a tuple that begins with what climb returns; the log densities that are read
+        are added to tried.
+    """
+    prior = coordinates.prior
+
+    def search(kinks: np.ndarray) -> tuple[tuple, np.ndarray]:
+        tried: list = []
+        try:
+            made = once(kinks, tried)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            last = next((one.last for one in reversed(tried) if one.last), None)
+            more = kinks if last is None else kinks_at_end(prior, last.u, last.curvature)
+            if np.any(more & ~kinks):
+                raise EndedAtKinksError(more) from error
+            raise
+        u, sd = made[0][0].u, deviations_of(made[0][0].curvature)
+        near = kinks_near(prior, u, sd)
+        return made, near | (kinks & kinks_within(prior, u, sd)) if kinks.any() else near
+
+    return past_kinks(search, coordinates.labels)
+
+
 def warn_of_kinks(near: np.ndarray, labels: list[str]) -> None:
     """Say along which parameters the fit is approximate, if there are such."""
     if not near.any():

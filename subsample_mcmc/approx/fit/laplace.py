@@ -19,12 +19,7 @@ from subsample_mcmc.approx.fit.fit import Fit, finished
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.kinks import (
     ROUGH,
-    EndedAtKinksError,
-    deviations_of,
-    kinks_at_end,
-    kinks_near,
-    kinks_within,
-    past_kinks,
+    searched,
     warn_of_kinks,
     wide_steps,
     with_kinks,
@@ -282,29 +277,15 @@ def laplace(
     def search(kind: type) -> tuple:
         """(what was found, heights, passes over all rows, kinks of the prior there) by one way."""
 
-        def past(kinks: np.ndarray) -> tuple[tuple, np.ndarray]:
-            tried: list = []
-
+        def once(kinks: np.ndarray, tried: list) -> tuple:
             def of_kind(*given) -> Any:
                 tried.append(kind(*given))
                 tried[-1].kinks = kinks
                 return tried[-1]
 
-            try:
-                made = search_once(of_kind, kind is Wide or bool(kinks.any()))
-            except FAILURES as error:
-                last = next((one.last for one in reversed(tried) if one.last), None)
-                more = kinks if last is None else kinks_at_end(co.prior, last.u, last.curvature)
-                if np.any(more & ~kinks):
-                    raise EndedAtKinksError(more) from error
-                raise
-            u, sd = made[0][0].u, deviations_of(made[0][0].curvature)
-            near = kinks_near(co.prior, u, sd)
-            if kinks.any():
-                near |= kinks & kinks_within(co.prior, u, sd)
-            return made, near
+            return search_once(of_kind, kind is Wide or bool(kinks.any()))
 
-        made, near = past_kinks(past, co.labels)
+        made, near = searched(once, co)
         return *made, near
 
     def search_once(kind, rough: bool) -> tuple:

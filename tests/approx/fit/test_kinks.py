@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.fit import kinks, marginal
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 
@@ -142,3 +143,25 @@ def test_sharp_bends_that_are_smooth_are_no_kinks():
     assert kinks.kinks_near(prior, at, sd).tolist() == [True, False, False, False]
     assert kinks.kinks_near(prior, at + 1.0, sd).tolist() == [False] * 4
     assert kinks.kinks_within(prior, at + 1.0, sd)[0]
+
+
+@pytest.mark.parametrize("width", [0.003, 0.05])
+def test_fits_of_appended_rows_know_the_kink(width, rng):
+    """control.append: a mode that sums of derivatives have."""
+    x = rng.standard_normal((6_000, 2))
+    y = x @ [0.0, 1.0] + rng.standard_normal(6_000)
+
+    def prior(state):
+        return -abs(state.beta[0]) / width
+
+    model = sm.models.glm.gaussian(x[:4_000], y[:4_000], sigma=1.0, log_prior=prior)
+    with pytest.warns(UserWarning, match=r"kink near the mode along beta\[0\]"):
+        control = sm.Taylor(sm.laplace(model))
+    more = {"x": x[4_000:], "y": y[4_000:]}
+    prepared_for(model, control)
+    with pytest.warns(UserWarning, match=r"kink near the mode along beta\[0\]"):
+        fit = control.append(model.append(more)).fit
+    with pytest.warns(UserWarning, match="kink"):
+        known = sm.laplace(sm.models.glm.gaussian(x, y, sigma=1.0, log_prior=prior))
+    assert np.allclose(fit.covariance, known.covariance, rtol=0.1, atol=1e-8)
+    assert np.all(np.abs(fit.mean - known.mean) < 0.2 * np.sqrt(np.diag(known.covariance)))
