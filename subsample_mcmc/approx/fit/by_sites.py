@@ -15,7 +15,13 @@ from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.crossed import CrossedSites
 from subsample_mcmc.approx.fit.fit import finished
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit, HierarchyFit
-from subsample_mcmc.approx.fit.kinks import ROUGH, EndedAtKinksError, past_kinks, warn_of_kinks
+from subsample_mcmc.approx.fit.kinks import (
+    ROUGH,
+    EndedAtKinksError,
+    deviations_of,
+    past_kinks,
+    warn_of_kinks,
+)
 from subsample_mcmc.approx.fit.marginal import (
     Marginal,
     MarginalOfCrossed,
@@ -176,7 +182,10 @@ def fit_past_kinks(
             marginal.check_smooth()
             raise
 
-    fit, near = past_kinks(search, labels)
+    def deviations(fit: HierarchyFit) -> np.ndarray:
+        return deviations_of(np.linalg.inv(fit.common.covariance))  # type: ignore[union-attr]
+
+    fit, near = past_kinks(search, labels, deviations)
     warn_of_kinks(near, labels)
     return fit
 

@@ -19,6 +19,7 @@ PARTS = (1.0, 0.5, 0.01)  # steps that are compared, in standard deviations; the
 ROUGH = 0.1  # how well the mode is known then, in standard deviations
 SHORT = 0.01  # steps of what is smooth, to wide ones
 BENT = 0.1  # the part by which curvatures over these may differ
+ALIKE = 1.25  # the factor between standard deviations up to which those of short steps are kept
 SCALES = (1.0, 10.0, 100.0, 1_000.0)  # of deviations, where a search ended at a kink and not there
 ROUNDS = 60  # until a width is found
 ANEW = 10  # times that a search begins, as it comes to further kinks
@@ -108,13 +109,19 @@ class EndedAtKinksError(ValueError):
         self.kinks = kinks  # along which coordinates
 
 
-def past_kinks(search: Callable[[np.ndarray], tuple[Any, np.ndarray]], labels: list[str]) -> Any:
+def past_kinks(
+    search: Callable[[np.ndarray], tuple[Any, np.ndarray]], labels: list[str],
+    deviations: Callable[[Any], np.ndarray],
+) -> tuple[Any, np.ndarray]:  # fmt: skip
     """(what a search finds, along which coordinates are kinks), begun anew as it comes to some.
+
+    Kinks beside a mode may tell little: where short steps find about the same, that is kept.
 
     search(kinks): (what is found, along which coordinates it is near kinks), where along `kinks`
         the prior is taken over wide steps.
+    deviations(found): of each coordinate given the others.
     """
-    kinks = np.zeros(len(labels), dtype=bool)
+    kinks, first = np.zeros(len(labels), dtype=bool), None
     for _ in range(ANEW):
         try:
             found, near = search(kinks)
@@ -122,7 +129,12 @@ def past_kinks(search: Callable[[np.ndarray], tuple[Any, np.ndarray]], labels: l
             near = error.kinks
         else:
             if not np.any(near & ~kinks):
+                if first is not None:
+                    apart = np.abs(np.log(deviations(first) / deviations(found)))
+                    if apart.max() < np.log(ALIKE):
+                        return first, np.zeros_like(near)
                 return found, near
+            first = found if not kinks.any() else first
         kinks = kinks | near
     raise ValueError(
         "no posterior mode was found: log_prior has kinks wherever a search leads, along "
@@ -152,7 +164,7 @@ def searched(once: Callable[[np.ndarray, list], tuple], coordinates) -> tuple[tu
         near = kinks_near(prior, u, sd)
         return made, near | (kinks & kinks_within(prior, u, sd)) if kinks.any() else near
 
-    return past_kinks(search, coordinates.labels)
+    return past_kinks(search, coordinates.labels, lambda made: deviations_of(made[0][0].curvature))
 
 
 def warn_of_kinks(near: np.ndarray, labels: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -46,6 +47,16 @@ def law_of_mu(model, width, tau=0.5):
     return moments(grid, heights)
 
 
+@contextmanager
+def told_of(name, width):
+    """Strong kinks are warned of; of weak ones a fit may say nothing where it is right without."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    found = [f"kink near the mode along {name}" in str(each.message) for each in told]
+    assert all(found) and (found or width > 0.1)
+
+
 def moments(grid, heights):
     weights = np.exp(heights - heights.max())
     mean = np.average(grid, weights=weights)
@@ -60,7 +71,7 @@ def test_a_kink_of_what_sites_have_in_common_is_told_and_taken_over_the_posterio
     """The sd of mu was that of a step of differences, or no mode was found."""
     monkeypatch.setattr(marginal, "WORTH", way)
     model = grouped(rng, lambda state: -abs(state.mu[0]) / width)
-    with pytest.warns(UserWarning, match="kink near the mode along mu:"):
+    with told_of("mu", width):
         fit = sm.laplace(model, ("a", "mu"))
     mean, sd = law_of_mu(model, width)
     assert isinstance(fit, HierarchyFit)
@@ -122,7 +133,7 @@ def test_coefficients_at_the_kink_of_their_prior(predictors, width, rng):
         model = sm.models.glm.gaussian(x, y, sigma=1.0, log_prior=lasso(width))
     else:
         model = sm.Model(of_line, {"x": x, "y": y}, {"beta": np.zeros(3)}, lasso(width))
-    with pytest.warns(UserWarning, match=r"kink near the mode along beta\[0\]"):
+    with told_of("beta[0]", width):
         fit = sm.laplace(model)
     for j in range(3):
         centre = x[:, j] @ y / 100.0
@@ -145,7 +156,7 @@ def test_sharp_bends_that_are_smooth_are_no_kinks():
     assert kinks.kinks_within(prior, at + 1.0, sd)[0]
 
 
-@pytest.mark.parametrize("width", [0.003, 0.05])
+@pytest.mark.parametrize("width", [0.003, 0.01])
 def test_fits_of_appended_rows_know_the_kink(width, rng):
     """control.append: a mode that sums of derivatives have."""
     x = rng.standard_normal((6_000, 2))
