@@ -15,8 +15,10 @@ import scipy
 
 from subsample_mcmc.numerics.jit import jit
 
-DENSE = 3_000  # numbers of the rest up to which S is dense
-FILLED = 5_000_000  # entries of a sparse S: its factor has many more
+DENSE = 3_000  # numbers of the rest up to which S is dense, ...
+LARGE = 8_000  # ... or up to these where more than a part of its pairs are tied: .5 GB
+TIED = 0.01
+FILLED = 2_000_000  # entries of a sparse S: its factor has many more
 COLUMNS = 64  # of the inverse, at a time
 EXACT = 1e-6  # the part by which tr(S S^-1) may differ from the size of S
 
@@ -168,7 +170,10 @@ class Eliminated:
             subtract_products(self.beside, self.weights, whole)
             return np.linalg.cholesky(whole)  # which reads what is below the diagonal
         product = self.sparse(self.beside).T @ self.sparse(self.weights)
-        return SparseFactor((self.rest - product).tocsc())
+        left = (self.rest - product).tocsc()
+        if self.others <= LARGE and left.nnz > TIED * self.others**2:
+            return np.linalg.cholesky(left.toarray())
+        return SparseFactor(left)
 
     @cached_property
     def log_det(self) -> float:
@@ -262,7 +267,7 @@ class SparseFactor:
         if matrix.nnz > FILLED:
             raise ValueError(
                 f"{matrix.shape[0]:,} numbers beside the largest factor are tied to each other by "
-                f"{matrix.nnz:,} pairs: a dense matrix of {DENSE:,} is made, or a sparse one of "
+                f"{matrix.nnz:,} pairs: a dense matrix of {LARGE:,} is made, or a sparse one of "
                 f"{FILLED:,} pairs. Hold one of the factors, by naming the blocks to fit."
             )
         self.matrix = matrix

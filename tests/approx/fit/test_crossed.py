@@ -118,7 +118,9 @@ BLOCKS = ("b", "e", "s", "d")
 @pytest.fixture(params=["dense", "sparse"])
 def way(request, monkeypatch):
     """What is left when the largest factor is eliminated, as one matrix or as a sparse one."""
-    monkeypatch.setattr(elimination, "DENSE", 3_000 if request.param == "dense" else 0)
+    if request.param == "sparse":
+        monkeypatch.setattr(elimination, "DENSE", 0)
+        monkeypatch.setattr(elimination, "LARGE", 0)
 
 
 def fitted(model, *given, **more):
@@ -416,6 +418,7 @@ def test_nested_factors_of_many_sites_are_sparse(rng, monkeypatch):
     model = nested(rng)
     one = sm.laplace(model)
     monkeypatch.setattr(elimination, "DENSE", 0)
+    monkeypatch.setattr(elimination, "LARGE", 0)
     monkeypatch.setattr(elimination, "FILLED", 100)  # the pairs of schools with themselves
     two = sm.laplace(model)
     assert np.allclose(one.modes, two.modes, atol=1e-6)
