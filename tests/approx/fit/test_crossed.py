@@ -12,6 +12,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import crossed, elimination
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit
 from subsample_mcmc.errors import RewardError
+from subsample_mcmc.runs import default_kernel
 
 LOG_2PI = math.log(2.0 * math.pi)
 SITES = {"s": 50, "d": 20, "e": 4}
@@ -497,3 +498,13 @@ def of_scaled(state, i):
 
 def with_more(state):
     return log_prior(state) - 0.5 * (state.c**2).sum()
+
+
+def test_default_kernels_of_many_data_make_no_crossed_fit(rng, monkeypatch):
+    """It takes longer than pilots of a run may: of few data it is made, and proposed from."""
+    model = two_factors(rng, poisson)
+    fit, setup, why = default_kernel.fitted(model)
+    assert isinstance(fit, CrossedFit) and setup == ("fit = sm.laplace(model)",) and not why
+    monkeypatch.setattr(default_kernel, "WORK", 0.0)
+    fit, setup, why = default_kernel.fitted(model)
+    assert fit is None and "500 data take too long" in why
