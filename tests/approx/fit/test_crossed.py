@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -366,68 +365,6 @@ def test_a_fit_is_stored_shown_and_proposed_from(rng):
     means = np.asarray(trace.draws["d"]).reshape(-1, SITES["d"]).mean(axis=0)
     sd = np.sqrt(fit.sites("d")[1][:, 0, 0])
     assert np.all(np.abs(means - fit.state["d"]) < 1.5 * sd)
-
-
-def memory_of(rows, rng):
-    """Most bytes that a fit of sites takes, of so many rows and a fifth of that many sites."""
-    s, d = np.arange(rows) % (rows // 5), rng.integers(40, size=rows)
-    y = rng.standard_normal(rows)
-    model = sm.Model(
-        pair, {"y": y, "s": s, "d": d}, {"s": np.zeros(rows // 5), "d": np.zeros(40), "tau": 1.0},
-        lambda state: -state.tau[0], constraints={"tau": sm.positive},
-        touches={"s": "s", "d": "d"}, site_prior={"s": of_one, "d": of_unit},
-    )  # fmt: skip
-    tracemalloc.start()
-    try:
-        fit = sm.laplace(model, ("s", "d"), progress=False)
-        fit.sites("s")
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def of_unit(state, i):
-    return -(state.d[i] ** 2)
-
-
-def pair(state, data, n):
-    return -0.5 * (data.y[n] - state.s[data.s[n]] - state.d[data.d[n]]) ** 2
-
-
-def test_memory_is_linear_in_rows(rng):
-    """A dense precision of the larger model would have 64 times the entries, and 500 MB."""
-    memory_of(1_000, rng)  # what is made once
-    few, many = memory_of(5_000, rng), memory_of(40_000, rng)
-    assert many < 9.0 * few and many < 40_000 * 1_000
-
-
-def nested(rng, classes=400, schools=100):
-    """Pupils in classes, classes in schools: what is left of schools is diagonal."""
-    rows = 4 * classes
-    s = np.arange(rows) % classes
-    d = s % schools
-    y = rng.standard_normal(rows) + 0.5 * rng.standard_normal(schools)[d]
-    return sm.Model(
-        pair, {"y": y, "s": s, "d": d},
-        {"s": np.zeros(classes), "d": np.zeros(schools), "tau": 1.0}, lambda state: -state.tau[0],
-        constraints={"tau": sm.positive}, touches={"s": "s", "d": "d"},
-        site_prior={"s": of_one, "d": of_unit},
-    )  # fmt: skip
-
-
-def test_nested_factors_of_many_sites_are_sparse(rng, monkeypatch):
-    model = nested(rng)
-    one = sm.laplace(model)
-    monkeypatch.setattr(elimination, "DENSE", 0)
-    monkeypatch.setattr(elimination, "LARGE", 0)
-    monkeypatch.setattr(elimination, "FILLED", 100)  # the pairs of schools with themselves
-    two = sm.laplace(model)
-    assert np.allclose(one.modes, two.modes, atol=1e-6)
-    for name in "sd":
-        assert np.allclose(one.sites(name)[1], two.sites(name)[1], rtol=1e-4)
-    monkeypatch.setattr(elimination, "FILLED", 99)
-    with pytest.raises(ValueError, match="Hold one of the factors"):
-        sm.laplace(model)
 
 
 # ------------------------------------------------------------------------------------ refusals
