@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.approx.fit.by_sites import factors_of, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
-from subsample_mcmc.approx.fit.hierarchy import goes_by_site, local_blocks
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.errors import helpful, warn
@@ -272,7 +272,7 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
         return None, (), ""
     size = (co := Coordinates(model, None, {})).size
     dear = size > DENSE or (model.predictors is None and size * size * model.size > WORK)
-    if dear and not goes_by_site(co, local_blocks(co)):
+    if dear and (not goes_by_site(co) or len(factors_of(co)) > 1):  # crossed ones take minutes
         return None, (), f"no fit: {size} free coordinates and {model.size:,} data take too long"
     chooser = chooser_of(model)
     values = range(model.variables[chooser].support) if chooser else ()

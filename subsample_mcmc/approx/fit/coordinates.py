@@ -138,6 +138,10 @@ class Coordinates:
         lift_points(pointer_to(tools), points, values, base)
         return values, base[:, 1], base[:, 0]
 
+    def prior(self, points: np.ndarray) -> np.ndarray:
+        """Log prior + log |dx/du| of each point."""
+        return self.lift(points)[1]
+
     def slopes(self, u: np.ndarray) -> np.ndarray:
         """dx/du, (continuous values, free coordinates)."""
         found = []

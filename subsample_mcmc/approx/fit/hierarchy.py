@@ -7,35 +7,20 @@ density, from which Laplace's approximation takes the sites, and sites are fitte
 site, and borders; nothing of the size of all sites squared is made.
 """
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import log, pi
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
-from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit, finished
-from subsample_mcmc.approx.fit.marginal import Marginal, has_jets, marginal_of, worth_jets
-from subsample_mcmc.approx.fit.newton import several
-from subsample_mcmc.approx.fit.sites import (
-    Settled,
-    Sites,
-    columns_of,
-    free_of,
-    lift_sites,
-    part_of,
-    place_at,
-)
-from subsample_mcmc.approx.taylor.derivatives_jets import NotSmoothError
-from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS
+from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit
+from subsample_mcmc.approx.fit.sites import columns_of, free_of, lift_sites, part_of, place_at
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.style import folded, safe, significant, tabled
 
-MOST = 20  # free coordinates that sites may have in common: their density is read d^2 + d + 1 times
-MOST_DENSE = 300  # free coordinates of sm.Predictors of which one Gaussian is made
 DENSE = 2_000  # free coordinates of which a covariance is made
-FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
 OFF = 1_000  # draws that may lie off the support
 
 
@@ -49,6 +34,8 @@ class HierarchyFit:
     follows it. Memory and time are linear in data and sites.
 
     sm.Metropolis("a", proposal=sm.pcn(fit)) lets sites propose from it from the first step on.
+    Of sites of several factors that are crossed, of which a datum sees one each, modes and slopes
+    are one line a number, factor by factor, and covariances a list, of each factor.
 
     model: the one that was fitted.
     blocks: those that were fitted, in the model's order.
@@ -57,7 +44,8 @@ class HierarchyFit:
         integrated out. None: sites alone were fitted.
     point, state: all continuous values of the model, and all blocks by name, at the modes.
     modes: (sites, k), free coordinates of each site.
-    covariances: (sites, k, k), of each site given what they have in common.
+    covariances: (sites, k, k), of each site given what they have in common; where factors are
+        crossed, other sites integrated out.
     slopes: (sites, k, d), by how much sites' modes move with one standard deviation of each
         direction of common.factor.
     log_density: log likelihood + log prior + log |dx/du| at the modes.
@@ -100,11 +88,9 @@ class HierarchyFit:
     passes: int = 0
 
     def __repr__(self) -> str:
-        count, k = self.modes.shape
         told = f"HierarchyFit of {', '.join(self.blocks)} to {self.model.size} data: log density "
         told += f"{self.log_density:.9g}, log evidence {self.log_evidence:.9g}\n"
-        names = ", ".join(self.local)
-        told += f"  {names}: {count:,} sites of {k} numbers, each fitted given "
+        told += f"  {self.told_of_sites()} fitted given "
         if self.common is None:
             return told + "the rest of the state"
         told += "what they have in common,\n  and that with the sites integrated out"
@@ -114,6 +100,11 @@ class HierarchyFit:
         for name, mode, sd in zip(frame.index[:SHOWN], frame["mode"], frame["sd"], strict=False):
             told += f"\n  {name:<{width}} {mode:.5g} +- {sd:.2g}"
         return told
+
+    def told_of_sites(self) -> str:
+        """How many there are."""
+        count, k = self.modes.shape
+        return f"{', '.join(self.local)}: {count:,} sites of {k} numbers, each"
 
     def _repr_html_(self) -> str:
         frame = self.to_frame(UNFOLDED)
@@ -160,12 +151,35 @@ class HierarchyFit:
 
         block: one of `local`.
         """
-        found = columns_of(self.variables)
+        return self.must_be_local(block, columns_of(self.variables))
+
+    def must_be_local(self, block: str, found: dict[str, Any]) -> Any:
+        """What is known of a block, if its sites were fitted.
+
+        block: its name.
+        found: by the names of those that were.
+        """
         if block not in found:
             raise ValueError(
                 f"block {block!r} has no sites that were fitted: give one of {self.local}."
             )
         return found[block]
+
+    def places(self, block: str) -> np.ndarray:
+        """Where a block's numbers stand among those of all sites, site by site.
+
+        block: one of `local`.
+        """
+        return np.arange(self.modes.size).reshape(self.modes.shape)[:, self.columns(block)].ravel()
+
+    def covariance_of(self, at: np.ndarray) -> np.ndarray:
+        """Of some of the sites' numbers, given what they have in common.
+
+        at: where they stand among those of all sites.
+        """
+        site, number = np.divmod(at, self.modes.shape[1])
+        every = self.covariances[site[:, None], number[:, None], number]
+        return np.where(site[:, None] == site, every, 0.0)
 
     def sites(self, block: str) -> tuple[np.ndarray, np.ndarray]:
         """(means, covariances) of a block's sites in free coordinates, all else integrated out.
@@ -184,14 +198,14 @@ class HierarchyFit:
         """
         names = (block,) if isinstance(block, str) else tuple(block)
         parts: list[tuple[np.ndarray, np.ndarray]] = []  # means; what moves with `common`
-        own: list[tuple[int, slice, int]] = []
-        size = 0
+        own: list[np.ndarray] = []  # numbers of sites, and where they stand among all
+        size, where = 0, []
         for name in names:
             if name in self.local:
-                at = self.columns(name)
-                own.append((size, at, at.stop - at.start))
-                mean, moves = self.modes[:, at].ravel(), self.slopes[:, at]
-                parts.append((mean, moves.reshape(len(mean), moves.shape[2])))
+                own.append(self.places(name))
+                where.append(size + np.arange(len(own[-1])))
+                moves = self.slopes.reshape(self.modes.size, -1)
+                parts.append((self.modes.ravel()[own[-1]], moves[own[-1]]))
             elif self.common is not None and name in self.common.blocks:
                 a, b = self.common.coordinates.parts[name][3:5]
                 parts.append((self.common.mean[a:b], self.common.factor[a:b]))
@@ -205,11 +219,9 @@ class HierarchyFit:
             )
         with_common = np.concatenate([part[1] for part in parts])
         covariance = with_common @ with_common.T
-        for first, at, width in own:
-            for other, beside, size in own:
-                for g in range(len(self.modes)):
-                    i, j = first + g * width, other + g * size
-                    covariance[i : i + width, j : j + size] += self.covariances[g, at, beside]
+        if own:
+            i = np.concatenate(where)
+            covariance[np.ix_(i, i)] += self.covariance_of(np.concatenate(own))
         return np.concatenate([part[0] for part in parts]), covariance
 
     def draw(self, rng: np.random.Generator, wide: float = 1.0) -> dict[str, Any]:
@@ -219,7 +231,7 @@ class HierarchyFit:
         wide: what standard deviations are multiplied by.
         """
         floats, values = self.point.copy(), {}
-        z = np.zeros(self.slopes.shape[2])
+        z = np.zeros(self.slopes.shape[-1])
         if self.common is not None:
             for _ in range(OFF):
                 z = wide * rng.standard_normal(len(z))
@@ -231,9 +243,8 @@ class HierarchyFit:
             else:
                 raise RewardError("draws of the fit lie off the support of its blocks.")
             values = self.common.coordinates.dict_of(lifted[0])
-        noise = rng.standard_normal(self.modes.shape)
-        own = np.einsum("gij,gj->gi", np.linalg.cholesky(self.covariances), noise)
-        place_at(self.variables, self.modes + self.slopes @ z + wide * own, floats)
+        own = self.spread(rng.standard_normal(self.modes.shape))
+        self.place(self.modes + self.slopes @ z + wide * own, floats)
         for v in self.variables:
             values[v.block.name] = part_of(v, floats).reshape(v.block.shape).copy()
         return {name: values[name] for name in self.blocks}
@@ -269,7 +280,7 @@ class HierarchyFit:
             if not np.all((given > v.constraint.low) & (given < v.constraint.high)):
                 return -np.inf
             part_of(v, floats)[:] = given
-        u, z = free_of(self.variables, floats), np.zeros(self.slopes.shape[2])
+        u, z = self.free(floats), np.zeros(self.slopes.shape[-1])
         if self.common is not None:
             value = self.common.log_prob(state)
             if value == -np.inf:
@@ -279,9 +290,40 @@ class HierarchyFit:
                 floats[part[5] : part[6]] = np.ravel(state[name])
             z = np.linalg.solve(self.common.factor, co.free(floats) - self.common.mean)
         away = u - self.modes - self.slopes @ z
+        square, logs = self.distance(away)
+        logs += away.size * log(2.0 * pi)
+        return float(value - 0.5 * (square + logs) - self.place(u, floats).sum())
+
+    # ---------------------------------------------------------- of all sites, as they are numbered
+    def spread(self, noise: np.ndarray) -> np.ndarray:
+        """Normal numbers with the covariances of sites.
+
+        noise: independent ones.
+        """
+        return np.einsum("gij,gj->gi", np.linalg.cholesky(self.covariances), noise)
+
+    def distance(self, away: np.ndarray) -> tuple[float, float]:
+        """(squared distance of sites from their modes, log determinant of their covariances).
+
+        away: from the modes, of all numbers.
+        """
         square = np.sum(away * np.linalg.solve(self.covariances, away[:, :, None])[:, :, 0])
-        logs = np.linalg.slogdet(self.covariances)[1].sum() + away.size * log(2.0 * pi)
-        return float(value - 0.5 * (square + logs) - place_at(self.variables, u, floats).sum())
+        return float(square), float(np.linalg.slogdet(self.covariances)[1].sum())
+
+    def place(self, u: np.ndarray, floats: np.ndarray) -> np.ndarray:
+        """Write the values of sites; log |dx/du|.
+
+        u: free coordinates.
+        floats: all continuous values.
+        """
+        return place_at(self.variables, u, floats)
+
+    def free(self, floats: np.ndarray) -> np.ndarray:
+        """Free coordinates of sites.
+
+        floats: all continuous values.
+        """
+        return free_of(self.variables, floats)
 
 
 def slopes_of(constraint, u: np.ndarray) -> np.ndarray:
@@ -291,139 +333,109 @@ def slopes_of(constraint, u: np.ndarray) -> np.ndarray:
     return np.exp(found)
 
 
-# ------------------------------------------------------------------------------------- the fit
-def is_local(model, name: str) -> bool:
-    """Do the sites of a block see data, and have priors, of their own."""
-    v = model.variables[name]
-    return v.touches is not None and v.support == 0 and v.place < 0 and name in model.site_prior
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossedFit(HierarchyFit):
+    """The same of several factors, such as students and lecturers: their sites together.
 
-
-def local_blocks(co: Coordinates) -> tuple[str, ...]:
-    """The blocks that are fitted site by site: of most numbers, and those numbered alike.
-
-    Others that are crossed with them are fitted with what sites have in common, if they are small.
+    modes: (numbers,) of all sites: the first factor's, one after the other, then the next's.
+    covariances: (sites, k, k) of each factor, given what sites have in common, other sites
+        integrated out.
+    slopes: (numbers, d).
+    precision: of all numbers given what they have in common.
+    factors: blocks of each.
     """
-    model = co.model
-    found = [name for name in co.blocks if is_local(model, name)]
-    if not found:
-        return ()
-    first = max(found, key=lambda name: model.variables[name].block.length)
-    own = model.variables[first].touches
-    return tuple(
-        name for name in found
-        if all(np.array_equal(a, b) for a, b in
-               zip(model.variables[name].touches, own, strict=True))
-    )  # fmt: skip
 
+    covariances: Any
+    precision: Any = None
+    factors: tuple[tuple[str, ...], ...] = ()
 
-def goes_by_site(co: Coordinates, local: tuple[str, ...]) -> bool:
-    """Are there sites, and too many numbers for one Gaussian of all."""
-    most = MOST_PARAMETERS if co.model.predictors is None else MOST_DENSE
-    return co.size > most and len(local) > 0
+    def told_of_sites(self) -> str:
+        """How many there are."""
+        each = [
+            f"{len(own):,} of {', '.join(names)}"
+            for names, own in zip(self.factors, self.covariances, strict=True)
+        ]
+        return f"crossed sites: {'; '.join(each)}; together"
 
+    @property
+    def parts(self) -> Iterator[tuple[list[Any], slice, tuple[int, int]]]:
+        """(variables, where their numbers stand, (sites, k)) of each factor."""
+        first = 0
+        for names, own in zip(self.factors, self.covariances, strict=True):
+            n, k, _ = own.shape
+            yield [self.model.variables[v] for v in names], slice(first, first + n * k), (n, k)
+            first += n * k
 
-def common_blocks(co: Coordinates, local: tuple[str, ...]) -> tuple[str, ...]:
-    """The other blocks of a fit, which must be few numbers."""
-    names = tuple(name for name in co.blocks if name not in local)
-    size = sum(b - a for a, b in (co.parts[name][3:5] for name in names))
-    if size > MOST:
-        wide = max(names, key=lambda name: co.parts[name][4] - co.parts[name][3])
-        why = f"name fewer, sm.laplace(model, {local}), and the others are held"
-        if is_local(co.model, wide):
-            why = (
-                f"{wide!r} is crossed with {local[0]!r}: hold one of them, by naming the blocks to "
-                "fit"
-            )
-        raise ValueError(
-            f"beside the {co.model.variables[local[0]].sites:,} sites of {', '.join(local)} there "
-            f"are {size:,} free coordinates of {', '.join(names)}, and at most {MOST} are fitted: "
-            f"{why}."
+    def columns(self, block: str) -> slice:
+        """Which numbers of a site are a block's.
+
+        block: one of `local`.
+        """
+        found: dict[str, slice] = {}
+        for variables, _, _ in self.parts:
+            found |= columns_of(variables)
+        return self.must_be_local(block, found)
+
+    def places(self, block: str) -> np.ndarray:
+        """Where a block's numbers stand among those of all sites, site by site.
+
+        block: one of `local`.
+        """
+        at = self.columns(block)
+        part, shape = next((p, s) for names, (_, p, s) in zip(self.factors, self.parts, strict=True)
+                           if block in names)  # fmt: skip
+        return np.arange(part.start, part.stop).reshape(shape)[:, at].ravel()
+
+    def sites(self, block: str) -> tuple[np.ndarray, np.ndarray]:
+        """(means, covariances) of a block's sites in free coordinates, all else integrated out.
+
+        block: one of `local`.
+        """
+        at, places = self.columns(block), self.places(block)
+        own = next(c for names, c in zip(self.factors, self.covariances, strict=True)
+                   if block in names)  # fmt: skip
+        shape = len(own), at.stop - at.start
+        slopes = self.slopes[places].reshape(*shape, -1)
+        return (
+            self.modes[places].reshape(shape), own[:, at, at] + slopes @ slopes.transpose(0, 2, 1)
+        )  # fmt: skip
+
+    def covariance_of(self, at: np.ndarray) -> np.ndarray:
+        """Of some of the sites' numbers, given what they have in common.
+
+        at: where they stand among those of all sites.
+        """
+        return self.precision.columns(at)
+
+    def spread(self, noise: np.ndarray) -> np.ndarray:
+        """Normal numbers with the covariance of sites.
+
+        noise: independent ones.
+        """
+        return self.precision.spread(noise)
+
+    def distance(self, away: np.ndarray) -> tuple[float, float]:
+        """(squared distance of sites from their modes, log determinant of their covariance).
+
+        away: from the modes, of all numbers.
+        """
+        return float(away @ self.precision.times(away)), -self.precision.log_det
+
+    def place(self, u: np.ndarray, floats: np.ndarray) -> np.ndarray:
+        """Write the values of sites; log |dx/du|.
+
+        u: free coordinates.
+        floats: all continuous values.
+        """
+        return np.concatenate([
+            place_at(variables, u[at].reshape(shape), floats) for variables, at, shape in self.parts
+        ])  # fmt: skip
+
+    def free(self, floats: np.ndarray) -> np.ndarray:
+        """Free coordinates of sites.
+
+        floats: all continuous values.
+        """
+        return np.concatenate(
+            [free_of(variables, floats).ravel() for variables, _, _ in self.parts]
         )
-    return names
-
-
-def fit_hierarchy(
-    model, co: Coordinates, local: tuple[str, ...], starts: int, rng, tolerance: float, bar
-) -> HierarchyFit:
-    """What laplace returns of blocks some of which are fitted site by site."""
-    names = common_blocks(co, local)
-    if not names:
-        return fit_sites(model, co, local)
-    state, jets = rng.bit_generator.state, worth_jets(co, local)
-
-    def fitted(jets: bool) -> HierarchyFit:
-        """The fit, by derivatives or by differences."""
-        rng.bit_generator.state = state
-        marginal = marginal_of(model, co, local, names, bar, jets)
-        try:
-            return fit_both(marginal, co, local, starts, rng, tolerance)
-        except FAILURES:
-            marginal.check_smooth()
-            raise
-
-    try:
-        return fitted(jets)
-    except (NotSmoothError, *FAILURES) as error:
-        if jets and not isinstance(error, NotSmoothError):
-            raise
-        if not jets and (isinstance(error, RewardError) or not has_jets(model)):
-            raise
-        with suppress(NotSmoothError, *(() if jets else FAILURES)):
-            return fitted(not jets)
-        raise
-
-
-def fit_sites(model, co: Coordinates, local: tuple[str, ...]) -> HierarchyFit:
-    """The fit of sites alone, given the rest of the state."""
-    sites = Sites(model, local, co.ints, co.floats.copy())
-    sites.check()
-    now = usable(sites.settle(sites.free(), learn=True), sites, "the state that is given")
-    rest = sites.rest(sites.place(now.u)[1]) + model.constant()
-    slopes = np.zeros((sites.count, sites.size, 0))
-    return made(co, sites, now, None, slopes, rest, now.integral + rest)
-
-
-def fit_both(
-    marginal: Marginal, co: Coordinates, local: tuple[str, ...], starts: int, rng, tolerance: float
-) -> HierarchyFit:
-    """The fit of sites, and of what they have in common."""
-    sites, own, model = marginal.sites, marginal.coordinates, co.model
-    sites.check()
-    start = own.free(sites.floats)
-    usable(marginal.at(start, marginal.u, learn=True)[1], sites, own.show(start))
-    now, heights, _ = several(marginal, start, starts, rng, tolerance)
-    found = marginal.sharpened(now[0])
-    gain = now[1:]
-    if found is not now[0]:
-        move = np.linalg.solve(found.curvature, found.gradient)
-        gain = (move, 0.5 * float(move @ found.gradient))
-    mean = found.u + gain[0]
-    now = usable(marginal.at(mean, marginal.u, learn=True)[1], sites, own.show(mean))
-    common = finished(own, heights, marginal.passes, found, *gain)
-    slopes = marginal.slopes_along(common, now.u)
-    jacobian = marginal.put(mean)
-    rest = sites.rest(sites.place(now.u)[1]) + jacobian + model.constant()
-    point = sites.floats.copy()
-    common = replace(common, point=point, state=co.dict_of(point, model.variables.values()))
-    return made(co, sites, now, common, slopes, rest, common.log_evidence)
-
-
-def made(co, sites: Sites, now: Settled, common, slopes, rest: float, evidence) -> HierarchyFit:
-    """The fit, of sites that are at their modes."""
-    floats = sites.floats
-    state = co.dict_of(floats, co.model.variables.values())
-    return HierarchyFit(
-        co.model, co.blocks, sites.names, common, floats.copy(), state, now.u,
-        np.linalg.inv(now.precision), slopes, now.height + rest, float(evidence), sites.passes,
-    )  # fmt: skip
-
-
-def usable(found: Settled, sites: Sites, where: str) -> Settled:
-    """Sites that have modes, or an error that says what is wrong."""
-    if found.usable:
-        return found
-    raise RewardError(
-        f"the sites of {', '.join(sites.names)} have no modes given the rest, at {where:.200}: "
-        f"{sites.trouble}. Start inside the support, by given={{...}}, and give every site a prior "
-        "that holds it, site_prior={...}."
-    )

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
+from subsample_mcmc.approx.fit.by_sites import factors_of, fit_hierarchy, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit, finished
-from subsample_mcmc.approx.fit.hierarchy import (
-    HierarchyFit,
-    fit_hierarchy,
-    goes_by_site,
-    local_blocks,
+from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
+from subsample_mcmc.approx.fit.kinks import (
+    ROUGH,
+    searched,
+    warn_of_kinks,
+    wide_steps,
+    with_kinks,
 )
 from subsample_mcmc.approx.fit.newton import (
     FLAT,
@@ -54,7 +57,7 @@ WINDOWS, WINDOW = 80, 256
 STEP = 1e-3  # of a difference over data, in standard deviations: more where rounding asks for it
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
-FAR, ROUGH = 2.0, 0.1  # the step for functions that have kinks; how well their mode is known
+FAR = 2.0  # the step for functions that have kinks
 KEPT = (  # fields of a fit that are remembered
     "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
     "passes",
@@ -66,6 +69,8 @@ class Summed:
     """Any log_likelihood, at the points that differences need."""
 
     step = STEP
+    kinks = np.zeros(0, dtype=bool)  # along which coordinates the prior has some
+    last: Local | None = None  # where a search came to
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
@@ -83,7 +88,11 @@ class Summed:
         self.passes += 1
         steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
         value = before.value if before else self.rises(u[None])[0]
-        return differences(self.rises, u, self.least(value) * steps)
+        found = differences(self.rises, u, self.least(value) * steps)
+        if self.kinks.any():
+            found = with_kinks(found, self.coordinates.prior, self.kinks)
+        self.last = found if found.usable else self.last
+        return found
 
     def least(self, value: float) -> float:
         """The shortest step, in standard deviations, that rounding allows."""
@@ -116,7 +125,8 @@ class Summed:
         share = len(points) / len(stencil(self.coordinates.size))
         found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
         sums = self.weight * found
-        return float(base[0] + sums[0]), base[1:] - base[0] + sums[1:]
+        own = 0.0 if self.kinks.any() else base[1:] - base[0]
+        return float(base[0] + sums[0]), own + sums[1:]
 
 
 class Wide(Summed):
@@ -127,6 +137,8 @@ class Wide(Summed):
 
 class Expanded:
     """A log likelihood with derivatives by the blocks' values: these, and the chain rule."""
+
+    kinks, last = Summed.kinks, Summed.last
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
@@ -159,9 +171,15 @@ class Expanded:
         known = np.diag(data if before is None else before.curvature)
         sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
         steps = 0.01 * np.minimum(sd, wide)
-        one, two = along_axes(rises, u, steps), along_axes(rises, u, 2.0 * steps)
+        twice = 2.0 * steps
+        if self.kinks.any():
+            far = wide_steps(co.prior, u, np.diag(data))
+            steps, twice = np.where(self.kinks, far, steps), np.where(self.kinks, far, twice)
+        one, two = along_axes(rises, u, steps), along_axes(rises, u, twice)
         gradient = (4.0 * one.gradient - two.gradient) / 3.0  # without the error of second order
-        return Local(u, value, gradient, data + (4.0 * one.curvature - two.curvature) / 3.0)
+        bent = data + (4.0 * one.curvature - two.curvature) / 3.0
+        self.last = Local(u, value, gradient, bent)
+        return self.last
 
 
 class Followed(Expanded):
@@ -207,7 +225,8 @@ def laplace(
     Of more than 64 free coordinates (300 of sm.Predictors), some of which are sites with data and
     priors of their own, sm.Model(touches=..., site_prior=...), and where no search finds a mode of
     all together: a HierarchyFit. Its sites are fitted given what they have in common, and that,
-    of at most 20 free coordinates, with the sites integrated out.
+    of at most 20 free coordinates, with the sites integrated out. Sites of several factors that
+    are crossed, such that a datum sees one of each, are fitted together.
 
     model: whose posterior is fitted.
     blocks: a name or several, of continuous blocks; default all. The others are held.
@@ -220,7 +239,8 @@ def laplace(
     progress: a bar after two seconds (None), at once (True), or never (False).
 
     Functions with kinks, such as abs, bend by differences over two standard deviations, and their
-    mode is known to a tenth of one.
+    mode is known to a tenth of one. Priors with a kink near the mode are warned of, and bend by
+    differences over 2.6.
     With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step; other
     functions f^2 + f + 1 times (f free coordinates), or with their derivatives, where they have
     them and data are many, f^2 / 16 times; by all cores. Eigenvalues of the negative Hessian,
@@ -236,7 +256,6 @@ def laplace(
     """
     must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
-    local = local_blocks(co)
     none: tuple[float, ...] = (-np.inf,) * whole(starts, "starts", "how many, at least 1")
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance={tolerance!r}: give standard deviations, more than 0.")
@@ -253,12 +272,26 @@ def laplace(
 
     def by_sites() -> HierarchyFit:
         """The fit of sites, and of what they have in common."""
-        return fit_hierarchy(model, co, local, len(none), rng, tolerance, bar)
+        return fit_hierarchy(model, co, len(none), rng, tolerance, bar)
 
     def search(kind: type) -> tuple:
-        """(what was found, heights, passes over all rows) by one way to read the log density."""
+        """(what was found, heights, passes over all rows, kinks of the prior there) by one way."""
+
+        def once(kinks: np.ndarray, tried: list) -> tuple:
+            def of_kind(*given) -> Any:
+                tried.append(kind(*given))
+                tried[-1].kinks = kinks
+                return tried[-1]
+
+            return search_once(of_kind, kind is Wide or bool(kinks.any()))
+
+        made, near = searched(once, co)
+        return *made, near
+
+    def search_once(kind, rough: bool) -> tuple:
+        """(what was found, heights, passes over all rows), by log densities of some kind."""
         full, heights = kind(co_few if size < MANY else co, co.spans, bar), none
-        near = max(tolerance, ROUGH) if kind is Wide else tolerance
+        near = max(tolerance, ROUGH) if rough else tolerance
         if size < MANY:
             return *several(full, u, len(none), rng, near)[:2], full.passes
         try:
@@ -278,34 +311,38 @@ def laplace(
         if kind is not Expanded:
             with suppress(*FAILURES):
                 made = search(Wide)
-                if kinks_at(made[0][0], FAR):
+                if kinks_at(made, FAR):
                     return Wide, made
         raise error
 
-    def kinks_at(now: Local, within: float) -> bool:
-        """Has it kinks around there."""
-        return Summed(co_few, few, bar).kinked(now.u, now.curvature, within)
+    def kinks_at(made: tuple, within: float) -> bool:
+        """Has it kinks around there, beside those of the prior that were found."""
+        now, full = made[0][0], Summed(co_few, few, bar)
+        full.kinks = made[3]
+        return full.kinked(now.u, now.curvature, within)
 
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
     ) as bar, blaming(model):  # fmt: skip
-        if goes_by_site(co, local):
+        if goes_by_site(co):
             return by_sites()
         kind = way_of(co_few, few, u)
         try:
-            found, heights, passes = search(kind)
+            made = search(kind)
         except FAILURES as error:
-            if local:  # as a rule there is no mode of all together
+            if factors_of(co):  # as a rule there is no mode of all together
                 with suppress(*FAILURES):
                     return by_sites()
-            kind, (found, heights, passes) = again(kind, error)
-        if kind in (Followed, Summed) and kinks_at(found[0], HALF):
+            kind, made = again(kind, error)
+        if kind in (Followed, Summed) and kinks_at(made, HALF):
             with suppress(*FAILURES):  # else that is what there is
-                u = found[0].u
-                found, heights, passes = search(Wide)
+                u = made[0][0].u
+                made = search(Wide)
+    found, heights, passes, near = made
     fit = finished(co, heights, passes, *found)
-    if not fit.repaired:
+    warn_of_kinks(near, co.labels)
+    if not fit.repaired and not near.any():  # what was warned of is warned of again
         keep_found(model, "fit", key, tuple(getattr(fit, name) for name in KEPT))
     return fit
 

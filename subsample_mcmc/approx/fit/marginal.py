@@ -1,17 +1,26 @@
 """The density of what sites have in common, from which Laplace's approximation takes the sites.
 
 By differences of it (Marginal), each of which looks for the modes of all sites anew: for any
-function, and few data. Or by derivatives (MarginalByJets): at one point the modes of sites, and
-derivatives of the data to third order; what these say of the density nearby reads no data, so a
-Newton step takes a few passes. Fourth derivatives are differences of third ones, once, at the end.
+function, and few data; of crossed sites by as few as serve (MarginalOfCrossed). Or by derivatives
+(MarginalByJets): at one point the modes of sites, and derivatives of the data to third order; what
+these say of the density nearby reads no data, so a Newton step takes a few passes. Fourth
+derivatives are differences of third ones, once, at the end.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.crossed import CrossedSites
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.kinks import (
+    deviations_of,
+    kinks_at_end,
+    kinks_near,
+    kinks_within,
+    with_kinks,
+)
 from subsample_mcmc.approx.fit.newton import Local, deviations, differences, widths
 from subsample_mcmc.approx.fit.site_jets import NEAR as ROUGH
 from subsample_mcmc.approx.fit.site_jets import SitesByJets, Tensors
@@ -24,6 +33,8 @@ STEP = 0.1  # of a difference, in standard deviations
 NEAR = 0.03  # the same, where it reads no data
 CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
+ALONG = 0.02  # of a difference along single directions, which may be others each time
+TELLS = 0.01, 3.0  # standard deviations of steps that tell of curvature
 WORTH = 100_000_000  # evaluations that differences take, from which on jets are compiled
 SOON, LATE = 10, 30  # Newton steps of sites from where they should be, and from where they were
 ASTRAY = 8  # steps to where the density bends upwards, after which fourth derivatives are taken
@@ -33,10 +44,14 @@ STEPS = 12  # Newton's, of what sites have in common times those of sites, as a 
 class Marginal:
     """The density, by differences."""
 
-    def __init__(self, coordinates: Coordinates, sites: Sites, bar):
+    sites: Any  # Sites, or CrossedSites
+
+    def __init__(self, coordinates: Coordinates, sites: Any, bar):
         self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0
         coordinates.floats = sites.floats  # whose sites are where they were put last
         self.u = sites.free()
+        self.kinks = np.zeros(coordinates.size, dtype=bool)  # along which its prior has some
+        self.last: Local | None = None  # where a search came to
 
     def put(self, point: np.ndarray) -> float:
         """Let what sites have in common be there: its log |dx/du|."""
@@ -76,7 +91,41 @@ class Marginal:
         self.passes += 1
         with np.errstate(all="ignore"):
             steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
-            return differences(self.rises, u, STEP * steps)
+            rises = self.rises_of_rest if self.kinks.any() else self.rises
+            found = self.with_kinks(differences(rises, u, STEP * steps))
+            self.last = found if found.usable else self.last
+            return found
+
+    # ------------------------------------------------------------------------ kinks of its prior
+    def prior(self, points: np.ndarray) -> np.ndarray:
+        """The log prior of what sites have in common, and log |dx/du|: no data are read."""
+        found, u = np.full(len(points), -np.inf), self.sites.free()
+        for i, point in enumerate(points):
+            jacobian = self.put(point)
+            if jacobian > -np.inf:
+                found[i] = jacobian + self.sites.rest(self.sites.place(u)[1])
+        return found
+
+    def rises_of_rest(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log density at the first point, and what it rises by at others but for its prior."""
+        value, rises = self.rises(points)
+        own = self.prior(points)
+        return value, rises - (own[1:] - own[0])
+
+    def with_kinks(self, rest: Local) -> Local:
+        """What is known of the rest, and of a prior with kinks; without any, as it is."""
+        return with_kinks(rest, self.prior, self.kinks) if self.kinks.any() else rest
+
+    def kinks_found(self, at: Local | None, ended: bool) -> np.ndarray:
+        """Along which coordinates its prior has kinks near a point; ended: a search, at a mode."""
+        if at is None:
+            return np.zeros(len(self.kinks), dtype=bool)
+        with np.errstate(all="ignore"):
+            if not ended:
+                return kinks_at_end(self.prior, at.u, at.curvature)
+            sd = deviations_of(at.curvature)
+            known = self.kinks & kinks_within(self.prior, at.u, sd)
+            return known | kinks_near(self.prior, at.u, sd)
 
     def check_smooth(self) -> None:
         """Differences say what the data do."""
@@ -94,8 +143,97 @@ class Marginal:
                 point = common.mean + sign * STEP * common.factor[:, j]
                 value, there = self.at(point, u)
                 ends.append(there.u if value > -np.inf else u)
-            found[:, :, j] = (ends[0] - ends[1]) / (2.0 * STEP)
+            found[..., j] = (ends[0] - ends[1]) / (2.0 * STEP)
         return found
+
+
+class MarginalOfCrossed(Marginal):
+    """The density of what crossed sites have in common: each value of it takes a factorization.
+
+    So a step of a search reads it along the directions in which it was uncorrelated before, and
+    sites begin where they should be, as far as they followed until then.
+    """
+
+    sites: CrossedSites
+    follow: np.ndarray | None = None  # (numbers, d) of modes of sites, by what is common
+
+    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log density at the first point, and what it rises by at the others."""
+        value = self.move_to(points[0])
+        if value == -np.inf:
+            return value, np.full(len(points) - 1, -np.inf)
+        others = [self.beside(point - points[0], point)[0] for point in points[1:]]
+        return value, np.array(others) - value
+
+    def move_to(self, point: np.ndarray) -> float:
+        """The log density at a point, where sites are from then on; -inf: they stay."""
+        before = self.sites.steps, self.sites.known
+        value, found = self.at(point, self.u, learn=True)
+        if value > -np.inf:
+            self.u = found.u
+        else:
+            self.sites.steps, self.sites.known = before
+        return value
+
+    def beside(self, step: np.ndarray, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """(the log density, modes of sites) a step away from where sites are."""
+        start = self.u if self.follow is None else self.u + self.follow @ step
+        value, found = self.at(point, start)
+        if value == -np.inf and self.follow is not None:
+            value, found = self.at(point, self.u)
+        return value, found.u
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The log density around u; before: around a point not far away."""
+        if before is None:
+            return super().around(u, before)
+        self.passes += 1
+        d, steps = len(u), ALONG * deviations(before.curvature)
+        with np.errstate(all="ignore"):
+            value = self.move_to(u)
+            if value == -np.inf:
+                return Local(u, value, np.zeros(d), np.eye(d))
+            moves, rises = np.empty((len(self.u), d)), np.empty((2, d))
+            for j, step in enumerate(steps.T):
+                (rises[0, j], up), (rises[1, j], down) = (
+                    self.beside(sign * step, u + sign * step) for sign in (1.0, -1.0)
+                )
+                moves[:, j] = 0.5 * (up - down)
+            rises -= value
+            if self.kinks.any():
+                own = self.prior(np.concatenate([u[None], u + steps.T, u - steps.T]))
+                rises -= (own[1:] - own[0]).reshape(2, d)
+            if not np.isfinite(rises).all():
+                return super().around(u, before)
+            inverse = np.linalg.inv(steps)
+            self.follow = moves @ inverse
+            gradient = inverse.T @ (0.5 * (rises[0] - rises[1]))
+            bent = -(rises[0] + rises[1])
+            local = Local(u, value, gradient, inverse.T @ np.diag(bent) @ inverse)
+            gradient = self.with_kinks(local).gradient
+            known = steps.T @ updated(before, u, gradient) @ steps
+            if bent.min() > 0.0 and np.diag(known).min() > 0.0:  # their correlations, and its sizes
+                size = np.sqrt(bent / np.diag(known))
+                local = local._replace(
+                    curvature=inverse.T @ (known * np.outer(size, size)) @ inverse
+                )
+            self.last = self.with_kinks(local)
+            return self.last
+
+    def sharpened(self, now: Local) -> Local:
+        """The same where the search ended, with all second derivatives."""
+        found = super().around(now.u, now)
+        return now._replace(curvature=found.curvature) if found.usable else now
+
+
+def updated(before: Local, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """The curvature of before, such that it agrees with a gradient elsewhere (BFGS)."""
+    bent, step, change = before.curvature, u - before.u, before.gradient - gradient
+    along, across = float(step @ change), bent @ step
+    if not (along > 0.0 and TELLS[0] ** 2 < step @ across < TELLS[1] ** 2):
+        return bent
+    less = np.outer(across, across) / (step @ across)
+    return bent - less + np.outer(change, change) / along
 
 
 class SitesAt(NamedTuple):
@@ -151,7 +289,7 @@ class MarginalByJets(Marginal):
                 steps = NEAR * deviations(local.curvature) if local.usable else own
             if local.usable:
                 self.u, self.place, self.follow = found.u, place, follow
-                self.curvature = local.curvature
+                self.curvature, self.last = local.curvature, local
                 # Where a scale multiplies all sites a search without fourth derivatives may creep.
                 upwards = bool(np.linalg.eigvalsh(local.curvature)[0] <= 0.0)
                 self.astray += upwards
@@ -232,8 +370,8 @@ class MarginalByJets(Marginal):
         if not jacobian > -np.inf:
             return -np.inf
         u = place.u + follow.slopes @ (point - place.point)
-        own, prior = sites.place(u)
-        terms, rest = own + prior, sites.rest(prior)
+        logs_of_x, prior = sites.place(u)
+        terms, rest = logs_of_x + prior, sites.rest(prior)
         dx, ds = self.values_of_sites() - place.x, sites.floats[sites.seen] - place.s
         gradient, precision, logs = self.precision(u, *t.near(dx, ds), terms)
         if sites.size == 1:
@@ -241,7 +379,8 @@ class MarginalByJets(Marginal):
         else:
             move = np.linalg.solve(precision, gradient[:, :, None])[:, :, 0]
         rise = t.rise(dx, ds) + float(np.sum(terms - place.terms) - np.sum(follow.twist * move))
-        return float(rise + rest + jacobian - place.base - 0.5 * logs.sum() + place.logs)
+        own = 0.0 if self.kinks.any() else rest + jacobian - place.base
+        return float(rise + own - 0.5 * logs.sum() + place.logs)
 
     def nearby(self, place: SitesAt, follow: Following, steps: np.ndarray) -> Local:
         """The log density around a place, but for fourth derivatives of data."""
@@ -249,7 +388,7 @@ class MarginalByJets(Marginal):
         def rises(points: np.ndarray) -> tuple[float, np.ndarray]:
             return 0.0, np.array([self.rise(place, follow, point) for point in points[1:]])
 
-        return differences(rises, place.point, steps)
+        return self.with_kinks(differences(rises, place.point, steps))
 
     def sharpened(self, now: Local) -> Local:
         """The same with fourth derivatives: differences of gradients, each by passes of its own."""
@@ -272,7 +411,8 @@ class MarginalByJets(Marginal):
                 slopes.append(0.5 * (np.array(each[:d]) - np.array(each[d:])))
             bends.append(0.5 * (slopes[0] - slopes[1]))
         inverse, found = np.linalg.inv(steps), np.array(bends)
-        return -inverse.T @ (0.5 * (found + found.T)) @ inverse
+        bent = -inverse.T @ (0.5 * (found + found.T)) @ inverse
+        return self.with_kinks(Local(place.point, 0.0, np.zeros(d), bent)).curvature
 
     def check_smooth(self) -> None:
         """Raise NotSmoothError where derivatives do not say what the data do near the sites."""

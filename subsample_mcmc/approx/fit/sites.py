@@ -167,11 +167,15 @@ class Sites:
     def place(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Let the state be there: log |dx/du| and the log prior of each site."""
         jacobian, prior = place_at(self.variables, u, self.floats), np.zeros(self.count)
-        if np.all(jacobian > -np.inf):
-            with np.errstate(all="ignore"):
-                for asked in self.priors:
-                    add_priors(asked, prior)
-        return jacobian, prior
+        return jacobian, self.prior() if np.all(jacobian > -np.inf) else prior
+
+    def prior(self) -> np.ndarray:
+        """The log prior of each site, as the state is."""
+        found = np.zeros(self.count)
+        with np.errstate(all="ignore"):
+            for asked in self.priors:
+                add_priors(asked, found)
+        return found
 
     def rest(self, prior: np.ndarray) -> float:
         """The log prior of the state as it is, without that of its sites."""
@@ -183,14 +187,18 @@ class Sites:
     def read(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(log likelihood of each datum, log prior + log |dx/du| of each site) there."""
         jacobian, prior = self.place(u)
+        with np.errstate(all="ignore"):
+            return self.read_rows(), jacobian + prior
+
+    def read_rows(self) -> np.ndarray:
+        """The log likelihood of each datum, as the state is."""
         each, size = np.empty(self.model.size), self.model.size
         self.passes += 1
-        with np.errstate(all="ignore"):
-            for first in range(0, size, ROWS):
-                last = min(first + ROWS, size)
-                rows = np.arange(first, last, dtype=row_kind(size))
-                rewards_of(self.trial, 0, rows, each[first:last])
-            return each, jacobian + prior
+        for first in range(0, size, ROWS):
+            last = min(first + ROWS, size)
+            rows = np.arange(first, last, dtype=row_kind(size))
+            rewards_of(self.trial, 0, rows, each[first:last])
+        return each
 
     def rise(self, u, base, terms) -> np.ndarray:
         """By how much the log density of each site's part is above another's there."""
@@ -280,21 +288,13 @@ class Sites:
                 f"{self.not_finite(base, terms)} at the start: start inside the support, by "
                 "given={...}; or correct the datum."
             )
+        start, rng = u, np.random.default_rng(0)
+        half = rng.random(self.count) < 0.5
+        u, base, terms = elsewhere(self, u, base, terms, rng)
         rest = self.rest(self.place(u)[1])
-        half = np.random.default_rng(0).random(self.count) < 0.5
         for some in (half, ~half):
             each, own = self.read(np.where(some[:, None], u + SHIFT, u))
-            still = np.append(~some, True)[self.site_of]
-            wrong = still & (each != base) & ~(np.isnan(each) & np.isnan(base))
-            if wrong.any():
-                n = int(np.argmax(wrong))
-                site = self.site_of[n]
-                seen = f"{self.names[0]}[{site}]" if site >= 0 else "no site"
-                raise ValueError(
-                    f"touches: datum {n} is said to see {seen}, but its log likelihood goes from "
-                    f"{base[n]:.6g} to {each[n]:.6g} where other sites change. Give each datum the "
-                    "site that it sees."
-                )
+            self.check_data(each, base, ~some)
             wrong = ~some & (own != terms)
             if wrong.any():
                 raise ValueError(
@@ -307,7 +307,30 @@ class Sites:
                     f"log_prior changes with {' or '.join(map(repr, self.names))}, which has a "
                     "site_prior: take the part with it out of log_prior, and into site_prior."
                 )
-        self.place(u)
+        self.place(start)
+
+    def check_data(self, each: np.ndarray, base: np.ndarray, still: np.ndarray) -> None:
+        """Refuse data whose log likelihood changed, though their sites stood still."""
+        wrong = np.append(still, True)[self.site_of] & (each != base)
+        wrong &= ~(np.isnan(each) & np.isnan(base))
+        if wrong.any():
+            n = int(np.argmax(wrong))
+            site = self.site_of[n]
+            seen = f"{self.names[0]}[{site}]" if site >= 0 else "no site"
+            raise ValueError(
+                f"touches: datum {n} is said to see {seen}, but its log likelihood goes from "
+                f"{base[n]:.6g} to {each[n]:.6g} where other sites change. Give each datum the "
+                "site that it sees."
+            )
+
+
+def elsewhere(sites, u: np.ndarray, base, terms, rng) -> tuple:
+    """(other free coordinates, what is read there): of products nothing is seen where one is 0."""
+    other = u + SHIFT * rng.standard_normal(u.shape)
+    each, own = sites.read(other)
+    if np.isfinite(each).all() and np.isfinite(own).all():
+        return other, each, own
+    return u, base, terms
 
 
 def apart(one: float, other: float, terms: np.ndarray) -> bool:

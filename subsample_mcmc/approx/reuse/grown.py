@@ -14,6 +14,7 @@ from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.elsewhere.row_scores import PIECE, typical_of
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.kinks import ROUGH, searched, warn_of_kinks
 from subsample_mcmc.approx.fit.laplace import FAILURES, Expanded, finished, laplace
 from subsample_mcmc.approx.fit.newton import begin, climb
 from subsample_mcmc.approx.reuse.known_sums import KnownSums
@@ -180,8 +181,15 @@ def fit_by_sums(fit: Fit, model: Any, source: Any, before: Expansion, sums: Sums
     co = Coordinates(model, fit.blocks, fit.state)
     with np.errstate(all="ignore"), Bar(desc="append", progress=False, delay=PATIENT) as bar:
         about = Polynomials(point, value, known.s1[0], known.s2[0], third)
-        likelihood = BySums(co, about, bar)
-        now, move, gain = climb(likelihood, begin(likelihood, co.free(co.floats)), TOLERANCE)
+
+        def once(kinks: np.ndarray, tried: list) -> tuple:
+            tried.append(likelihood := BySums(co, about, bar))
+            likelihood.kinks = kinks
+            near = ROUGH if kinks.any() else TOLERANCE
+            return (climb(likelihood, begin(likelihood, co.free(co.floats)), near),)
+
+        ((now, move, gain),), near = searched(once, co)
+    warn_of_kinks(near, co.labels)
     made = finished(co, (now.value + gain,), 0, now, move, gain)
     away = made.mean - co.free(point)
     return replace(made, point=point.copy()), float(np.sqrt(away @ now.curvature @ away))

@@ -336,6 +336,10 @@ def of_neighbours(state, g):
     return of_intercept(state, g) + 0.1 * state.a[(g + 1) % 100]
 
 
+def of_products(state, g):  # of sites that begin at 0
+    return of_intercept(state, g) + 0.1 * state.a[g] * state.a[(g + 1) % 100]
+
+
 def with_sites(state):
     return log_prior(state) - 0.1 * state.a[4] ** 2
 
@@ -387,15 +391,13 @@ def of_counts(rng, log_likelihood=poisson, prior=log_prior, state=(), **more):
     [
         (r"datum \d+ is said to see a\[\d+\], but", {"log_likelihood": sees_the_next}),
         ("site_prior of site .* changes with other", {"site_prior": {"a": of_neighbours}}),
+        ("site_prior of site .* changes with other", {"site_prior": {"a": of_products}}),
         ("log_prior changes with 'a', which has a site_prior", {"prior": with_sites}),
         ("whose coordinates end at 0", {"constraints": {"a": sm.positive("squareroot"),
                                                         "tau": sm.positive},
                                         "state": {"a": np.ones(100)}}),
         ("26 free coordinates .*at most 20 are fitted: name fewer", {"state": {"c": np.zeros(23)}}),
         ("datum 0 sees a", {"touches": {"a": ("group", "other")}}),
-        ("'d' is crossed with 'a': hold one", {"state": {"d": np.zeros(90)},
-                                               "touches": {"a": "group", "d": "tens"},
-                                               "site_prior": {"a": of_intercept, "d": of_d}}),
         ("too many for differences", {"site_prior": {}}),
     ],
 )  # fmt: skip
