@@ -1,23 +1,23 @@
 """Varying intercepts beside NUTS: effective draws a CPU second of the slowest quantity.
 
     python -m tests.benchmarks.hierarchies [--rows 300000] [--groups 500] [--draws 2000]
-    python -m tests.benchmarks.hierarchies --peers --numpyro PYTHON
-    python -m tests.benchmarks.hierarchies --slopes --rows 1000000 --groups 2000 [--peers ...]
+    python -m tests.benchmarks.hierarchies --numpyro PYTHON --nutpie PYTHON
+    python -m tests.benchmarks.hierarchies --slopes --rows 1000000 --groups 2000 [--numpyro ...]
 
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
 read none, and the same with moves of all intercepts at once; and from a fit, sm.laplace(model),
 whose seconds stand beside: intercepts propose from it, the rest is drawn given them by surrogates.
-Peers: NumPyro's NUTS, centred and not, in a process of its own. CPU seconds are those of sampling,
-warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and every
-intercept.
+Peers: NUTS of NumPyro, and of PyMC by nutpie, centred and not, in a process of its own; the fit, a
+maximum of the marginal density as lme4's, is a reference of time. CPU seconds are those of
+sampling, warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and
+every intercept.
 
 --slopes: y is 0 or 1, logit a[group, 0] + a[group, 1] x + a[group, 2] z; each column of a is normal
 around a mean with a scale of its own. All data are seen by the groups alone.
 """
 
 import argparse
-import sys
 import time
 
 from tests.benchmarks import machine  # first: it limits the threads of numpy
@@ -61,6 +61,34 @@ def model():
         a = numpyro.deterministic("a", mu + tau * noise)
     eta = a[group, 0] + a[group, 1] * x + a[group, 2] * z
     numpyro.factor("y", jnp.sum(y * eta - jax.nn.softplus(eta)))
+"""
+
+PYMC = """
+y, x, group = (found[k] for k in ("y", "x", "group"))
+groups, centred = given
+def model():
+    with pm.Model() as made:
+        mu, tau, slope = pm.Normal("mu", 0.0, 2.0), pm.HalfNormal("tau", 1.0), pm.Normal("slope")
+        if centred:
+            a = pm.Normal("a", mu, tau, shape=groups)
+        else:
+            a = pm.Deterministic("a", mu + tau * pm.Normal("z", shape=groups))
+        pm.Poisson("y", pm.math.exp(a[group] + slope * x), observed=y)
+    return made
+"""
+
+PYMC_SLOPES = """
+y, x, z, group = (found[k] for k in ("y", "x", "z", "group"))
+groups, centred = given
+def model():
+    with pm.Model() as made:
+        mu, tau = pm.Normal("mu", 0.0, 2.0, shape=3), pm.HalfNormal("tau", 1.0, shape=3)
+        if centred:
+            a = pm.Normal("a", mu, tau, shape=(groups, 3))
+        else:
+            a = pm.Deterministic("a", mu + tau * pm.Normal("noise", shape=(groups, 3)))
+        pm.Bernoulli("y", logit_p=a[group, 0] + a[group, 1] * x + a[group, 2] * z, observed=y)
+    return made
 """
 
 
@@ -196,25 +224,27 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--draws", type=int, default=2_000)
     parser.add_argument("--slopes", action="store_true", help="varying intercepts and slopes")
-    parser.add_argument("--peers", action="store_true", help="NumPyro's NUTS, too")
     parser.add_argument("--peer-draws", type=int, default=200, help="of NUTS, after as many")
-    parser.add_argument("--numpyro", default="", help="a Python that has NumPyro")
+    parser.add_argument("--numpyro", help="a Python that has NumPyro: its NUTS, too")
+    parser.add_argument("--nutpie", help="a Python that has PyMC and nutpie: their NUTS, too")
     given = parser.parse_args()
     print(f"{machine.processor()}, {machine.pin()}", flush=True)
-    make, of, code = simulated, of_intercepts, NUTS
+    make, of, codes = simulated, of_intercepts, {"numpyro": NUTS, "nutpie": PYMC}
     names: tuple[str, ...] = ("mu", "tau", "slope", "a")
     if given.slopes:
-        make, of, code, names = simulated_slopes, of_rows, NUTS_SLOPES, ("mu", "tau", "a")
+        make, of, names = simulated_slopes, of_rows, ("mu", "tau", "a")
+        codes = {"numpyro": NUTS_SLOPES, "nutpie": PYMC_SLOPES}
     data = make(given.rows, given.groups)
     found = [from_fit(of(data, given.groups)[0], given.draws)]
     found += [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
-    for how in ("centred", "not centred") if given.peers else ():
+    peers = [(by, how) for by in codes for how in ("centred", "not centred")]
+    for by, how in [(by, how) for by, how in peers if getattr(given, by)]:
+        numbers = (given.peer_draws, given.groups, int(how == "centred"))
         try:
-            numbers = (given.peer_draws, given.groups, how == "centred")
-            told = nuts(given.numpyro or sys.executable, code, data, names, *map(int, numbers))
-            found.append(row(f"NUTS, {how}", *told))
+            told = nuts(getattr(given, by), codes[by], data, names, *numbers, by=by)
+            found.append(row(f"NUTS of {by}, {how}", *told))
         except RuntimeError as error:
-            found.append({"method": f"NUTS, {how}: {error}"})
+            found.append({"method": f"NUTS of {by}, {how}: {error}"})
     nothing = dict.fromkeys(found[0], float("nan"))
     what = "logistic, intercepts and two slopes" if given.slopes else "Poisson, intercepts"
     title = f"{what}: {given.rows:,} rows, {given.groups:,} groups"
