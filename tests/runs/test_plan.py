@@ -119,7 +119,7 @@ def test_several_kernels_have_one_time_and_one_advice():
 def test_a_time_is_without_that_of_the_warm_up():
     for warmup, wanted in ((0, 1e3), (300, 250.0)):
         meta = {"warmup": warmup, "thin": 1}
-        run = SimpleNamespace(meta=meta, shape=(1, 100), seconds=np.array([0.4]))
+        run = SimpleNamespace(meta=meta, shape=(1, 100), made=[100], seconds=np.array([0.4]))
         assert microseconds_of(run, 400) == pytest.approx(wanted)
 
 
