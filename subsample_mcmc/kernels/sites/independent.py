@@ -89,12 +89,15 @@ def reads_own(function, place: int, name: str, model) -> bool:
     """Does a prior of a site, its argument number `place`, read no other site of the block.
 
     Told from the code: it must look up state.a[site], or state.a[site, j] with j a name or a
-    number, and nothing else of the block.
+    number, and nothing else of the block. Sites of discrete blocks are single numbers: of one with
+    two axes, row `site` holds others.
     """
-    function = plain_of(function)
+    function, block = plain_of(function), model.variables[name].block
     code = function.__code__
     if not may_read(function, name, model):
         return True
+    if block.discrete and len(block.shape) > 1:
+        return False
     # Handed on whole, the state is read where it is not seen.
     if code.co_argcount <= place or blocks_read(function, model, False) is None:
         return False
