@@ -235,7 +235,7 @@ def test_rows_of_labels_are_of_other_sites():
         touches={"k": (np.arange(41), np.arange(40))},
     )  # fmt: skip
     assert sm.side_by_side(sm.Gibbs("k")).describe(model)
-    with pytest.raises(ValueError, match="log_prior may read other sites of 'k'"):
+    with pytest.raises(ValueError, match="other sites of 'k' than its own: it must not read them"):
         sm.side_by_side(sm.Gibbs("k", log_prior=of_a_row)).describe(model)
 
 
