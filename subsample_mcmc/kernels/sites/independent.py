@@ -66,12 +66,23 @@ def check_priors_read_one(told: str, leaf, name: str, model) -> None:
                 f"changing: give Gibbs({name!r}, log_prior=f), f(state, data, site, arm)."
             )
     if not reads_own(own, place, name, model):
-        raise ValueError(
-            f"{told}: {called} may read other sites of {name!r} than its own: it must read them as "
-            f"state.{name}[site] or state.{name}[site, j] alone, written so, with `site` as it is "
-            "given, and not hand on `state`. If a site's prior depends on other sites, they cannot "
-            "move at the same time: leave side_by_side out."
+        how = (
+            f"it must read them as state.{name}[site] or state.{name}[site, j] alone, written so, "
+            "with `site` as it is given, and not hand on `state`"
         )
+        if rows_have_others(name, model):
+            how = "it must not read them, as `arm` is the value of its own, and not hand on `state`"
+        raise ValueError(
+            f"{told}: {called} may read other sites of {name!r} than its own: {how}. If a site's "
+            "prior depends on other sites, they cannot move at the same time: leave side_by_side "
+            "out."
+        )
+
+
+def rows_have_others(name: str, model) -> bool:
+    """Is block[i] more than site i: labels on two axes are sites one by one."""
+    block = model.variables[name].block
+    return block.discrete and len(block.shape) > 1
 
 
 def plain_of(function) -> Any:
@@ -95,6 +106,8 @@ def reads_own(function, place: int, name: str, model) -> bool:
     code = function.__code__
     if not may_read(function, name, model):
         return True
+    if rows_have_others(name, model):
+        return False
     # Handed on whole, the state is read where it is not seen.
     if code.co_argcount <= place or blocks_read(function, model, False) is None:
         return False

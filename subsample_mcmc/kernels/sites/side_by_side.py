@@ -92,14 +92,16 @@ def share_out(work: Callable[[int], None], count: int, cores: int) -> None:
                     errors[k] = error
 
     helpers: list = []
-    if min(cores, count) > 1:
-        pool = workers(cores, os.getpid())
-        helpers = [pool.submit(take) for _ in range(min(cores, count) - 1)]
     try:
+        for _ in range(min(cores, count) - 1):
+            helpers.append(workers(cores, os.getpid()).submit(take))
         take()
     finally:  # also where this thread is interrupted
         left.clear()
-        wait([helper for helper in helpers if not helper.cancel()])
+        helpers = [helper for helper in helpers if not helper.cancel()]
+        wait(helpers)
+    for helper in helpers:
+        helper.result()  # raises what is no Exception, such as SystemExit
     if errors:
         raise errors[min(errors)]
 

@@ -217,6 +217,28 @@ def test_labels_that_depend_on_their_neighbours_are_refused():
         (sm.side_by_side(kernel) >> sm.Metropolis("mu")).describe(model)
 
 
+def of_cell(state, data, n):
+    return -0.5 * (data.y[n] - state.k[data.row[n], data.column[n]]) ** 2
+
+
+def of_a_row(state, data, site, arm):
+    return 4.0 if site < 20 and state.k[site, 0] == arm else 0.0
+
+
+@pytest.mark.plain
+def test_rows_of_labels_are_of_other_sites():
+    """Sites of two axes are counted one by one: k[site, 0] is site 2 site."""
+    row, column = np.divmod(np.arange(40), 2)
+    model = sm.Model(
+        of_cell, {"y": np.zeros(40), "row": row, "column": column},
+        {"k": np.zeros((20, 2), int)}, support={"k": 3},
+        touches={"k": (np.arange(41), np.arange(40))},
+    )  # fmt: skip
+    assert sm.side_by_side(sm.Gibbs("k")).describe(model)
+    with pytest.raises(ValueError, match="other sites of 'k' than its own: it must not read them"):
+        sm.side_by_side(sm.Gibbs("k", log_prior=of_a_row)).describe(model)
+
+
 def test_prepared_numbers_of_all_sites_are_refused():
     def prepare(state, data):
         return (state.a.sum(),)

@@ -436,6 +436,21 @@ def test_an_interrupt_waits_for_what_is_at_work():
     assert len(ended) == 1  # the one that had begun has ended, and no other begins
 
 
+@pytest.mark.plain
+def test_what_ends_a_helper_is_raised():
+    """Else its sites would stay where they are, and nobody would know."""
+    begun, main = threading.Event(), threading.get_ident()
+
+    def work(k):
+        if threading.get_ident() != main:
+            begun.set()
+            raise SystemExit
+        begun.wait(60)
+
+    with pytest.raises(SystemExit):
+        module.share_out(work, 4, 2)
+
+
 def test_data_that_the_table_leaves_out_are_seen_as_it_runs(monkeypatch):
     """What sites are watched for one after the other, they are side by side."""
     model = hidden_model()
