@@ -411,4 +411,5 @@ class Pattern:
         shape = self.others, self.others
         matrix = coo_array((np.concatenate(rest), self.rest), shape=shape).tocsr()
         data = np.concatenate(beside)[self.order]
-        return Eliminated(own[0], SiteRows(self.indptr, self.indices, data), matrix)
+        left = SiteRows(matrix.indptr, matrix.indices, matrix.data)
+        return Eliminated(own[0], SiteRows(self.indptr, self.indices, data), left)

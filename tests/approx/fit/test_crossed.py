@@ -12,6 +12,7 @@ from subsample_mcmc.approx.fit import crossed, elimination
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit
 from subsample_mcmc.errors import RewardError
 from subsample_mcmc.runs import default_kernel
+from subsample_mcmc.runs.fingerprint import spelled
 
 LOG_2PI = math.log(2.0 * math.pi)
 SITES = {"s": 50, "d": 20, "e": 4}
@@ -365,6 +366,20 @@ def test_a_fit_is_stored_shown_and_proposed_from(rng):
     means = np.asarray(trace.draws["d"]).reshape(-1, SITES["d"]).mean(axis=0)
     sd = np.sqrt(fit.sites("d")[1][:, 0, 0])
     assert np.all(np.abs(means - fit.state["d"]) < 1.5 * sd)
+
+
+def test_stored_runs_know_a_fit_again_by_what_it_is_made_from(way, rng):
+    """Not by factors that were or were not needed yet, nor by where these lie in memory."""
+    fit = fitted(two_factors(rng, poisson), ("s", "d"))
+    before = spelled(fit)
+    assert spelled(pickle.loads(pickle.dumps(fit))) == before
+    fit.gaussian(("s", "d")), fit.draw(rng)
+    assert spelled(fit) == before and " at 0x" not in before
+    for name in ("own", "beside", "rest"):
+        other = pickle.loads(pickle.dumps(fit))
+        part = getattr(other.precision, name)
+        (part if name == "own" else part.data)[0] += 1e-9
+        assert spelled(other) != before
 
 
 # ------------------------------------------------------------------------------------ refusals

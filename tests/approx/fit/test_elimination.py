@@ -29,9 +29,8 @@ def test_parts_of_the_inverse_are_those_of_the_whole(way, rng, monkeypatch):
         whole[i * k : i * k + k, i * k : i * k + k] = own[i]
     whole[: n * k, n * k :], whole[n * k :, : n * k] = beside, beside.T
     whole[n * k :, n * k :] = others
-    inverse, by_rows = np.linalg.inv(whole), csr_array(beside)
-    rows = SiteRows(by_rows.indptr, by_rows.indices, by_rows.data)
-    found = Eliminated(own, rows, csr_array(others))
+    inverse, parts = np.linalg.inv(whole), [csr_array(part) for part in (beside, others)]
+    found = Eliminated(own, *(SiteRows(p.indptr, p.indices, p.data) for p in parts))
     assert found.log_det == pytest.approx(np.linalg.slogdet(whole)[1], abs=1e-9)
     x = rng.standard_normal(len(whole))
     assert np.allclose(found.solve(x), inverse @ x) and np.allclose(found.times(x), whole @ x)
