@@ -425,18 +425,22 @@ def test_sites_without_a_mode_are_told(rng):
 
 def test_few_crossed_sites_are_integrated_out_where_their_scale_is_fitted(rng):
     """With a known prior they are fitted with the rest, and not where no mode of both need be."""
-    model = two_factors(rng, poisson)
-    few = {"touches": {"s": "s", "e": "e"}, "site_prior": {"s": of_one}}
     for prior, kind in ((of_e, sm.HierarchyFit), (of_scaled, CrossedFit)):
-        given = few | {"site_prior": {"s": of_one, "e": prior}}
-        e = np.asarray(model.data.s) % SITES["e"]
-        data = {name: np.asarray(getattr(model.data, name)) for name in "yxs"} | {"e": e}
-        state = {"b": np.zeros(2), "s": np.zeros(SITES["s"]), "e": np.zeros(SITES["e"])}
-        fit = sm.laplace(sm.Model(
-            small, data, state | {"tau": 1.0, "nu": 1.0, "c": np.zeros(10)}, with_more,
-            constraints={"tau": sm.positive, "nu": sm.positive}, **given,
-        ))  # fmt: skip
+        fit = sm.laplace(with_few(rng, prior))
         assert type(fit) is kind and fit.local == (("s", "e") if kind is CrossedFit else ("s",))
+
+
+def with_few(rng, prior):
+    """A model of sites of s, and of a few of e with some prior."""
+    model = two_factors(rng, poisson)
+    data = {name: np.asarray(getattr(model.data, name)) for name in "yxs"}
+    state = {"b": np.zeros(2), "s": np.zeros(SITES["s"]), "e": np.zeros(SITES["e"])}
+    return sm.Model(
+        small, data | {"e": data["s"] % SITES["e"]},
+        state | {"tau": 1.0, "nu": 1.0, "c": np.zeros(10)}, with_more,
+        constraints={"tau": sm.positive, "nu": sm.positive},
+        touches={"s": "s", "e": "e"}, site_prior={"s": of_one, "e": prior},
+    )  # fmt: skip
 
 
 def small(state, data, n):
@@ -459,4 +463,13 @@ def test_default_kernels_of_many_data_make_no_crossed_fit(rng, monkeypatch):
     assert isinstance(fit, CrossedFit) and setup == ("fit = sm.laplace(model)",) and not why
     monkeypatch.setattr(default_kernel, "WORK", 0.0)
     fit, setup, why = default_kernel.fitted(model)
+    assert fit is None and "500 data take too long" in why
+
+
+def test_default_kernels_fit_sites_beside_few_of_a_known_prior(rng, monkeypatch):
+    """Those are fitted with what sites have in common, which is quick, of many data as well."""
+    monkeypatch.setattr(default_kernel, "WORK", 0.0)
+    fit, setup, why = default_kernel.fitted(with_few(rng, of_e))
+    assert type(fit) is sm.HierarchyFit and setup == ("fit = sm.laplace(model)",) and not why
+    fit, setup, why = default_kernel.fitted(with_few(rng, of_scaled))
     assert fit is None and "500 data take too long" in why
