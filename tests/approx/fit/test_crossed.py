@@ -9,8 +9,11 @@ from scipy import optimize, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import crossed, elimination
+from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit
+from subsample_mcmc.approx.fit.marginal import MarginalOfCrossed
 from subsample_mcmc.errors import RewardError
+from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs import default_kernel
 from subsample_mcmc.runs.fingerprint import spelled
 
@@ -421,6 +424,24 @@ def test_sites_without_a_mode_are_told(rng):
     flat = two_factors(rng, poisson, site_prior={"s": of_one, "d": lambda state, i: 0.0})
     with pytest.raises(RewardError, match="of s, d have no modes"):
         fitted(flat, ("s", "d"), given={"b": [40.0, 0.0], "tau": 1e-3})
+
+
+def test_a_place_without_modes_leaves_steps_as_they_were(rng):
+    """Steps of differences that shrink at an edge of the support would see nothing elsewhere."""
+
+    def up_to_b(state, i):
+        return -np.inf if state.d[i] > state.b[0] else of_d(state, i)
+
+    model = two_factors(rng, poisson, site_prior={"s": of_one, "d": up_to_b})
+    floats = model.floats.copy()
+    sites = crossed.CrossedSites(model, [("s",), ("d",)], model.ints.copy(), floats)
+    own = Coordinates(model, ("b",), {"b": [9.0, 0.0]})
+    density = MarginalOfCrossed(own, sites, Bar(disable=True))
+    assert density.move_to(np.array([9.0, 0.0])) > -np.inf
+    steps, u = sites.steps.copy(), density.u.copy()
+    edge = float(sites.views(u)[1].max())
+    assert density.move_to(np.array([edge, 0.0])) == -np.inf
+    assert np.array_equal(sites.steps, steps) and np.array_equal(density.u, u)
 
 
 def test_few_crossed_sites_are_integrated_out_where_their_scale_is_fitted(rng):
