@@ -20,6 +20,7 @@ DENSE = 3_000  # numbers of the rest up to which S is dense, ...
 LARGE = 8_000  # ... or up to these where more than a part of its pairs are tied: .5 GB
 TIED = 0.01
 FILLED = 2_000_000  # entries of a sparse S: its factor has many more
+ROWS = 64  # of S, at a time
 COLUMNS = 64  # of the inverse, at a time
 EXACT = 1e-6  # the part by which tr(S S^-1) may differ from the size of S
 
@@ -179,15 +180,36 @@ class Eliminated:
     @cached_property
     def factor(self) -> Any:
         """Of S: lower triangular, or SparseFactor."""
-        if self.others <= DENSE:
-            whole = self.sparse(self.rest).toarray()
-            subtract_products(self.beside, self.weights, whole)
-            return np.linalg.cholesky(whole)  # which reads what is below the diagonal
-        product = self.sparse(self.beside).T @ self.sparse(self.weights)
-        left = (self.sparse(self.rest) - product).tocsc()
-        if self.others <= LARGE and left.nnz > TIED * self.others**2:
-            return np.linalg.cholesky(left.toarray())
-        return SparseFactor(left)
+        if self.others > DENSE and (left := self.left_sparse()) is not None:
+            return SparseFactor(left)
+        whole = self.sparse(self.rest).toarray()
+        subtract_products(self.beside, self.weights, whole)
+        return np.linalg.cholesky(whole)  # which reads what is below the diagonal
+
+    def left_sparse(self) -> Any:
+        """S as a sparse matrix; None: as a dense one it takes less.
+
+        Some rows at a time, as the whole may be too large to be looked at.
+        """
+        from scipy.sparse import vstack
+
+        small = self.others <= LARGE
+        most = TIED * self.others**2 if small else FILLED
+        beside, weights = self.sparse(self.beside).T.tocsr(), self.sparse(self.weights)
+        rest, parts, pairs = self.sparse(self.rest), [], 0
+        for first in range(0, self.others, ROWS):
+            some = slice(first, first + ROWS)
+            parts.append(rest[some] - beside[some] @ weights)
+            pairs += parts[-1].nnz
+            if pairs > most and small:
+                return None
+            if pairs > most:
+                raise ValueError(
+                    f"{self.others:,} numbers beside the largest factor are tied to each other by "
+                    f"more than {FILLED:,} pairs: of more than {LARGE:,} so many do not fit in "
+                    "memory. Hold one of the factors, by naming the blocks to fit."
+                )
+        return vstack(parts).tocsc()
 
     @cached_property
     def log_det(self) -> float:
@@ -279,12 +301,6 @@ class SparseFactor:
     def __init__(self, matrix: Any):
         from scipy.sparse.linalg import splu
 
-        if matrix.nnz > FILLED:
-            raise ValueError(
-                f"{matrix.shape[0]:,} numbers beside the largest factor are tied to each other by "
-                f"{matrix.nnz:,} pairs: a dense matrix of {LARGE:,} is made, or a sparse one of "
-                f"{FILLED:,} pairs. Hold one of the factors, by naming the blocks to fit."
-            )
         self.matrix = matrix
         try:
             self.lu = splu(

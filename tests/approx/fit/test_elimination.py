@@ -82,6 +82,36 @@ def test_memory_is_linear_in_rows(rng):
     assert many < 9.0 * few and many < 40_000 * 1_000
 
 
+def tied_by_all(rng, sites, others, each):
+    """A precision of sites that see some of many others each, at random: nearly all are tied."""
+    columns = np.sort([rng.choice(others, each, replace=False) for _ in range(sites)], axis=1)
+    beside = 0.1 * rng.standard_normal(columns.size)
+    rows = SiteRows(np.arange(sites + 1) * each, columns.ravel(), beside)
+    at = np.arange(others)
+    rest = SiteRows(np.append(at, others), at, np.full(others, 300.0))
+    return Eliminated(np.full((sites, 1, 1), 50.0), rows, rest)
+
+
+@pytest.mark.parametrize("large", [0, 2_000], ids=["refused", "dense"])
+def test_what_is_tied_by_all_is_not_made_as_a_sparse_matrix(large, rng, monkeypatch):
+    """Of 4 million pairs that took 194 MB, before it was refused, or made dense."""
+    precision = tied_by_all(rng, 6_000, 2_000, 60)
+    known = precision.log_det
+    again = Eliminated(precision.own, precision.beside, precision.rest)
+    for name, value in (("DENSE", 0), ("LARGE", large), ("FILLED", 100_000)):
+        monkeypatch.setattr(elimination, name, value)
+    tracemalloc.start()
+    try:
+        if large:
+            assert again.log_det == pytest.approx(known, rel=1e-12)
+        else:
+            with pytest.raises(ValueError, match="more than 100,000 pairs"):
+                again.log_det  # noqa: B018
+        assert tracemalloc.get_traced_memory()[1] < (110e6 if large else 30e6)
+    finally:
+        tracemalloc.stop()
+
+
 def nested(rng, classes=400, schools=100):
     """Pupils in classes, classes in schools: what is left of schools is diagonal."""
     rows = 4 * classes
