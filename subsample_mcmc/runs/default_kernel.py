@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from subsample_mcmc.approx.fit.by_sites import factors_of, goes_by_site
+from subsample_mcmc.approx.fit.by_sites import factors_of, fits_crossed, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import laplace
@@ -272,11 +272,12 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
         return None, (), ""
     size = (co := Coordinates(model, None, {})).size
     dear = size > DENSE or (model.predictors is None and size * size * model.size > WORK)
-    if dear and (not goes_by_site(co) or len(factors_of(co)) > 1):  # crossed ones take minutes
-        return None, (), f"no fit: {size} free coordinates and {model.size:,} data take too long"
     chooser = chooser_of(model)
     values = range(model.variables[chooser].support) if chooser else ()
-    try:
+    try:  # fits of crossed sites take minutes
+        if dear and (not goes_by_site(co) or fits_crossed(co, factors_of(co))):
+            why = f"{size} free coordinates and {model.size:,} data take too long"
+            return None, (), f"no fit: {why}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if not chooser:

@@ -93,10 +93,15 @@ def fit_hierarchy(model, co: Coordinates, starts: int, rng, tolerance: float, ba
     common: there is a mode of them, and it is found by derivatives.
     """
     factors = factors_of(co)
+    if fits_crossed(co, factors):
+        return fit_crossed(model, co, factors, starts, rng, tolerance, bar)
+    return fit_factor(model, co, factors[0], starts, rng, tolerance, bar)
+
+
+def fits_crossed(co: Coordinates, factors: list[tuple[str, ...]]) -> bool:
+    """Are sites of several factors fitted together."""
     few = others_of(co, factors[0])[1] <= MOST
-    if len(factors) == 1 or (few and priors_known(co, factors)):
-        return fit_factor(model, co, factors[0], starts, rng, tolerance, bar)
-    return fit_crossed(model, co, factors, starts, rng, tolerance, bar)
+    return len(factors) > 1 and not (few and priors_known(co, factors))
 
 
 def priors_known(co: Coordinates, factors: list[tuple[str, ...]]) -> bool:

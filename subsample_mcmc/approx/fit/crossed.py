@@ -220,7 +220,7 @@ class CrossedSites:
                 if not learn or self.steps.max() < 1e-9:
                     self.trouble = "sites lie at the edge of the support"
                     return nowhere
-                self.steps *= 0.1  # a step of differences led off the support
+                self.steps = 0.1 * self.steps  # a step of differences led off the support
                 continue
             precision, definite = self.factored(bent)
             if precision is None:
@@ -411,4 +411,5 @@ class Pattern:
         shape = self.others, self.others
         matrix = coo_array((np.concatenate(rest), self.rest), shape=shape).tocsr()
         data = np.concatenate(beside)[self.order]
-        return Eliminated(own[0], SiteRows(self.indptr, self.indices, data), matrix)
+        left = SiteRows(matrix.indptr, matrix.indices, matrix.data)
+        return Eliminated(own[0], SiteRows(self.indptr, self.indices, data), left)

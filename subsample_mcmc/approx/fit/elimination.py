@@ -7,6 +7,7 @@ library of sparse Cholesky factors installs without a compiler), and entries of 
 found where S has any (Takahashi, Fagan & Chin 1973).
 """
 
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,12 +20,13 @@ DENSE = 3_000  # numbers of the rest up to which S is dense, ...
 LARGE = 8_000  # ... or up to these where more than a part of its pairs are tied: .5 GB
 TIED = 0.01
 FILLED = 2_000_000  # entries of a sparse S: its factor has many more
+ROWS = 64  # of S, at a time
 COLUMNS = 64  # of the inverse, at a time
 EXACT = 1e-6  # the part by which tr(S S^-1) may differ from the size of S
 
 
 class SiteRows(NamedTuple):
-    """A matrix by rows, all of a site's rows with the same columns."""
+    """A matrix by rows; where they are a site's, all of them with the same columns."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -125,17 +127,30 @@ def inverse_entries(lower, pivots, place, total, out):
         pivots[j] = value
 
 
+@dataclass(eq=False)
 class Eliminated:
-    """A precision matrix of crossed sites: solutions, log determinant, parts of its inverse."""
+    """A precision matrix of crossed sites: solutions, log determinant, parts of its inverse.
 
-    def __init__(self, own: np.ndarray, beside: SiteRows, rest: Any):
-        """own: (sites, k, k) of the largest factor. beside: B. rest: C, a sparse matrix."""
-        self.own, self.beside, self.rest = own, beside, rest
-        self.size, self.others = own.shape[0] * own.shape[1], rest.shape[0]
+    Its fields are what it is made from, by which stored runs know it again; factors are made anew.
+    """
+
+    own: np.ndarray  # (sites, k, k) of the largest factor
+    beside: SiteRows  # B
+    rest: SiteRows  # C
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it is made from: factors are made anew."""
-        return {name: self.__dict__[name] for name in ("own", "beside", "rest", "size", "others")}
+        """What it is made from."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def size(self) -> int:
+        """Numbers of the largest factor."""
+        return self.own.shape[0] * self.own.shape[1]
+
+    @property
+    def others(self) -> int:
+        """Numbers of the rest."""
+        return len(self.rest.indptr) - 1
 
     # ------------------------------------------------------------------------------ factors
     @cached_property
@@ -159,21 +174,42 @@ class Eliminated:
         """A matrix of scipy's."""
         from scipy.sparse import csr_array  # .1 s at import
 
-        shape = self.size, self.others
+        shape = len(rows.indptr) - 1, self.others
         return csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
 
     @cached_property
     def factor(self) -> Any:
         """Of S: lower triangular, or SparseFactor."""
-        if self.others <= DENSE:
-            whole = self.rest.toarray()
-            subtract_products(self.beside, self.weights, whole)
-            return np.linalg.cholesky(whole)  # which reads what is below the diagonal
-        product = self.sparse(self.beside).T @ self.sparse(self.weights)
-        left = (self.rest - product).tocsc()
-        if self.others <= LARGE and left.nnz > TIED * self.others**2:
-            return np.linalg.cholesky(left.toarray())
-        return SparseFactor(left)
+        if self.others > DENSE and (left := self.left_sparse()) is not None:
+            return SparseFactor(left)
+        whole = self.sparse(self.rest).toarray()
+        subtract_products(self.beside, self.weights, whole)
+        return np.linalg.cholesky(whole)  # which reads what is below the diagonal
+
+    def left_sparse(self) -> Any:
+        """S as a sparse matrix; None: as a dense one it takes less.
+
+        Some rows at a time, as the whole may be too large to be looked at.
+        """
+        from scipy.sparse import vstack
+
+        small = self.others <= LARGE
+        most = TIED * self.others**2 if small else FILLED
+        beside, weights = self.sparse(self.beside).T.tocsr(), self.sparse(self.weights)
+        rest, parts, pairs = self.sparse(self.rest), [], 0
+        for first in range(0, self.others, ROWS):
+            some = slice(first, first + ROWS)
+            parts.append(rest[some] - beside[some] @ weights)
+            pairs += parts[-1].nnz
+            if pairs > most and small:
+                return None
+            if pairs > most:
+                raise ValueError(
+                    f"{self.others:,} numbers beside the largest factor are tied to each other by "
+                    f"more than {FILLED:,} pairs: of more than {LARGE:,} so many do not fit in "
+                    "memory. Hold one of the factors, by naming the blocks to fit."
+                )
+        return vstack(parts).tocsc()
 
     @cached_property
     def log_det(self) -> float:
@@ -208,7 +244,8 @@ class Eliminated:
         n, k, _ = self.own.shape
         own, rest = values[: self.size], values[self.size :]
         first = (self.own @ own.reshape(n, k, 1)).ravel() + self.sparse(self.beside) @ rest
-        return np.concatenate([first, self.sparse(self.beside).T @ own + self.rest @ rest])
+        second = self.sparse(self.beside).T @ own + self.sparse(self.rest) @ rest
+        return np.concatenate([first, second])
 
     def spread(self, noise: np.ndarray) -> np.ndarray:
         """Normal numbers with covariance Q^-1, made of independent ones."""
@@ -264,12 +301,6 @@ class SparseFactor:
     def __init__(self, matrix: Any):
         from scipy.sparse.linalg import splu
 
-        if matrix.nnz > FILLED:
-            raise ValueError(
-                f"{matrix.shape[0]:,} numbers beside the largest factor are tied to each other by "
-                f"{matrix.nnz:,} pairs: a dense matrix of {LARGE:,} is made, or a sparse one of "
-                f"{FILLED:,} pairs. Hold one of the factors, by naming the blocks to fit."
-            )
         self.matrix = matrix
         try:
             self.lu = splu(

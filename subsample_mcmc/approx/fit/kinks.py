@@ -176,6 +176,7 @@ def warn_of_kinks(near: np.ndarray, labels: list[str]) -> None:
     warn(
         f"the log prior has a kink near the mode along {names}: its curvature there is taken over "
         f"{WIDE:g} posterior standard deviations, so the fit's standard deviations along "
-        f"{'it' if len(labels) == 1 else 'these'} are approximate, and its mode is the middle of a "
-        "Gaussian about as wide as the posterior. Chains that propose from it correct that."
+        f"{'it' if len(labels) == 1 else 'these'} are approximate, its log_evidence may be off by "
+        "half a nat for each, and its mode is the middle of a Gaussian about as wide as the "
+        "posterior. Chains that propose from it correct that."
     )

@@ -9,9 +9,13 @@ from scipy import optimize, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import crossed, elimination
+from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.hierarchy import CrossedFit
+from subsample_mcmc.approx.fit.marginal import MarginalOfCrossed
 from subsample_mcmc.errors import RewardError
+from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs import default_kernel
+from subsample_mcmc.runs.fingerprint import spelled
 
 LOG_2PI = math.log(2.0 * math.pi)
 SITES = {"s": 50, "d": 20, "e": 4}
@@ -367,6 +371,20 @@ def test_a_fit_is_stored_shown_and_proposed_from(rng):
     assert np.all(np.abs(means - fit.state["d"]) < 1.5 * sd)
 
 
+def test_stored_runs_know_a_fit_again_by_what_it_is_made_from(way, rng):
+    """Not by factors that were or were not needed yet, nor by where these lie in memory."""
+    fit = fitted(two_factors(rng, poisson), ("s", "d"))
+    before = spelled(fit)
+    assert spelled(pickle.loads(pickle.dumps(fit))) == before
+    fit.gaussian(("s", "d")), fit.draw(rng)
+    assert spelled(fit) == before and " at 0x" not in before
+    for name in ("own", "beside", "rest"):
+        other = pickle.loads(pickle.dumps(fit))
+        part = getattr(other.precision, name)
+        (part if name == "own" else part.data)[0] += 1e-9
+        assert spelled(other) != before
+
+
 # ------------------------------------------------------------------------------------ refusals
 def sees_the_next(state, data, n):
     return poisson(state, data, n) + 0.1 * state.d[(data.d[n] + 1) % 20]
@@ -408,20 +426,42 @@ def test_sites_without_a_mode_are_told(rng):
         fitted(flat, ("s", "d"), given={"b": [40.0, 0.0], "tau": 1e-3})
 
 
+def test_a_place_without_modes_leaves_steps_as_they_were(rng):
+    """Steps of differences that shrink at an edge of the support would see nothing elsewhere."""
+
+    def up_to_b(state, i):
+        return -np.inf if state.d[i] > state.b[0] else of_d(state, i)
+
+    model = two_factors(rng, poisson, site_prior={"s": of_one, "d": up_to_b})
+    floats = model.floats.copy()
+    sites = crossed.CrossedSites(model, [("s",), ("d",)], model.ints.copy(), floats)
+    own = Coordinates(model, ("b",), {"b": [9.0, 0.0]})
+    density = MarginalOfCrossed(own, sites, Bar(disable=True))
+    assert density.move_to(np.array([9.0, 0.0])) > -np.inf
+    steps, u = sites.steps.copy(), density.u.copy()
+    edge = float(sites.views(u)[1].max())
+    assert density.move_to(np.array([edge, 0.0])) == -np.inf
+    assert np.array_equal(sites.steps, steps) and np.array_equal(density.u, u)
+
+
 def test_few_crossed_sites_are_integrated_out_where_their_scale_is_fitted(rng):
     """With a known prior they are fitted with the rest, and not where no mode of both need be."""
-    model = two_factors(rng, poisson)
-    few = {"touches": {"s": "s", "e": "e"}, "site_prior": {"s": of_one}}
     for prior, kind in ((of_e, sm.HierarchyFit), (of_scaled, CrossedFit)):
-        given = few | {"site_prior": {"s": of_one, "e": prior}}
-        e = np.asarray(model.data.s) % SITES["e"]
-        data = {name: np.asarray(getattr(model.data, name)) for name in "yxs"} | {"e": e}
-        state = {"b": np.zeros(2), "s": np.zeros(SITES["s"]), "e": np.zeros(SITES["e"])}
-        fit = sm.laplace(sm.Model(
-            small, data, state | {"tau": 1.0, "nu": 1.0, "c": np.zeros(10)}, with_more,
-            constraints={"tau": sm.positive, "nu": sm.positive}, **given,
-        ))  # fmt: skip
+        fit = sm.laplace(with_few(rng, prior))
         assert type(fit) is kind and fit.local == (("s", "e") if kind is CrossedFit else ("s",))
+
+
+def with_few(rng, prior):
+    """A model of sites of s, and of a few of e with some prior."""
+    model = two_factors(rng, poisson)
+    data = {name: np.asarray(getattr(model.data, name)) for name in "yxs"}
+    state = {"b": np.zeros(2), "s": np.zeros(SITES["s"]), "e": np.zeros(SITES["e"])}
+    return sm.Model(
+        small, data | {"e": data["s"] % SITES["e"]},
+        state | {"tau": 1.0, "nu": 1.0, "c": np.zeros(10)}, with_more,
+        constraints={"tau": sm.positive, "nu": sm.positive},
+        touches={"s": "s", "e": "e"}, site_prior={"s": of_one, "e": prior},
+    )  # fmt: skip
 
 
 def small(state, data, n):
@@ -444,4 +484,13 @@ def test_default_kernels_of_many_data_make_no_crossed_fit(rng, monkeypatch):
     assert isinstance(fit, CrossedFit) and setup == ("fit = sm.laplace(model)",) and not why
     monkeypatch.setattr(default_kernel, "WORK", 0.0)
     fit, setup, why = default_kernel.fitted(model)
+    assert fit is None and "500 data take too long" in why
+
+
+def test_default_kernels_fit_sites_beside_few_of_a_known_prior(rng, monkeypatch):
+    """Those are fitted with what sites have in common, which is quick, of many data as well."""
+    monkeypatch.setattr(default_kernel, "WORK", 0.0)
+    fit, setup, why = default_kernel.fitted(with_few(rng, of_e))
+    assert type(fit) is sm.HierarchyFit and setup == ("fit = sm.laplace(model)",) and not why
+    fit, setup, why = default_kernel.fitted(with_few(rng, of_scaled))
     assert fit is None and "500 data take too long" in why

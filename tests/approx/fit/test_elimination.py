@@ -29,9 +29,8 @@ def test_parts_of_the_inverse_are_those_of_the_whole(way, rng, monkeypatch):
         whole[i * k : i * k + k, i * k : i * k + k] = own[i]
     whole[: n * k, n * k :], whole[n * k :, : n * k] = beside, beside.T
     whole[n * k :, n * k :] = others
-    inverse, by_rows = np.linalg.inv(whole), csr_array(beside)
-    rows = SiteRows(by_rows.indptr, by_rows.indices, by_rows.data)
-    found = Eliminated(own, rows, csr_array(others))
+    inverse, parts = np.linalg.inv(whole), [csr_array(part) for part in (beside, others)]
+    found = Eliminated(own, *(SiteRows(p.indptr, p.indices, p.data) for p in parts))
     assert found.log_det == pytest.approx(np.linalg.slogdet(whole)[1], abs=1e-9)
     x = rng.standard_normal(len(whole))
     assert np.allclose(found.solve(x), inverse @ x) and np.allclose(found.times(x), whole @ x)
@@ -81,6 +80,36 @@ def test_memory_is_linear_in_rows(rng):
     memory_of(1_000, rng)  # what is made once
     few, many = memory_of(5_000, rng), memory_of(40_000, rng)
     assert many < 9.0 * few and many < 40_000 * 1_000
+
+
+def tied_by_all(rng, sites, others, each):
+    """A precision of sites that see some of many others each, at random: nearly all are tied."""
+    columns = np.sort([rng.choice(others, each, replace=False) for _ in range(sites)], axis=1)
+    beside = 0.1 * rng.standard_normal(columns.size)
+    rows = SiteRows(np.arange(sites + 1) * each, columns.ravel(), beside)
+    at = np.arange(others)
+    rest = SiteRows(np.append(at, others), at, np.full(others, 300.0))
+    return Eliminated(np.full((sites, 1, 1), 50.0), rows, rest)
+
+
+@pytest.mark.parametrize("large", [0, 2_000], ids=["refused", "dense"])
+def test_what_is_tied_by_all_is_not_made_as_a_sparse_matrix(large, rng, monkeypatch):
+    """Of 4 million pairs that took 194 MB, before it was refused, or made dense."""
+    precision = tied_by_all(rng, 6_000, 2_000, 60)
+    known = precision.log_det
+    again = Eliminated(precision.own, precision.beside, precision.rest)
+    for name, value in (("DENSE", 0), ("LARGE", large), ("FILLED", 100_000)):
+        monkeypatch.setattr(elimination, name, value)
+    tracemalloc.start()
+    try:
+        if large:
+            assert again.log_det == pytest.approx(known, rel=1e-12)
+        else:
+            with pytest.raises(ValueError, match="more than 100,000 pairs"):
+                again.log_det  # noqa: B018
+        assert tracemalloc.get_traced_memory()[1] < (110e6 if large else 30e6)
+    finally:
+        tracemalloc.stop()
 
 
 def nested(rng, classes=400, schools=100):
