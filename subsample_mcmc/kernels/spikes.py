@@ -24,6 +24,7 @@ whether it is 0: such decisions are far from the fit, where many rows are read, 
 """
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from math import log
 from typing import Any, ClassVar, NamedTuple
 
@@ -181,8 +182,8 @@ class SpikeAndSlab(ContinuousBlock):
         names = (self.block, *real)
         mean, covariance = self.fit.gaussian(names)
         known = model.prepared.setdefault(sparse_mean, {})
-        if (key := mean.tobytes() + np.diag(covariance).tobytes()) not in known:
-            count = model.variables[self.block].block.length
+        count = model.variables[self.block].block.length
+        if (key := (count, mean.tobytes(), sha256(covariance.tobytes()).digest())) not in known:
             known[key] = sparse_mean(mean, covariance, count)
         near, at = np.full(len(model.floats), np.nan), 0
         for name in names:

@@ -350,6 +350,27 @@ def test_predictors_are_kept_around_a_sparse_reference(rng):
     assert beta[1] == 0.0 != whole[2] and found.point[start["a"]] != whole[0]
 
 
+def test_a_reference_is_that_of_its_own_fit(rng):
+    """Not of one seen before with the same means and variances: draws would depend on it."""
+    model, _, _ = logistic(rng)
+    control, found = sm.Taylor(sm.laplace(model, "beta"), order=2), []
+    for tied in (0.0, 0.03):
+        kernel = sm.SpikeAndSlab("beta", "gamma", Tied(tied), control=control)
+        found.append(kernel.columns_of(model).point)
+    assert np.allclose(found, [[0.0, 1.0], [0.0, 0.625]])
+
+
+class Tied:
+    """A Gaussian of two coefficients, the first of which is small."""
+
+    def __init__(self, covariance):
+        self.covariance = covariance
+
+    def gaussian(self, blocks):
+        off = self.covariance
+        return np.array([0.5, 1.0]), np.array([[0.04, off], [off, 0.04]])
+
+
 @pytest.mark.plain
 def test_what_columns_serve(rng):
     model, _, _ = logistic(rng)
