@@ -147,6 +147,9 @@ MUTANTS = {
     "the new value's density is forgotten": (
         sweep, "ratio -= log_density(new, mean, sd)", "ratio -= 0.0 * log_density(new, mean, sd)",
     ),
+    "the old value's density is forgotten": (
+        sweep, "ratio += log_density(old, mean, sd)", "ratio += 0.0 * log_density(old, mean, sd)",
+    ),
 }  # fmt: skip
 
 
@@ -170,6 +173,12 @@ def mutated(module, old, new):
     for one in made.values():
         del sys.modules[one.__name__]
     return made[spikes.__name__].SpikeAndSlab
+
+
+def test_a_step_is_as_likely_the_other_way(rng):
+    walk = getattr(sweep.walk, "py_func", sweep.walk)
+    for noise in [*rng.standard_normal((200, 2)), np.array([9.0, 1e-3])]:
+        assert walk(noise * [-1.0, 1.0]) == -walk(noise) != 0.0
 
 
 @pytest.mark.parametrize("name", MUTANTS)
