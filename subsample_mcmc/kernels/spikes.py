@@ -38,18 +38,12 @@ from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.base import BAD_PRIOR, BOUND
 from subsample_mcmc.kernels.columns.flip import make_flips
 from subsample_mcmc.kernels.columns.kept import keep_predictors
-from subsample_mcmc.kernels.columns.sweep import (
-    ColumnTools,
-    log_density,
-    sweep_of_columns,
-    walk,
-    walks,
-)
+from subsample_mcmc.kernels.columns.proposal import is_asked, proposed
+from subsample_mcmc.kernels.columns.sweep import ColumnTools, sweep_of_columns
 from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current
 from subsample_mcmc.kernels.decision import Judge, decide, fail
 from subsample_mcmc.kernels.sites.touches import called
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.target.constraints import REAL
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import Moved
@@ -279,17 +273,7 @@ def spike_move(chain, tools, j, on):
     start_from_current(trial)
     x, y = trial.candidates[0], trial.candidates[1]
     mean, sd = conditional(tools, x, j)
-    ratio, y[j] = 0.0, 0.0
-    if before == 1 and on == 1 and walks(chain):
-        fill_normal(chain.rng, tools.noise)
-        y[j] = x[j] + sd * walk(tools.noise)
-    else:
-        if before == 1:
-            ratio += log_density(x[j], mean, sd)
-        if on == 1:
-            fill_normal(chain.rng, tools.noise)
-            y[j] = mean + sd * tools.noise[0]
-            ratio -= log_density(y[j], mean, sd)
+    y[j], ratio = proposed(chain, tools.noise, before, on, x[j], mean, sd)
     threshold = log(1.0 - chain.rng.random())
     offsets[0] = prior_of(trial)
     place(trial, 1)
@@ -315,9 +299,7 @@ def sweep_of_spikes(chain, tools):
         if trial.ints[tools.indicators + j] == 0:
             trial.floats[trial.target[0].start + j] = 0.0
     for j in range(len(tools.mean)):
-        asks = tools.chance[j] == 1.0 or chain.rng.random() < tools.chance[j]
-        if chain.now[0].warm == 1 and trial.ints[tools.indicators + j] == 0:
-            asks = True  # a start without it is no reason to wait
+        asks = is_asked(chain, tools.chance[j], trial.ints[tools.indicators + j])
         if asks and not spike_move(chain, tools, j, 1 - trial.ints[tools.indicators + j]):
             return
         if trial.ints[tools.indicators + j] == 1 and not spike_move(chain, tools, j, 1):

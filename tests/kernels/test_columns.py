@@ -1,8 +1,6 @@
 """Spike and slab by columns: laws that enumeration and quadrature give, mutants, resumed runs."""
 
-import inspect
 import math
-import sys
 
 import arviz as az
 import numpy as np
@@ -10,9 +8,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.columns.sparse import sparse_mean
-from subsample_mcmc.kernels import spikes
-from subsample_mcmc.kernels.columns import flip, kept, sweep
+from subsample_mcmc.kernels.columns import flip, kept, proposal, sweep
 from tests.helpers.groups import sampled
+from tests.helpers.spikes import mutated
 from tests.kernels.test_spikes import IN, enumerated, lines, model_of, off
 
 GRID = np.linspace(-5.0, 5.0, 501)
@@ -145,38 +143,18 @@ MUTANTS = {
         "far = kept.now[0].square",
     ),
     "the new value's density is forgotten": (
-        sweep, "ratio -= log_density(new, mean, sd)", "ratio -= 0.0 * log_density(new, mean, sd)",
+        proposal, "ratio -= log_density(new, mean, sd)",
+        "ratio -= 0.0 * log_density(new, mean, sd)",
     ),
     "the old value's density is forgotten": (
-        sweep, "ratio += log_density(old, mean, sd)", "ratio += 0.0 * log_density(old, mean, sd)",
+        proposal, "ratio += log_density(old, mean, sd)",
+        "ratio += 0.0 * log_density(old, mean, sd)",
     ),
 }  # fmt: skip
 
 
-def mutated(module, old, new):
-    """SpikeAndSlab of a package whose one module differs."""
-    source = inspect.getsource(module)
-    assert source.count(old) == 1, f"{old!r} is no longer there: write the mutant anew."
-    order, made = [kept, flip, sweep, spikes], {}
-    for one in order[order.index(module) :]:
-        text = inspect.getsource(one)
-        text = text.replace(old, new) if one is module else text
-        for name in made:
-            text = text.replace(
-                f"from {name} import", f"from mutant_{name.rpartition('.')[2]} import"
-            )
-        name = f"mutant_{one.__name__.rpartition('.')[2]}"
-        scope = type(sys)(name)
-        scope.__file__ = one.__file__
-        made[one.__name__] = sys.modules[name] = scope
-        exec(compile(text, f"<{name}>", "exec"), scope.__dict__)
-    for one in made.values():
-        del sys.modules[one.__name__]
-    return made[spikes.__name__].SpikeAndSlab
-
-
 def test_a_step_is_as_likely_the_other_way(rng):
-    walk = getattr(sweep.walk, "py_func", sweep.walk)
+    walk = getattr(proposal.walk, "py_func", proposal.walk)
     for noise in [*rng.standard_normal((200, 2)), np.array([9.0, 1e-3])]:
         assert walk(noise * [-1.0, 1.0]) == -walk(noise) != 0.0
 

@@ -1,6 +1,6 @@
 """A sweep over coefficients that may be 0, one after the other, with their predictors kept."""
 
-from math import log, pi
+from math import log
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +10,11 @@ from subsample_mcmc.decisions.selector import not_a_sum
 from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.columns.flip import Flips, audit, choose
 from subsample_mcmc.kernels.columns.kept import add_scaled, begin, go, known_gap
+from subsample_mcmc.kernels.columns.proposal import is_asked, proposed
 from subsample_mcmc.kernels.decision import U11, count_decision, count_end, fail
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.random import fill_normal
 from subsample_mcmc.numerics.rows import WEYL, hashed
 from subsample_mcmc.target.rewards import Trial, prior_of
-
-LEVEL = 0.5 * log(2.0 * pi)
 
 
 class ColumnTools(NamedTuple):
@@ -34,29 +32,6 @@ class ColumnTools(NamedTuple):
     noise: np.ndarray  # (2,)
     prior: np.ndarray  # (1,) the log prior of the state
     audited: int
-
-
-WALKS, FARTHEST = 1 / 8, 16.0  # of fresh values; a step, in standard deviations
-
-
-@jit(inner="always")
-def walks(chain):
-    """Is a fresh value to be one near the present: in half of all moves of warm-up."""
-    return chain.rng.random() < (0.5 if chain.now[0].warm == 1 else WALKS)
-
-
-@jit(inner="always")
-def walk(noise):
-    """A step as wide as a Cauchy variable's, but for its ends: it reaches near and far."""
-    if abs(noise[0]) < FARTHEST * abs(noise[1]):
-        return noise[0] / noise[1]
-    return FARTHEST if noise[0] > 0.0 else -FARTHEST
-
-
-@jit(inner="always")
-def log_density(value, mean, sd):
-    z = (value - mean) / sd
-    return -0.5 * z * z - log(sd) - LEVEL
 
 
 @jit(inner=True)
@@ -97,19 +72,10 @@ def column_move(chain, tools, j, on):
     """Propose coefficient j on (1) or off (0), and decide; False after an error."""
     trial, kept, now = tools.trial, tools.flips.kept, chain.now[0]
     at, k = tools.indicators + j, tools.first + j
-    before, old, new, ratio = trial.ints[at], trial.floats[k], 0.0, 0.0
+    before, old = trial.ints[at], trial.floats[k]
     own = tools.precision[j, j]
     mean, sd = old - tools.pull[j] / own, 1.0 / own**0.5  # given the others
-    if before == 1 and on == 1 and walks(chain):
-        fill_normal(chain.rng, tools.noise)
-        new = old + sd * walk(tools.noise)
-    else:
-        if before == 1:
-            ratio += log_density(old, mean, sd)
-        if on == 1:
-            fill_normal(chain.rng, tools.noise)
-            new = mean + sd * tools.noise[0]
-            ratio -= log_density(new, mean, sd)
+    new, ratio = proposed(chain, tools.noise, before, on, old, mean, sd)
     threshold = log(1.0 - chain.rng.random())
     trial.floats[k], trial.ints[at] = new, on
     here, there = tools.prior[0], prior_of(trial)
@@ -143,9 +109,7 @@ def sweep_of_columns(chain, tools):
     pull_anew(tools)
     tools.prior[0] = prior_of(trial)
     for j in range(d):
-        asks = tools.chance[j] == 1.0 or chain.rng.random() < tools.chance[j]
-        if chain.now[0].warm == 1 and trial.ints[tools.indicators + j] == 0:
-            asks = True  # a start without it is no reason to wait
+        asks = is_asked(chain, tools.chance[j], trial.ints[tools.indicators + j])
         if asks and not column_move(chain, tools, j, 1 - trial.ints[tools.indicators + j]):
             return
         if trial.ints[tools.indicators + j] == 1 and not column_move(chain, tools, j, 1):
