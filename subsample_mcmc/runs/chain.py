@@ -89,9 +89,8 @@ def loop_over(run, write) -> Any:
 
 NOWHERE = np.array([0, 2**64 - 1], dtype=np.uint64)  # a mark, of rows that are all here
 LOOP = jit(loop_over(call_step, write_numbers))
-PLAIN_LOOP = loop_over(
-    run_step, write_arrays
-)  # where a step is plain Python, and others are compiled
+# Where a step is plain Python, and others are compiled.
+PLAIN_LOOP = loop_over(run_step, write_arrays)
 
 
 class Program:

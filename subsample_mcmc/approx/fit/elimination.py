@@ -55,6 +55,15 @@ def subtract_products(one, other, out):
                 out[one.indices[p], one.indices[q]] -= one.data[p] * other.data[q]
 
 
+@jit(inner="always")
+def add_pair(rows, k, i, p, q, z, out):
+    """Add w_p z w_q' to a site's block, of two columns that its rows see."""
+    for a in range(k):
+        for b in range(k):
+            left = rows.data[rows.indptr[i * k + a] + p]
+            out[i, a, b] += left * z * rows.data[rows.indptr[i * k + b] + q]
+
+
 @jit
 def add_spread(rows, k, inverse, out):
     """Add W_i Z W_i' to each site's block, Z being the part of a dense inverse that it sees."""
@@ -64,10 +73,7 @@ def add_spread(rows, k, inverse, out):
         for p in range(count):
             for q in range(count):
                 z = inverse[rows.indices[first + p], rows.indices[first + q]]
-                for a in range(k):
-                    for b in range(k):
-                        left = rows.data[rows.indptr[i * k + a] + p]
-                        out[i, a, b] += left * z * rows.data[rows.indptr[i * k + b] + q]
+                add_pair(rows, k, i, p, q, z, out)
 
 
 @jit
@@ -91,11 +97,7 @@ def add_sparse_spread(rows, k, inverse, out):
                 if low == end or inverse.indices[low] != row:
                     missing += 1
                     continue
-                z = inverse.data[low]
-                for a in range(k):
-                    for b in range(k):
-                        left = rows.data[rows.indptr[i * k + a] + p]
-                        out[i, a, b] += left * z * rows.data[rows.indptr[i * k + b] + q]
+                add_pair(rows, k, i, p, q, inverse.data[low], out)
     return missing
 
 
