@@ -4,13 +4,8 @@ Chains with audit=1.0 make every decision again, exactly, under the same noise. 
 posteriors are narrow, and a race without control variate would read everything.
 """
 
-import json
-import os
 import pickle
-import subprocess
-import sys
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -310,14 +305,7 @@ def both_executions():
 @pytest.mark.skipif(DISABLED, reason="compares compiled and plain runs: needs the JIT")
 @pytest.mark.slow
 def test_compiled_and_plain_runs_decide_the_same():
-    where = "tests.approx.test_control_decisions"
-    code = f"import json, {where} as t; print(json.dumps(t.both_executions()))"
-    made = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False,
-        cwd=Path(__file__).resolve().parents[2], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-    )  # fmt: skip
-    assert made.returncode == 0, made.stderr
-    plain, compiled = json.loads(made.stdout), both_executions()
+    plain, compiled = runs.in_plain_python(__name__, "both_executions"), both_executions()
     np.testing.assert_allclose(plain.pop("beta"), compiled.pop("beta"), rtol=1e-9)
     assert plain == compiled
     walked = dict(zip(TOLD, plain["walk"], strict=True))

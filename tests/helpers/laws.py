@@ -145,3 +145,14 @@ def uniform(values, alarm=ALARM):
 def not_uniform(values, alarm=ALARM):
     """Fail unless some statistic proves that a law is wrong: for mutants."""
     assert min(uniform_chance(column) for column in values.values()) < alarm / len(values)
+
+
+def draws_have_the_law(fit, blocks, count, rng):
+    """Squared distances are chi-squared of as many degrees as there are numbers."""
+    mean, covariance = fit.gaussian(blocks)
+    x = np.array([np.concatenate([np.ravel(v) for v in fit.draw(rng).values()])
+                  for _ in range(count)])  # fmt: skip
+    z = np.linalg.solve(np.linalg.cholesky(covariance), (x - mean).T)
+    assert stats.kstest(np.sum(z * z, axis=0), "chi2", (len(mean),)).pvalue > 1e-4
+    away = np.abs(x.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / len(x))
+    assert away.max() < stats.norm.isf(0.5e-4 / len(mean))

@@ -134,3 +134,14 @@ def tools_of(walker):
         return [opened(one) for one in parts.tools] if isinstance(parts, CycleTools) else parts
 
     return opened(walker.main.tools)
+
+
+def in_plain_python(module, call):
+    """What a function of a module of tests returns without the JIT, in a process of its own."""
+    code = f"import json, {module} as t; print(json.dumps(t.{call}()))"
+    made = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False,
+        cwd=Path(__file__).resolve().parents[2], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return json.loads(made.stdout)

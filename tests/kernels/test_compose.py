@@ -1,11 +1,5 @@
 """Composition: what each combinator means, draw for draw; own kernels; seeds; what is refused."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -14,6 +8,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels.base import labelled
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.runs.chain import Program
+from tests.helpers import runs
 from tests.helpers.claims import equal
 from tests.helpers.models import (
     NORMAL,
@@ -416,14 +411,7 @@ def chain_of_everything():
 @pytest.mark.slow
 @pytest.mark.skipif(DISABLED, reason="compares compiled and plain runs: needs the JIT")
 def test_compiled_and_plain_chains_choose_the_same():
-    code = (
-        "import json, tests.kernels.test_compose as t; print(json.dumps(t.chain_of_everything()))"
-    )
-    made = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).resolve().parents[2], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-    )  # fmt: skip
-    plain, compiled = json.loads(made.stdout), chain_of_everything()
+    plain, compiled = runs.in_plain_python(__name__, "chain_of_everything"), chain_of_everything()
     theta = plain.pop("theta"), compiled.pop("theta")
     assert plain == compiled
     assert sum(plain["accepted"]) > 5

@@ -100,15 +100,18 @@ def test_components_that_a_draw_does_not_have_are_no_draws(tmp_path):
         assert "t[1]" in one.to_html()
 
 
+def without_learning(model):
+    fits = [sm.laplace(model, "t", given={"q": k}) for k in range(2)]
+    draw = sm.Gibbs("q", sm.Exact(), pseudo=sm.PseudoPrior(fits))
+    return draw >> sm.Metropolis("t", adapt=False)
+
+
 @pytest.mark.parametrize("way", ["stored", "saved"])
 def test_files_have_nan_there_and_give_back_what_was_drawn(tmp_path, way):
     """An ArviZ user who opens the file sees no initial values among the draws."""
     xarray = pytest.importorskip("xarray")
     model = model_of(of_used, about_even)
-    fits = [sm.laplace(model, "t", given={"q": k}) for k in range(2)]
-    kernel = sm.Gibbs("q", sm.Exact(), pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis(
-        "t", adapt=False
-    )
+    kernel = without_learning(model)
     path = tmp_path / "run.nc"
     options = {"warmup": 0, "chains": 2, "seed": 1, "progress": False}
     trace = sm.sample(model, kernel, 60, **options, **({"store": path} if way == "stored" else {}))
@@ -129,10 +132,7 @@ def test_so_have_files_of_which_not_every_draw_is_kept(tmp_path, monkeypatch):
     """They stand in a group of their own, where initial values were left among the draws."""
     xarray = pytest.importorskip("xarray")
     model = model_of(of_used, about_even)
-    fits = [sm.laplace(model, "t", given={"q": k}) for k in range(2)]
-    kernel = sm.Gibbs("q", sm.Exact(), pseudo=sm.PseudoPrior(fits)) >> sm.Metropolis(
-        "t", adapt=False
-    )
+    kernel = without_learning(model)
     path, keep = tmp_path / "run.nc", {"q": True, "t": 3}
     options = {"warmup": 0, "chains": 2, "seed": 1, "progress": False}
     monkeypatch.setattr(netcdf, "MANY", 400)  # bytes read at a time: parts that 3 does not divide

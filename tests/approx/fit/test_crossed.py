@@ -16,6 +16,7 @@ from subsample_mcmc.errors import RewardError
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs import default_kernel
 from subsample_mcmc.runs.fingerprint import spelled
+from tests.helpers.laws import draws_have_the_law
 
 LOG_2PI = math.log(2.0 * math.pi)
 SITES = {"s": 50, "d": 20, "e": 4}
@@ -186,15 +187,8 @@ def test_without_pairs_of_sites_the_fit_would_be_another(rng, monkeypatch):
 
 
 def test_draws_have_the_law_of_the_fit(way, rng):
-    """Squared distances are chi-squared of as many degrees as there are numbers."""
     fit = fitted(model_of(data_of(rng)), BLOCKS)
-    mean, covariance = fit.gaussian(BLOCKS)
-    x = np.array([np.concatenate([np.ravel(v) for v in fit.draw(rng).values()])
-                  for _ in range(1_000)])  # fmt: skip
-    z = np.linalg.solve(np.linalg.cholesky(covariance), (x - mean).T)
-    assert stats.kstest(np.sum(z * z, axis=0), "chi2", (len(mean),)).pvalue > 1e-4
-    away = np.abs(x.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / len(x))
-    assert away.max() < stats.norm.isf(0.5e-4 / len(mean))
+    draws_have_the_law(fit, BLOCKS, 1_000, rng)
 
 
 def test_sites_alone_are_fitted_given_the_rest(rng):

@@ -12,6 +12,7 @@ from subsample_mcmc.approx.fit import marginal
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.sites import Sites
 from subsample_mcmc.errors import RewardError
+from tests.helpers.laws import draws_have_the_law
 
 SITES, SIGMA = 40, 1.3
 LOG_2PI = math.log(2.0 * math.pi)
@@ -130,15 +131,8 @@ def test_a_normal_hierarchy_given_its_scale_is_fitted_exactly(way, rng):
 
 
 def test_draws_have_the_law_of_the_fit(rng):
-    """Squared distances are chi-squared of as many degrees as there are numbers."""
     fit = sm.laplace(model_of(data_of(rng)), BLOCKS)
-    mean, covariance = fit.gaussian(BLOCKS)
-    x = np.array([np.concatenate([np.ravel(v) for v in fit.draw(rng).values()])
-                  for _ in range(2_000)])  # fmt: skip
-    z = np.linalg.solve(np.linalg.cholesky(covariance), (x - mean).T)
-    assert stats.kstest(np.sum(z * z, axis=0), "chi2", (len(mean),)).pvalue > 1e-4
-    away = np.abs(x.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / len(x))
-    assert away.max() < stats.norm.isf(0.5e-4 / len(mean))
+    draws_have_the_law(fit, BLOCKS, 2_000, rng)
 
 
 @pytest.mark.plain

@@ -1,14 +1,9 @@
 """Sites that several cores move at once: laws, streams, and the same draws by any cores."""
 
 import itertools
-import json
 import math
-import os
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -487,14 +482,7 @@ def two_chains():
 @pytest.mark.slow
 @pytest.mark.skipif(DISABLED, reason="compares compiled and plain runs: needs the JIT")
 def test_compiled_and_plain_chains_draw_the_same():
-    code = (
-        "import json, tests.kernels.sites.test_side_by_side as t; print(json.dumps(t.two_chains()))"
-    )
-    made = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True,
-        cwd=Path(__file__).resolve().parents[3], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-    )  # fmt: skip
-    plain, compiled = json.loads(made.stdout), two_chains()
+    plain, compiled = runs.in_plain_python(__name__, "two_chains"), two_chains()
     assert plain.keys() == compiled.keys()
     for name, values in compiled.items():
         np.testing.assert_allclose(plain[name], values, rtol=1e-7)
