@@ -206,6 +206,9 @@ class Prepared:
             "sm.Racing() reads few rows at a risk."
         )
 
+    def study(self, control: Any) -> None:
+        """Learn what races alone ask for; called before each of them is made."""
+
     def bind(self, arms: int) -> Bound:
         """Arrays of one chain; those of `functions_of_state` are its attribute `arrays`."""
         if not hasattr(self, "arrays"):
@@ -252,23 +255,28 @@ class Control:
         raise ValueError(f'{self!r} has no gradient: use gradient="minibatch".')
 
 
-def prepared_for(model, control: Control) -> Prepared:
+def prepared_for(model, control: Control, selector: Selector | None = None) -> Prepared:
     """What a control variate knows of a model; on first use it passes over the data.
 
     The model keeps it for as long as model and control variate live.
+
+    selector: of decisions that are to be made with it.
     """
     if control not in model.prepared:
         if model.noticed is None:
             model.notice_changes()  # later changes are of these data
         model.prepared[control] = control.prepare(model)
-    return model.prepared[control]
+    found = model.prepared[control]
+    if selector is not None and selector.takes_control and not selector.thins:
+        found.study(control)
+    return found
 
 
 def make_controls(control: Control | None, model, selector: Selector, arms: int) -> Any:
     """The arrays of one chain; nothing without a control variate."""
     if control is None:
         return ()
-    prepared, delta = prepared_for(model, control), getattr(selector, "delta", 0.0)
+    prepared, delta = prepared_for(model, control, selector), getattr(selector, "delta", 0.0)
     likely = (2 if delta >= BOLD else 1) if selector.guarantee == "asymptotic" else 0
     certain = int(prepared.known and prepared.proved)
     return controls_of(

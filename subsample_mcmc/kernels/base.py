@@ -244,7 +244,9 @@ class Leaf(Kernel):
     def prepared(self, model: Model) -> Any:
         """What it asks of its control variate, made on first use by passes over data; or None."""
         control = getattr(self, "control", None)
-        return prepared_for(model, control) if isinstance(control, Control) else None
+        if not isinstance(control, Control):
+            return None
+        return prepared_for(model, control, getattr(self, "selector", None))
 
     def found(self, model: Model) -> str:
         """What the model was found to allow, where draws depend on it; empty: nothing."""

@@ -87,23 +87,27 @@ def test_nothing_is_learnt_after_warm_up():
         assert np.array_equal(few[key], many[key]) and few[key].any(), name
 
 
-def watched(values, window=None, warmup=0):
-    """What is known after these values, one an iteration; window: the end of the first."""
-    d = values.shape[1]
+def watched(values, window=None, warmup=0, ended=None):
+    """What is known after these values, one an iteration; window: the end of the first.
+
+    ended: where it is noted of each value whether it ends a window.
+    """
+    d, ended = values.shape[1], np.zeros(len(values)) if ended is None else ended
     run = SimpleNamespace(keep=lambda name, array: array)
     known = learned.learned_numbers(run, no_numbers(SimpleNamespace(free=d)), 1, d, True)
     known.window[0, learned.END] = window or len(values)
     now = np.zeros(1, dtype=NOW).view(np.recarray)
     now.warm, now.warmup = 1, warmup
-    watch_all(pointer_to(known), pointer_to(values), pointer_to(now))
+    watch_all(pointer_to(known), pointer_to(values), pointer_to(now), ended)
     return known
 
 
 @jit
-def watch_all(known, values, now):
+def watch_all(known, values, now, ended):
     for i in range(len(values)):
         now[0].iteration += 1
         learned.watch(known, 0, values[i], now[0])
+        ended[i] = known.window[0, learned.SEEN] == 0.0
 
 
 def worth(values):
@@ -145,13 +149,9 @@ def test_values_that_keep_to_each_other_make_a_wider_gaussian(rng):
 ])  # fmt: skip
 def test_the_last_window_takes_what_is_left(warmup, expected, rng):
     values = rng.standard_normal((warmup or 1_000, 1))
-    found = [n for n in range(1, len(values) + 1) if ended(values[:n], warmup)]
-    assert found == expected
-
-
-def ended(values, warmup):
-    """Does the last of these values end a window."""
-    return watched(values, 50, warmup).window[0, learned.SEEN] == 0.0
+    ended = np.zeros(len(values))
+    watched(values, 50, warmup, ended)
+    assert (np.flatnonzero(ended) + 1).tolist() == expected
 
 
 @pytest.mark.plain

@@ -70,7 +70,7 @@ def test_the_jacobian_makes_a_density_of_correlations(size, eta):
     Each correlation is 2 B - 1, B of Beta(a, a), a = eta - 1 + d / 2. The mass is that of partial
     correlations, which are independent: 2 B - 1 of a = eta + (d - 1 - k) / 2 in column k.
     """
-    step, count = 0.3, size * (size - 1) // 2
+    step, count = 0.5 / math.sqrt(eta), size * (size - 1) // 2
     grid = np.arange(-6.9 / math.sqrt(eta), 7.0 / math.sqrt(eta), step)
     powers = np.array([size - i - 3 + 2.0 * eta for i in range(1, size)])
     sums = np.zeros(1 + count)

@@ -169,9 +169,7 @@ def reader(residuals) -> Any:
 def pilot(probes: Probes, sums, outliers) -> bool:
     """Write the remainders that were seen, with a margin, into the limits; False if none was."""
     model, source = probes.model, probes.source
-    rng = np.random.default_rng(1)
-    rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
-    rows = np.setdiff1d(rows, outliers).astype(row_kind(model.size))
+    rows = some_rows(model, outliers)
     order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
@@ -186,7 +184,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             unit, out = probe.size(arm) ** order / factorial, 0.0
             left = both = raced * np.abs(found).mean()
             squares.append((found @ found) / len(found))
-            units.append((unit, probe.own.guesses[arm, 1]))
+            units.append(unit)
             if known is not None:
                 left = both = float(known[arm - 1])
             if len(outliers):
@@ -196,16 +194,20 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
         if squares:
-            ratios = np.sqrt(squares)[:, None] / np.array(units)  # none, where nothing was learnt
-            sums.raced.limits[table, 6] = np.median(ratios[:, 0])
-            ratios = ratios[ratios[:, 1] > 0.0, 1]
-            sums.learnt.spreads[table] = np.median(ratios) if len(ratios) >= POINTS // 3 else 0.0
+            sums.raced.limits[table, 6] = np.median(np.sqrt(squares) / np.array(units))
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
 
 
-def study(probes: Probes, sums) -> None:
+def some_rows(model, outliers) -> np.ndarray:
+    """Rows at random, the same every time, of those that are not always read."""
+    rng = np.random.default_rng(1)
+    rows = np.sort(rng.choice(model.size, min(ROWS, model.size), replace=False))
+    return np.setdiff1d(rows, outliers).astype(row_kind(model.size))
+
+
+def study(probes: Probes, sums, outliers) -> None:
     """Learn what whole sums leave over, where exact ones are cheap enough."""
     count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
     for table, fit in enumerate(probes.fits):
@@ -218,6 +220,21 @@ def study(probes: Probes, sums) -> None:
             if len(sums.whole.cubes):
                 third = steps_cubed(sums.whole.s3[table], steps, used)
             learn(sums.learnt, table, steps, own.sizes[1:], third, left)
+    rows = some_rows(probes.model, outliers)
+    for table in np.flatnonzero(sums.learnt.known).tolist() if len(rows) else ():
+        probe = Probe(probes, sums, table, outliers, rows=rows)
+        sums.learnt.spreads[table] = spread_of(probe, rows)
+
+
+def spread_of(probe: Probe, rows: np.ndarray) -> float:
+    """By how much residuals of rows vary, in units of the doubt of what was learnt; 0: unknown."""
+    ratios = []
+    for arm in probe.arms:
+        found = probe.residuals(arm, rows)
+        if probe.size(arm) > 0.0 and np.all(np.isfinite(found)):
+            ratios.append(np.sqrt((found @ found) / len(found)) / probe.own.guesses[arm, 1])
+    ratios = [ratio for ratio in ratios if ratio > 0.0]  # no doubt is known beyond what was seen
+    return float(np.median(ratios)) if len(ratios) >= POINTS // 3 else 0.0
 
 
 def steps_cubed(s3: np.ndarray, steps: np.ndarray, used: int) -> np.ndarray:

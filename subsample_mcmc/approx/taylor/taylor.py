@@ -306,8 +306,7 @@ class Taylor(Control):
         if self.outliers == "auto":
             scores = room_for_scores(model, count)
         sums = self.add_up(model, source, references, strides, outliers, scores=scores)
-        several = isinstance(self.fit, list | tuple)
-        probes = Probes(model, source, strides, self.fit if several else [self.fit] * count)
+        probes = self.probes(model, source, strides, count)
         if scores is not None:
             self.score(probes, sums, scores)
             outliers = loud(scores)
@@ -326,10 +325,13 @@ class Taylor(Control):
         keep_sums(model, self, how, found)
         return Expansion(model, how, source, strides, found, why)
 
+    def probes(self, model, source, strides: np.ndarray, count: int) -> Probes:
+        """What looks at residuals around each of so many references."""
+        several = isinstance(self.fit, list | tuple)
+        return Probes(model, source, strides, self.fit if several else [self.fit] * count)
+
     def look(self, probes: Probes, sums: Sums, outliers: np.ndarray) -> bool:
-        """Learn what sums leave over, of exact ones and of some rows; is it known."""
-        if self.predict:
-            study(probes, sums)
+        """See what sums leave over at some rows; is it known."""
         return pilot(probes, sums, outliers) and self.predict
 
     def score(self, probes: Probes, sums: Sums, scores: Any) -> None:
@@ -415,6 +417,7 @@ class Expansion(Prepared):
         self.nodes, self.inverses, self.typical = found.nodes, found.inverses, found.typical
         self.absolute = self.proved and len(sums.points) > 1
         self.way = how[2], why  # where derivatives come from, and why from nothing better
+        self.studied = bool(sums.learnt.known.any())
         # Runs that were stored when there were no jets cannot go on with them.
         self.found = f"{how[2]} of order {how[1]}" if how[2] in (FOUND, "jets") else ""
         if how[2] == FOUND and self.proved:
@@ -437,6 +440,17 @@ class Expansion(Prepared):
         source = best_source(self.model, *self.how)  # of rows elsewhere none is pickled
         source.restore(self.kept)
         return source
+
+    def study(self, control: Taylor) -> None:
+        """Learn what whole sums leave over, by up to 10^8 evaluations, and let the file keep it."""
+        if self.studied or not control.predict:
+            return
+        sums, self.studied = self.sums, True
+        probes = control.probes(self.model, self.source, self.strides, len(sums.points))
+        study(probes, sums, self.outliers)
+        more = self.nodes, self.inverses, self.typical
+        found = KnownSums(sums, self.outliers, self.known, self.kept, *more)
+        keep_sums(self.model, control, self.how, found)
 
     @cached_property
     def functions(self) -> ControlFunctions:

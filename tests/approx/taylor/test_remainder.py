@@ -26,6 +26,11 @@ from tests.helpers.tall import idle, regression
 SIZE = 2000
 
 
+def raced(model, control):
+    """What races with a control variate know."""
+    return prepared_for(model, control, sm.Racing())
+
+
 @sm.kernel(writes="q")
 def same(rng, state, data):
     """For chains that stay in one model."""
@@ -63,14 +68,14 @@ class Case:
 
     def fresh(self, count, seed=99):
         """(remainders, guesses, units of doubt, sizes) at draws that nothing was learnt from."""
-        made = prepared_for(self.model, self.control)
+        made = raced(self.model, self.control)
         rng, fit = np.random.default_rng(seed), self.fit
         u = fit.mean + rng.standard_normal((count, len(fit.mean))) @ fit.factor.T
         values, _, slopes = fit.coordinates.lift(u)
         return self.at(values[slopes > -np.inf], made)
 
     def at(self, points, made=None):
-        made = made or prepared_for(self.model, self.control)
+        made = made or raced(self.model, self.control)
         probes = Probes(self.model, made.source, made.strides, [self.fit])
         probe = Probe(probes, made.sums, 0, np.zeros(0, dtype=np.int64), points)
         left = probe.whole(1, 1 + len(probe.arms))
@@ -89,7 +94,7 @@ def logistic(request):
 
 
 def learnt(case):
-    return prepared_for(case.model, case.control).sums.learnt
+    return raced(case.model, case.control).sums.learnt
 
 
 # --------------------------------------------------------------------------------- doubts and error
@@ -149,7 +154,7 @@ def test_one_reference_for_models_of_all_lengths():
     fits = [sm.laplace(model, "theta", given={"q": k}, progress=False) for k in range(2)]
     for given in fits:
         control = sm.Taylor(given)
-        made = prepared_for(model, control)
+        made = raced(model, control)
         probes = Probes(model, made.source, made.strides, [given] * 2)
         for k, fit in enumerate(fits):
             points = pilots.drawn(fit, 400)
@@ -166,11 +171,32 @@ def test_one_reference_for_models_of_all_lengths():
 def test_without_a_fit_nothing_is_learnt():
     """A dict says where to expand, and not where the posterior is."""
     model, reference = regression("logistic", SIZE, 3, heavy=True, seed=3)
-    sums = prepared_for(model, sm.Taylor(reference)).sums
+    sums = raced(model, sm.Taylor(reference)).sums
     assert not sums.learnt.known.any()
     fit = sm.laplace(model, "beta", progress=False)
-    assert not prepared_for(model, sm.Taylor(fit, predict=False)).sums.learnt.known.any()
-    assert prepared_for(model, sm.Taylor(fit)).sums.learnt.known.all()
+    assert not raced(model, sm.Taylor(fit, predict=False)).sums.learnt.known.any()
+    assert raced(model, sm.Taylor(fit)).sums.learnt.known.all()
+
+
+def test_it_is_learnt_for_races_alone(logistic):
+    """By up to 10^8 evaluations; and before a race, whatever was made with it before."""
+    model, control = logistic.model, sm.Taylor(logistic.fit)
+    walk = {"proposal": sm.pcn(logistic.fit), "control": control}
+    thinned = logistic.idle >> sm.Metropolis("beta", **walk)
+    assert "Thinned()" in thinned.describe(model)
+    options = {"chains": 1, "seed": 1, "progress": False, "start": [logistic.fit.state]}
+    sm.sample(model, thinned, 20, 0, **options)
+    known = prepared_for(model, control).sums.learnt
+    assert not known.known.any() and not known.spreads.any()
+    raced_walk = logistic.idle >> sm.Metropolis("beta", selector=sm.Racing(), **walk)
+    late = sm.sample(model, raced_walk, 200, 0, **options)
+    assert known.known.all() and known.spreads.all()
+    assert np.asarray(late.stats["beta"]["predicted"]).any()
+    walk["control"] = sm.Taylor(logistic.fit)
+    raced_walk = logistic.idle >> sm.Metropolis("beta", selector=sm.Racing(), **walk)
+    soon = sm.sample(model, raced_walk, 200, 0, **options)
+    assert np.array_equal(soon.draws["beta"], late.draws["beta"])
+    assert np.array_equal(soon.stats["beta"]["pulls"], late.stats["beta"]["pulls"])
 
 
 # ---------------------------------------------------------------------------------- what is decided
@@ -202,7 +228,7 @@ def test_prediction_matters(logistic):
     """Most decisions read nothing; with what a pilot knew before, of the same, far fewer."""
     _, told = logistic.chain(race(0.05), 2000)
     before = sm.Taylor(logistic.fit)
-    sums = prepared_for(logistic.model, before).sums
+    sums = raced(logistic.model, before).sums
     sums.learnt.known[:] = 0
     _, old = logistic.chain(race(0.05), 2000, before)
     assert told["predicted"].sum() > 0.7 * 2000
@@ -251,7 +277,7 @@ def bare_reach(trial, i, j, each, everything):
 def misled(case, reach=None):
     """A control variate whose guesses are thousands of nats off, rising along one coordinate."""
     control = sm.Taylor(case.fit)
-    made = prepared_for(case.model, control)
+    made = raced(case.model, control)
     made.sums.learnt.weights[:] = 0.0
     made.sums.learnt.weights[0, remainder.COMMON] = 1e4
     if reach is not None:
@@ -285,7 +311,7 @@ def test_a_proof_without_the_guesses_is_none(logistic, monkeypatch):
 def floored(case, factor, **more):
     """The same control variate, but for how widely it says that residuals vary."""
     control = sm.Taylor(case.fit, **{"outliers": 0.0, **more})
-    sums = prepared_for(case.model, control).sums
+    sums = raced(case.model, control).sums
     sums.raced.limits[:, 6] *= factor
     sums.learnt.spreads[:] *= factor
     return control
