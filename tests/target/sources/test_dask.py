@@ -142,6 +142,15 @@ def test_what_is_missing_is_named(where, frame):
             list(source.map(sums, 0))
 
 
+def test_values_below_a_mask_are_missing(where, arrays):
+    """Those of every second row are a thousand times as large: their mean was that of all."""
+    y = np.ma.array(arrays["y"], mask=np.arange(SIZE) % 2 == 1)
+    y.data[1::2] *= 1e3
+    source = dask_source({"y": da.from_array(y, chunks=700)})
+    with pytest.raises(ValueError, match=r"data y has 350 missing values .* row 1 \(partition 0\)"):
+        list(source.looks(range(source.count))) and source.noticed()
+
+
 def test_arrays_of_other_chunks_are_cut_as_the_coarsest(where, arrays):
     expected = matrix(arrays)
     given = {
