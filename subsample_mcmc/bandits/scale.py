@@ -67,9 +67,13 @@ class Spread(NamedTuple):
 
     def plus(self, other: "Spread") -> "Spread":
         """Of the runs of both."""
-        sums = (a + b for a, b in zip(self[:4], other[:4], strict=True))
         own = nats(self.arm_many, self.arm_squares) >= nats(other.arm_many, other.arm_squares)
-        return Spread(*sums, *(self if own else other)[4:6], self.arms + other.arms)
+        widest = self if own else other
+        return Spread(
+            self.many + other.many, self.lost + other.lost, self.squares + other.squares,
+            self.off_norm + other.off_norm, widest.arm_many, widest.arm_squares,
+            self.arms + other.arms,
+        )  # fmt: skip
 
 
 def stated(strategy: Strategy, ending: str) -> Strategy | None:
