@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import (
@@ -25,8 +26,11 @@ from subsample_mcmc.numerics.pointers import (
 )
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
 from subsample_mcmc.target.elsewhere.resident import reader_of_resident
-from subsample_mcmc.target.rewards import example_context, place
+from subsample_mcmc.target.rewards import example_context, place, probe, rewards_of
 
+# To see whether a user's control variate adds up: how far off, and how much of the log likelihoods
+# may be rounding.
+NEARBY, ROUNDING = 0.01, 1e-7
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
 
@@ -149,6 +153,8 @@ def functions_of_state(total: Any, residuals: Any) -> ControlFunctions:
     total(state, arrays) -> float: the sum of h over all rows.
     residuals(state, data, arrays, rows, out): writes l - h of the data whose numbers are in rows.
 
+    That both are of one h is seen before a run, by a pass over rows in memory at two states.
+
     Here arrays is the attribute of that name of what prepare() returns, made with `record`.
     """
 
@@ -265,11 +271,79 @@ def prepared_for(model, control: Control, selector: Selector | None = None) -> P
     if control not in model.prepared:
         if model.noticed is None:
             model.notice_changes()  # later changes are of these data
-        model.prepared[control] = control.prepare(model)
+        found = control.prepare(model)
+        users = type(found).__module__.partition(".")[0] != PACKAGE
+        if users and model.elsewhere is None and found.functions.sum is sum_of_state:
+            compare_sums(control, model, found)
+        model.prepared[control] = found
     found = model.prepared[control]
     if selector is not None and selector.takes_control and not selector.thins:
         found.study(control)
     return found
+
+
+def compare_sums(control: Control, model, prepared: Prepared) -> None:
+    """Refuse a user's control variate whose sum is not that of what its residuals leave out.
+
+    From one state to another the sum of h and the residuals of all rows change by as much as the
+    log likelihoods do: else chains would have another posterior, and nothing would tell. What the
+    sum lacks at all states does no harm.
+    """
+    where = [(model.ints, model.floats)]
+    if len(model.floats):
+        where.append((model.ints, model.floats + NEARBY * np.maximum(np.abs(model.floats), 1.0)))
+    other = model.ints.copy()
+    for variable in model.variables.values():
+        if variable.block.discrete:
+            at, end = variable.block.start, variable.block.start + variable.block.length
+            other[at:end] = (other[at:end] + 1) % variable.support
+    if not np.array_equal(other, model.ints):
+        where.append((other, model.floats))
+    found = [sums_of_both(model, prepared, ints, floats) for ints, floats in where]
+    for known, whole, size in found[1:]:
+        together, alone = known - found[0][0], whole - found[0][1]
+        if abs(together - alone) > ROUNDING * (size + found[0][2]):
+            raise ValueError(
+                f"{control!r:.80} is not what it says: from the model's initial state to one "
+                f"nearby, its sum and the residuals of all rows change by {together:.8g} together, "
+                f"and log_likelihood by {alone:.8g}. The sum is that of h over all rows but "
+                "outliers, and a residual the log likelihood less the same h."
+            )
+
+
+def sums_of_both(model, prepared: Prepared, ints, floats) -> tuple[float, float, float]:
+    """Over the rows that are raced: (sum of h and residuals, sum of l, sum of |l|) at a state."""
+    functions, points = prepared.functions, floats[None].copy()
+    controls = controls_of(model, functions, prepared.bind(1), 1, prepared.outliers)
+    trial = probe(model, ints.copy(), floats.copy(), points, controls)
+    plain = probe(model, ints.copy(), floats.copy(), points)
+    read = sum_and_residuals(functions)
+    rows = np.setdiff1d(np.arange(model.size), prepared.outliers).astype(row_kind(model.size))
+    left, own, total = np.zeros(CHUNK), np.zeros(CHUNK), np.zeros(3)
+    with np.errstate(all="ignore"):
+        total[0] = read(trial, 0, rows[:0], left[:0])
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            read(trial, 0, some, left[: len(some)])
+            rewards_of(plain, 0, some, own[: len(some)])
+            values = own[: len(some)]
+            total += left[: len(some)].sum(), values.sum(), np.abs(values).sum()
+    return float(total[0]), float(total[1]), float(total[2])
+
+
+@memoised
+def sum_and_residuals(functions: ControlFunctions) -> Any:
+    """read(trial, arm, rows, out) -> the sum of h, callable from Python."""
+    of_all, residuals = functions.sum, functions.residuals
+
+    @jit
+    def read(trial, arm, rows, out):
+        place(trial, arm)
+        total = of_all(trial, arm)
+        residuals(trial, arm, rows, out)
+        return total
+
+    return read
 
 
 def make_controls(control: Control | None, model, selector: Selector, arms: int) -> Any:

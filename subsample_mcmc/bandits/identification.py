@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from subsample_mcmc.bandits.play import Player
+from subsample_mcmc.bandits.prior_seen import off_prior, warn_of_prior
 from subsample_mcmc.bandits.scale import kept_promise, spread_of, stated, together
 from subsample_mcmc.style import (
     COLOURS,
@@ -193,6 +194,7 @@ def identification(player: Player, seconds: float, truth: np.ndarray | None = No
     state, at, arm = player.state, int(player.log.at[0]), player.answer()
     pulls, ending, strategy = state.pulls.copy(), player.ending, player.strategy
     checked = together(player.seen, player.more)
+    warn_of_prior(repr(strategy), off_prior(strategy, player.seen))
     promise = kept_promise(
         strategy.guarantee_when(ending), stated(strategy, ending), repr(strategy),
         spread_of(strategy, ending, checked),

@@ -14,6 +14,7 @@ from subsample_mcmc.bandits.identification import (
     identification,
 )
 from subsample_mcmc.bandits.play import Player, make_log
+from subsample_mcmc.bandits.prior_seen import off_prior, warn_of_prior
 from subsample_mcmc.bandits.pull import Pull
 from subsample_mcmc.bandits.scale import Spread, kept_promise, spread_of, stated, together
 from subsample_mcmc.bandits.strategy import ENDINGS, INTERRUPTED, Strategy
@@ -226,6 +227,7 @@ class Tally:
         self.name = "the strategies" if callable(game.selector) else repr(game.strategy)
         self.spread, self.checks = Spread(), 0
         self.ended: Strategy | None = None
+        self.off = np.zeros(count)  # standard deviations that means lie off a prior
 
     def take(self, i: int, player: Player, means) -> None:
         """A run is over."""
@@ -234,6 +236,7 @@ class Tally:
         strategy, ending = player.strategy, player.ending
         self.promises[i] = PROMISES.index(strategy.guarantee_when(ending))
         spread = spread_of(strategy, ending, together(player.seen, player.more))
+        self.off[i] = off_prior(strategy, player.seen)
         with self.lock:
             self.spread = self.spread.plus(spread)
             self.ended = stated(strategy, ending) or self.ended
@@ -249,6 +252,8 @@ class Tally:
     def result(self, seconds: float) -> Identifications:
         """Of all runs that are over."""
         found, count = self.found[self.done], int(self.done.sum())
+        if wrong := int((self.off > 0.0).sum()):
+            warn_of_prior(self.name, float(self.off.max()), f" of {wrong} of {count} runs")
         promise = PROMISES[self.promises[self.done].min()]
         promise = kept_promise(promise, self.ended, self.name, self.spread)
         return Identifications(

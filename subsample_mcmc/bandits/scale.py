@@ -2,7 +2,8 @@
 
 Of n rewards of sub-Gaussian scale s the squares add up to more than n s^2 t, t > 1, with
 probability exp(-n (t - 1 - log t) / 2) at most: E exp(l x^2) <= (1 - 2 l s^2)^(-1/2), and Markov.
-Those around the means of arms, or around a linear fit, add up to less. A run with far too small a
+Those around the means of arms, or around a linear fit, add up to less; so do those around the best
+linear fit by a vector within a norm, if the true one is. A run with far too small a
 scale may end after one pull of each arm, which says nothing of their spread: then some arms are
 pulled again, beside the run, whose pulls and answer stay as they are.
 """
@@ -52,6 +53,12 @@ class Spread(NamedTuple):
     many: float = 0.0  # rewards
     lost: float = 0.0  # means or coefficients that were estimated
     squares: float = 0.0  # in units of scale^2
+    # What a vector within `norm` of linear features adds to the squares at least.
+    off_norm: float = 0.0
+    # Of the arm that refutes the scale most by itself: its rewards, their squares.
+    arm_many: float = 0.0
+    arm_squares: float = 0.0
+    arms: float = 0.0  # among which it was chosen
 
     @property
     def free(self) -> float:
@@ -60,7 +67,13 @@ class Spread(NamedTuple):
 
     def plus(self, other: "Spread") -> "Spread":
         """Of the runs of both."""
-        return Spread(*(a + b for a, b in zip(self, other, strict=True)))
+        own = nats(self.arm_many, self.arm_squares) >= nats(other.arm_many, other.arm_squares)
+        widest = self if own else other
+        return Spread(
+            self.many + other.many, self.lost + other.lost, self.squares + other.squares,
+            self.off_norm + other.off_norm, widest.arm_many, widest.arm_squares,
+            self.arms + other.arms,
+        )  # fmt: skip
 
 
 def stated(strategy: Strategy, ending: str) -> Strategy | None:
@@ -79,17 +92,47 @@ def spread_of(strategy: Strategy, ending: str, seen: RewardsSeen) -> Spread:
         return Spread()
     scale = float(getattr(ended, ended.scale_is))
     features = getattr(ended, "features", None)
+    again, off = seen.pulls > 1, 0.0
     if features is None:
-        again = seen.pulls > 1
         count, lost, squares = seen.pulls[again].sum(), again.sum(), seen.squares[again].sum()
     else:
         pulled = seen.pulls > 0
         times = np.sqrt(seen.pulls[pulled])
         rows, means = np.asarray(features, dtype=float)[pulled], seen.means[pulled]
-        theta, _, lost, _ = np.linalg.lstsq(rows * times[:, None], times * means, rcond=None)
-        squares = seen.squares.sum() + ((times * (means - rows @ theta)) ** 2).sum()
-        count = seen.pulls.sum()
-    return Spread(float(count), float(lost), float(squares) / scale**2)
+        design, wanted_means = rows * times[:, None], times * means
+        theta, _, lost, _ = np.linalg.lstsq(design, wanted_means, rcond=None)
+        around = ((wanted_means - design @ theta) ** 2).sum()
+        squares, count = seen.squares.sum() + around, seen.pulls.sum()
+        if (norm := getattr(ended, "norm", None)) is not None:
+            theta = within(design, wanted_means, float(norm))
+            off = max(((wanted_means - design @ theta) ** 2).sum() - around, 0.0)
+    own = max(
+        ((float(n), float(s) / scale**2) for n, s in zip(seen.pulls, seen.squares, strict=True)),
+        key=lambda one: nats(*one),
+    )
+    return Spread(
+        float(count), float(lost), float(squares) / scale**2, float(off) / scale**2, *own,
+        float(again.sum()),
+    )  # fmt: skip
+
+
+def within(design: np.ndarray, wanted_values: np.ndarray, norm: float) -> np.ndarray:
+    """Least squares by a vector that is at most so long."""
+    left, values, right = np.linalg.svd(design, full_matrices=False)
+    kept = values > 1e-12 * values.max(initial=0.0)
+    left, values, right = left[:, kept], values[kept], right[kept]
+    along = values * (left.T @ wanted_values)
+
+    def shrunk(ridge: float) -> np.ndarray:
+        return along / (values**2 + ridge)
+
+    low, high = 0.0, 0.0
+    if np.linalg.norm(shrunk(0.0)) > norm:
+        high = float(np.linalg.norm(along)) / norm  # where it is shorter than norm for certain
+    for _ in range(100 * (high > 0.0)):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.linalg.norm(shrunk(middle)) > norm else (low, middle)
+    return right.T @ shrunk(high)
 
 
 def wanted(strategy: Strategy, ending: str, run: RewardsSeen, more: RewardsSeen) -> int:
@@ -116,17 +159,37 @@ def note_more(more: RewardsSeen, arm: int, reward: float) -> None:
 
 
 @jit(inner="public")
+def nats(many, squares):
+    """So many rewards of scale 1 have such squares with probability e^-this at most."""
+    if not squares > many > 0.0:
+        return 0.0
+    times = squares / many
+    return 0.5 * many * (times - 1.0 - log(times))
+
+
+@jit(inner="public")
 def beyond(many, squares, sure):
     """Do so many rewards of scale 1 have such squares with probability e^-sure at most."""
-    if not squares > many > 0.0:
-        return False
-    times = squares / many
-    return 0.5 * many * (times - 1.0 - log(times)) > sure
+    return nats(many, squares) > sure
 
 
 def is_wider(spread: Spread) -> bool:
-    """Are rewards wider than the scale that a strategy's bounds are for."""
-    return bool(beyond(spread.many, spread.squares, SURE))
+    """Are rewards wider than the scale that a strategy's bounds are for: all, or those of an arm.
+
+    One arm whose rewards are wide is hidden among many pulls of others whose rewards are not.
+    """
+    return bool(beyond(spread.many, spread.squares, SURE)) or is_wide_arm(spread)
+
+
+def is_wide_arm(spread: Spread) -> bool:
+    """Are those of an arm, by itself."""
+    many = max(spread.arms, 1.0)
+    return bool(beyond(spread.arm_many, spread.arm_squares, SURE + log(many)))
+
+
+def is_longer(spread: Spread) -> bool:
+    """Is the vector of linear arms longer than the norm that bounds it."""
+    return bool(beyond(spread.many, spread.squares + spread.off_norm, SURE))
 
 
 def kept_promise(promise: str, ended: Strategy | None, name: str, spread: Spread) -> str:
@@ -140,6 +203,10 @@ def kept_promise(promise: str, ended: Strategy | None, name: str, spread: Spread
     if is_wider(spread):
         around = "a fit that is linear in features" if linear else "the means of their arms"
         times = (spread.squares / spread.free) ** 0.5 if spread.free > 0.0 else np.inf
+        if is_wide_arm(spread):
+            of_arm = (spread.arm_squares / (spread.arm_many - 1.0)) ** 0.5
+            if of_arm > times:
+                around, times = "the mean of one arm", of_arm
         warn(
             f"{name}: around {around} rewards have a standard deviation of {times:.3g} times "
             f"{scale}, which its bounds rest on: it has no guarantee. Give a {scale} "
@@ -147,6 +214,13 @@ def kept_promise(promise: str, ended: Strategy | None, name: str, spread: Spread
             "Gaussian rewards, half the width of the range of others."
             + " Or else their means are not linear in features."
             * linear
+        )
+        return "none"
+    if is_longer(spread):
+        warn(
+            f"{name}: no vector within norm has such means: its bounds rest on norm, and it has no "
+            "guarantee. Give a bound of the length of the vector whose products with features are "
+            "means: means of size 1 at features of length .1 need 10, or more.",
         )
         return "none"
     if spread.free < ENOUGH:

@@ -377,7 +377,8 @@ def explanation(population, selector, record) -> Exception:
     if row < 0 and record.ended == OUT_OF_SPREAD:
         return SpreadError(
             f"the rewards of arm {arm} are outside the declared range of {selector!r}: they vary "
-            "by more, so the guarantee would be void. Declare a wider one, or use sm.Racing()."
+            "by more, or are farther from 0, so the guarantee would be void. Declare a wider one, "
+            "or use sm.Racing()."
         )
     value = float(rewards_at(population, arm, row, row + 1)[0]) if row >= 0 else 0.0
     where = f"reward of arm {arm} at datum {row} is {value}"

@@ -9,11 +9,14 @@ from subsample_mcmc.bandits.scale import (
     ENOUGH,
     RewardsSeen,
     Spread,
+    is_longer,
+    is_wide_arm,
     is_wider,
     no_rewards,
     note_more,
     spread_of,
     together,
+    within,
 )
 
 B = sm.bandits
@@ -127,9 +130,72 @@ def test_residuals_of_linear_arms_are_around_a_fit():
         note_more(more, arm, reward)
     residuals = rewards - features[arms] @ np.linalg.lstsq(features[arms], rewards)[0]
     found = spread_of(sm.LinGapE(features, noise=2.0), "own rule", more)
-    np.testing.assert_allclose(found, (60.0, 3.0, residuals @ residuals / 4.0))
+    np.testing.assert_allclose(found[:3], (60.0, 3.0, residuals @ residuals / 4.0))
     assert not is_wider(found) and not is_wider(found._replace(squares=60.0))
     assert is_wider(spread_of(B.XYAllocation(features, noise=0.4), "own rule", more))
+
+
+@pytest.mark.filterwarnings("ignore:.*has no guarantee")
+def test_a_norm_that_means_refute_promises_nothing():
+    """Short features need a long vector: with the default norm all runs are wrong."""
+    features, theta = np.array([[0.1, 0.0], [0.0, 0.05]]), np.array([10.0, 22.0])
+
+    def pull(data, arm, rng):
+        return data.means[arm] + 0.01 * rng.standard_normal()
+
+    given = {"data": {"means": features @ theta}, "truth": features @ theta, "seed": 1} | MORE
+    short, right = (sm.LinGapE(features, noise=0.01, norm=norm) for norm in (1.0, 25.0))
+    one, many = sm.identify(pull, 2, short, **given), sm.identify(pull, 2, short, runs=9, **given)
+    assert one.guarantee == many.guarantee == "none"
+    assert many.errors.all() and one.stopped_by == "own rule"
+    found = sm.identify(pull, 2, right, **given | {"max_pulls": 10**6})
+    assert found.guarantee == "bounded" and found.arm == 1
+    with pytest.warns(UserWarning, match="no vector within norm has such means"):
+        sm.identify(pull, 2, sm.LinGapE(features, noise=0.01), **given)
+
+
+def test_least_squares_within_a_norm_are_the_best_of_such_vectors():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        design, values = rng.standard_normal((6, 3)), rng.standard_normal(6)
+        free = np.linalg.lstsq(design, values)[0]
+        length = np.linalg.norm(free)
+        np.testing.assert_allclose(within(design, values, 1.01 * length), free, atol=1e-12)
+        found = within(design, values, 0.5 * length)
+        assert abs(np.linalg.norm(found) - 0.5 * length) < 1e-9 * length
+        slope = design.T @ (values - design @ found)  # points outward: no step inside is better
+        np.testing.assert_allclose(slope / np.linalg.norm(slope), 2.0 * found / length, atol=1e-9)
+
+
+def test_a_norm_that_is_right_is_not_refuted():
+    """The vector has the very length that is given: 2,000 runs of as much noise as is stated."""
+    rng, pulls = np.random.default_rng(3), np.full(5, 40)
+    for _ in range(2_000):
+        features, theta = rng.standard_normal((5, 3)), rng.standard_normal(3)
+        means = features @ theta + rng.standard_normal(5) / np.sqrt(pulls)
+        seen = RewardsSeen(pulls, means, rng.chisquare(pulls - 1.0))
+        found = spread_of(
+            sm.LinGapE(features, noise=1.0, norm=np.linalg.norm(theta)), "own rule", seen
+        )
+        assert not is_longer(found) and not is_wider(found)
+
+
+def test_one_wide_arm_is_not_hidden_by_many_pulls_of_narrow_ones():
+    """50 rewards of 4 times the scale, among 9,000 of .3 times it: all together are narrow."""
+    pulls = np.array([50, 4_500, 4_500])
+    seen = RewardsSeen(pulls, np.zeros(3), pulls * np.array([16.0, 0.09, 0.09]))
+    found = spread_of(B.LUCB(scale=1.0), "own rule", seen)
+    assert found.squares < found.many and is_wide_arm(found) and is_wider(found)
+    narrow = found._replace(arm_squares=55.0)
+    assert is_wider(narrow.plus(found)) and is_wider(found.plus(narrow))
+    assert not is_wider(narrow.plus(narrow)) and narrow.plus(found).arms == 6.0
+
+    def pull(arm, rng):
+        return (0.0, 0.3, 0.6)[arm] + (4.0, 0.3, 0.3)[arm] * rng.standard_normal()
+
+    with pytest.warns(UserWarning, match="around the mean of one arm"):
+        run = sm.identify(pull, 3, B.SuccessiveElimination(scale=1.0), seed=1, **MORE)
+    assert run.guarantee == "none"
 
 
 def test_rewards_of_two_parts_are_those_of_all():
@@ -167,6 +233,19 @@ def test_decisions_by_a_scale_that_rewards_refute_are_refused(selector):
     model = sm.Model(log_likelihood, column, {"k": 0}, support={"k": 3})
     with pytest.raises(sm.SpreadError, match="breaks the range declared in Li"):
         sm.sample(model, sm.Gibbs("k", selector), draws=5, progress=False)
+
+
+def test_decisions_of_one_wide_arm_or_means_beyond_the_norm_are_refused():
+    """Arms are 30 nats better than each other for 64 rows; all rewards together are narrow."""
+    few = REWARDS * np.array([[0.05], [0.05], [5.0]]) + np.array([[0.0], [3.0], [0.0]])
+    for seed in range(3):
+        with pytest.raises(sm.SpreadError, match="rewards of arm 2 are outside"):
+            sm.choose(few, selector=sm.LilUCB(variant="theory", scale=1.5), seed=seed)
+    short = 0.1 * np.eye(3)
+    sm.choose(few, selector=sm.LinGapE(short, noise=5.0, norm=40.0), seed=1)
+    steady = REWARDS * 0.05 + np.array([[0.0], [3.0], [0.0]])
+    with pytest.raises(sm.SpreadError, match="or are farther from 0"):
+        sm.choose(steady, selector=sm.LinGapE(short, noise=0.1), seed=1)
 
 
 @pytest.mark.parametrize(

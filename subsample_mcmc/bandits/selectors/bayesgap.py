@@ -43,7 +43,8 @@ class BayesGap(Selector, Strategy):
     covariance: of the means before anything is pulled, a (K, K) matrix; as a selector of totals in
         nats.
     prior_scale: its square multiplies covariance.
-    mean: of the prior, a number or one for each arm; as a selector, up to a constant.
+    mean: of the prior, a number or one for each arm; as a selector, up to a constant. Rewards of a
+        bandit that lie far off it are warned of: arms that were not pulled are believed near it.
     noise: variance of one reward, a number or one for each arm; as a selector it is found from
         the mini-batches.
     epsilon: regret that does not matter: of the two, an arm this far below the best is no error.

@@ -11,7 +11,7 @@ read all N rows has its exact mean as bound; and the race also ends when such an
 """
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, log, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -247,13 +247,16 @@ def lil_choice(sources: Sources) -> Any:
 
     @jit(inner=True)
     def widest(scratch, alive, params):
-        """The arm of the most squares if rewards are wider than the scale; else -1."""
+        """The arm of the most squares if rewards, or one arm's, are wider than the scale; or -1."""
         many, squares, arm, most = 0.0, 0.0, -1, 0.0
+        scale, sure = params.scale, params.sure + log(alive)
         for k in range(alive):
             own = scratch.arms[scratch.heap[k]]
             if own.pulls > 1 and own.total > -np.inf:
                 many += own.pulls
                 squares += own.squares
+                if scale > 0.0 and beyond(float(own.pulls), own.squares / scale / scale, sure):
+                    return scratch.heap[k]
                 if own.squares >= most * own.pulls:
                     arm, most = scratch.heap[k], own.squares / own.pulls
         wide = params.scale > 0.0 and beyond(

@@ -12,6 +12,7 @@ and then the arms that are left are summed.
 """
 
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -73,11 +74,13 @@ class LinGapE(Selector, Strategy):
     total over N. So noise is that of one row, in nats; half the range of the log factors of an arm
     will do. norm bounds the vector whose products with features are means: of totals, over N.
     The promise is as good as these numbers: log factors linear in the features, noise and norm no
-    less than the truth. Rewards that are wider than noise are a SpreadError.
+    less than the truth. Rewards that are wider than noise, or farther from 0 than norm allows, are
+    a SpreadError.
 
     features: (K, d), one row for each arm.
     noise: sub-Gaussian scale of one reward.
-    norm: bound of the length of the unknown vector.
+    norm: bound of the length of the unknown vector: means of size 1 at features of length .1 need
+        10, or more. Means that no vector within it has void the promise, and it says so.
     ridge: the paper's lambda.
     rule: "greedy", or "ratio" (bandits only): after the best design for the closest pair.
     delta, epsilon: with probability 1 - delta the named mean is at most epsilon below the best
@@ -193,6 +196,25 @@ def begin_anew(params, state, offsets, size):
             state.lengths[arm] += features[arm, j] * features[arm, j] / params.ridge
 
 
+@jit(inner=True)
+def refuting(params, state):
+    """An arm whose rewards by themselves are wider than noise, or means than norm allows; -1: none.
+
+    So large a mean of n rewards has probability exp(-n (excess / noise)^2 / 2) at most.
+    """
+    sure = SURE_OF_EACH + log(2.0 * len(state.pulls))
+    for k in range(len(state.pulls)):
+        pulls, square = state.pulls[k], 0.0
+        for j in range(params.features.shape[1]):
+            square += params.features[k, j] * params.features[k, j]
+        most = params.bias / sqrt(params.ridge) * sqrt(square)  # norm times the arm's length
+        over = max(abs(state.means[k]) - most, 0.0) / params.noise
+        squares = state.squares[k] / params.noise / params.noise
+        if 0.5 * pulls * over * over > sure or beyond(float(pulls), squares, sure):
+            return k
+    return -1
+
+
 @memoised
 def linear_choice(sources: Sources) -> Any:
     """choose() for one reward."""
@@ -238,7 +260,9 @@ def linear_choice(sources: Sources) -> Any:
                     squares += state.squares[k] / params.linear.noise / params.linear.noise
                     if state.squares[k] > state.squares[widest]:
                         widest = k
-                if beyond(many, squares, SURE_OF_EACH):
+                refuted = refuting(params.linear, state)
+                if refuted >= 0 or beyond(many, squares, SURE_OF_EACH):
+                    widest = refuted if refuted >= 0 else widest
                     return failed(OUT_OF_SPREAD, widest, -1, spent, rounds)
                 for k in range(len(offsets)):
                     if state.estimates[k] + state.offsets[k] > (

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from subsample_mcmc.target.data import as_array
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.parts import SourceColumn
 from subsample_mcmc.target.sources.source import Source
@@ -64,6 +65,10 @@ def is_chunked(value: Any) -> bool:
 def chunked(fields: dict[str, Any]) -> LocalSource:
     """Arrays of zarr or h5py, and such in memory, as a source that reads whole chunks."""
     sizes = {}
+    fields = {
+        name: as_array(value, name) if isinstance(value, np.ma.MaskedArray) else value
+        for name, value in fields.items()
+    }
     for name, value in fields.items():
         if not getattr(value, "ndim", 0):
             raise TypeError(

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.target.sources.arrow import declared, made_of, wanted_of
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.source import plural
@@ -25,7 +25,7 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
     columns: names of those that are read, or {name: column}; of several columns, a matrix is made:
         {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. Numbers keep
         their type: float32 takes half the room of float64. Lists of one length are matrices;
-        dictionaries are codes of their labels, sorted.
+        dictionaries are codes of their labels, sorted: of ordered ones, too, which is warned of.
 
     Threads read row groups (best of 100,000 to 1,000,000 rows), as many at a time as there are
     cores; groups of which chains read single rows stay in memory, up to half a gigabyte.
@@ -180,8 +180,22 @@ def together(rows: list[int]) -> list[list[int]]:
 
 
 def categories_of(dataset: Any, name: str) -> tuple:
-    """The labels of a column, sorted: of all its rows, which are read for it."""
+    """The labels of a column, sorted: of all its rows, which are read for it.
+
+    An order of their own is lost by that, which is said: pandas counts by it.
+    """
     found: set = set()
+    turned: list = []
     for batch in dataset.to_batches(columns=[name]):
-        found |= set(batch.column(0).dictionary.to_pylist())
-    return tuple(sorted(label for label in found if label is not None))
+        labels = [label for label in batch.column(0).dictionary.to_pylist() if label is not None]
+        found |= set(labels)
+        turned = turned or (labels if labels != sorted(labels) else [])
+    made = tuple(sorted(found))
+    if turned and dataset.schema.field(name).type.ordered:
+        warn(
+            f"data {name} has labels in an order of their own, {' < '.join(map(str, turned[:5]))}, "
+            "and their codes here are those of the labels sorted: "
+            f"{', '.join(f'{label} {code}' for code, label in enumerate(made[:5]))}. Where the "
+            f"order matters, write a column of numbers, such as df[{name!r}].cat.codes."
+        )
+    return made

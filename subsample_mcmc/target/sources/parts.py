@@ -215,7 +215,12 @@ def common_rows(columns: dict[str, np.ndarray]) -> int:
 
 
 def as_declared(array: np.ndarray, name: str, column: SourceColumn) -> np.ndarray:
-    """An array of a part, if it is what the column says; other kinds of numbers are refused."""
+    """An array of a part, if it is what the column says; other kinds of numbers are refused.
+
+    Masked floats are NaN, others are refused: what stands below a mask is no value.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        array = unmasked(array, name)
     array = np.asarray(array)
     if not len(array):
         return np.zeros((0, *column.shape), column.dtype)
@@ -225,6 +230,17 @@ def as_declared(array: np.ndarray, name: str, column: SourceColumn) -> np.ndarra
             f"{column.dtype} of shape {column.shape} elsewhere: give all parts the same."
         )
     return array
+
+
+def unmasked(array: np.ma.MaskedArray, name: str) -> np.ndarray:
+    """What a masked array holds."""
+    gone = np.ma.getmaskarray(array)
+    if not gone.any():
+        return array.data
+    if array.dtype.kind == "f":
+        return array.filled(np.nan)
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(gone)), gone.shape))
+    raise MissingError(name, "null", int(gone.sum()), place)
 
 
 def of_arrays(data: Any, parcel: Parcel) -> dict[str, np.ndarray]:

@@ -8,6 +8,8 @@ from scipy import special, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.play import Player
+from subsample_mcmc.bandits.prior_seen import off_prior
+from subsample_mcmc.bandits.scale import RewardsSeen
 from subsample_mcmc.bandits.strategies.posterior import log_improvement
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers import naive_bandits as naive
@@ -331,6 +333,41 @@ def test_wrong_numbers_are_refused(name, wrong, message):
     given = {"budget": 10, "covariance": np.eye(3), "noise": 0.1} | wrong
     with pytest.raises(ValueError, match=message):
         play(make(name, **given), [0.0, 1.0, 0.2])
+
+
+@pytest.mark.parametrize("level", [0.0, 90.0])
+def test_rewards_far_off_the_prior_are_told_of(level, rng):
+    """Of rewards near 90 the arm that was pulled first is named: a regret of .4 (.02)."""
+    x = np.linspace(0.0, 1.0, 40)
+    covariance, data = np.exp(-200.0 * (x[:, None] - x) ** 2), {"means": level + np.sin(3.0 * x)}
+
+    def noisy(data, arm, rng):
+        return data.means[arm] + 0.1 * rng.standard_normal()
+
+    for kind, more in (
+        (sm.BayesGap, {}), (sm.bandits.Thompson, {}), (sm.BayesGap, {"mean": level}),
+    ):  # fmt: skip
+        kept = kind(30, covariance, noise=0.01, **more)
+        given = {"data": data, "truth": data["means"], "seed": 1, "progress": False}
+        for runs in (1, 5):
+            told = (
+                "an arm's mean reward( of 5 of 5 runs)? lies .* standard deviations off the prior"
+            )
+            if level and not more:
+                with pytest.warns(UserWarning, match=told):
+                    found = sm.identify(noisy, 40, kept, runs=runs, **given)
+            else:
+                found = sm.identify(noisy, 40, kept, runs=runs, **given)
+            assert np.mean(found.regret if runs == 1 else found.regrets) < (0.1 if more else 1.0)
+
+
+def test_a_prior_that_is_right_is_not_refuted(rng):
+    """Means are drawn from it, and the widest of 200 arms looked at: 2,000 times."""
+    kept, pulls = sm.BayesGap(9, 4.0 * np.eye(200), noise=0.5, mean=3.0), np.full(200, 2)
+    for _ in range(2_000):
+        means = 3.0 + np.sqrt(4.25) * rng.standard_normal(200)
+        assert off_prior(kept, RewardsSeen(pulls, means, means)) == 0.0
+    assert off_prior(kept, RewardsSeen(pulls, means + 20.0, means)) > 7.0
 
 
 def test_bayes_gap_needs_the_noise_here():

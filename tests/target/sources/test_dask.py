@@ -142,6 +142,15 @@ def test_what_is_missing_is_named(where, frame):
             list(source.map(sums, 0))
 
 
+def test_values_below_a_mask_are_missing(where, arrays):
+    """Those of every second row are 1,000: they were data, and the mean of all was near 500."""
+    below = np.arange(SIZE) % 2 == 1
+    y = np.ma.array(np.where(below, 1e3, arrays["y"]), mask=below)
+    source = dask_source({"y": da.from_array(y, chunks=700)})
+    with pytest.raises(ValueError, match=r"data y has 350 missing values .* row 1 \(partition 0\)"):
+        source.noticed()
+
+
 def test_arrays_of_other_chunks_are_cut_as_the_coarsest(where, arrays):
     expected = matrix(arrays)
     given = {

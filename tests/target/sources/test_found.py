@@ -83,6 +83,8 @@ def test_what_does_not_fit(arrays, tmp_path):
     given = in_h5py(arrays, tmp_path, {"y": 70, "x": 110, "k": 1_000})
     with pytest.raises(ValueError, match="data have different lengths"):
         source_of(given | {"z": np.zeros(3)})
+    with pytest.raises(ValueError, match="data z is a masked array with 1 missing value, in row 2"):
+        source_of(given | {"z": np.ma.array(np.zeros(SIZE), mask=np.arange(SIZE) == 2)})
     with pytest.raises(TypeError, match=r"data s is float, and others .*tables="):
         source_of(given | {"s": 2.0})
 

@@ -179,3 +179,17 @@ def test_groups_are_decoded_once_for_rows_and_kept_within_bounds(table, tmp_path
         source.receive(source.request(np.arange(SIZE)))
     assert len(decoded) == 2 + 8 + 3 * 5  # three of eight are found again, round after round
     assert sum(a.nbytes for part in source._loaded.values() for a in part.values()) <= source.kept
+
+
+def test_labels_with_an_order_of_their_own_are_told_of(tmp_path):
+    """pandas has low 0, mid 1, high 2; sorted they are 1, 2, 0."""
+    labels = pa.DictionaryArray.from_arrays(
+        pa.array([0, 2, 1, 0], pa.int8()), ["low", "mid", "high"], ordered=True
+    )
+    pq.write_table(pa.table({"c": labels}), tmp_path / "own.parquet")
+    with pytest.warns(UserWarning, match="low < mid < high, .*: high 0, low 1, mid 2. Where the"):
+        source = parquet(tmp_path / "own.parquet")
+    assert source.receive(source.request(np.arange(4)))["c"].tolist() == [1, 0, 2, 1]
+    labels = pa.DictionaryArray.from_arrays(labels.indices, ["a", "b", "c"], ordered=True)
+    pq.write_table(pa.table({"c": labels}), tmp_path / "sorted.parquet")
+    assert parquet(tmp_path / "sorted.parquet").columns["c"].categories == ("a", "b", "c")

@@ -139,6 +139,33 @@ def test_what_is_missing_is_named(arrays, bad, words):
         list(source.map(sums, 0))
 
 
+def test_what_stands_below_a_mask_is_no_value(arrays):
+    """As arrays in memory are refused: of these parts the values below the masks were data."""
+    gone = np.zeros((SIZE, 3), dtype=bool)
+    gone[619, 2] = True
+    for name, mask, place in (
+        ("x", gone, ", column 2"),
+        ("k", gone[:, 2], ""),
+        ("b", gone[:, 2], ""),
+    ):
+        given = arrays | {name: np.ma.array(arrays[name], mask=mask)}
+        words = rf"data {name} has 1 missing value.* row 619 \(part 5\){place}:"
+        source = parts_of(given, CUTS["uneven"])
+        with pytest.raises(ValueError, match=words):
+            list(source.map(sums, 0))
+        if name != "x":
+            with pytest.raises(ValueError, match="1 missing value"):
+                source.receive(source.request([619]))
+    none = {name: np.ma.array(array, mask=False) for name, array in arrays.items()}
+    expected = parts_of(arrays, [SIZE]).content()
+    assert parts_of(none, CUTS["uneven"]).content() == expected
+    source = parts_of(arrays | {"x": np.ma.array(arrays["x"], mask=gone)}, CUTS["uneven"])
+    source.missing = "allow"
+    assert len(list(source.map(sums, 0))) == 9
+    x = source.receive(source.request([618, 619]))["x"]
+    assert type(x) is np.ndarray and np.isnan(x).tolist() == [[False] * 3, [False, False, True]]
+
+
 def test_what_is_missing_is_said_before_a_task_stumbles_over_it(arrays):
     own = arrays | {"y": np.where(np.arange(SIZE) == 3, np.nan, arrays["y"])}
     with pytest.raises(ValueError, match="data y has 1 missing value"):
