@@ -65,8 +65,7 @@ pymc-tests: $(MADE)-pymc,test
 	  tests/test_docs.py::test_code_with_other_tools_runs \
 	  tests/test_docs.py::test_other_tools_find_the_same \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[from_pymc]" \
-	  "tests/test_docstrings.py::test_every_argument_is_told_of[sm.pymc.RacingGibbs]" \
-	  "tests/test_docstrings.py::test_every_argument_is_told_of[sm.pymc.RacingMetropolis]" $(ARGS)
+	  tests/test_docstrings.py::test_every_argument_of_a_step_of_pymc_is_told_of $(ARGS)
 	$(BIN)/python examples/pymc_bridge.py
 
 # Dask, ray and pyarrow bring some hundred megabytes that nothing else here needs.

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 # Set before the package is imported, and before xdist starts its workers, which inherit it: one
@@ -16,6 +15,11 @@ _made_here = None
 if "SUBSAMPLE_MCMC_CACHE" not in os.environ:
     _made_here = tempfile.mkdtemp(prefix="subsample-mcmc-tests-")
     os.environ["SUBSAMPLE_MCMC_CACHE"] = _made_here
+
+# Set before numpy is imported: a worker has one core, and threads of its linear algebra wait there
+# for one another, at full speed, for longer than they work.
+for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 # Figures are written, never shown.
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -43,8 +47,11 @@ TRANSLATED = (
 
 def pytest_collection_modifyitems(items):
     begun = set()  # tests of which one set of parameters was seen
+    here, rooms = Path(__file__).parent, {}  # of each file, once
     for item in items:
-        room = item.path.relative_to(Path(__file__).parent).parts
+        if item.path not in rooms:
+            rooms[item.path] = item.path.relative_to(here).parts
+        room = rooms[item.path]
         plain = item.get_closest_marker("plain") is not None
         if any(item.callspec.id in marker.args for marker in item.iter_markers("slow_for")):
             item.add_marker("slow")
@@ -70,5 +77,7 @@ def pytest_unconfigure():
 @pytest.fixture
 def rng(request):
     """A generator seeded from the test's name: its own, and the same in every run and order."""
+    import numpy as np  # no sooner: it reads how many threads it may have
+
     digest = hashlib.sha256(f"{request.path.stem}::{request.node.name}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:16], "little"))

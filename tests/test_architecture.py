@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import subsample_mcmc as sm
+from tests.helpers.each import each
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "subsample_mcmc"
@@ -43,16 +44,27 @@ def room(path):
 
 
 @functools.cache
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
 def tree(path):
     """Each file is parsed once for all tests."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return ast.parse(text(path), filename=str(path))
+
+
+@functools.cache
+def nodes(path):
+    """All of a file's tree, in one list: to walk through it takes as long as to parse it."""
+    return [*ast.walk(tree(path))]
 
 
 @functools.cache
 def imported(path):
     """Every dotted name that a file imports, `from a import b` as a.b, relative ones resolved."""
     found = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -76,22 +88,21 @@ def dotted_name(node):
 @functools.cache
 def called(path):
     """Dotted names of everything that a file calls or reads, aliases of imports undone."""
-    source = tree(path)
     alias = {}
-    for node in ast.walk(source):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             alias |= {a.asname or a.name: a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             alias |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
     found = set()
-    for node in ast.walk(source):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute | ast.Name) and (whole := dotted_name(node)):
             head, _, rest = whole.partition(".")
             found.add(f"{alias.get(head, head)}.{rest}" if rest else alias.get(head, head))
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each(MODULES, name)
 def test_imports_go_down_only(path):
     if path == PACKAGE / "__init__.py":
         return
@@ -130,6 +141,22 @@ def modules_imported(path):
     return found
 
 
+def test_a_check_of_each_says_for_which_it_fails():
+    """Of all, what is wrong with them and where, also where it is no assertion that fails."""
+
+    @each([1, 0, 2, 3], called="number {}".format)
+    def test(number):
+        assert 4 // number != 2, "half"
+
+    with pytest.raises(ExceptionGroup, match=r"not so:\nnumber 0\nnumber 2\b") as told:
+        test()
+    assert [type(one) for one in told.value.exceptions] == [ZeroDivisionError, AssertionError]
+    assert "half" in str(told.value.exceptions[1])
+    assert each([1, 3])(lambda number: None)() is None
+    with pytest.raises(AssertionError, match="nothing is looked at"):
+        each([])(lambda number: None)()
+
+
 def test_no_module_imports_itself_by_way_of_others():
     sorter = graphlib.TopologicalSorter({path: modules_imported(path) for path in MODULES})
     sorter.prepare()  # CycleError names the way round
@@ -160,12 +187,13 @@ NAMED = re.findall(r"`([\w/]+\.py)`:((?:\s+(?:and )?`[\w.]+`,?)+)", ARCHITECTURE
 PICTURED = re.findall(r"^  (\w+)(?:\[.*?\])? --> (\w+)", ARCHITECTURE, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize(("path", "names"), NAMED, ids=[f"{p}:{n.strip()}" for p, n in NAMED])
-def test_walks_go_where_functions_are(path, names):
-    text = (PACKAGE / path).read_text(encoding="utf-8")
+@each(NAMED)
+def test_walks_go_where_functions_are(named):
+    path, names = named
+    source = text(PACKAGE / path)
     for dotted in re.findall(r"[\w.]+", names.replace("and ", "")):
         parts = dotted.split(".")
-        assert all(re.search(rf"\b(def|class) {part}\b", text) for part in parts), (path, dotted)
+        assert all(re.search(rf"\b(def|class) {part}\b", source) for part in parts), (path, dotted)
 
 
 def test_the_picture_shows_all_rooms_and_arrows_go_down():
@@ -187,16 +215,16 @@ def file(room):
     return (PACKAGE / f"{room}.py").is_file()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each(MODULES, name)
 def test_files_are_as_long_as_their_idea(path):
-    lines = len(path.read_text(encoding="utf-8").splitlines())
+    lines = len(text(path).splitlines())
     assert lines <= MOST_LINES, f"{name(path)} has {lines} lines: at most {MOST_LINES}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each(MODULES, name)
 def test_only_jit_knows_numba_from_inside(path):
     knowing = ("jit.py", "compilers.py", "cache.py", "pointer_types.py", "kinds.py", "overloads.py")
-    if path.name in knowing:
+    if path.name in knowing or "numba" not in text(path):
         return
     inside = {d for d in imported(path) | called(path) if re.match(r"numba\.(core|_|\w+\._)", d)}
     assert not inside, f"{name(path)} reaches into numba: {inside}. Only six files may"
@@ -207,23 +235,23 @@ def test_only_jit_knows_numba_from_inside(path):
 TYPES = {"Racing", "Exact", "Normal", "Betting", "Taylor", "Bins"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each(MODULES, name)
 def test_nobody_asks_for_the_type_of_a_selector_a_rule_or_a_control_variate(path):
     """They have methods for that, so that a user's own can answer."""
     if room(path) in ("decisions", "approx"):
         return
-    for node in ast.walk(tree(path)):
+    for node in nodes(path) if "isinstance" in text(path) else ():
         if isinstance(node, ast.Call) and dotted_name(node.func) == "isinstance":
             asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
             assert not asked & TYPES, f"{name(path)}:{node.lineno} asks for {asked & TYPES}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
+@each(MODULES, name)
 def test_there_is_one_memo(path):
     """What was compiled is kept by numerics/memo.py, which knows what may be forgotten."""
     holders = r"\{\}|dict\(\)|(?:\w+\.)?(?:OrderedDict|defaultdict|Weak\w+Dictionary)\(.*\)"
-    kept = re.findall(rf"^_\w+(?:: .+)? = (?:{holders})$", path.read_text(), re.MULTILINE)
-    kept += re.findall(r"^@(?:functools\.)?cache\b", path.read_text(), re.MULTILINE)
+    kept = re.findall(rf"^_\w+(?:: .+)? = (?:{holders})$", text(path), re.MULTILINE)
+    kept += re.findall(r"^@(?:functools\.)?cache\b", text(path), re.MULTILINE)
     allowed = {"memo.py": 2, "parallel.py": 1}  # parallel: the one program of a worker
     assert len(kept) <= allowed.get(path.name, 0), f"{name(path)}: {kept}"
 
@@ -237,7 +265,7 @@ def test_classes_have_names_of_their_own():
     assert not {cls: where for cls, where in places.items() if len(where) > 1}
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+@each(SCRIPTS, name)
 def test_examples_import_what_is_public(path):
     for dotted in imported(path):
         parts = dotted.split(".")
@@ -247,32 +275,32 @@ def test_examples_import_what_is_public(path):
         )
 
 
-@pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name)
+@each(MODULES + SCRIPTS, name)
 def test_no_stock_cache(path):
     """numba's own cache goes stale across files and can link the wrong closure."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path) if "cache" in text(path) else ():
         if isinstance(node, ast.keyword) and node.arg == "cache":
             assert not getattr(node.value, "value", False), f"{name(path)}:{node.value.lineno}"
 
 
-@pytest.mark.parametrize("path", TESTS, ids=name)
+@each(TESTS, name)
 def test_no_test_reads_a_clock(path):
     """A timed assertion fails on a busy machine: timing belongs to tests/benchmarks."""
-    if "benchmarks" in path.parts or not re.search(r"\btime(it)?\b", path.read_text()):
+    if "benchmarks" in path.parts or not re.search(r"\btime(it)?\b", text(path)):
         return
     clocks = r"(time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?|timeit\..*)"
     read = {d for d in called(path) | imported(path) if re.fullmatch(clocks, d)}
     assert not read, f"{name(path)} reads {read}: move the measurement to tests/benchmarks"
 
 
-@pytest.mark.parametrize("public", PUBLIC)
+@each(PUBLIC)
 def test_every_public_name_is_documented(public):
     value = getattr(sm, public)
     if isinstance(value, str | int | float):
         return
-    text = inspect.getdoc(getattr(value, "py_func", value)) or ""
-    generated = isinstance(value, type) and text.startswith(f"{value.__name__}(")
-    assert len(text) > 20 and not generated, f"sm.{public} has no docstring of its own"
+    told = inspect.getdoc(getattr(value, "py_func", value)) or ""
+    generated = isinstance(value, type) and told.startswith(f"{value.__name__}(")
+    assert len(told) > 20 and not generated, f"sm.{public} has no docstring of its own"
 
 
 def test_vocabulary_is_what_is_imported():

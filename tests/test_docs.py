@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from tests.helpers.each import each
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -111,7 +112,7 @@ def test_there_is_code_to_run():
     assert {block.values[1] for block in BLOCKS} == {"", "pyarrow", *OTHERS}
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name)
+@each(PAGES, name)
 def test_names_exist(path):
     for dotted in sorted(set(re.findall(r"\bsm\.(\w+(?:\.\w+)*)", text_of(path)))):
         value, at = sm, "sm"
@@ -122,7 +123,7 @@ def test_names_exist(path):
             value, at = getattr(value, part), f"{at}.{part}"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name)
+@each(PAGES, name)
 def test_files_that_are_named_exist(path):
     for named in re.findall(
         r"`((?:examples|notebooks|tests|docs|subsample_mcmc)/[\w./-]+)`", prose(path)
@@ -173,9 +174,10 @@ def test_figures_of_papers_say_how_and_when():
 SECTIONS = re.findall(r"^## (.+)\n((?:.*\n)*?)(?=## |\Z)", text_of(DOCS / "benchmarks.md"), re.M)
 
 
-@pytest.mark.parametrize(("title", "section"), SECTIONS, ids=[title for title, _ in SECTIONS])
-def test_benchmarks_say_how_when_and_of_what(title, section):
+@each(SECTIONS, "{0[0]}".format)
+def test_benchmarks_say_how_when_and_of_what(titled):
     """The command that makes a table again, its date, and the commit that has its numbers."""
+    _, section = titled
     assert re.search(r"python -m tests\.benchmarks\.\w+", section)
     assert re.search(r"20\d\d-\d\d-\d\d, commit [0-9a-f]{7}\b", section)
 
@@ -201,7 +203,7 @@ def anchors(path):
     return found
 
 
-@pytest.mark.parametrize("path", LINKED, ids=name)
+@each(LINKED, name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
         if target.startswith(("https://", "http://")):
@@ -219,7 +221,7 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     assert anchors(page) == {"a-heading-smgibbs-twice"}
 
 
-@pytest.mark.parametrize("path", [p for p in PAGES if p != README], ids=name)
+@each([p for p in PAGES if p != README], name)
 def test_pages_are_in_a_table_of_contents(path):
     if path == DOCS / "index.md":
         return
@@ -247,7 +249,7 @@ def cells(path):
 GALLERY = [*sorted(ROOT.glob("notebooks/*.py")), *sorted(DOCS.glob("gallery/*.md"))]
 
 
-@pytest.mark.parametrize("path", GALLERY, ids=name)
+@each(GALLERY, name)
 def test_a_page_of_the_gallery_shows_little_code(path):
     """Cells that draw are folded (docs/_ext/gallery.py); of what is seen a page has 60 lines."""
     shown = sum(1 for cell in cells(path) for line in cell.splitlines()[1:] if line.strip())

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from tests.helpers.each import each
 
 PUBLIC = [name for name in sm.__all__ if name != "__version__"]
 # What is written as in a session of a user who typed these two imports.
@@ -38,7 +39,7 @@ def examples(name):
             yield test
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each(PUBLIC)
 def test_there_is_an_example(name):
     assert ">>>" in (inspect.getdoc(explained(name)) or ""), f"sm.{name} has no example"
 
@@ -137,12 +138,20 @@ def check_arguments(arguments, text, attributes=()):
             assert not what[name].startswith("as in"), f"{there} does not say what {name} is"
 
 
-@pytest.mark.parametrize("name", called())
-def test_every_argument_is_told_of(name):
-    if name in NEEDS_PYMC:
-        pytest.importorskip("pymc", reason="needs PyMC: `make pymc`")
+def check_called(name):
     value = at(name)
     check_arguments(signature(value), inspect.getdoc(value) or "", dir(value))
+
+
+@each([name for name in called() if name not in NEEDS_PYMC])
+def test_every_argument_is_told_of(name):
+    check_called(name)
+
+
+@pytest.mark.parametrize("name", NEEDS_PYMC)
+def test_every_argument_of_a_step_of_pymc_is_told_of(name):
+    pytest.importorskip("pymc", reason="needs PyMC: `make pymc`")
+    check_called(name)
 
 
 # What the package asks of parts, in sm.extend, and of its own classes: users do not call these.
@@ -174,9 +183,9 @@ def methods():
     return found
 
 
-@pytest.mark.parametrize("name", methods())
-def test_every_argument_of_a_method_is_told_of(name):
-    method = methods()[name]
+@each([*methods().items()], called="{0[0]}".format)
+def test_every_argument_of_a_method_is_told_of(named):
+    _, method = named
     check_arguments(signature(method), inspect.getdoc(method) or "")
 
 

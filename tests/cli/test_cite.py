@@ -23,6 +23,7 @@ from subsample_mcmc.kernels.sites.interweave import Shift, Stretch
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.parallel import ChainPlan
 from subsample_mcmc.runs.sample import described
+from tests.helpers.each import each
 
 LISTED = (Path(__file__).resolve().parents[2] / "docs" / "references.md").read_text(
     encoding="utf-8"
@@ -56,7 +57,7 @@ def public_classes() -> list[type]:
 
 
 # --------------------------------------------------------------------------------- the table
-@pytest.mark.parametrize("public", public_classes(), ids=lambda public: public.__name__)
+@each(public_classes())
 def test_every_public_class_has_papers_or_needs_none(public):
     assert (public in cite.PAPERS) != (public in cite.NEED_NONE)
 
@@ -105,7 +106,7 @@ def parsed(entry: str) -> tuple[str, dict[str, str]]:
     return kind, fields
 
 
-@pytest.mark.parametrize("key", sorted(cite.references()))
+@each(sorted(cite.references()))
 def test_entries_are_sound(key):
     kind, fields = parsed(cite.references()[key])
     assert FIELDS[kind] <= set(fields)

@@ -76,10 +76,10 @@ def pair(state, data, n):
 
 
 def test_memory_is_linear_in_rows(rng):
-    """A dense precision of the larger model would have 64 times the entries, and 500 MB."""
+    """A dense precision of the larger model would have 64 times the entries, and 84 MB."""
     memory_of(1_000, rng)  # what is made once
-    few, many = memory_of(5_000, rng), memory_of(40_000, rng)
-    assert many < 9.0 * few and many < 40_000 * 1_000
+    few, many = memory_of(2_000, rng), memory_of(16_000, rng)
+    assert many < 9.0 * few and many < 16_000 * 1_000
 
 
 def tied_by_all(rng, sites, others, each):
