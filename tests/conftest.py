@@ -74,6 +74,16 @@ def pytest_unconfigure():
         shutil.rmtree(_made_here, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def few_points_where_nothing_is_compiled():
+    """What races learn of whole sums is learnt of fewer: 3,000 take Python longer than the tests."""
+    from subsample_mcmc.approx.taylor import remainder
+    from subsample_mcmc.numerics.jit import DISABLED
+
+    if DISABLED:
+        remainder.POINTS = 2 * remainder.FEW
+
+
 @pytest.fixture
 def rng(request):
     """A generator seeded from the test's name: its own, and the same in every run and order."""
