@@ -76,7 +76,7 @@ def pytest_unconfigure():
 
 @pytest.fixture(autouse=True, scope="session")
 def few_points_where_nothing_is_compiled():
-    """What races learn of whole sums is learnt of fewer: 3,000 take Python longer than the tests."""
+    """What races learn of whole sums: by 3,000 points it takes Python longer than all tests."""
     from subsample_mcmc.approx.taylor import remainder
     from subsample_mcmc.numerics.jit import DISABLED
 

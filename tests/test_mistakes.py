@@ -472,7 +472,8 @@ def test_12_data_frames_go_into_ready_models_too():
     assert mixed.data.x.shape == (300, 2) and mixed.data.x.dtype == float
     refused(
         lambda: sm.models.glm.gaussian(df.assign(who="a")[["x", "who"]], df["y"]),
-        "data who is a column of type", "'a'", "pd.factorize(df['who'])[0]",
+        "data who is a column of type", "'a'", "pd.factorize(df['who'])[0]", "df['who'] == 'a'",
+        "C(who) in a formula",
         error=TypeError,
     )  # fmt: skip
     arch = sm.models.arch.ARCH(df["y"] - df["y"].mean(), orders=(1, 2))

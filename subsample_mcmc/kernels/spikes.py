@@ -23,6 +23,7 @@ A coefficient that the fit puts many standard deviations off 0 is asked in one s
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log
@@ -88,6 +89,8 @@ class SpikeAndSlab(ContinuousBlock):
     selector: as in sm.Metropolis.
 
     It moves both blocks; no other kernel may move the coefficients, as it would take them off 0.
+    Other kernels read such a prior otherwise, as a flat density of beta[j] where gamma[j] is 0:
+    sm.sample(model) without a kernel refuses it, and names this one.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -313,30 +316,13 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
             f"{kernel.text()}: the model has no log_prior, which says how probable an indicator of "
             "1 is, and where its coefficient lies then."
         )
-    log_prior = plain(model.log_prior, "log_prior", "log_prior(state)")
-    beta = model.variables[kernel.block].block
-    gamma = model.variables[kernel.indicators].block
-    rng = np.random.default_rng(0)
-    for j in rng.permutation(beta.length)[:LOOKED_AT]:
-        ints, floats = model.ints.copy(), model.floats.copy()
-        of = ints[gamma.start : gamma.start + gamma.length]
-        values = floats[beta.start : beta.start + beta.length]
-        of[:], values[:] = 1, rng.standard_normal(beta.length)
-        of[j], state = 0, model.state(ints, floats)
-        found = []
-        for value in (0.0, 1.0 + rng.random()):
-            values[j] = value
-            found.append(called(log_prior, state))
+    for j, found, seen in priors(model, kernel.block, kernel.indicators):
         if found[0] != found[1]:
             raise ValueError(
                 f"{kernel.text()}: with {kernel.indicators}[{j}] = 0 log_prior goes from "
                 f"{found[0]:.6g} to {found[1]:.6g} where {kernel.block}[{j}] changes, which is 0 "
                 "then: add its density only where the indicator is 1."
             )
-        of[j], seen = 1, []
-        for value in (0.0, 1.0 + rng.random(), FAR):
-            values[j] = value
-            seen.append(called(log_prior, state))
         if len(set(seen)) == 1 and np.isfinite(seen[0]):
             raise ValueError(
                 f"{kernel.text()}: with {kernel.indicators}[{j}] = 1 log_prior does not change "
@@ -344,3 +330,35 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
                 "would depend on a constant that nobody chose. Give it a density, such as "
                 "Normal(0, sd^2) with -log(sd) - log(2 pi) / 2."
             )
+
+
+def priors(model, block: str, indicators: str) -> Iterator[tuple[int, list[float], list[float]]]:
+    """(j, log_prior at two values of block[j] whose indicator is 0, at three where it is 1)."""
+    log_prior = plain(model.log_prior, "log_prior", "log_prior(state)")
+    beta, gamma = model.variables[block].block, model.variables[indicators].block
+    rng = np.random.default_rng(0)
+    for j in rng.permutation(beta.length)[:LOOKED_AT]:
+        ints, floats = model.ints.copy(), model.floats.copy()
+        of = ints[gamma.start : gamma.start + gamma.length]
+        values = floats[beta.start : beta.start + beta.length]
+        of[:], values[:] = 1, rng.standard_normal(beta.length)
+        of[j], state = 0, model.state(ints, floats)
+        found, seen = [], []
+        for value in (0.0, 1.0 + rng.random()):
+            values[j] = value
+            found.append(called(log_prior, state))
+        of[j] = 1
+        for value in (0.0, 1.0 + rng.random(), FAR):
+            values[j] = value
+            seen.append(called(log_prior, state))
+        yield int(j), found, seen
+
+
+def is_spiked(model, block: str, indicators: str) -> bool:
+    """Does log_prior say of coefficients what SpikeAndSlab reads: nothing where they are 0."""
+    if model.log_prior is None:
+        return False
+    return all(
+        np.isfinite(found).all() and found[0] == found[1] and seen[0] > seen[2]
+        for _, found, seen in priors(model, block, indicators)
+    )

@@ -28,6 +28,7 @@ from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
+from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.runs.sample import sample
@@ -165,6 +166,7 @@ def default_kernel(
     must_be_model(model, "sm.default_kernel(model)")
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
+    refuse_spikes(model)
     with quietly(progress):
         found, notes, fit, modes = candidates_of(model, promise)
         if len(found) > 1:
@@ -244,8 +246,10 @@ def not_to_follow(model: Model, fit: Fit) -> str:
     sites = [
         v for v in model.variables.values() if v.support and not unread(model, (v.block.name,))
     ]
-    if (count := float(np.prod([float(v.support) ** v.block.length for v in sites]))) > CONFIGURED:
-        return f"it is one of {count:.3g}, of each configuration of the discrete blocks"
+    digits = sum(v.block.length * np.log10(v.support) for v in sites)  # 2^2000 is no float
+    if digits > np.log10(CONFIGURED) + 1e-9:
+        count = f"{10.0**digits:.3g}" if digits < 300.0 else f"1e+{digits:.0f}"
+        return f"it is one of {count}, of each configuration of the discrete blocks"
     return ""
 
 
@@ -437,12 +441,14 @@ def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
     draws = 2
     while True:
         spent = float(run(model, kernel, start, draws, 0).seconds.sum())
-        if spent > BRIEF or draws >= MOST:
-            break
+        last = draws >= MOST
+        if (spent > BRIEF or last) and spent < FLOOR:
+            # What a machine does besides makes it longer, never shorter: two steps that stood still
+            # for a while are no dear ones, and more are timed then.
+            spent = min(spent, float(run(model, kernel, start, draws, 0).seconds.sum()))
+        if spent > BRIEF or last:
+            return spent / draws
         draws *= 4
-    if spent < 10.0 * BRIEF:  # what a machine does besides makes it longer, never shorter
-        spent = min(spent, float(run(model, kernel, start, draws, 0).seconds.sum()))
-    return spent / draws
 
 
 def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:

@@ -393,8 +393,10 @@ def refused(value: Any, kind: Any, name: str) -> TypeError | None:
         held = next((v for v, none in zip(value, gone, strict=True) if not none), None)
         return TypeError(
             f"{given}it holds {held!r}, say. {missing}Give numbers: pd.to_numeric(df[{name!r}]) "
-            f"where they are spelled out, pd.factorize(df[{name!r}])[0] for codes of text; or "
-            "leave the column out."
+            f"where they are spelled out, df[{name!r}] == {held!r} of a yes or no, "
+            f"pd.factorize(df[{name!r}])[0] for codes of text, which tell sites and labels apart "
+            f"and are no amounts (C({name}) in a formula has an effect of each); or leave the "
+            "column out."
         )
     return None
 

@@ -58,7 +58,8 @@ class Model:
     state: dict of named blocks with initial values, read as state.mu[0]: integers are discrete,
         floats continuous; a number becomes an array of length 1. A look-up beyond a block or a
         column, or at a computed negative index, is refused before anything is drawn or fitted.
-    log_prior(state) -> float: of all blocks; default 0.
+    log_prior(state) -> float: of all blocks; default 0. A log density of the values as they stand
+        in the state, of sigma and not of log(sigma): Jacobians of constraints are added to it.
     support: {"k": 10}: block k takes the values 0 .. 9. Every discrete block needs one.
     constraints: {"sigma": sm.positive, "w": sm.simplex, "p": sm.interval(0, 1), "c": sm.ordered}.
         sm.simplex of a block of two axes is of each row, sm.cholesky_corr of a (d, d) one.

@@ -11,6 +11,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.kernels import spikes
 from subsample_mcmc.kernels.columns import proposal
 from subsample_mcmc.runs import parallel
+from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from tests.helpers.groups import sampled
 from tests.helpers.spikes import mutated
 
@@ -304,3 +305,38 @@ def test_others_that_move_coefficients_are_refused(rng):
         (kernel >> sm.Metropolis("beta")).describe(model)
     with pytest.raises(TypeError, match=r"fit=None: give sm.laplace\(model, 'beta', given="):
         sm.SpikeAndSlab("beta", "gamma", None)
+
+
+def test_a_run_without_a_kernel_does_not_draw_indicators_by_their_prior_alone(rng):
+    """Other kernels take a prior that says nothing of a coefficient for a flat one."""
+    model = lines(rng)[0]
+    with pytest.raises(ValueError, match=r"sm.SpikeAndSlab\('beta', 'gamma', fit") as told:
+        sm.sample(model, draws=10, warmup=10, seed=1, progress=False)
+    assert "log_prior says nothing of beta[j] where gamma[j] is 0" in str(told.value)
+
+
+@pytest.mark.parametrize("kind", ["a density at 0", "read by data", "as many, but no indicators"])
+def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
+    """A mixture of two normals has a density where the indicator is 0: it is a law as it stands."""
+    given = lines(rng)[0]
+
+    def mixed(state):
+        total = 0.0
+        for j in range(len(state.beta)):
+            sd = 1.0 if state.gamma[j] == 1 else 0.1
+            total -= 0.5 * (state.beta[j] / sd) ** 2 + math.log(sd)
+        return total
+
+    def apart(state):
+        return -0.5 * np.sum(state.beta**2) + 0.3 * np.sum(state.gamma)
+
+    def read(state, data, n):
+        return -0.5 * (data.y[n] - state.beta[0] * state.gamma[0]) ** 2
+
+    state = {"gamma": np.ones(4, int), "beta": np.zeros(4)}
+    if kind == "read by data":
+        model = sm.Model(read, {"y": given.data.y}, state, log_prior, support={"gamma": 2})
+    else:
+        prior = mixed if kind == "a density at 0" else apart
+        model = sm.Model(given.predictors, given.data, state, prior, support={"gamma": 2})
+    assert refuse_spikes(model) is None

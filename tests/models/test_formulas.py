@@ -204,6 +204,7 @@ def test_classes_of_intervals_keep_their_brackets(frame):
     ("level ~ age", "has a response of 3 classes, low, mid, high: this family needs at most 2"),
     ("claims ~ holed", "column holed has 1 missing value, in row 7: drop these rows before"),
     ("holed ~ age", "column holed has 1 missing value, in row 7"),
+    ("claims ~ age + offset(np.log(time))", "offset='column', or exposure='column'"),
     ("claims + time ~ age", "has a response of 2 columns|needs 0 and 1"),
 ])  # fmt: skip
 def test_what_a_formula_cannot_be(frame, formula, words):
@@ -215,6 +216,8 @@ def test_what_a_formula_cannot_be(frame, formula, words):
 def test_what_goes_with_no_formula(frame, monkeypatch):
     with pytest.raises(TypeError, match=r"give it in the place of y.*not a ndarray"):
         sm.models.glm.logistic("sick ~ age", np.zeros(3))
+    with pytest.raises(TypeError, match=r"'claims' beside a data frame.*'claims ~ age', frame"):
+        sm.models.glm.poisson(frame[["age", "claims"]], "claims")
     with pytest.raises(ValueError, match="needs numbers"):
         sm.models.glm.poisson("sick ~ age", frame)
     with pytest.raises(ValueError, match="classes=4: the response has low, mid, high"):

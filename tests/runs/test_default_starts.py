@@ -1,10 +1,13 @@
 """Where chains begin that were told nothing, and what their report says where none leaves."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.runs import default_kernel
 from subsample_mcmc.runs.defaults import starts
 
 
@@ -90,3 +93,34 @@ def test_continuous_blocks_are_around_the_fit_whatever_the_others_are():
     z = np.log(slopes / float(np.ravel(kernel.fit.state["slope"])[0])) / sd
     # Of 400 draws the deviation is 2 to 6 standard errors: an alarm in 10^8.
     assert abs(z.std() - 2.0) < 6.0 * 2.0 / np.sqrt(800)
+
+
+@pytest.mark.parametrize(("sites", "told"), [
+    (8, ""), (9, "one of 512,"), (60, "one of 1.15e+18,"), (2_000, "one of 1e+602,"),
+])  # fmt: skip
+def test_no_fit_is_followed_of_more_configurations_than_have_sums(sites, told):
+    """Of 2,000 labels of two values their number is beyond floats: it was an OverflowError."""
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.mu[0] * state.z[n % 8]) ** 2
+
+    state = {"z": np.zeros(sites, int), "mu": 0.0}
+    model = sm.Model(log_likelihood, {"y": np.zeros(9_000)}, state, support={"z": 2})
+    found = default_kernel.not_to_follow(model, SimpleNamespace(mean=np.zeros(1)))
+    assert told in found and bool(told) == bool(found)
+
+
+@pytest.mark.parametrize(("step", "stalls"), [
+    (1e-5, {2}), (1e-5, {8, 512}), (1e-3, {2, 8}), (0.4, {}), (1e-6, {}),
+])  # fmt: skip
+def test_a_machine_that_stood_still_makes_no_step_dear(monkeypatch, step, stalls):
+    """Two steps of 10 us beside 60 ms of something else were 30 ms each, and never tried."""
+    left = set(stalls)
+
+    def run(model, kernel, start, draws, warmup):
+        late = 0.06 if draws in left else 0.0
+        left.discard(draws)  # once each
+        return SimpleNamespace(seconds=np.array([draws * step + late]))
+
+    monkeypatch.setattr(default_kernel, "run", run)
+    assert default_kernel.step_cost(None, None, None) == pytest.approx(step, rel=1e-9)

@@ -109,6 +109,11 @@ def rows_of(x, y, most: int = 1, intercept: bool = True, **others) -> Regression
             )
         refuse_other_order({"y": y, **made.others})
         return Regression(matrix(made.x), per_row(made.y, "y", len(made.x)), *made[2:])
+    if isinstance(y, str) and is_frame(x):
+        raise TypeError(
+            f"y={y!r} beside a data frame: give a formula first, ({f'{y} ~ age'!r}, frame), say, "
+            f"or two parts of the frame, (frame.drop(columns={y!r}), frame[{y!r}])."
+        )
     refuse_other_order({"x": x, "y": y, **others})
     terms, x = terms_of(x), matrix(x)
     return Regression(x, per_row(y, "y", len(x)), terms, others=others)

@@ -21,6 +21,10 @@ GROUPS = (
     "state.a[data.g[n]], with touches={'a': 'g'} of sm.Model; C(g) has effects without a "
     "distribution in common."
 )
+OFFSETS = (
+    "What is added to the predictor stands beside a formula: offset='column', or exposure='column' "
+    "where its logarithm is added, in the families of counts."
+)
 SOME = 500  # rows of a frame that are made into a matrix by themselves
 ENDS, ALONE = 8, 6  # columns whose least and largest rows are made alone, and other rows
 CLOSE = 1e-9  # of a column's largest number: splines of few rows are rounded otherwise
@@ -154,6 +158,8 @@ def made(formula: str, part: Any, frame: Any) -> Any:
                 text = text.partition("}")[0] + " of this frame."
             if "not present in the dataset" in text:
                 text += f" The columns are {', '.join(map(str, frame.columns))}."
+            if "'offset' is not defined" in text:
+                text += f" {OFFSETS}"
             raise ValueError(f"the formula {formula!r} cannot be worked out: {text}") from error
 
 

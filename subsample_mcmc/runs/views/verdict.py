@@ -24,6 +24,8 @@ from subsample_mcmc.runs.views.findings import (
 from subsample_mcmc.runs.views.mixing import BEYOND, Component, Mixing
 
 MUCH = 0.25  # share of all rewards that is worth reading less of
+# In notes of kernels whose draws are sums in one loop, which no selector makes fewer.
+IN_ONE_LOOP = ("cumulative sums over an ordered support", "summed exactly in one loop")
 LONG_WAY = 10.0  # draws that one effective draw takes, from which on moves are worth a change
 
 
@@ -330,7 +332,8 @@ def read_less(row: dict, kernel: dict) -> str:
         by = "give it" if kernel["subsamples"] else "leave its selector out and give it"
         by = by if kernel["proposes"] else "try"  # of values far apart a fit knows little
         return f"{way}: {by} control=sm.Taylor(sm.laplace(model)), to decide mostly without data."
-    if "Exact" in kernel.get("parts", ()) and kernel.get("kind") == "Gibbs":
+    loop = any(told in (kernel.get("note") or "") for told in IN_ONE_LOOP)
+    if "Exact" in kernel.get("parts", ()) and kernel.get("kind") == "Gibbs" and not loop:
         return f"{way}: selector=sm.Racing() reads fewer, at a stated risk."
     return ""
 

@@ -184,6 +184,16 @@ def test_one_suggestion_for_what_costs_most(noise):
     # With a control variate, or few data, reading is not what can be spared.
     for facts in (walk | {"control": "Taylor(order=3)"}, walk | {"rows": 900}):
         assert "reads" not in reported({"a": noise}, RACED | dear, facts).verdict.faster
+    # Exact draws may be raced, but for those that are sums in one loop whatever the selector.
+    gibbs = exact | {"kind": "Gibbs", "proposes": False, "parts": ["Exact"]}
+    raced = ": selector=sm.Racing() reads fewer, at a stated risk."
+    assert reported({"a": noise}, RACED | dear, gibbs).verdict.faster.endswith(raced)
+    for note in (
+        "cumulative sums over an ordered support",
+        "at most 2 data per site: summed exactly in one loop",
+    ):
+        told = reported({"a": noise}, RACED | dear, gibbs | {"note": note}).verdict.faster
+        assert "Racing" not in told
     told = reported(slow, RACED, walk).verdict.faster
     assert told.startswith("g takes 2") and "propose along a fit" in told
     along = reported(slow, RACED, walk | {"walks": False}).verdict.faster

@@ -1,0 +1,38 @@
+"""Coefficients that may be 0: where they are, their prior has no density, and none is flat."""
+
+from subsample_mcmc.kernels.spikes import is_spiked
+from subsample_mcmc.target.constraints import real
+from subsample_mcmc.target.lookups.reads import unread
+from subsample_mcmc.target.model import Model
+
+
+def refuse_spikes(model: Model) -> None:
+    """Name the kernel of a prior that says nothing of beta[j] where gamma[j] is 0.
+
+    No datum reads gamma, so any other kernel draws it by the prior alone, beside a flat density of
+    beta[j]: a chain that converges, to a law that nobody means.
+    """
+    switches = [
+        name for name, v in model.variables.items()
+        if v.block.discrete and v.support == 2 and unread(model, (name,))
+    ]  # fmt: skip
+    for name, v in model.variables.items():
+        if v.block.discrete or v.constraint.kind != real.kind:
+            continue
+        for switch in switches:
+            if model.variables[switch].block.length != v.block.length:
+                continue
+            try:
+                spiked = is_spiked(model, name, switch)
+            except Exception:
+                continue  # raised by the user's function, in a state that may be none
+            if spiked:
+                raise ValueError(
+                    f"log_prior says nothing of {name}[j] where {switch}[j] is 0, and no datum "
+                    f"reads {switch}: that is a coefficient which is 0 then, and sm.SpikeAndSlab "
+                    f"moves it. Give that kernel: fit = sm.laplace(model, {name!r}, "
+                    f"given={{{switch!r}: np.ones({v.block.length}, int)}}); kernel = "
+                    f"sm.SpikeAndSlab({name!r}, {switch!r}, fit, control=sm.Taylor(fit)). Any "
+                    f"other would draw {switch} by the prior alone. If {name}[j] is not 0 then, "
+                    "add its density there, too."
+                )
