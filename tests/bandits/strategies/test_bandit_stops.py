@@ -184,7 +184,7 @@ def test_the_tiniest_delta_has_a_threshold(make):
     "strategy",
     [
         B.TopTwo(scale=0.5), B.TopTwo(scale=0.5, threshold="practice"), B.TrackAndStop(scale=0.5),
-        B.TrackAndStop(scale=0.5, threshold="practice"), B.MedianElimination(3.0), B.LUCB(),
+        B.TrackAndStop(scale=0.5, threshold="practice"), B.MedianElimination(3.9), B.LUCB(),
         B.LUCB(variant="++"), sm.LilUCB(scale=0.5), sm.LilUCB(0.1, "theory", 0.5),
         sm.LilUCB(0.1, "experiment", 0.5), B.SuccessiveElimination(), B.LILStopping(B.Uniform()),
     ],
