@@ -41,7 +41,7 @@ def test_normal_keeps_delta_on_symmetric_rewards(rng, kind, delta):
 @pytest.mark.parametrize(("arms", "p"), [(10, TEN), (2, TWO)])
 @pytest.mark.parametrize(("delta", "guard"), [(0.01, True), (0.05, False)])
 def test_normal_keeps_delta_in_ten_thousand_draws(rng, kind, arms, p, delta, guard):
-    rewards = standardised(symmetric(rng, kind, arms), 0.1, p)
+    rewards = standardised(symmetric(rng, kind, arms, 5_000), 0.2, p)
     racing = sm.Racing(sm.Normal(guard=guard), delta=delta, retreat=False)
     result = against_exact(rewards, racing, 10_000)
     at_most(result.wrong, result.draws, delta)
@@ -53,9 +53,9 @@ def test_normal_keeps_delta_in_ten_thousand_draws(rng, kind, arms, p, delta, gua
 )
 def test_the_guard_keeps_delta_where_normal_alone_fails(rng, kind, delta):
     rewards = standardised(skewed(rng, kind), 0.1, TWO)
-    guarded = against_exact(rewards, sm.Racing(sm.Normal(), delta=delta, retreat=False), 4_000)
+    guarded = against_exact(rewards, sm.Racing(sm.Normal(), delta=delta, retreat=False), 1_000)
     at_most(guarded.wrong, guarded.draws, delta)
-    alone = against_exact(rewards, sm.Racing(NORMAL, delta=delta, retreat=False), 4_000)
+    alone = against_exact(rewards, sm.Racing(NORMAL, delta=delta, retreat=False), 1_000)
     above(alone.wrong, alone.draws, delta)
 
 

@@ -365,7 +365,7 @@ def test_bounds_hold_at_random_points_and_directions(name, rng):
 def test_bounds_are_reached_and_never_passed(name, order, rng):
     """The worst point and direction an optimiser finds, for several rows."""
     count = FAMILIES[name].count
-    for n in range(0, SIZE, 13):
+    for n in (0, 13) if name.startswith("softmax") else range(0, SIZE, 13):  # labels 0 and another
         best = 0.0
         for _ in range(4 if count > 1 else 12):
 
@@ -467,26 +467,49 @@ def test_bounds_of_student_t_for_all_degrees_of_freedom(nu, sigma):
     assert np.abs(np.gradient(third, eta)).max() == pytest.approx(bound[1], rel=1e-6)
 
 
+def outwards(*ends):
+    """An interval of these ends, wider by more than they are rounded."""
+    low, high = np.min(ends, axis=0), np.max(ends, axis=0)
+    return low - 1e-15 * np.abs(low), high + 1e-15 * np.abs(high)
+
+
+def multiplied(one, *others):
+    for other in others:
+        one = outwards(*(a * b for a in one for b in other))
+    return one
+
+
+def difference(one, other):
+    return outwards(one[0] - other[1], one[1] - other[0])
+
+
 def of_an_event(low, high):
-    """The third and fourth derivatives of log(1 - exp(-u)) over u by mpmath's intervals."""
-    u = mpmath.iv.mpf([low, high])
-    b = u / (mpmath.iv.exp(u) - 1)
-    r, c, s = u + b, 1 - b, 1 - b - u
-    return b * (s**2 - r * c), b * (s**3 - 3 * s * r * c - r * c**2 + b * r * s)
+    """Intervals of the third and fourth derivatives of log(1 - exp(-u)), for many of u."""
+    b = outwards(*(u / np.expm1(u) for u in (low, high)))  # falls with u
+    r = outwards(*(-u / np.expm1(-u) for u in (low, high)))  # u + b, which rises
+    c, s = difference((1.0, 1.0), b), difference((1.0, 1.0), r)
+    rc, three = multiplied(r, c), (3.0, 3.0)
+    inner = difference(multiplied(s, s, s), multiplied(three, s, rc))
+    inner = difference(inner, difference(multiplied(rc, c), multiplied(b, r, s)))
+    return multiplied(b, difference(multiplied(s, s), rc)), multiplied(b, inner)
 
 
 def holds(bounds, low, high):
     """Are both at most u / 2 and these bounds, all over low .. high; else look at either half."""
-    most = [float(abs(v).b) for v in of_an_event(low, high)]
-    if all(m <= min(0.5 * low, bound) for m, bound in zip(most, bounds, strict=True)):
-        return True
-    middle = 0.5 * (low + high)
-    if high - low < 1e-8 * high:
-        return False
-    return holds(bounds, low, middle) and holds(bounds, middle, high)
+    low, high = np.array([low]), np.array([high])
+    while len(low):
+        open_yet = np.zeros(len(low), dtype=bool)
+        for (least, most), bound in zip(of_an_event(low, high), bounds, strict=True):
+            if np.any(np.maximum(least, -most) > np.minimum(0.5 * high, bound)):
+                return False
+            open_yet |= np.maximum(-least, most) > np.minimum(0.5 * low, bound)
+        low, high = low[open_yet], high[open_yet]
+        assert np.all(high - low > 1e-8 * high), "neither proved nor refuted"
+        middle = 0.5 * (low + high)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+    return True
 
 
-@pytest.mark.slow
 def test_bounds_of_cloglog_hold_everywhere():
     """Proved by intervals for u from .05 to 60, and wrong if they were 1% less.
 

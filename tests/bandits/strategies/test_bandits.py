@@ -278,12 +278,16 @@ def test_errors_stay_below_delta(name, mean):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in BOUNDED if n != "TTTS"])  # a posterior at each pull
-@pytest.mark.parametrize("mean", [[0.1, 0.0], [0.0, 0.2, 0.1, 0.1, 0.0]])
-def test_errors_stay_below_delta_in_many_runs(name, mean):
-    count = 200 if name == "lil'UCB, theory" else 800  # which pulls for long
-    runs = runs_of(BOUNDED[name], mean, count, seed=2)
-    assert (runs.stopped_by != "max_pulls").all()
-    at_most(int(runs.errors.sum()), count, 0.2)
+@pytest.mark.parametrize(("mean", "most", "count"), [
+    ([0.01, 0.0], 4_000, 400), ([0.0, 0.01, 0.0, 0.0, 0.0], 8_000, 250),
+], ids=["two", "five"])  # fmt: skip
+def test_errors_stay_below_delta_where_arms_are_nearly_equal(name, mean, most, count):
+    """Where an answer is as good as drawn by lot, and most runs find none before they are ended.
+
+    Bounds for noise of a quarter of what there is: 25% to 60% of the runs err, of most strategies.
+    """
+    runs = runs_of(BOUNDED[name], mean, count, seed=2, max_pulls=most)
+    at_most(int((runs.errors & (runs.stopped_by != "max_pulls")).sum()), count, 0.2)
 
 
 @pytest.mark.slow

@@ -85,9 +85,9 @@ def games(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_games_are_fair_under_every_order_of_the_rows(size):
     dropped = 0.0
-    for name, rewards, rule, offsets, delta, batch in itertools.islice(
-        games(size), 0, None, 17 if DISABLED else 4 if size == 7 else 1
-    ):
+    # Some of them, at a step that has no divisor in common with the number of variants of each.
+    step = 17 if DISABLED else {5: 1, 6: 3, 7: 7}[size]
+    for name, rewards, rule, offsets, delta, batch in itertools.islice(games(size), 0, None, step):
         made = every_order(rule, rewards, offsets, delta, batch)
         assert_fair(made, delta, (name, rule, offsets, delta, batch))
         dropped = max(dropped, 1.0 - made.survived.mean())
@@ -222,9 +222,10 @@ def test_realised_error_is_at_most_delta(name, sign):
     ("name", "sign"),
     [(name, sign) for name in KINDS for sign in (1.0, -1.0)[: 1 + (name not in SYMMETRIC)]],
 )
-def test_realised_error_in_four_thousand_draws(name, sign):
+def test_realised_error_at_small_delta(name, sign):
+    """At 1% rejected: bets after the row (a third is wrong), a range of a fifth (5%, of spikes)."""
     for delta, scale in ((0.01, 3.0), (0.05, 0.3)):
-        for _, made, wrong in race_of(name, 20_000, 4_000, delta, scale, sign):
+        for _, made, wrong in race_of(name, 8_000, 1_500, delta, scale, sign):
             at_most(wrong, len(made), delta)
 
 
