@@ -5,6 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.runs.default_kernel import candidates_of
 from tests.helpers.by_sums import data_of, model_of, of_site, poisson, prior_of_slope, reference_of
 
 
@@ -137,6 +138,15 @@ def test_sites_go_side_by_side(many):
     sites, slope = sm.Metropolis("a", control=control), sm.Metropolis("slope", control=control)
     one, two = (drawn(model, sm.side_by_side(sites, cores) >> slope) for cores in (1, 2))
     np.testing.assert_array_equal(one.draws["a"], two.draws["a"])
+
+
+def test_default_kernels_try_it_where_groups_have_many_rows():
+    """First; and where they have few, not at all."""
+    for rows, tried in ((120, True), (30, False)):
+        found = candidates_of(model_of("poisson", 70, rows), "exact")[0]
+        codes = [c.code for c in found if "control=known" in c.code]
+        assert bool(codes) == tried
+        assert not tried or (codes[0] == found[0].code and found[0].guarantee == "exact")
 
 
 def kinked(state, data, n):
