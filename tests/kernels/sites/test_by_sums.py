@@ -89,6 +89,39 @@ def test_rows_that_see_no_site_count_for_what_all_rows_see():
         assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 0.3 * two.std(axis=0))
 
 
+def test_blocks_that_are_numbered_alike_are_one_site(rng):
+    """An intercept and a rate of each group, in blocks of their own: both move, by both's rows."""
+    group = np.sort(rng.integers(2, size=120))
+    x = rng.random(120)
+    y = rng.poisson(np.exp(0.5 + x)).astype(float)
+
+    def likelihood(state, data, n):
+        g = data.group[n]
+        eta = state.a[g] + state.b[g] * data.x[n]
+        return data.y[n] * eta - sm.exp(eta)
+
+    model = sm.Model(
+        likelihood, {"y": y, "x": x, "group": group}, {"a": np.zeros(2), "b": np.ones(2)},
+        constraints={"b": sm.positive}, touches={"a": "group", "b": "group"},
+        site_prior={"a": of_site, "b": lambda state, g: -0.5 * state.b[g] ** 2},
+    )  # fmt: skip
+    control = sm.SiteTaylor({"a": np.full(2, 0.5), "b": np.ones(2)})
+    chains = []
+    for more in ({"control": control, "selector": sm.Thinned(most=1e6)}, {"selector": sm.Exact()}):
+        kernel = sm.Metropolis("a", scale=0.2, **more) >> sm.Metropolis("b", scale=0.2, **more)
+        chains.append(drawn(model, kernel, 6_000, warmup=1_000))
+    assert "of 2 numbers of each site and 0 that all" in kernel_of_both(control).describe(model)
+    assert chains[0].stats["a"]["pulls"].sum() > 1_000
+    for name in ("a", "b"):
+        one, two = (np.asarray(t.draws[name])[0] for t in chains)
+        assert np.all(np.abs(one.mean(axis=0) - two.mean(axis=0)) < 0.25 * two.std(axis=0))
+        assert np.all(np.abs(np.log(one.std(axis=0) / two.std(axis=0))) < 0.2)
+
+
+def kernel_of_both(control):
+    return sm.Metropolis("a", control=control) >> sm.Metropolis("b", control=control)
+
+
 @pytest.mark.plain
 def test_plain_python_reads_what_compiled_code_does():
     model = model_of("poisson", 2, 20)
