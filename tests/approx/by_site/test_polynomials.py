@@ -89,6 +89,29 @@ def test_residuals_are_below_their_bounds(known, rng):
     assert known.c == 0 or nearest[COMMON] > least
 
 
+def test_bounds_are_reached_up_to_what_they_take_for_the_whole_ball():
+    """Of Poisson rows, outwards along the predictor: a quarter of the bound would be exceeded.
+
+    So would be one by a fourth derivative over 24, not 6, or one without the part that moves.
+    """
+    model = model_of("poisson")
+    known = Known(model, sm.SiteTaylor(reference_of(model, "poisson")))
+    x, nearest = np.asarray(model.data.x), np.zeros(2)
+    for site in range(3):
+        for i in known.rows(site)[:12]:
+            n = known.sums.indices[i]
+            v = np.array([known.units[site, 0, 0], x[n] * known.wide[0, 0]])
+            there = v / np.linalg.norm(v) * known.sums.reach
+            for which in (OWN, COMMON):
+                here = there.copy()
+                here[which] *= 0.8  # what moves
+                r = [remainders(known, site, w)[i - known.sums.indptr[site]] for w in (here, there)]
+                c = known.sums.weights[which, i] * known.sums.reach**3
+                c *= np.linalg.norm(there - here) / 6.0
+                nearest[which] = max(nearest[which], abs(r[1] - r[0]) / c)
+    assert np.all(nearest > 0.25) and np.all(nearest <= 1.0 + 1e-6), nearest
+
+
 @pytest.mark.plain
 def test_bounds_are_the_known_ones():
     """Of Poisson rows: exp(eta + |v| reach) |v|^4, times the part of v that moves, over |v|."""
