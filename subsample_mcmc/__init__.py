@@ -15,7 +15,7 @@ Kernels          Gibbs, Metropolis (pcn, independence, delayed), Langevin, Slice
 Selectors        Racing, Exact, Thinned, LilUCB, SequentialHalving, LinGapE, BayesGap
 Rules of races   Normal, Betting, BernsteinSerfling, TTest, Confidence; b_normal, expected_pulls
 Fits             laplace: a Fit; of many groups, a HierarchyFit
-Control variates Taylor, Bins, Bilinear, around a fit; derivatives, to look
+Control variates Taylor, SiteTaylor, Bins, Bilinear, around a fit; derivatives, to look
 Runs             sample, default_kernel, resume, load, audit, plan, Trace, cite;
                  predict: Predictions, data that a posterior says to come;
                  loo: LeaveOneOut; kfold: KFold, how well unseen data are predicted;
@@ -41,6 +41,7 @@ from subsample_mcmc import kernels as kernels
 from subsample_mcmc import models as models
 from subsample_mcmc import pymc as pymc
 from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.by_site.control import SiteTaylor
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.laplace import laplace
@@ -160,6 +161,7 @@ __all__ = [
     "Racing",
     "RewardError",
     "SequentialHalving",
+    "SiteTaylor",
     "Slice",
     "SlowMathWarning",
     "SpikeAndSlab",

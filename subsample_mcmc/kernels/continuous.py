@@ -107,6 +107,10 @@ class ContinuousBlock(OneBlock):
             numbers = getattr(self, self.sized)
             if np.ndim(numbers) and np.shape(numbers) != (blocks.free,):
                 raise ValueError(f"{self.sized} has shape {np.shape(numbers)}: {blocks.sizes()}.")
+        self.check_decision(model)
+
+    def check_decision(self, model) -> None:
+        """Refuse a selector, or a control variate, that the decision cannot go with."""
         for name in self.writes:
             self.decision.check(model, name)
 

@@ -13,6 +13,7 @@ import numpy as np
 from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Default
 from subsample_mcmc.decisions.selector import Selector
+from subsample_mcmc.decisions.thinned import Thinned
 from subsample_mcmc.kernels.adapt import Tuning, make_tuning, step_size
 from subsample_mcmc.kernels.base import (
     ANY_CHAIN,
@@ -20,7 +21,12 @@ from subsample_mcmc.kernels.base import (
     DECIDED_BY_PRIOR,
     READS_NONE,
 )
-from subsample_mcmc.kernels.continuous import ContinuousBlock, start_from_current, stay_or_go
+from subsample_mcmc.kernels.continuous import (
+    ContinuousBlock,
+    start_from_current,
+    stay_or_go,
+    with_own_prior,
+)
 from subsample_mcmc.kernels.decision import Judge, fail
 from subsample_mcmc.kernels.proposals.choose import proposal_of
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
@@ -34,6 +40,7 @@ from subsample_mcmc.kernels.sites.by_site import (
     moves_by_site,
     one_site,
 )
+from subsample_mcmc.kernels.sites.by_sums import by_sums, check_sums, judge_by_sums, told_of_sums
 from subsample_mcmc.kernels.sites.moves import bind_sites, sweep_of_sites
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import RecordAddress
@@ -85,7 +92,8 @@ class Metropolis(ContinuousBlock):
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded; Exact() for sites that touch few data; else Racing(). describe(model) says
         which.
-    control: a control variate such as sm.Taylor(fit): the race is about what it leaves over.
+    control: a control variate such as sm.Taylor(fit): the race is about what it leaves over;
+        sm.SiteTaylor(fit) for sites of many data, and for what all data see beside their site.
     adapt: let warm-up learn the scale, and the beta of sm.pcn.
     surrogate: see sm.delayed.
 
@@ -145,6 +153,8 @@ class Metropolis(ContinuousBlock):
 
     def usual_selector(self, model) -> Selector:
         """What decides where no selector was given."""
+        if by_sums(self):
+            return Thinned()
         if self.by_prior(model):
             return Exact()
         if self.by_site(model) and most_rows(model, self.writes[0]) <= FEW:
@@ -162,6 +172,10 @@ class Metropolis(ContinuousBlock):
         if self.by_site(model):
             # Where it learns, it knows where it goes: no acceptance is too high.
             return told | facts_of_sites(self, model) | {"walks": not self.adapt}
+        if by_sums(self):
+            return told | {
+                "note": "; ".join(filter(None, (told["note"], told_of_sums(self, model))))
+            }
         if self.by_prior(model):
             told |= DECIDED_BY_PRIOR
         return told
@@ -206,6 +220,13 @@ class Metropolis(ContinuousBlock):
         if not self.proposal.free and len(self.writes) > 1:
             self.try_by_name(model, blocks)
 
+    def check_decision(self, model) -> None:
+        """Refuse also what polynomials of sites do not serve."""
+        if by_sums(self):
+            check_sums(self, model)
+        else:
+            super().check_decision(model)
+
     def check_fit_of_sites(self, model) -> None:
         """Refuse a proposal for sites that is no random walk and not from a fit of them."""
         if self.proposal.walks:
@@ -249,6 +270,12 @@ class Metropolis(ContinuousBlock):
 
     def judge(self, model, run) -> Judge:
         """What one chain decides with."""
+        if by_sums(self):
+            blocks = moved(model, self.writes)
+            judge = judge_by_sums(
+                self, model, run, blocks.block, model.size, blocks.candidates(model)
+            )
+            return with_own_prior(model, judge, self.writes)
         return (self.judge_by_prior if self.by_prior(model) else super().judge)(model, run)
 
     def bind(self, model, run) -> Any:

@@ -7,7 +7,8 @@
 y is Poisson, log rate a[group] + slope x, a[g] normal around mu with scale tau. Ours: a sweep over
 the intercepts by their own data, a move of the slope that reads all data, five of (mu, tau) that
 read none, and the same with moves of all intercepts at once; and from a fit, sm.laplace(model),
-whose seconds stand beside: intercepts propose from it, the rest is drawn given them by surrogates.
+whose seconds stand beside: intercepts propose from it, the rest is drawn given them by surrogates;
+thinned: by polynomials of each group, sm.SiteTaylor(fit), which read hardly a row.
 Peers: NUTS of NumPyro, and of PyMC by nutpie, centred and not, in a process of its own; the fit, a
 maximum of the marginal density as lme4's, is a reference of time. CPU seconds are those of
 sampling, warm-up included, and of compiling for NUTS; ESS are arviz's, of mu, tau, the slope and
@@ -198,24 +199,28 @@ def ours(made, draws: int, woven: bool) -> dict:
     return row(name, {k: np.asarray(trace.draws[k])[0] for k in model.names}, spent)
 
 
-def from_fit(model: sm.Model, draws: int) -> dict:
-    """A row of this package, from a fit."""
+def from_fit(model: sm.Model, draws: int, thinned: bool) -> dict:
+    """A row of this package, from a fit; thinned: by polynomials of each group."""
     begun = time.process_time()
     fit = sm.laplace(model, progress=False)
     fitted, seen = time.process_time() - begun, [n for n in model.names if n == "slope"]
     given = {"chains": 1, "seed": 1, "progress": False}
     given["start"] = [fit.start(np.random.default_rng(1))]
-    kernel = sm.cycle(
-        sm.Metropolis("a", proposal=sm.pcn(fit), selector=sm.Exact()),
-        *(sm.SurrogateTransition(name, fit) for name in seen),
-        sm.SurrogateTransition(("mu", "tau"), fit),
-    )
+    if thinned:
+        known = {"proposal": sm.pcn(fit), "control": sm.SiteTaylor(fit)}
+        own = [sm.Metropolis("a", **known)]
+        own += [sm.repeat(sm.Metropolis(name, **known), 5) for name in seen]
+    else:
+        own = [sm.Metropolis("a", proposal=sm.pcn(fit), selector=sm.Exact())]
+        own += [sm.SurrogateTransition(name, fit) for name in seen]
+    kernel = sm.cycle(*own, sm.SurrogateTransition(("mu", "tau"), fit))
     sm.sample(model, kernel, draws=2, warmup=2, **given)
     begun = time.process_time()
     trace = sm.sample(model, kernel, draws=draws, warmup=draws // 2, **given)
     spent = time.process_time() - begun
     found = {k: np.asarray(trace.draws[k])[0] for k in model.names}
-    return row("ours, from a fit", found, spent) | {"fit, CPU s": fitted}
+    name = "ours, from a fit" + ", thinned" * thinned
+    return row(name, found, spent) | {"fit, CPU s": fitted}
 
 
 def main() -> None:
@@ -235,7 +240,7 @@ def main() -> None:
         make, of, names = simulated_slopes, of_rows, ("mu", "tau", "a")
         codes = {"numpyro": NUTS_SLOPES, "nutpie": PYMC_SLOPES}
     data = make(given.rows, given.groups)
-    found = [from_fit(of(data, given.groups)[0], given.draws)]
+    found = [from_fit(of(data, given.groups)[0], given.draws, how) for how in (True, False)]
     found += [ours(of(data, given.groups), given.draws, woven) for woven in (False, True)]
     peers = [(by, how) for by in codes for how in ("centred", "not centred")]
     for by, how in [(by, how) for by, how in peers if getattr(given, by)]:

@@ -124,8 +124,8 @@ class Taylor(Control):
             raise TypeError(
                 "Taylor(fit): a HierarchyFit is of too many numbers to expand the likelihood in. "
                 "Sites are decided by their own data, without a control variate: sm.Metropolis("
-                f"{self.fit.local[0]!r}, proposal=sm.pcn(fit)); what they have in common by "
-                "selector=sm.Exact(), or sm.Racing()."
+                f"{self.fit.local[0]!r}, proposal=sm.pcn(fit)), or with sm.SiteTaylor(fit); what "
+                "they have in common by that, too, or by selector=sm.Exact()."
             )
         text = isinstance(self.outliers, str)
         if (text and self.outliers != "auto") or (not text and not 0.0 <= self.outliers <= 0.5):

@@ -13,6 +13,7 @@ from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.kernels.base import DECIDES_EXACTLY
 from subsample_mcmc.kernels.decision import Decision, Judge, in_one_loop
 from subsample_mcmc.kernels.sites.asked import check_data, check_site_prior
+from subsample_mcmc.kernels.sites.by_sums import by_sums, check_sums, judge_by_sums, told_of_sums
 from subsample_mcmc.kernels.sites.touches import MANY, check_touches
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_numbers
@@ -79,6 +80,8 @@ def check_sites(kernel, model) -> None:
             f"{text}: the block has touches, and varies in length: its sites must always be there."
         )
     for argument in ("control", "surrogate"):
+        if argument == "control" and by_sums(kernel):
+            continue
         if getattr(kernel, argument, None) is not None:
             raise ValueError(
                 f"{text}: the block has touches, each site is decided by its own data, and "
@@ -96,9 +99,12 @@ def check_sites(kernel, model) -> None:
             f"prior of the whole state: give sm.Model(site_prior={{{name!r}: f}}), f(state, site), "
             "and take the block's part out of log_prior."
         )
-    decision_of(kernel).check(model, name)
     check_touches(name, model)
     check_data(name, model)
+    if by_sums(kernel):
+        check_sums(kernel, model)
+    else:
+        decision_of(kernel).check(model, name)
     if name in model.site_prior:
         check_site_prior(name, model)
 
@@ -109,18 +115,23 @@ def facts_of_sites(kernel, model) -> dict[str, Any]:
     width = variable.block.length // variable.sites
     each = "" if width == 1 else f", {width} numbers each"
     exact = DECIDES_EXACTLY | {"guarantee": "exact"} if summed(kernel, model) else {}
+    how = f": {told_of_sums(kernel, model)}" if by_sums(kernel) else ""
     return exact | {
         "rows": rows,
         "takes_control": False,
         "moves": f"{kernel.block} site by site ({variable.sites:,} sites{each})",
         "note": f"at most {rows:,} data per site"
-        + (": summed exactly in one loop" if exact else ""),
+        + (": summed exactly in one loop" if exact else how),
     }
 
 
 def judge_of_sites(kernel, model, run) -> Judge:
     """What one chain decides with; `go_to` says about which site."""
     name, decision = kernel.block, decision_of(kernel)
+    if by_sums(kernel):
+        site, (_, indices) = one_site(model, name), model.variables[name].touches
+        rows = most_rows(model, name)
+        return judge_by_sums(kernel, model, run, site.block, rows, site.candidates(model), indices)
     if summed(kernel, model):
         made = in_one_loop(True), None
         decision = replace(decision, selector=Exact())  # which is not asked

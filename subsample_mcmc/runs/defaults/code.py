@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from subsample_mcmc.approx.by_site.control import SiteTaylor
 from subsample_mcmc.approx.fit.laplace import laplace
 from subsample_mcmc.approx.taylor.taylor import Taylor
 from subsample_mcmc.decisions.exact import Exact
@@ -21,6 +22,7 @@ FEW = 10  # data for each parameter, below which no proposals follow a fit
 OPTIONS = "<options>"  # in code that is written: where more may be given
 NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
     Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Racing=Racing, Taylor=Taylor,
+    SiteTaylor=SiteTaylor,
     PseudoPrior=PseudoPrior, SurrogateTransition=SurrogateTransition,
     pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,
 )  # fmt: skip

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Iterator
 
+from subsample_mcmc.approx.by_site.control import local_blocks
+from subsample_mcmc.approx.by_site.expansion import why_not
 from subsample_mcmc.kernels.base import check
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import moved
+
+MANY_ROWS = 100  # of a site, on average, from which on polynomials are tried
+MOVES = 5  # of what all rows see, in a sweep: a move costs as much as some ten sites
 
 
 def of_sites(
@@ -26,8 +31,8 @@ def of_sites(
         name for name, v in model.variables.items() if not v.block.discrete and name not in sites
     ]  # fmt: skip
     seen = [name for name in beside if not unread(model, (name,))]
-    woven, lines = interwoven(model, sites), setup if local else ()
-    ways = [("", lines, [*before, *own, *beside_sites(model, beside)])]
+    woven = interwoven(model, sites)
+    ways = [("", setup if local else (), [*before, *own, *beside_sites(model, beside)])]
     if setup and beside:  # what sites have in common is drawn given them
         unseen = [name for name in beside if name not in seen]
         # Polynomials of few data know little of the tails; priors alone are no polynomials.
@@ -39,10 +44,31 @@ def of_sites(
         if drawn:
             rest = beside_sites(model, seen) if few else []
             ways.insert(0, (", the rest by surrogates", setup, [*before, *own, *rest, *drawn]))
+    if thinned := by_polynomials(model, sites, seen, local):
+        unseen = [name for name in beside if name not in seen]
+        drawn = [f"sm.SurrogateTransition({all_as_one(unseen)}, fit)"] if unseen else []
+        lines = (*setup, "known = sm.SiteTaylor(fit)")
+        ways.insert(0, (", by polynomials of each", lines, [*before, *thinned, *drawn]))
     for name, lines, parts in ways:
         if woven:
             yield f"sites, all of them at once as well{name}", lines, " >> ".join([*parts, *woven])
         yield f"sites by their own data{name}", lines, " >> ".join(parts)
+
+
+def by_polynomials(model: Model, sites: list[str], seen: list[str], local) -> list[str]:
+    """Code of kernels that read hardly a row: of sites of many rows, and of what all rows see.
+
+    Empty where sites have few rows, or no polynomials serve.
+    """
+    if not sites or set(sites) != set(local) or set(local_blocks(model)) != set(local):
+        return []
+    if model.size < MANY_ROWS * model.variables[sites[0]].sites or why_not(model, tuple(local)):
+        return []
+    known = ", proposal=sm.pcn(fit), control=known)"
+    parts = [f"sm.Metropolis({json.dumps(name)}{known}" for name in sites]
+    if seen:
+        parts.append(f"sm.repeat(sm.Metropolis({all_as_one(seen)}{known}, {MOVES})")
+    return parts
 
 
 def beside_sites(model: Model, names: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels.sites import side_by_side
+from tests.helpers.by_sums import poisson
 from tests.helpers.groups import SIGMA, log_likelihood, of_site
 from tests.kernels.sites.test_interweave import mutated
 
@@ -97,3 +98,39 @@ def test_ranks_are_uniform(kernel, monkeypatch):
 @pytest.mark.slow
 def test_a_mutant_is_not_calibrated():
     assert chances(ranks_of(mistaken(), 150)).min() < 1e-8
+
+
+COUNTS = np.repeat(np.arange(3), 16)
+
+
+def counts_by_sums() -> np.ndarray:
+    """As ranks_of: counts of three groups with a slope, around a point that is no mode.
+
+    Wide decisions are thinned, too: nothing is read but what a Poisson process draws.
+    """
+    rng, found = np.random.default_rng(12), []
+    at = sm.SiteTaylor({"a": np.zeros(3), "slope": np.zeros(1)})
+    wide = {"selector": sm.Thinned(most=1e6), "control": at}
+    kernel = sm.Metropolis("a", scale=0.4, **wide) >> sm.Metropolis("slope", scale=0.3, **wide)
+    for k in range(SETS):
+        a, slope = 0.5 * rng.standard_normal(3), 0.5 * rng.standard_normal()
+        x = rng.standard_normal(len(COUNTS))
+        y = rng.poisson(np.exp(a[COUNTS] + slope * x)).astype(float)
+        model = sm.Model(
+            poisson, {"y": y, "x": x, "group": COUNTS}, {"a": np.zeros(3), "slope": 0.0},
+            lambda state: -2.0 * state.slope[0] ** 2, touches={"a": "group"},
+            site_prior={"a": lambda state, g: -2.0 * state.a[g] ** 2},
+        )  # fmt: skip
+        trace = sm.sample(
+            model, kernel, RANKS, warmup=300, thin=20, chains=1, seed=k, progress=False
+        )
+        drawn = np.concatenate(
+            [np.asarray(trace.draws[n])[0].reshape(RANKS, -1) for n in ("a", "slope")], axis=1
+        )
+        found.append((drawn < np.append(a, slope)).sum(axis=0))
+    return np.array(found)
+
+
+@pytest.mark.slow
+def test_ranks_by_polynomials_of_sites_are_uniform():
+    assert chances(counts_by_sums()).min() > 1e-5
