@@ -309,6 +309,25 @@ def test_what_a_site_sees_is_all_that_changes_with_it(name, rng):
             assert worst(known, model, block, touches, none, rng) > 1e-5
 
 
+def test_a_wrong_prior_of_sites_is_refused(monkeypatch):
+    """A mutant: of sites from the sixth on, another value."""
+    from subsample_mcmc.pymc import sites
+
+    right = sites.prior_of_site
+
+    def wrong(part, graph, priors):
+        found = right(part, graph, priors)
+        (site,) = {n for n in sites.postorder(found) if n.op == "loop"}
+        make = graph.make
+        return make("add", found, make("float", make("lt", make.const(5), site)))
+
+    monkeypatch.setattr(sites, "prior_of_site", wrong)
+    with pm.Model() as pm_model:
+        centred()
+    with pytest.raises(ValueError, match=r"from_pymc: the log prior of a \d+ is .* as translated"):
+        sm.from_pymc(pm_model)
+
+
 @pytest.mark.parametrize("name", AS_ONE)
 def test_what_moves_as_one_says_why(name):
     block, _, why = globals()[name].__doc__.removeprefix("As one: ").rstrip(".").partition(": ")
