@@ -17,7 +17,8 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
     """Refuse a model whose functions differ from PyMC's, at the start and near it."""
     from pytensor.compile.mode import Mode
 
-    mode = Mode(linker="py", optimizer="fast_run")  # stabilised, as PyMC samples
+    # Stabilised, as PyMC samples; operations that are fused would run entry by entry in Python.
+    mode = Mode(linker="py", optimizer="fast_run").excluding("fusion")
     terms = [logp if logp.type.ndim or t.name not in rows.summed else summed(logp)
              for t, logp in zip(rows.terms, natural.logp(vars=rows.terms, sum=False,
                                                          jacobian=False), strict=True)]  # fmt: skip
