@@ -24,7 +24,7 @@ from subsample_mcmc.pymc.rows import (
     whole,
     without_data,
 )
-from subsample_mcmc.pymc.sites import Prior, named, postorder, sites_of
+from subsample_mcmc.pymc.sites import PriorParts, named, postorder, sites_of
 from subsample_mcmc.pymc.source import functions, of_site, written
 from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.model import Model
@@ -175,7 +175,7 @@ def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
     for entry, end in zip(others, ends[:-1], strict=True):
         before = make("lt", make("signed", make.row), make.const(end))
         likelihood = make("select", before, entry, likelihood)
-    priors: dict[str, Prior] = {}
+    priors: dict[str, PriorParts] = {}
     graph = next(iter(graphs.values()))
     if rows.prior:
         logps = natural.logp(vars=rows.prior, sum=False)  # with Jacobians of free coordinates
@@ -192,7 +192,7 @@ def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
                     "by row. If it is a sum over rows, give pm.Potential the vector, without "
                     ".sum(), or that sum alone; else write the model as sm.Model(...)."
                 ) from error
-            priors[variable.name] = Prior(tensor, entry)
+            priors[variable.name] = PriorParts(tensor, entry)
     return likelihood, priors, columns, list(graphs.values()), set()
 
 

@@ -23,14 +23,14 @@ TESTS: dict[str, Any] = {**PLACES, "gt": np.greater, "ge": np.greater_equal, "eq
           "isnan": np.isnan}  # fmt: skip
 
 
-class Prior(NamedTuple):
+class PriorParts(NamedTuple):
     """The log prior of a variable: each entry of it, and their sum."""
 
     tensor: Tensor
     total: Node
 
 
-class Sites(NamedTuple):
+class FoundSites(NamedTuple):
     """What moves site by site, and why the rest of a hierarchy does not."""
 
     touches: dict[str, Any]  # by block: a column of the data, or (indptr, indices)
@@ -42,7 +42,7 @@ class AsOneError(Exception):
     """Why the sites of a block do not move one by one."""
 
 
-class Reads:
+class ReadsOfRows:
     """At which places the rows of a model read its blocks."""
 
     def __init__(self, likelihood: Node, columns: Columns):
@@ -157,7 +157,7 @@ def reads_of(root: Node, block: str) -> list[Node]:
     return [n for n in postorder(root) if n.op == "state" and n.value == block]
 
 
-def prior_of_site(part: Part, graph, priors: dict[str, Prior]) -> Node:
+def prior_of_site(part: Part, graph, priors: dict[str, PriorParts]) -> Node:
     """The log prior of one site's value, at the index "site"."""
     for name, prior in priors.items():
         if name != part.name and reads_of(prior.total, part.block):
@@ -179,15 +179,15 @@ def prior_of_site(part: Part, graph, priors: dict[str, Prior]) -> Node:
 
 def sites_of(
     parts: list[Part], local: list[str], likelihood: Node, columns: Columns, graph,
-    priors: dict[str, Prior], asked: Any,
-) -> Sites:  # fmt: skip
+    priors: dict[str, PriorParts], asked: Any,
+) -> FoundSites:  # fmt: skip
     """Find the blocks that move site by site.
 
     local: blocks with a site per row, whose priors are in the rows. asked: names of variables, and
     no others then move site by site; None: all that have several sites.
     """
     names = named(asked, parts)
-    reads, found = Reads(likelihood, columns), Sites({}, {}, {})
+    reads, found = ReadsOfRows(likelihood, columns), FoundSites({}, {}, {})
     for part in parts:
         shape = np.shape(part.start)
         if part.block in local or (part.name not in names if asked is not None else not shape):
