@@ -405,12 +405,6 @@ def test_sites_move_by_their_own_data():
     assert "site by site" in str(sm.Metropolis("a").describe(model))
 
 
-def test_the_usual_kernel_moves_sites():
-    model = built("crossed")[1]
-    text = str(sm.default_kernel(model))
-    assert "Metropolis('u'" in text and "Metropolis('v'" in text
-
-
 def test_step_methods_of_pymc_move_blocks_as_one_unless_they_are_given_sites():
     with pm.Model() as pm_model:
         centred()
