@@ -1,8 +1,9 @@
 """PyMC models: sm.from_pymc(model), and step methods for pm.sample. PyMC is imported when used.
 
 Start with bridge.py, which makes an sm.Model of a PyMC model: rows.py says which rows it has,
-graph.py, shapes.py, algebra.py and expressions.py read its graph, source.py writes the likelihood
-of one row as plain Python, checking.py compares it with PyMC's. results.py gives draws as PyMC's
+graph.py, shapes.py, algebra.py and expressions.py read its graph, sites.py finds the groups of a
+hierarchy, source.py writes the likelihood of one row as plain Python, checking.py compares it with
+PyMC's. results.py gives draws as PyMC's
 variables, steps.py has the step methods. How a decision is made or a chain moves does not enter: a
 translated model is an sm.Model like any other.
 """
@@ -16,7 +17,7 @@ class FullDataWarning(UserWarning):
     """Some variables of a PyMC model are raced, and the steps of the others read all data."""
 
 
-def from_pymc(pm_model: Any, rows: Any = None) -> Any:
+def from_pymc(pm_model: Any, rows: Any = None, touches: Any = None) -> Any:
     """Make an sm.Model of a PyMC model: one block per free variable, by its name and scale.
 
     The log likelihood of one row is translated into plain Python, which `model.source` shows; it
@@ -29,6 +30,10 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     variables; a pm.Potential may have an entry per row too, or be a sum over rows. Variables of
     other lengths have rows behind those of the first. pm.Minibatch is taken for all data, which a
     warning says. Missing observed values are blocks (y_unobserved), as in PyMC.
+    Of a hierarchy, a[group[n]], the groups are found: block a has touches and a site_prior, so that
+    sm.Metropolis("a") moves group by group, each by its own rows, and sm.laplace fits them so. Of
+    a = mu + tau * z it is z that has sites. Where values depend on one another, as those of
+    pm.ZeroSumNormal or pm.GaussianRandomWalk, they move as one: model.together says why.
     A variable with a value per row is a block of sites that touch one row each; its prior is in the
     rows, so that sm.loo refuses the model. Where blocks have
     no constraint for a variable (pm.LKJCholeskyCov, pm.ZeroSumNormal, a Dirichlet per group,
@@ -40,6 +45,9 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
     pm_model: a pm.Model.
     rows: names of the data with one entry per row. Default: found by how the likelihood reads
         them. Given, from_pymc refuses where it finds others.
+    touches: names of the variables that move site by site, and no others do; (): none, so that
+        kernels move each block as one, with a control variate. Default: all that can, of at least
+        10 sites.
 
     Example:
         >>> import pymc as pm
@@ -51,7 +59,7 @@ def from_pymc(pm_model: Any, rows: Any = None) -> Any:
         1.0
     """
     found = needed("bridge")
-    return found.from_pymc(pm_model, rows)
+    return found.from_pymc(pm_model, rows, touches)
 
 
 def posterior(pm_model: Any, trace: Any, var_names: Any = None) -> Any:

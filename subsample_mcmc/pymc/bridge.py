@@ -16,6 +16,7 @@ from subsample_mcmc.pymc.rows import (
     ancestors_of,
     batches_in,
     named_data,
+    refuse_long_blocks,
     rows_of,
     shared_blocks,
     shared_of,
@@ -23,7 +24,8 @@ from subsample_mcmc.pymc.rows import (
     whole,
     without_data,
 )
-from subsample_mcmc.pymc.source import functions, written
+from subsample_mcmc.pymc.sites import PriorParts, named, postorder, sites_of
+from subsample_mcmc.pymc.source import functions, of_site, written
 from subsample_mcmc.target.axes import ROWS
 from subsample_mcmc.target.model import Model
 
@@ -33,15 +35,17 @@ class Translated(Model):
 
     def __init__(
         self, source, tables, parts, data, state, support, constraints, touches, coords, dims,
-        beside=(),
+        beside=(), asked=None, together=None,
     ):  # fmt: skip
         made = functions(source, tables)
-        self.beside = beside
+        self.beside, self.asked, self.together = beside, asked, dict(together or {})
         self.source, self.arrays, self.parts = source, tables, parts
-        self.options = (data, state, support, constraints, touches, coords, dims, beside)
+        self.options = (data, state, support, constraints, touches, coords, dims, beside,
+                        asked, self.together)  # fmt: skip
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
             touches, made.get("prepare"), missing="allow" if "isnan(" in source else "infinite",
+            site_prior={name: made[of_site(name)] for name in state if of_site(name) in made},
             coords=coords, dims=dims,
         )  # fmt: skip
 
@@ -49,7 +53,7 @@ class Translated(Model):
         return Translated, (self.source, self.arrays, self.parts, *self.options)
 
 
-def from_pymc(pm_model, rows=None) -> Model:
+def from_pymc(pm_model, rows=None, touches=None) -> Model:
     """See subsample_mcmc.pymc.from_pymc."""
     import pytensor
     from pymc.model.transform.conditioning import remove_value_transforms
@@ -75,9 +79,10 @@ def from_pymc(pm_model, rows=None) -> Model:
     shared: frozenset = frozenset()  # blocks of as many components as rows, which several rows see
     while True:
         found = rows_of(natural, parts, lambda v: order.index(v.name), shared)
-        likelihood, density, columns, graphs, seen = translated(natural, parts, found, shared)
+        likelihood, priors, columns, graphs, seen = translated(natural, parts, found, shared)
         if not seen:
-            seen = shared_blocks(parts, found, likelihood, {g.row for g in graphs})
+            at_row = {g.row for g in graphs}
+            seen = shared_blocks(parts, found, likelihood, at_row)
         if not seen:
             break
         shared |= seen
@@ -93,13 +98,23 @@ def from_pymc(pm_model, rows=None) -> Model:
         )
     refuse_other_rows(rows, columns)
     size, local = found.size, [p.block for p in parts if p.name in names]
+    sites = sites_of(parts, local, likelihood, columns, graphs[0], priors, touches)
+    refuse_long_blocks(parts, found, likelihood, at_row, sites.touches)
+    block_of, make = {p.name: p.block for p in parts}, graphs[0].make
+    density = make.const(0.0)
+    for name, prior in priors.items():
+        if block_of.get(name) not in sites.priors:
+            density = make("add", density, prior.total)
+    read = [read_in(e, "table") for e in (likelihood, density, *sites.priors.values())]
+    tables = {name: a for name, a in columns.tables.items() if name in set().union(*read)}
     model = Translated(
-        written(likelihood, density), columns.tables, tuple(parts), columns.data,
+        written(likelihood, density, sites.priors), tables, tuple(parts), columns.data,
         {p.block: p.state for p in parts},
         {p.block: p.support for p in parts if p.discrete},
         {p.block: p.constraint for p in parts if p.constraint.text != "real"},
-        {name: (np.arange(size + 1), np.arange(size)) for name in local},
+        {name: (np.arange(size + 1), np.arange(size)) for name in local} | sites.touches,
         *names_of(pm_model, parts), without_data(natural, found),
+        None if touches is None else named(touches, parts), sites.together,
     )  # fmt: skip
     check(model, natural, found)
     if batches_in([*natural.basic_RVs, *natural.potentials, *natural.rvs_to_values.values()]):
@@ -111,7 +126,7 @@ def from_pymc(pm_model, rows=None) -> Model:
 
 
 def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
-    """(log likelihood of a row, log prior, columns, graphs, blocks that turn out to be shared)."""
+    """(log likelihood of a row, log priors, columns, graphs, blocks that turn out to be shared)."""
     from pytensor.graph.replace import graph_replace
     from pytensor.graph.rewriting.utils import rewrite_graph
 
@@ -153,14 +168,15 @@ def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
             )
         except RefusedError:
             if term.name in labels:  # its prior is no sum over rows, and so it is no site per row
-                return make.const(0.0), make.const(0.0), columns, [], {labels[term.name]}
+                return make.const(0.0), {}, columns, [], {labels[term.name]}
             raise
         sums[length] = make("add", sums[length], entry)
     (likelihood, *others), ends = list(sums.values())[::-1], list(rows.first.values())[::-1]
     for entry, end in zip(others, ends[:-1], strict=True):
         before = make("lt", make("signed", make.row), make.const(end))
         likelihood = make("select", before, entry, likelihood)
-    density, graph = make.const(0.0), next(iter(graphs.values()))
+    priors: dict[str, PriorParts] = {}
+    graph = next(iter(graphs.values()))
     if rows.prior:
         logps = natural.logp(vars=rows.prior, sum=False)  # with Jacobians of free coordinates
         for variable, logp in zip(rows.prior, simplified(logps), strict=True):
@@ -176,8 +192,8 @@ def translated(natural, parts: list[Part], rows: TermRows, shared) -> tuple:
                     "by row. If it is a sum over rows, give pm.Potential the vector, without "
                     ".sum(), or that sum alone; else write the model as sm.Model(...)."
                 ) from error
-            density = make("add", density, entry)
-    return likelihood, density, columns, list(graphs.values()), set()
+            priors[variable.name] = PriorParts(tensor, entry)
+    return likelihood, priors, columns, list(graphs.values()), set()
 
 
 def names_of(pm_model, parts: list[Part]) -> tuple[dict, dict]:
@@ -249,17 +265,6 @@ def refuse_other_rows(rows, columns: Columns) -> None:
             raise ValueError(f"rows={list(rows)}: {name!r} is read once per row, too.")
 
 
-def nodes_of(root: Node) -> set[Node]:
-    """An expression and all that it is made of."""
-    stack, seen = [root], set()
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack += node.args
-    return seen
-
-
-def read_in(root: Node) -> set[str]:
-    """Names of the data that an expression reads."""
-    return {node.value for node in nodes_of(root) if node.op == "data"}
+def read_in(root: Node, what: str = "data") -> set[str]:
+    """Names of the data, or tables, that an expression reads."""
+    return {node.value for node in postorder(root) if node.op == what}

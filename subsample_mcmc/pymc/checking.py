@@ -17,14 +17,22 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
     """Refuse a model whose functions differ from PyMC's, at the start and near it."""
     from pytensor.compile.mode import Mode
 
-    mode = Mode(linker="py", optimizer="fast_run")  # stabilised, as PyMC samples
+    # Stabilised, as PyMC samples; operations that are fused would run entry by entry in Python.
+    mode = Mode(linker="py", optimizer="fast_run").excluding("fusion")
     terms = [logp if logp.type.ndim or t.name not in rows.summed else summed(logp)
              for t, logp in zip(rows.terms, natural.logp(vars=rows.terms, sum=False,
                                                          jacobian=False), strict=True)]  # fmt: skip
     likelihood = natural.compile_fn(
         whole(terms), inputs=natural.value_vars, mode=mode, on_unused_input="ignore"
     )
-    before = natural.compile_logp(vars=rows.prior, mode=mode) if rows.prior else None
+    names = {part.name: part.block for part in model.parts}
+    alone = [v for v in rows.prior if names.get(v.name) in model.site_prior]
+    rest = [v for v in rows.prior if v not in alone]
+    before = natural.compile_logp(vars=rest, mode=mode) if rest else None
+    of_sites = alone and natural.compile_fn(
+        natural.logp(vars=alone, sum=False), inputs=natural.value_vars, mode=mode,
+        on_unused_input="ignore",
+    )  # fmt: skip
     rng = np.random.default_rng(0)  # the same points every time
     some = [*rng.integers(model.size, size=ROWS), *rare(model)]
     for length, first in rows.first.items():
@@ -43,6 +51,12 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
         compared += 1
         if before is not None and (total := of(before, given)) is not None:
             compare("the log prior", np.array([density]), np.atleast_1d(total), [""])
+        for v, each in zip(alone, (of_sites and of(of_sites, given)) or [], strict=False):
+            count = len(each)
+            sites = np.unique([0, count - 1, *rng.integers(count, size=ROWS)])
+            own = priors_of_sites(model, point, names[v.name], sites)
+            wanted = np.reshape(each, (count, -1)).sum(axis=1)[sites]
+            compare(f"the log prior of {v.name}", own, wanted, sites)
     if not compared:
         raise RefusedError(
             "from_pymc: the initial values are impossible in PyMC, and so are values near them: "
@@ -87,7 +101,7 @@ def of(function, point: dict) -> Any:
 
 
 def ours(model: Any, point: dict, rows) -> tuple[np.ndarray, float]:
-    """The generated functions, uncompiled, at some rows; and the prior."""
+    """The generated functions, uncompiled, at some rows; and the prior, but for that of sites."""
     ints, floats = model.ints.copy(), model.floats.copy()
     model.set_state(ints, floats, point)
     state = model.state(ints, floats)
@@ -96,7 +110,16 @@ def ours(model: Any, point: dict, rows) -> tuple[np.ndarray, float]:
         made = model.extra(state)
         for i, n in enumerate(rows):
             found[i] = attempt(model.log_likelihood, state, model.data, int(n), *made)
-        return found, attempt(model.log_prior, state)
+        return found, attempt(model.given[3], state)
+
+
+def priors_of_sites(model: Any, point: dict, block: str, sites) -> np.ndarray:
+    """The log priors of some sites of a block, uncompiled."""
+    ints, floats = model.ints.copy(), model.floats.copy()
+    model.set_state(ints, floats, point)
+    state = model.state(ints, floats)
+    with np.errstate(all="ignore"):
+        return np.array([attempt(model.site_prior[block], state, int(i)) for i in sites])
 
 
 def attempt(function, *arguments) -> float:

@@ -191,11 +191,9 @@ def shared_of(variables) -> dict:
     return {v: pt.constant(v.get_value(), name=v.name) for v in shared_in(variables)}
 
 
-def shared_blocks(
-    parts: list[Part], rows: TermRows, likelihood: Node, at_row: set[Node]
-) -> set[str]:
-    """Blocks that were taken to have a site per row, and which other rows see; others: refused."""
-    latent = {p.block for p in parts if p.name in {t.name for t in rows.terms}}
+def read_by_rows(parts: list[Part], rows: TermRows, likelihood: Node, at_row: set[Node]) -> tuple:
+    """(blocks of as many components as rows that are read at the row's own, at other places)."""
+    latent = latent_in(parts, rows)
     long = {p.block for p in parts if np.shape(p.start)[:1] and np.shape(p.start)[0] in rows.first
             and np.shape(p.start)[0] > 1}  # fmt: skip
     here, elsewhere = set(), set()
@@ -208,18 +206,39 @@ def shared_blocks(
         stack += node.args
         if node.op == "state" and node.value in latent | long:
             (here if node.args[0] in at_row else elsewhere).add(node.value)
+    return here, elsewhere
+
+
+def latent_in(parts: list[Part], rows: TermRows) -> set[str]:
+    """Blocks that are taken to have a site per row."""
+    return {p.block for p in parts if p.name in {t.name for t in rows.terms}}
+
+
+def shared_blocks(
+    parts: list[Part], rows: TermRows, likelihood: Node, at_row: set[Node]
+) -> set[str]:
+    """Blocks that were taken to have a site per row, and which other rows see; others: refused."""
+    _, elsewhere = read_by_rows(parts, rows, likelihood, at_row)
+    shared = latent_in(parts, rows) & elsewhere
     for part in parts:
-        size = np.shape(part.start)[:1]
-        if part.discrete and part.block in latent & elsewhere:
+        if part.discrete and part.block in shared:
             raise RefusedError(
-                f"from_pymc: {part.name} has a value for each of {size[0]} rows, and other rows "
-                "see it. Marginalise it (pm.Mixture, pymc_extras.marginalize), or write sm.Model "
-                "directly, with touches."
+                f"from_pymc: {part.name} has a value for each of {np.shape(part.start)[0]} rows, "
+                "and other rows see it. Marginalise it (pm.Mixture, pymc_extras.marginalize), or "
+                "write sm.Model directly, with touches."
             )
-        if part.block in (here - elsewhere) - latent:
+    return shared
+
+
+def refuse_long_blocks(
+    parts: list[Part], rows: TermRows, likelihood: Node, at_row: set[Node], by_site
+) -> None:
+    """Refuse blocks with a component per row that a kernel would move at once."""
+    here, elsewhere = read_by_rows(parts, rows, likelihood, at_row)
+    for part in parts:
+        if part.block in (here - elsewhere) - latent_in(parts, rows) and part.block not in by_site:
             raise RefusedError(
-                f"from_pymc: {part.name} has a component for each of {size[0]} rows: a kernel "
-                "would move all of them at once. Integrate it out, give it an independent prior "
-                "and one set of rows, or write sm.Model directly, with touches."
+                f"from_pymc: {part.name} has a component for each of {np.shape(part.start)[0]} "
+                "rows: a kernel would move all of them at once. Integrate it out, give it an "
+                "independent prior, or write sm.Model directly, with touches."
             )
-    return latent & elsewhere

@@ -110,8 +110,16 @@ def spelled(value) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def written(likelihood: Node, prior: Node) -> str:
-    """The source of log_likelihood, of prepare if anything is shared, and of log_prior."""
+def of_site(block: str) -> str:
+    """The name of the function that is the log prior of one site of a block."""
+    return f"site_prior_{block}"
+
+
+def written(likelihood: Node, prior: Node, sites: dict[str, Node]) -> str:
+    """The source of log_likelihood, of prepare if anything is shared, and of log priors.
+
+    sites: by block, the log prior of one site.
+    """
     shared, before = Writer({"state"}), Writer({"state"})
     row = Writer({"state", "n"}, shared)
     row.count(likelihood)
@@ -119,6 +127,11 @@ def written(likelihood: Node, prior: Node) -> str:
     parts = [shared.text(node) for node in shared.kept]
     before.count(prior)
     density = before.function("log_prior", "state", f"float({before.text(prior)})")
+    for block, node in sites.items():
+        own = Writer({"state", "site"})
+        own.count(node)
+        result_of_site = f"float({own.text(node)})"
+        density += "\n\n" + own.function(of_site(block), "state, site", result_of_site)
     if not parts:
         return row.function("log_likelihood", "state, data, n", result) + "\n\n" + density
     many = ", ".join(parts) + ("," if len(parts) == 1 else "")
@@ -135,5 +148,8 @@ def functions(source: str, tables: dict[str, Any]) -> dict[str, types.FunctionTy
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope = {**SCOPE, **tables, "__name__": __name__}
     exec(compile(source, file, "exec"), scope)  # written above, from a table of operations
-    names = ("log_likelihood", "prepare", "log_prior")
-    return {name: scope[name] for name in names if name in scope}
+    names = [name for name in scope if name.startswith(of_site(""))]
+    return {
+        name: scope[name] for name in ("log_likelihood", "prepare", "log_prior", *names)
+        if name in scope
+    }  # fmt: skip

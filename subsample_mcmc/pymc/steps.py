@@ -102,7 +102,7 @@ class RacingStep(BlockedStep):
         self.tune, self.blocked = True, blocked
         if translated is not None and not isinstance(translated, Translated):
             raise TypeError(f"translated={translated!r}: give what sm.from_pymc(model) returned.")
-        fresh = from_pymc(model)
+        fresh = from_pymc(model, touches=() if translated is None else translated.asked)
         if translated is not None and not same(translated, fresh):
             raise ValueError(
                 "translated= is of another model, or of other data: give what sm.from_pymc(model) "

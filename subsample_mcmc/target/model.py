@@ -1,6 +1,7 @@
 """What a user writes: the log likelihood of one datum, data, and a state of named blocks."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -227,6 +228,7 @@ class Model:
 
     backwards = False  # do the data stand the other way round than their user knows them
     beside: tuple[str, ...] = ()  # what log_likelihood has of a datum beside its likelihood
+    together: Mapping[str, str] = {}  # by block: why its sites move as one, as from_pymc found it
 
     def left_out(self, state) -> Any:
         """What log_likelihood lacks of each datum's log density: a number, or one a datum.

@@ -16,6 +16,8 @@ def could_touch(model, name: str) -> str:
     block, shape = variable.block, variable.block.shape
     if variable.touches is not None or variable.place >= 0 or block.discrete:
         return ""
+    if name in model.together:
+        return f"{name!r} moves as one: {model.together[name]}"
     if not shape or shape[0] < SEVERAL:
         return ""
     columns = columns_of_sites(model, name)
