@@ -7,9 +7,10 @@ start at the fit and count effective draws of the slowest quantity a second. As 
 among the candidates, the choice is no slower than they are, by as much as a pilot can tell.
 """
 
+import itertools
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,26 +116,37 @@ class DefaultKernel(Single):
     def _repr_html_(self) -> str:
         return f"{Kernel._repr_html_(self)}\n<pre>{safe(self)}</pre>"
 
-    def start(self, rng: np.random.Generator) -> dict[str, Any]:
+    def start(self, rng: np.random.Generator, turn: int | None = None) -> dict[str, Any]:
         """A state for sm.sample(start=kernel.start), wide around the fit or another mode with mass.
 
         Discrete blocks have any values that are allowed: chains that never leave one are told by
         the others.
 
         rng: a numpy Generator.
+        turn: number of a chain: of several modes, the highest first, or fits each takes the next,
+            as the chains of sm.sample(model) do. None: any of them, at random.
         """
         if not self.starts_apart:
             raise ValueError("there is no fit to start around: the model's initial state serves.")
         state: dict[str, Any] = {}
         several = isinstance(self.fit, list)  # one of each value of the block that says lengths
         if self.fit is not None:
-            fit = self.fit[rng.integers(len(self.fit))] if several else self.fit
+
+            def one_of(given):
+                return given[rng.integers(len(given)) if turn is None else turn % len(given)]
+
+            fit = one_of(self.fit) if several else self.fit
             near = [] if self.modes is None else self.modes.near
-            centre = near[rng.integers(len(near))] if len(near) > 1 else None
+            centre = one_of(near) if len(near) > 1 else None
             state = fit.start(rng, WIDE, centre)
         chosen = chooser_of(self.model) if several else ""
         names = [name for name in blocks_to_draw(self.model) if name != chosen]
         return anywhere(self.model, state, names, rng) if names else state
+
+    def in_turn(self) -> Callable[[np.random.Generator], dict[str, Any]]:
+        """start(rng) for chains one after the other; by chance all might begin in one mode."""
+        turns = itertools.count()
+        return lambda rng: self.start(rng, next(turns))
 
     @property
     def starts_apart(self) -> bool:

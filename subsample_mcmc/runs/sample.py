@@ -98,7 +98,7 @@ def sample(
         steps = chains * (int(warmup) + draws * thin)
         kernel = default_kernel(model, promise, steps, progress)
         if start is None and kernel.starts_apart:
-            start = kernel.start
+            start = kernel.in_turn()
             warn_of_modes(kernel.modes)
     elif promise is not None:
         raise ValueError(

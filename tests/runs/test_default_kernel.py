@@ -412,6 +412,21 @@ def test_names_that_trade_places_are_found(weights):
     assert np.abs(first - other[::-1]).max() < 1e-2
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_chains_take_modes_in_turn(seed):
+    """By chance all four would begin in one of two modes in a run of eight, and agree there."""
+    model, rng = two([1.0, 1.2]), np.random.default_rng(seed)
+    fit = sm.laplace(model)
+    kernel = defaults.DefaultKernel(
+        sm.Metropolis("m"), "", "exact", model, (), fit, modes.modes_of(fit)
+    )
+    start = kernel.in_turn()
+    ordered = [bool(np.diff(start(rng)["m"])[0] > 0.0) for _ in range(4)]
+    assert ordered[0] == ordered[2] != ordered[1] == ordered[3]
+    anywhere = [bool(np.diff(kernel.start(rng)["m"])[0] > 0.0) for _ in range(40)]
+    assert len(set(anywhere)) == 2  # all alike: once in 5 10^11
+
+
 def test_a_mode_of_some_data_counts_if_all_say_so(monkeypatch):
     """The search from there may come back, or end nowhere."""
     fit = sm.laplace(regression())
