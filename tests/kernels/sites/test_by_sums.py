@@ -5,6 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.kernels.sites import side_by_side
 from subsample_mcmc.runs.default_kernel import candidates_of
 from tests.helpers.by_sums import data_of, model_of, of_site, poisson, prior_of_slope, reference_of
 
@@ -165,12 +166,15 @@ def test_processes_draw_the_same(many):
     np.testing.assert_array_equal(one.draws["a"], two.draws["a"])
 
 
-def test_sites_go_side_by_side(many):
+def test_sites_go_side_by_side(many, monkeypatch):
     """Parts have streams of their own; what is decided is the same, whatever the cores."""
     model, control = many
     sites, slope = sm.Metropolis("a", control=control), sm.Metropolis("slope", control=control)
+    alone = drawn(model, sm.side_by_side(sites, 1) >> slope)
+    monkeypatch.setattr(side_by_side, "LEAST", 25)  # so that there are several parts
     one, two = (drawn(model, sm.side_by_side(sites, cores) >> slope) for cores in (1, 2))
     np.testing.assert_array_equal(one.draws["a"], two.draws["a"])
+    assert not np.array_equal(one.draws["a"], alone.draws["a"])
 
 
 def test_default_kernels_try_it_where_groups_have_many_rows():
