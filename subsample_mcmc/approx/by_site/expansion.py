@@ -117,6 +117,8 @@ def why_not(model, local: tuple[str, ...]) -> str:
             if v.touches is not None:
                 return f"rows see sites of {name!r}, too, which are numbered in another way"
     for name in local:
+        if model.variables[name].place >= 0:
+            return f"block {name!r} varies in length"
         if name not in model.site_prior:
             return f"sites of {name!r} have no prior of their own: give sm.Model(site_prior=...)"
     k = sum(model.variables[n].block.length // model.variables[n].sites for n in local)

@@ -29,6 +29,8 @@ from subsample_mcmc.kernels.decision import (
     nothing_to_resize,
     tally_of,
 )
+from subsample_mcmc.kernels.sites.asked import check_data
+from subsample_mcmc.kernels.sites.touches import check_touches
 from subsample_mcmc.numerics.pointers import (
     FLOATS,
     NUMBER,
@@ -70,6 +72,9 @@ def check_sums(kernel, model) -> None:
         )
     if not sites and unread(model, kernel.writes):
         raise ValueError(f"{text}: no datum depends on it, the prior decides: leave control out.")
+    for name in local:  # a datum of another site would have no polynomial, and no bound
+        check_touches(name, model)
+        check_data(name, model)
     try:
         prepared_for(model, control)
     except ValueError as error:

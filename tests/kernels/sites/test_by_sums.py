@@ -5,6 +5,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.control import prepared_for
+from subsample_mcmc.kernels.sites import side_by_side
 from subsample_mcmc.runs.default_kernel import candidates_of
 from tests.helpers.by_sums import data_of, model_of, of_site, poisson, prior_of_slope, reference_of
 
@@ -165,12 +166,15 @@ def test_processes_draw_the_same(many):
     np.testing.assert_array_equal(one.draws["a"], two.draws["a"])
 
 
-def test_sites_go_side_by_side(many):
+def test_sites_go_side_by_side(many, monkeypatch):
     """Parts have streams of their own; what is decided is the same, whatever the cores."""
     model, control = many
     sites, slope = sm.Metropolis("a", control=control), sm.Metropolis("slope", control=control)
+    alone = drawn(model, sm.side_by_side(sites, 1) >> slope)
+    monkeypatch.setattr(side_by_side, "LEAST", 25)  # so that there are several parts
     one, two = (drawn(model, sm.side_by_side(sites, cores) >> slope) for cores in (1, 2))
     np.testing.assert_array_equal(one.draws["a"], two.draws["a"])
+    assert not np.array_equal(one.draws["a"], alone.draws["a"])
 
 
 def test_default_kernels_try_it_where_groups_have_many_rows():
@@ -227,3 +231,34 @@ def test_what_it_does_not_serve_is_refused(many):
         sm.Metropolis(
             "a", control=sm.SiteTaylor({k: np.zeros(np.shape(v) or 1) for k, v in both.items()})
         ).describe(two)
+
+
+def test_what_all_rows_see_is_not_decided_by_a_wrong_table_of_touches():
+    """Sites need not move one by one, and then no other kernel asks whose rows are whose."""
+    data, at = data_of("poisson", 3, 20), {"a": np.full(3, 0.3), "slope": np.array([0.3])}
+    data["other"] = (data["group"] + 1) % 3
+    state = {"a": np.zeros(3), "slope": 0.0}
+
+    def kernel(touches):
+        model = sm.Model(
+            poisson, data, state, prior_of_slope, touches=touches, site_prior={"a": of_site}
+        )
+        joint = sm.Metropolis(("a", "slope"), selector=sm.Exact())
+        return joint >> sm.Metropolis("slope", control=sm.SiteTaylor(at)), model
+
+    right, wrong = kernel({"a": "group"}), kernel({"a": "other"})
+    assert "polynomials of 1 numbers" in right[0].describe(right[1])
+    with pytest.raises(ValueError, match="is said to see"):
+        wrong[0].describe(wrong[1])
+
+
+def test_sites_that_are_not_always_there_are_refused():
+    """Also for what all rows see: their polynomials would be those of one length."""
+    model = sm.Model(
+        poisson, data_of("poisson", 3, 20), {"a": np.zeros(3), "slope": 0.0, "few": 0},
+        prior_of_slope, support={"few": 2}, lengths={"a": ("few", [2, 3])},
+        touches={"a": "group"}, site_prior={"a": of_site},
+    )  # fmt: skip
+    at = sm.SiteTaylor({"a": np.full(3, 0.3), "slope": np.array([0.3])})
+    with pytest.raises(ValueError, match="'a' varies in length"):
+        sm.Metropolis("slope", control=at).describe(model)
