@@ -189,7 +189,7 @@ def thin(stream, trial, params, which, site, rate, gap, pulls, rounds):
     if not (auxiliary or gap > 0.0):
         return Outcome(0, pulls, rounds, PREDICTED if pulls == 0 else RACED, 0, -1, -1)
     time = -log(uniform(stream))
-    while time <= rate:
+    while time < rate:
         g = site
         if which == EVERY:
             u = min(uniform(stream), BELOW_ONE)
