@@ -12,6 +12,7 @@ from typing import Any
 
 from subsample_mcmc import __version__, bandits, kernels, models
 from subsample_mcmc.approx.bins.bins import Bins
+from subsample_mcmc.approx.by_site.control import SiteTaylor
 from subsample_mcmc.approx.control import Control
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
@@ -112,6 +113,7 @@ PAPERS: dict[Thing, tuple[str, ...] | Callable[[Any], tuple[str, ...]]] = {
     selectors.LinGapE: ("xu2018",),
     # control variates, proposals, kernels
     Taylor: ("bardenet2017", METHOD),
+    SiteTaylor: ("bardenet2017", "cornish2019"),
     Bins: (METHOD, "wang2013"),
     Bilinear: (METHOD,),
     HierarchyFit: ("tierney1986", "rue2009"),

@@ -35,7 +35,7 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_residuals, call_rows
-from subsample_mcmc.target.rewards import ALL, TOUCHED, place, sum_between
+from subsample_mcmc.target.rewards import place, remembered_total, sum_between, total
 
 SITE, EVERY = 0, 1  # what moves: a site, or what all rows see
 BELOW_ONE = 1.0 - 2.0**-53  # so that no row is drawn which weighs nothing
@@ -255,8 +255,8 @@ def choose_site(stream, trial, offsets, params, scratch):
     rate, _ = rate_of_site(trial, site)
     scratch.bound[0] += min(rate, 1.0 * rows)
     if not rate <= params.most * rows:
-        stay = TOUCHED.total(trial, 0, rows)
-        go = TOUCHED.total(trial, 1, rows)
+        stay = total(trial, 0, rows)
+        go = total(trial, 1, rows)
         return compare(offsets[0] + stay, offsets[1] + go, 0.0, 2 * rows)
     sums, room = own.sums, own.room
     fill(sums.shape.common, room.wide[0], room.common[0])
@@ -305,13 +305,13 @@ def rate_of_all(trial):
 @jit(inner=True)
 def add_sites(trial, arm):
     """The sum of the rows of sites that are read, at an arm."""
-    own, total = trial.control, 0.0
+    own, found = trial.control, 0.0
     place(trial, arm)
     for g in range(len(own.room.times)):
         if own.room.times[g] < 0.0:
             own.target[0].first = own.sums.indptr[g]
-            total += sum_between(own.calls, 0, own.sums.indptr[g + 1] - own.sums.indptr[g])
-    return total
+            found += sum_between(own.calls, 0, own.sums.indptr[g + 1] - own.sums.indptr[g])
+    return found
 
 
 @jit(inner=True)
@@ -323,8 +323,8 @@ def choose_common(stream, trial, offsets, params, scratch):
     rate, read = rate_of_all(trial)
     scratch.bound[0] += min(rate + read, 1.0 * rows)
     if not rate + read <= params.most * rows:
-        stay = ALL.total(trial, 0, rows)
-        go = ALL.total(trial, 1, rows)
+        stay = remembered_total(trial, 0, rows)
+        go = remembered_total(trial, 1, rows)
         return compare(offsets[0] + stay, offsets[1] + go, 0.0, 2 * rows)
     sums, room = trial.control.sums, trial.control.room
     gap = offsets[1] - offsets[0]
