@@ -38,6 +38,18 @@ def beyond(r, c, rounding):
 
 
 @jit(inner="always")
+def weighed(r, c, u, auxiliary):
+    """What a row that was drawn adds to the gap; in the factorised test -1.0: it refuses."""
+    r = min(max(r, -c), c)
+    if auxiliary:
+        here, there = c - max(r, 0.0), c + min(r, 0.0)
+        if u * c < here:
+            return log(there / here) if there > 0.0 else -np.inf
+        return 0.0
+    return -1.0 if u * c < -r else 0.0
+
+
+@jit(inner="always")
 def rows_of_sum(trial, before):
     """What an exact sum counts as read; a sum that was remembered has taken off raced rows."""
     return trial.target[0].rows if trial.pulls[0] < before else trial.control.size
@@ -162,13 +174,10 @@ def thinned_choice(sources: Sources, functions: ControlFunctions) -> Any:
                 code = beyond(r, c, rounding)
                 if code != 0:
                     return failed(code, 1, np.int64(rows[i]), pulls, rounds)
-                r, u = min(max(r, -c), c), uniform(stream)
-                if auxiliary:
-                    here, there = c - max(r, 0.0), c + min(r, 0.0)
-                    if u * c < here:
-                        gap += log(there / here) if there > 0.0 else -np.inf
-                elif u * c < -r:
+                added = weighed(r, c, uniform(stream), auxiliary)
+                if not auxiliary and added < 0.0:
                     return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
+                gap += added
         ended = PREDICTED if pulls == 0 else RACED
         return Outcome(1 if gap > 0.0 else 0, pulls, rounds, ended, 0, -1, -1)
 

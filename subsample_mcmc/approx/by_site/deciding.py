@@ -23,7 +23,7 @@ import numpy as np
 
 from subsample_mcmc.approx.by_site.monomials import collapse, fill, gain_of_site
 from subsample_mcmc.approx.row_weights import uniform
-from subsample_mcmc.approx.thinning import beyond
+from subsample_mcmc.approx.thinning import beyond, weighed
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     EXACT,
@@ -201,13 +201,10 @@ def thin(stream, trial, params, which, site, rate, gap, pulls, rounds):
         code = beyond(r, c, sums.rounding)
         if code != 0:
             return failed(code, 1, np.int64(n), pulls, rounds)
-        r, u = min(max(r, -c), c), uniform(stream)
-        if auxiliary:
-            here, there = c - max(r, 0.0), c + min(r, 0.0)
-            if u * c < here:
-                gap += log(there / here) if there > 0.0 else -np.inf
-        elif u * c < -r:
+        added = weighed(r, c, uniform(stream), auxiliary)
+        if not auxiliary and added < 0.0:
             return Outcome(0, pulls, rounds, RACED, 0, -1, -1)
+        gap += added
         time -= log(uniform(stream))
     ended = PREDICTED if pulls == 0 else RACED
     return Outcome(1 if gap > 0.0 else 0, pulls, rounds, ended, 0, -1, -1)
@@ -230,20 +227,20 @@ def site_of(trial):
 
 @jit(inner="always")
 def rate_of_site(trial, site):
-    """The rate of a site's process: (it, the squared distance); inf: its rows are read."""
+    """The rate of a site's process; inf: its rows are read."""
     own = trial.control
     sums, room = own.sums, own.room
     if sums.summed[site] == 1:
-        return np.inf, 0.0
+        return np.inf
     wide = place_common(trial, 0, room.wide[0])
     here = place_site(trial, 0, site, room.w[0])
     there = place_site(trial, 1, site, room.w[1])
     far = (wide + max(here, there)) ** 0.5
     if not far <= sums.reach:
-        return np.inf, wide + here
+        return np.inf
     times = far * far * far * apart(room.w[0], room.w[1]) / 6.0
     room.times[site] = times
-    return times * sums.totals[SITE, site], wide + here
+    return times * sums.totals[SITE, site]
 
 
 @jit(inner=True)
@@ -252,7 +249,7 @@ def choose_site(stream, trial, offsets, params, scratch):
     if offsets[0] == -np.inf or offsets[1] == -np.inf:
         return Outcome(1 if offsets[1] > -np.inf else 0, 0, 0, ALONE, 0, -1, -1)
     own, rows, site = trial.control, trial.target[0].rows, site_of(trial)
-    rate, _ = rate_of_site(trial, site)
+    rate = rate_of_site(trial, site)
     scratch.bound[0] += min(rate, 1.0 * rows)
     if not rate <= params.most * rows:
         stay = total(trial, 0, rows)
@@ -372,7 +369,7 @@ def audit_site(case, chosen):
     if offsets[0] == -np.inf or offsets[1] == -np.inf:
         return -1.0
     rows, site = trial.target[0].rows, site_of(trial)
-    rate, _ = rate_of_site(trial, site)
+    rate = rate_of_site(trial, site)
     if not rate <= case.params.most * rows:  # all was read, at no cost
         return -1.0
     sums, room, found = trial.control.sums, trial.control.room, trial.control.room.left
