@@ -243,6 +243,14 @@ def rate_of_site(trial, site):
     return times * sums.totals[SITE, site]
 
 
+@jit(inner="always")
+def known_of_site(trial, site):
+    """By how much the polynomial of a site rises, of the monomials that the decision wrote."""
+    sums, room = trial.control.sums, trial.control.room
+    widths, here, there = sums.shape.widths, room.own[0], room.own[1]
+    return gain_of_site(widths, sums.coefficients[site], here, there, room.common[0])
+
+
 @jit(inner=True)
 def choose_site(stream, trial, offsets, params, scratch):
     """Stay or go, of one site."""
@@ -259,13 +267,7 @@ def choose_site(stream, trial, offsets, params, scratch):
     fill(sums.shape.common, room.wide[0], room.common[0])
     fill(sums.shape.own, room.w[0], room.own[0])
     fill(sums.shape.own, room.w[1], room.own[1])
-    gap = (
-        offsets[1]
-        - offsets[0]
-        + gain_of_site(
-            sums.shape.widths, sums.coefficients[site], room.own[0], room.own[1], room.common[0]
-        )
-    )
+    gap = offsets[1] - offsets[0] + known_of_site(trial, site)
     return thin(stream, trial, params, SITE, site, rate, gap, 0, 0)
 
 
@@ -372,16 +374,10 @@ def audit_site(case, chosen):
     rate = rate_of_site(trial, site)
     if not rate <= case.params.most * rows:  # all was read, at no cost
         return -1.0
-    sums, room, found = trial.control.sums, trial.control.room, trial.control.room.left
+    found = trial.control.room.left
     found[:] = 0.0
     add_residuals(trial, site, found)
-    gap = (
-        offsets[1]
-        - offsets[0]
-        + gain_of_site(
-            sums.shape.widths, sums.coefficients[site], room.own[0], room.own[1], room.common[0]
-        )
-    )
+    gap = offsets[1] - offsets[0] + known_of_site(trial, site)
     return count(case, found, gap, rows)
 
 
