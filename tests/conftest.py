@@ -44,9 +44,12 @@ TRANSLATED = (
     "test_what_is_refused_says_why",
 )  # fmt: skip
 
+# Of those, what stores runs or shows them: ArviZ is another one from Python 3.12 on.
+REPORTS = ("store", "views", "test_trace", "test_kept", "test_padding")
+
 
 def pytest_collection_modifyitems(items):
-    begun = set()  # tests of which one set of parameters was seen
+    begun, opened = set(), set()  # tests, and files, of which one was seen
     here, rooms = Path(__file__).parent, {}  # of each file, once
     for item in items:
         if item.path not in rooms:
@@ -60,13 +63,25 @@ def pytest_collection_modifyitems(items):
         if (test, slow) not in begun:
             begun.add((test, slow))
             item.add_marker("first_slow" if slow else "first")
+        if (item.path, slow, plain) not in opened:
+            opened.add((item.path, slow, plain))
+            item.add_marker("one_a_file")
         first = item.get_closest_marker("first") is not None
         if first and (plain or item.path.stem.startswith(BOUNDS)):
             item.add_marker("bounds")
         named = {room[0], item.path.stem, item.function.__name__}
         translated = room[0] == "pymc" and (first or item.function.__name__ in TRANSLATED)
+        if first and named.union(room).intersection(REPORTS):
+            item.add_marker("reports")
         if named.intersection(VERSIONED) or (plain and first) or translated:
             item.add_marker("versions")
+
+
+def pytest_runtest_setup(item):
+    """Slow tests give way where a machine is too slow for all of them: .ci/run makes the file."""
+    over = os.environ.get("SUBSAMPLE_MCMC_TESTS_OVER")
+    if over and item.get_closest_marker("slow") and Path(over).exists():
+        pytest.skip("no time is left: this machine is too slow for all slow tests")
 
 
 def pytest_unconfigure():

@@ -64,7 +64,7 @@ def test_residuals_are_below_their_bounds(known, rng):
     """Of sites and of what all rows see, all over the ball; the nearest comes to a part of it."""
     sums, nearest = known.sums, {OWN: 0.0, COMMON: 0.0}
     width = known.k + known.c
-    for trial in range(120):
+    for trial in range(60):
         site = trial % 3
         here = rng.standard_normal(width)
         here *= sums.reach * rng.random() ** (1.0 / width) / np.linalg.norm(here)

@@ -186,7 +186,7 @@ def mode_of_scale(data):
 
     found = optimize.minimize(
         lambda z: -density(z), [0.0, 0.5, -0.3], method="Nelder-Mead",
-        options={"xatol": 1e-8, "fatol": 1e-11, "maxiter": 4_000},
+        options={"xatol": 1e-5, "fatol": 1e-8, "maxiter": 4_000},
     )  # fmt: skip
     z, h = found.x, 0.01
     hessian = np.zeros((3, 3))
@@ -264,7 +264,7 @@ def test_counts_are_fitted_as_on_paper(way, rng):
     density = laplace_of_counts(model)
     found = optimize.minimize(
         lambda z: -density(z), [0.0, 0.0, 0.0], method="Nelder-Mead",
-        options={"xatol": 1e-8, "fatol": 1e-11, "maxiter": 4_000},
+        options={"xatol": 1e-5, "fatol": 1e-8, "maxiter": 4_000},
     )  # fmt: skip
     fit = sm.laplace(model, tolerance=1e-5)
     sd = np.sqrt(np.diag(fit.common.covariance))
@@ -354,6 +354,7 @@ def with_prior_of_d(state):
     return value
 
 
+@pytest.mark.slow_for("differences")
 def test_a_small_crossed_block_is_fitted_with_what_sites_have_in_common(way, rng):
     """Ten sites beside a hundred: with touches and a prior of each, or as any other block."""
     seed, state = int(rng.integers(2**31)), {"d": np.zeros(10)}

@@ -204,6 +204,7 @@ def kinked_along_slope(state, data, n):
     return rates(state, data, n) - abs(state.slope[0] - data.v[n])
 
 
+@pytest.mark.slow
 def test_kinks_along_what_all_data_see_are_left_to_differences(rng, monkeypatch):
     """Jets see no curvature of a median, and the fit had the sd of the prior alone."""
     monkeypatch.setattr(sys.modules[__name__], "ROWS", 5_000)

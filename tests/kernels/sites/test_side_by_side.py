@@ -25,6 +25,7 @@ from tests.helpers.groups import (
     wrong,
 )
 from tests.helpers.labels import COUNT, labels, of_k, whole_prior
+from tests.helpers.marks import slow_but
 
 KERNELS = [sm.Metropolis, sm.Slice, sm.Langevin]
 
@@ -40,7 +41,7 @@ def hierarchy(kind=sm.Metropolis, cores=None, **more):
 
 
 # --------------------------------------------------------------------------------------- laws
-@pytest.mark.parametrize("kind", KERNELS)
+@pytest.mark.parametrize("kind", slow_but([sm.Metropolis], KERNELS))
 def test_a_hierarchy_keeps_its_laws(kind):
     assert not wrong(sampled(model_of(), hierarchy(kind)))
 
