@@ -1,11 +1,14 @@
 """Which globals, and which attributes of modules, a compiled Python function reads."""
 
 import dis
+import random
 import re
 import types
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 
 @lru_cache(maxsize=1024)  # codes: of a model, and of each kernel, a few are asked for many times
@@ -108,6 +111,23 @@ def looks_up(function, seen: tuple = ()) -> bool:
     if any("SUBSCR" in i.opname or "SLICE" in i.opname or i.argrepr == "[]" for i in steps):
         return True
     return any(looks_up(value, (*seen, function)) for _, value in outside_functions(function))
+
+
+def global_generator(function, seen: tuple = ()) -> str:
+    """What a function, or one that it calls, draws by that has a state of its own; or "".
+
+    np.random.normal and random.gauss are methods of one generator of the whole process.
+    """
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, types.FunctionType) or function in seen:
+        return ""
+    for path, value in outside_functions(function):
+        owner = getattr(value, "__self__", value)
+        if isinstance(owner, np.random.Generator | np.random.RandomState | random.Random):
+            return ".".join(path)
+        if found := global_generator(value, (*seen, function)):
+            return found
+    return ""
 
 
 def twin(module: types.ModuleType, path: tuple[str, ...], value: Any) -> types.ModuleType:

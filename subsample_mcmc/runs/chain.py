@@ -5,6 +5,7 @@ and a few counters. A checkpoint is a copy of them, and a chain restored from on
 bit, whatever the sizes of the chunks were.
 """
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,6 +191,7 @@ class Walker:
         self.pool = None if sums is None else Pool(model, self.ints, self.floats, sums)
         # May it return while it waits for exact sums, so that others go on, and share the pass.
         self.patient, self.waits = False, 0  # so often it has waited within this draw
+        self.processor = 0.0  # seconds in which its steps had a core, and nothing besides
         self.take_tools(watched)
         self.drawn = 0  # draws kept
         # Calls of advance that drew: after 1, 2, 4, ... of them, doubtful look-ups are checked.
@@ -249,6 +251,7 @@ class Walker:
             self.serve(self.pool, before)
         mark = NOWHERE if self.pool is None else self.pool.mark
         while True:
+            then = time.thread_time()
             try:
                 with np.errstate(all="ignore"):  # plain Python warns where machine code goes on
                     reached = self.program.loop(
@@ -263,6 +266,7 @@ class Walker:
                 self.take_tools()
                 self.restore(before)
                 return self.advance(reached, thin, warm, into)
+            self.processor += time.thread_time() - then
             broke = int(now[0].code) != 0
             few = reached < draws and not broke  # rows are here; a draw would begin with few
             if self.pool is None or not (self.pool.stopped or (few and not reached)):

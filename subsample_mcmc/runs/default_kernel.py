@@ -9,6 +9,7 @@ among the candidates, the choice is no slower than they are, by as much as a pil
 
 import itertools
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -452,12 +453,12 @@ def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
     run(model, kernel, start, 1, 0)  # compiles
     draws = 2
     while True:
-        spent = float(run(model, kernel, start, draws, 0).seconds.sum())
+        spent = seconds_of(run(model, kernel, start, draws, 0), model)
         last = draws >= MOST
         if (spent > BRIEF or last) and spent < FLOOR:
             # What a machine does besides makes it longer, never shorter: two steps that stood still
             # for a while are no dear ones, and more are timed then.
-            spent = min(spent, float(run(model, kernel, start, draws, 0).seconds.sum()))
+            spent = min(spent, seconds_of(run(model, kernel, start, draws, 0), model))
         if spent > BRIEF or last:
             return spent / draws
         draws *= 4
@@ -472,4 +473,15 @@ def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
             least = min(least, mixing.ess)
         elif not model.variables[name].block.discrete:  # which may have one value
             return 0.0
-    return 2.0 * least / float(trace.seconds.sum()) if least >= MIXED else 0.0
+    return 2.0 * least / seconds_of(trace, model) if least >= MIXED else 0.0
+
+
+def seconds_of(trace: Any, model: Model) -> float:
+    """Of a pilot's steps, while they had a core; where rows are elsewhere, all that it waited, too.
+
+    What is done beside the first steps, such as looks at doubtful indices, takes longer than a
+    hundred of them, and on a busy machine so does waiting for a core: the choice would be chance.
+    """
+    wall, had = float(trace.seconds.sum()), float(trace.processor.sum())
+    fine = time.get_clock_info("thread_time").resolution < BRIEF / 10.0
+    return min(wall, had) if fine and had and model.elsewhere is None else wall

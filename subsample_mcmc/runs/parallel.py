@@ -84,6 +84,7 @@ class Member:
 
     number: int
     seconds: float = 0.0
+    processor: float = 0.0  # seconds in which its steps had a core, in this call
     steps: int = 0  # warm-up and draws, for the bar
     drawn: int = 0
     chunks: list[Drawn] = field(default_factory=list)
@@ -273,6 +274,7 @@ class Team:
             if late:
                 began, held = time.monotonic(), 0
         walker.close()
+        member.processor = walker.processor
         if walker.pool is not None:
             member.fetched = walker.pool.told
         member.error = walker.error

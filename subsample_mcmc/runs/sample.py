@@ -13,6 +13,7 @@ from subsample_mcmc.kernels.checks import warn_of_sparse_columns
 from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.merge_split import MergeSplit
+from subsample_mcmc.numerics.bytecode import global_generator
 from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.numerics.random import root_of
@@ -20,6 +21,7 @@ from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
@@ -105,11 +107,14 @@ def sample(
             f"promise={promise!r} is for a run without a kernel: this one decides by the selectors "
             "it was given, selector=sm.Exact() for instance."
         )
+    elif isinstance(kernel, Kernel):
+        refuse_spikes(model, kernel)
     chosen = getattr(kernel, "code", "")
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel, keep=keep)
     if warmup == 0:
         warn_of_cold_start(program.kernel)
+    warn_of_global_generators(program.kernel)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
     warn_of_passes(program.kernel, model, float(audit), chains, int(warmup) + draws * thin)
@@ -331,6 +336,19 @@ def warn_of_cold_start(kernel: Kernel) -> None:
             )
 
 
+def warn_of_global_generators(kernel: Kernel) -> None:
+    """Say which functions of the user's draw numbers that the seed does not tell."""
+    for label, leaf in labelled(kernel):
+        proposal = getattr(leaf, "proposal", None)
+        for function in (getattr(leaf, "function", None), getattr(proposal, "draw", None)):
+            if found := global_generator(function):
+                warn(
+                    f"kernel {label}: {function.__name__} draws by {found}, which the seed does "
+                    "not tell and chains share: a run cannot be repeated, nor resumed as it was. "
+                    "Draw with its argument rng, as rng.normal()."
+                )
+
+
 def warn_of_same_seed(trace: Trace, meta: dict[str, Any]) -> None:
     """Say that further draws of the same data would follow the random numbers of those before."""
     before, now = (
@@ -382,7 +400,8 @@ def data_of(program: Program, member: Member) -> ChainDraws:
         thinned = tuple(block.empty() for block in program.kept.thinned)
         return ChainDraws(*empty, Counts.of(words), member.checkpoint, member.seconds, thinned)
     ints, floats, counts, thinned = member.taken()
-    return ChainDraws(ints, floats, counts, member.checkpoint, member.seconds, thinned)
+    told = member.checkpoint, member.seconds, thinned, member.processor
+    return ChainDraws(ints, floats, counts, *told)
 
 
 def starts(model: Model, start, chains: int, chain_plan: ChainPlan) -> list[dict] | None:

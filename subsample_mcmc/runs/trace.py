@@ -30,6 +30,7 @@ class ChainDraws(NamedTuple):
     checkpoint: dict[str, np.ndarray] | None  # after the last draw; None: nothing to go on from
     seconds: float  # of sampling so far
     thinned: tuple[np.ndarray, ...] = ()  # of blocks of which not every draw is kept
+    processor: float = 0.0  # seconds in which its steps had a core; 0: not known
 
 
 def together(parts: list[np.ndarray], length: int) -> np.ndarray:
@@ -97,6 +98,7 @@ class Trace:
         self.fetched: Any = None
         self.shape = (len(chains), length)
         self.seconds = np.array([float(chain.seconds) for chain in chains])
+        self.processor = np.array([float(getattr(chain, "processor", 0.0)) for chain in chains])
         self.draws = self.layout.draws(ints, floats)
         self.thinned = thinned_draws(meta, chains, length)
         self.stats = stats_of(self.layout, self._counts, length)

@@ -1,5 +1,6 @@
 """Steps of a user's own kernel, as compiled, beside the same in Python."""
 
+import random
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import checks
+from subsample_mcmc.numerics import bytecode
 
 Y = np.random.default_rng(0).standard_normal(3_000)
 C = (np.arange(3_000) % 200).astype(np.uint8)
@@ -70,10 +72,44 @@ def of_global_numbers(rng, state, data):
     state.mu[0] = np.random.standard_normal()  # noqa: NPY002
 
 
-@pytest.mark.parametrize("function", [moved, chaotic, of_global_numbers])
+@pytest.mark.parametrize("function", [moved, chaotic])
 def test_other_steps_are_taken(function):
-    """The same ones, those that rounding explains, and those that have no seed."""
+    """The same ones, and those that rounding explains."""
     assert np.all(np.isfinite(run(function).draws["mu"]))
+
+
+def a_step_of_it(state):
+    state.mu[0] = np.random.standard_normal()  # noqa: NPY002
+
+
+def of_a_helper(rng, state, data):
+    a_step_of_it(state)
+
+
+@pytest.mark.parametrize("function", [of_global_numbers, of_a_helper])
+def test_steps_that_have_no_seed_are_told(function):
+    """They cannot be compared with Python's, and a run of them cannot be repeated."""
+    with pytest.warns(UserWarning, match="draws by np.random.standard_normal, which the seed"):
+        assert np.all(np.isfinite(run(function).draws["mu"]))
+
+
+def test_so_are_proposals_that_have_none():
+    def walk(rng, current, out):
+        out[0] = current[0] + 0.1 * random.gauss(0.0, 1.0)
+
+    kernel = sm.Metropolis("mu", proposal=walk) >> sm.Gibbs("k")
+    given = {"draws": 2, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    with pytest.warns(UserWarning, match="walk draws by random.gauss, which the seed does"):
+        sm.sample(model(), kernel, **given)
+
+
+def test_the_chains_own_numbers_are_not_told_of():
+    assert bytecode.global_generator(moved) == ""
+    assert bytecode.global_generator(lambda rng: np.random.default_rng(rng.integers(9))) == ""
+    assert bytecode.global_generator(lambda rng: shared.normal()) == "shared"
+
+
+shared = np.random.default_rng(1)
 
 
 def test_python_makes_steps_of_few_rows():

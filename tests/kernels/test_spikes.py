@@ -315,6 +315,23 @@ def test_a_run_without_a_kernel_does_not_draw_indicators_by_their_prior_alone(rn
     assert "log_prior says nothing of beta[j] where gamma[j] is 0" in str(told.value)
 
 
+def test_nor_does_a_kernel_that_was_given(rng):
+    """It converged, to the prior's share of each indicator; steps of the user's may know better."""
+    model = lines(rng)[0]
+    given = {"draws": 2, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    rest = sm.Slice("beta")
+    for kernel in (sm.Gibbs("gamma") >> rest, sm.mixture((rest, 0.5), (sm.Gibbs("gamma"), 0.5))):
+        with pytest.raises(ValueError, match="would draw gamma by the prior alone"):
+            sm.sample(model, kernel, **given)
+
+    @sm.kernel(writes=("gamma", "beta"))
+    def both(rng, state, data):
+        state.gamma[0] = 1 if rng.random() < 0.5 else 0
+        state.beta[0] = state.gamma[0] * rng.standard_normal()
+
+    sm.sample(model, both, **given)
+
+
 @pytest.mark.parametrize("kind", ["a density at 0", "read by data", "as many, but no indicators"])
 def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
     """A mixture of two normals has a density where the indicator is 0: it is a law as it stands."""
@@ -340,3 +357,4 @@ def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
         prior = mixed if kind == "a density at 0" else apart
         model = sm.Model(given.predictors, given.data, state, prior, support={"gamma": 2})
     assert refuse_spikes(model) is None
+    assert refuse_spikes(model, sm.Gibbs("gamma") >> sm.Slice("beta")) is None

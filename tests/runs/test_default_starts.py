@@ -1,5 +1,6 @@
 """Where chains begin that were told nothing, and what their report says where none leaves."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy import stats
 
 import subsample_mcmc as sm
-from subsample_mcmc.runs import default_kernel
+from subsample_mcmc.runs import default_kernel, parallel
 from subsample_mcmc.runs.defaults import starts
 
 
@@ -120,7 +121,28 @@ def test_a_machine_that_stood_still_makes_no_step_dear(monkeypatch, step, stalls
     def run(model, kernel, start, draws, warmup):
         late = 0.06 if draws in left else 0.0
         left.discard(draws)  # once each
-        return SimpleNamespace(seconds=np.array([draws * step + late]))
+        return SimpleNamespace(
+            seconds=np.array([draws * step + late]), processor=np.array([processor])
+        )
 
     monkeypatch.setattr(default_kernel, "run", run)
-    assert default_kernel.step_cost(None, None, None) == pytest.approx(step, rel=1e-9)
+    model = SimpleNamespace(elsewhere=None)
+    processor = 0.0  # not known
+    assert default_kernel.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
+    processor = 0.05
+    found = default_kernel.step_cost(model, None, None)
+    assert found == pytest.approx(min(step, 0.05 / 2), rel=1e-9)
+    model.elsewhere = "there"  # what is waited for counts
+    assert default_kernel.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
+
+
+def test_neither_looks_at_indices_nor_waiting_for_a_core_make_steps_dear(monkeypatch):
+    """Each call of compiled code 60 ms late: no candidate was tried, and one taken by chance."""
+    rng = np.random.default_rng(0)
+    model = sm.models.glm.softmax(rng.standard_normal((300, 2)), rng.integers(0, 3, 300))
+    late = itertools.count()
+    times = SimpleNamespace(monotonic=lambda: 0.06 * next(late))
+    monkeypatch.setattr(parallel, "time", times)
+    kernel = sm.default_kernel(model, progress=False)
+    assert not [line for line in kernel.found if "too slow" in line], kernel.found
+    assert sum("effective draws a second" in line for line in kernel.found) >= 2

@@ -1,20 +1,28 @@
 """Coefficients that may be 0: where they are, their prior has no density, and none is flat."""
 
+from subsample_mcmc.kernels.base import Kernel
+from subsample_mcmc.kernels.gibbs import Gibbs
 from subsample_mcmc.kernels.spikes import is_spiked
 from subsample_mcmc.target.constraints import real
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model
 
 
-def refuse_spikes(model: Model) -> None:
+def refuse_spikes(model: Model, kernel: Kernel | None = None) -> None:
     """Name the kernel of a prior that says nothing of beta[j] where gamma[j] is 0.
 
     No datum reads gamma, so any other kernel draws it by the prior alone, beside a flat density of
     beta[j]: a chain that converges, to a law that nobody means.
+
+    kernel: refused if it draws gamma by Gibbs; None: whatever it were, but SpikeAndSlab.
     """
+    drawn = set(model.variables)
+    if kernel is not None:
+        gibbs = [k for k in kernel.leaves() if isinstance(k, Gibbs) and k.pseudo is None]
+        drawn = {name for leaf in gibbs for name in leaf.writes}
     switches = [
         name for name, v in model.variables.items()
-        if v.block.discrete and v.support == 2 and unread(model, (name,))
+        if v.block.discrete and v.support == 2 and name in drawn and unread(model, (name,))
     ]  # fmt: skip
     for name, v in model.variables.items():
         if v.block.discrete or v.constraint.kind != real.kind:
