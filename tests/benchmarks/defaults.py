@@ -157,7 +157,8 @@ def line(name, model, seconds) -> dict:
     own = rate_of(model, kernel, start, seconds)
     return {
         "model": name, "chosen": kernel.code.splitlines()[-1].removeprefix("kernel = ")[:60],
-        "ESS/s": own, "over the best": own / max(hand, *rates.values()), "over walks": own / walks,
+        "ESS/s": own, "over the best": own / max(hand, *rates.values()),
+        "over walks": own / walks if walks else np.inf,  # none of them mixed
         "choosing, s": spent,
     }  # fmt: skip
 
