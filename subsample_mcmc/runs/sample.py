@@ -342,8 +342,9 @@ def warn_of_global_generators(kernel: Kernel) -> None:
         proposal = getattr(leaf, "proposal", None)
         for function in (getattr(leaf, "function", None), getattr(proposal, "draw", None)):
             if found := global_generator(function):
+                name = getattr(function, "__name__", "a function")
                 warn(
-                    f"kernel {label}: {function.__name__} draws by {found}, which the seed does "
+                    f"kernel {label}: {name} draws by {found}, which the seed does "
                     "not tell and chains share: a run cannot be repeated, nor resumed as it was. "
                     "Draw with its argument rng, as rng.normal()."
                 )
