@@ -21,6 +21,7 @@ from subsample_mcmc.runs import fingerprint
 from subsample_mcmc.runs.backends import joblib_with
 from subsample_mcmc.runs.chain import Program
 from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
@@ -115,6 +116,7 @@ def sample(
     if warmup == 0:
         warn_of_cold_start(program.kernel)
     warn_of_global_generators(program.kernel)
+    warn_of_site_priors(model)
     warn_of_heat(program.kernel, int(warmup), draws * thin)
     warn_of_sparse_columns(program.kernel, model)
     warn_of_passes(program.kernel, model, float(audit), chains, int(warmup) + draws * thin)

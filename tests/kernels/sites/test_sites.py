@@ -102,6 +102,7 @@ def wider(state, site):
     return 0.75 * of_site(state, site)
 
 
+@pytest.mark.filterwarnings("ignore:site_prior.*is no density:UserWarning")  # nor it is
 @pytest.mark.parametrize("kernel", [hierarchy, slices])
 def test_a_wrong_prior_of_a_site_would_be_seen(kernel):
     model = model_of()

@@ -1,0 +1,103 @@
+"""Priors of sites that are no densities, given what they read: said before a chain runs."""
+
+import math
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.runs.defaults.site_priors import lacking
+from tests.helpers import groups
+
+SITES = 20
+
+
+def scaled(state, site):
+    return -0.5 * ((state.a[site] - state.mu[0]) / state.tau[0]) ** 2
+
+
+def normal(state, site):
+    return scaled(state, site) - sm.log(state.tau[0])
+
+
+def student(state, site):
+    z = (state.a[site] - state.mu[0]) / state.tau[0]
+    return -2.5 * sm.log1p(z * z / 4.0)
+
+
+def twice(state, site):
+    return scaled(state, site) - 2.0 * sm.log(state.tau[0])
+
+
+def of_two_scales(state, site):
+    z = state.a[site] / (state.tau[0] * state.rho[0])
+    return -0.5 * z * z
+
+
+def bounded(state, site):
+    return -sm.exp((state.a[site] - state.mu[0]) ** 2 / state.tau[0])
+
+
+def rest(state):
+    return -state.tau[0] - 0.5 * state.mu[0] ** 2 - state.rho[0]
+
+
+def made_up_for(state):
+    return rest(state) - SITES * math.log(state.tau[0])
+
+
+def model_of(of_site, log_prior=rest):
+    rng = np.random.default_rng(0)
+    data = {"y": rng.standard_normal(100), "group": np.arange(100) % SITES}
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2
+
+    state = {"a": np.zeros(SITES), "mu": 0.0, "tau": 1.0, "rho": 1.0}
+    return sm.Model(
+        log_likelihood, data, state, log_prior, touches={"a": "group"}, site_prior={"a": of_site},
+        constraints={"tau": sm.positive, "rho": sm.positive},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of_site", "log_prior", "lack"),
+    [
+        (scaled, rest, 1.0), (student, rest, 1.0), (twice, rest, -1.0),
+        (normal, rest, 0.0), (scaled, made_up_for, 0.0), (normal, made_up_for, 0.0),
+        (of_two_scales, rest, 0.0), (bounded, rest, 0.0),  # of which nothing is known
+    ],
+)  # fmt: skip
+def test_what_a_prior_of_sites_lacks(of_site, log_prior, lack):
+    found, scales = lacking(model_of(of_site, log_prior), "a")
+    assert found == pytest.approx(lack, abs=1e-6)
+    assert scales == (("tau",) if lack else ())
+
+
+def test_its_integral_is_what_is_said(rng):
+    """By quadrature, of a Student density without its scale: twice as large, as 2 ** lack."""
+    model = model_of(student)
+    ints, floats = model.ints.copy(), model.floats.copy()
+    z = np.linspace(-math.pi / 2, math.pi / 2, 4_001)[1:-1]
+    sizes = []
+    for tau in (0.7, 1.4):
+        total = 0.0
+        for at in z:
+            state = model.state(ints, floats)
+            floats[model.variables["tau"].block.start] = tau
+            floats[model.variables["a"].block.start] = math.tan(at)
+            total += math.exp(student(state, 0)) / math.cos(at) ** 2
+        sizes.append(total)
+    assert sizes[1] / sizes[0] == pytest.approx(2.0 ** lacking(model, "a")[0], rel=1e-4)
+
+
+def test_a_run_says_so_once():
+    kernel = sm.Metropolis("a") >> sm.Metropolis(("mu", "tau", "rho"))
+    given = {"draws": 2, "warmup": 2, "chains": 1, "seed": 1, "progress": False}
+    model = model_of(scaled)
+    with pytest.warns(
+        UserWarning, match=r"no density of a site of 'a': where tau and all .* 2 tim"
+    ):
+        sm.sample(model, kernel, **given)
+    sm.sample(model, kernel, **given)
+    sm.sample(groups.model_of(), sm.Metropolis("a") >> sm.Metropolis(("mu", "tau")), **given)
