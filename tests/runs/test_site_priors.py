@@ -34,6 +34,10 @@ def of_two_scales(state, site):
     return -0.5 * z * z
 
 
+def flat(state, site):
+    return 0.0
+
+
 def bounded(state, site):
     return -sm.exp((state.a[site] - state.mu[0]) ** 2 / state.tau[0])
 
@@ -65,7 +69,8 @@ def model_of(of_site, log_prior=rest):
     [
         (scaled, rest, 1.0), (student, rest, 1.0), (twice, rest, -1.0),
         (normal, rest, 0.0), (scaled, made_up_for, 0.0), (normal, made_up_for, 0.0),
-        (of_two_scales, rest, 0.0), (bounded, rest, 0.0),  # of which nothing is known
+        (of_two_scales, rest, 0.0), (bounded, rest, 0.0),
+        (flat, rest, 0.0),  # of which nothing is known
     ],
 )  # fmt: skip
 def test_what_a_prior_of_sites_lacks(of_site, log_prior, lack):
@@ -74,7 +79,7 @@ def test_what_a_prior_of_sites_lacks(of_site, log_prior, lack):
     assert scales == (("tau",) if lack else ())
 
 
-def test_its_integral_is_what_is_said(rng):
+def test_its_integral_is_what_is_said():
     """By quadrature, of a Student density without its scale: twice as large, as 2 ** lack."""
     model = model_of(student)
     ints, floats = model.ints.copy(), model.floats.copy()

@@ -7,7 +7,8 @@ import numpy as np
 
 from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.sites.touches import called
-from subsample_mcmc.target.constraints import positive, real
+from subsample_mcmc.target.constraints import COORDINATES, REAL
+from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
 from subsample_mcmc.target.user_functions import plain
@@ -15,13 +16,11 @@ from subsample_mcmc.target.user_functions import plain
 STATES, SITES = 4, 8  # states, and sites in each, at which a prior is looked at
 FACTORS = (2.0, 0.6)
 ROUNDING = 1e-7  # of a log density
+KINDS = (REAL, *COORDINATES.values())  # real and positive numbers
 
 
 class LookedAtPriors:
     """A key under which a model keeps that its priors of sites were looked at."""
-
-
-LOOKED_AT_PRIORS = LookedAtPriors()
 
 
 def warn_of_site_priors(model: Model) -> None:
@@ -29,9 +28,9 @@ def warn_of_site_priors(model: Model) -> None:
 
     -0.5 * (a / tau) ** 2 without -log(tau) lets tau grow, and chains agree about it.
     """
-    if model.prepared.setdefault(LOOKED_AT_PRIORS, set()):
+    if LookedAtPriors in model.prepared:
         return
-    model.prepared[LOOKED_AT_PRIORS].add(True)
+    model.prepared[LookedAtPriors] = True
     for name in model.site_prior:
         try:
             lack, scales = lacking(model, name)
@@ -58,11 +57,12 @@ def lacking(model: Model, name: str) -> tuple[float, tuple[str, ...]]:
     if not scalable(v):
         return 0.0, ()
     f = plain(model.site_prior[name], f"site_prior[{name!r}]", "f(state, site)")
-    read = tuple(
-        other for other in model.variables if other != name and reads(model, f, name, other)
-    )
-    scales = tuple(other for other in read if model.variables[other].constraint.kind in POSITIVE)
-    others = tuple(other for other in read if scalable(model.variables[other]))
+    read = blocks_read(f, model)  # None: its code does not tell, and it may be all of them
+    others = [
+        n for n, variable in model.variables.items()
+        if n != name and (read is None or n in read) and scalable(variable)
+    ]  # fmt: skip
+    scales = tuple(n for n in others if model.variables[n].constraint.kind != REAL)
     if not scales:
         return 0.0, ()
     found, most = [], 0.0
@@ -82,12 +82,9 @@ def lacking(model: Model, name: str) -> tuple[float, tuple[str, ...]]:
     return (0.0, ()) if makes_up(model, (name, *others), in_all) else (round(lack, 6), scales)
 
 
-POSITIVE = (positive.kind, positive("squareroot").kind)
-
-
 def scalable(v) -> bool:
     """Is a block still one where all of its numbers are multiplied by a factor."""
-    return not v.block.discrete and v.place < 0 and v.constraint.kind in (real.kind, *POSITIVE)
+    return not v.block.discrete and v.place < 0 and v.constraint.kind in KINDS
 
 
 def states(model: Model) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -110,21 +107,6 @@ def scaled(model: Model, floats: np.ndarray, names, factor: float) -> np.ndarray
         block = model.variables[name].block
         there[block.start : block.start + block.length] *= factor
     return there
-
-
-def reads(model: Model, f, name: str, other: str) -> bool:
-    """Does the prior of some site change with a continuous block."""
-    v = model.variables[other]
-    if v.block.discrete or v.place >= 0:
-        return False
-    for ints, floats in states(model):
-        there = floats.copy()
-        there[v.block.start : v.block.start + v.block.length] *= 1.01
-        for site in some_sites(model, name):
-            one, two = (called(f, model.state(ints.copy(), x), site) for x in (floats, there))
-            if one != two:
-                return True
-    return False
 
 
 def makes_up(model: Model, names, in_all: float) -> bool:
