@@ -78,7 +78,7 @@ class Drawn(NamedTuple):
         return self.ints.nbytes + self.floats.nbytes + self.counts.nbytes + rest
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Member:
     """One chain under way: what it has drawn and not yet handed on."""
 

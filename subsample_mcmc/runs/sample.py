@@ -108,11 +108,10 @@ def sample(
             f"promise={promise!r} is for a run without a kernel: this one decides by the selectors "
             "it was given, selector=sm.Exact() for instance."
         )
-    elif isinstance(kernel, Kernel):
-        refuse_spikes(model, kernel)
     chosen = getattr(kernel, "code", "")
     with quietly(progress):  # control variates read the data
         program = Program(model, kernel, keep=keep)
+    refuse_spikes(model, program.kernel)
     if warmup == 0:
         warn_of_cold_start(program.kernel)
     warn_of_global_generators(program.kernel)
@@ -128,7 +127,7 @@ def sample(
     meta |= {"fingerprints": prints, "chosen": chosen, "cores": min(cores, chains)}
     if isinstance(start, Trace):
         warn_of_same_seed(start, meta)
-    members = [Member(i) for i in range(chains)]
+    members = [Member(number=i) for i in range(chains)]
     return carried_out(program, chain_plan, members, meta, store, progress, cores, parallel)
 
 
@@ -199,7 +198,9 @@ def resume(
     for i, (drawn, saved) in enumerate(zip(stored.draws, stored.checkpoints, strict=True)):
         warmed = 0 if saved is None else min(int(saved["counters"][0]), chain_plan.warmup)
         steps = 0 if saved is None else warmed + drawn
-        members.append(Member(i, stored.seconds[i], steps, drawn, checkpoint=saved))
+        members.append(Member(
+            number=i, seconds=stored.seconds[i], steps=steps, drawn=drawn, checkpoint=saved
+        ))  # fmt: skip
     journal = files.reopen(path, meta)
     if list(journal.draws) != stored.draws:
         journal.close()

@@ -120,7 +120,8 @@ def one_round(rng: np.random.Generator, first: str, whole: sm.Trace) -> list[str
         found = sm.load(path)
         assert runs.same(found, whole), "draws or statistics differ"
         assert runs.same_states(found, whole), "checkpoints differ"
-        assert [p.name for p in path.parent.iterdir()] == ["run.nc"], "something was left behind"
+        left = sorted(p.name for p in path.parent.iterdir())
+        assert left == ["run.nc"], f"left behind after kills {killed}: {left}"
         with path.open("rb") as file:
             assert file.read(4) == b"\x89HDF", "the run is not netCDF"
     return killed

@@ -72,6 +72,17 @@ def test_a_journal_cut_anywhere_is_completed(tmp_path, monkeypatch, rng):
     assert seen == {True, False}
 
 
+def test_a_journal_that_lacks_only_its_netcdf_becomes_netcdf(tmp_path, monkeypatch):
+    """A process that died as it turned one into the other leaves all draws, and half a file."""
+    path = tmp_path / "run.nc"
+    under_way(path, monkeypatch)
+    path.with_name("run.nc.netcdf-part").write_bytes(b"half of it")
+    assert not store.peek(path).finished
+    found = resumed(path)
+    assert runs.same(found, runs.run()) and store.peek(path).finished
+    assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
+
+
 def test_resumed_in_many_parts_and_further_than_asked(tmp_path):
     path = tmp_path / "run.nc"
     runs.run(20, thin=2, store=path, audit=0.3)
