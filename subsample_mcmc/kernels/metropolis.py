@@ -5,6 +5,7 @@ current state is arm 0 with offset log u + log prior(x), the proposal is arm 1 w
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,6 +33,7 @@ from subsample_mcmc.kernels.proposals.choose import proposal_of
 from subsample_mcmc.kernels.proposals.gaussian import Gaussian
 from subsample_mcmc.kernels.proposals.learned import LEARNS, learned_numbers
 from subsample_mcmc.kernels.proposals.own import Ends
+from subsample_mcmc.kernels.proposals.own_density import check_density
 from subsample_mcmc.kernels.sites.by_site import (
     FEW,
     check_sites,
@@ -217,8 +219,10 @@ class Metropolis(ContinuousBlock):
                 "own does not see how long it is; use sm.pcn, sm.independence or a random walk."
             )
         self.proposal.numbers(blocks)
-        if not self.proposal.free and len(self.writes) > 1:
-            self.try_by_name(model, blocks)
+        if not self.proposal.free:
+            if len(self.writes) > 1:
+                self.try_by_name(model, blocks)
+            check_density(model, blocks, partial(self.ends, blocks), self.proposal, self.text())
 
     def check_decision(self, model) -> None:
         """Refuse also what polynomials of sites do not serve."""
