@@ -23,6 +23,7 @@ A coefficient that the fit puts many standard deviations off 0 is asked in one s
 whether it is 0: such decisions are far from the fit, where many rows are read, and nearly hopeless.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -53,7 +54,7 @@ from subsample_mcmc.target.user_functions import plain
 
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
 LOOKED_AT = 64  # coefficients whose prior is asked ...
-FAR = 1e9  # ... at 0, near it, and here
+FAR, SECONDS = 1e9, 0.3  # ... at 0, near it, and here; for indicators of other kernels, so long
 # Stored with runs: those of before had no walks, and never one column a decision.
 READS_COLUMNS, READS_ALL = "a column each, and walks", "those of all coefficients, and walks"
 
@@ -316,11 +317,11 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
             f"{kernel.text()}: the model has no log_prior, which says how probable an indicator of "
             "1 is, and where its coefficient lies then."
         )
-    for j, found, seen in priors(model, kernel.block, kernel.indicators):
-        if found[0] != found[1]:
+    for j, (found, near, _), seen in priors(model, kernel.block, kernel.indicators):
+        if found != near:
             raise ValueError(
                 f"{kernel.text()}: with {kernel.indicators}[{j}] = 0 log_prior goes from "
-                f"{found[0]:.6g} to {found[1]:.6g} where {kernel.block}[{j}] changes, which is 0 "
+                f"{found:.6g} to {near:.6g} where {kernel.block}[{j}] changes, which is 0 "
                 "then: add its density only where the indicator is 1."
             )
         if len(set(seen)) == 1 and np.isfinite(seen[0]):
@@ -332,33 +333,45 @@ def check_prior(kernel: SpikeAndSlab, model) -> None:
             )
 
 
-def priors(model, block: str, indicators: str) -> Iterator[tuple[int, list[float], list[float]]]:
-    """(j, log_prior at two values of block[j] whose indicator is 0, at three where it is 1)."""
+def priors(
+    model, block: str, indicators: str, shift: int = 0
+) -> Iterator[tuple[int, list[float], list[float]]]:
+    """(j, log_prior where indicator j is 0, where it is 1), at 0, near it and FAR of block[j]."""
     log_prior = plain(model.log_prior, "log_prior", "log_prior(state)")
     beta, gamma = model.variables[block].block, model.variables[indicators].block
     rng = np.random.default_rng(0)
-    for j in rng.permutation(beta.length)[:LOOKED_AT]:
+    for j in rng.permutation(gamma.length)[:LOOKED_AT]:
         ints, floats = model.ints.copy(), model.floats.copy()
         of = ints[gamma.start : gamma.start + gamma.length]
         values = floats[beta.start : beta.start + beta.length]
         of[:], values[:] = 1, rng.standard_normal(beta.length)
-        of[j], state = 0, model.state(ints, floats)
-        found, seen = [], []
-        for value in (0.0, 1.0 + rng.random()):
-            values[j] = value
-            found.append(called(log_prior, state))
-        of[j] = 1
-        for value in (0.0, 1.0 + rng.random(), FAR):
-            values[j] = value
-            seen.append(called(log_prior, state))
-        yield int(j), found, seen
+        state, told = model.state(ints, floats), []
+        for of[j] in (0, 1):
+            told.append([])
+            for values[j + shift] in (0.0, 1.0 + rng.random(), FAR):
+                try:
+                    told[-1].append(called(log_prior, state))
+                except OverflowError:  # compiled, exp(FAR) is infinite
+                    told[-1].append(-np.inf)
+        yield int(j), told[0], told[1]
 
 
-def is_spiked(model, block: str, indicators: str) -> bool:
-    """Does log_prior say of coefficients what SpikeAndSlab reads: nothing where they are 0."""
+def left_out(model, block: str, indicators: str) -> int | None:
+    """The value of an indicator, 0 or 1, at which log_prior says nothing of its coefficient.
+
+    It does at the other, for some of them: as SpikeAndSlab reads it. None: there is no such value.
+    Indicators may be one fewer than coefficients, of which one is an intercept.
+    """
     if model.log_prior is None:
-        return False
-    return all(
-        np.isfinite(found).all() and found[0] == found[1] and seen[0] > seen[2]
-        for _, found, seen in priors(model, block, indicators)
-    )
+        return None
+    fewer = model.variables[block].block.length - model.variables[indicators].block.length
+    begun = time.monotonic()
+    for shift in range(fewer + 1):
+        for _, off, on in priors(model, block, indicators, shift):
+            for value, still, density in ((0, off, on), (1, on, off)):
+                nothing = np.isfinite(still).all() and len(set(still)) == 1
+                if nothing and density[0] > density[2]:
+                    return value
+            if time.monotonic() - begun > SECONDS:
+                break
+    return None

@@ -332,7 +332,43 @@ def test_nor_does_a_kernel_that_was_given(rng):
     sm.sample(model, both, **given)
 
 
-@pytest.mark.parametrize("kind", ["a density at 0", "read by data", "as many, but no indicators"])
+def slab(value):
+    return -0.919 - 0.5 * value**2
+
+
+SPIKED = {
+    "the first is always in": (4, 0, lambda s, j: j == 0 or s.gamma[j] == 1, slab),
+    "one fewer, of an intercept": (3, 0, lambda s, j: j == 0 or s.gamma[j - 1] == 1, slab),
+    "one fewer, the intercept last": (3, 0, lambda s, j: j == 3 or s.gamma[j] == 1, slab),
+    "1 is left out": (4, 1, lambda s, j: s.gamma[j] == 0, slab),
+    "overflows": (4, 0, lambda s, j: s.gamma[j] == 1, lambda v: v - 2 * math.log(1 + math.exp(v))),
+    "uniform": (4, 0, lambda s, j: s.gamma[j] == 1, lambda v: 0.0 if abs(v) < 9 else -math.inf),
+}
+
+
+@pytest.mark.parametrize("kind", SPIKED)
+def test_however_such_a_prior_is_written(rng, kind):
+    given, (many, value, is_in, density) = lines(rng)[0], SPIKED[kind]
+
+    def spiked(state):
+        return sum(density(state.beta[j]) if is_in(state, j) else -0.2 for j in range(4))
+
+    state = {"gamma": np.ones(many, int), "beta": np.zeros(4)}
+    model = sm.Model(given.predictors, given.data, state, spiked, support={"gamma": 2})
+    with pytest.raises(ValueError, match=rf"of beta\[j\] where gamma\[j\] is {value}") as told:
+        refuse_spikes(model)
+    assert ("intercept" in str(told.value)) == (many == 3)
+
+
+VAGUE = {  # where indicators are 0; both are densities
+    "wide": lambda value: -0.919 - math.log(1e8) - 0.5 * (value / 1e8) ** 2,
+    "bounded": lambda value: -math.log(100.0) if abs(value) < 50.0 else -math.inf,
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["a density at 0", "read by data", "as many, but no indicators", *VAGUE]
+)
 def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
     """A mixture of two normals has a density where the indicator is 0: it is a law as it stands."""
     given = lines(rng)[0]
@@ -344,6 +380,12 @@ def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
             total -= 0.5 * (state.beta[j] / sd) ** 2 + math.log(sd)
         return total
 
+    def vague(state):
+        return sum(
+            slab(b) if g == 1 else VAGUE[kind](b)
+            for b, g in zip(state.beta, state.gamma, strict=True)
+        )
+
     def apart(state):
         return -0.5 * np.sum(state.beta**2) + 0.3 * np.sum(state.gamma)
 
@@ -354,7 +396,7 @@ def test_other_priors_of_indicators_are_not_taken_for_spikes(rng, kind):
     if kind == "read by data":
         model = sm.Model(read, {"y": given.data.y}, state, log_prior, support={"gamma": 2})
     else:
-        prior = mixed if kind == "a density at 0" else apart
+        prior = {"a density at 0": mixed, "as many, but no indicators": apart}.get(kind, vague)
         model = sm.Model(given.predictors, given.data, state, prior, support={"gamma": 2})
     assert refuse_spikes(model) is None
     assert refuse_spikes(model, sm.Gibbs("gamma") >> sm.Slice("beta")) is None

@@ -2,10 +2,14 @@
 
 from subsample_mcmc.kernels.base import Kernel
 from subsample_mcmc.kernels.gibbs import Gibbs
-from subsample_mcmc.kernels.spikes import is_spiked
+from subsample_mcmc.kernels.spikes import left_out
 from subsample_mcmc.target.constraints import real
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model
+
+
+class LookedAtSpikes:
+    """A key under which a model keeps which blocks are coefficients with indicators."""
 
 
 def refuse_spikes(model: Model, kernel: Kernel | None = None) -> None:
@@ -24,23 +28,33 @@ def refuse_spikes(model: Model, kernel: Kernel | None = None) -> None:
         name for name, v in model.variables.items()
         if v.block.discrete and v.support == 2 and name in drawn and unread(model, (name,))
     ]  # fmt: skip
+    known = model.prepared.setdefault(LookedAtSpikes, {})
     for name, v in model.variables.items():
         if v.block.discrete or v.constraint.kind != real.kind:
             continue
         for switch in switches:
-            if model.variables[switch].block.length != v.block.length:
+            fewer = v.block.length - model.variables[switch].block.length
+            if fewer not in (0, 1):
                 continue
-            try:
-                spiked = is_spiked(model, name, switch)
-            except Exception:
-                continue  # raised by the user's function, in a state that may be none
-            if spiked:
-                raise ValueError(
-                    f"log_prior says nothing of {name}[j] where {switch}[j] is 0, and no datum "
-                    f"reads {switch}: that is a coefficient which is 0 then, and sm.SpikeAndSlab "
-                    f"moves it. Give that kernel: fit = sm.laplace(model, {name!r}, "
-                    f"given={{{switch!r}: np.ones({v.block.length}, int)}}); kernel = "
-                    f"sm.SpikeAndSlab({name!r}, {switch!r}, fit, control=sm.Taylor(fit)). Any "
-                    f"other would draw {switch} by the prior alone. If {name}[j] is not 0 then, "
-                    "add its density there, too."
-                )
+            if (name, switch) not in known:
+                try:
+                    known[name, switch] = left_out(model, name, switch)
+                except Exception:  # raised by the user's function, in a state that may be none
+                    known[name, switch] = None
+            if known[name, switch] is not None:
+                raise ValueError(told(name, switch, v.block.length, fewer, known[name, switch]))
+
+
+def told(name: str, switch: str, count: int, fewer: int, value: int) -> str:
+    """What such a prior is, and which kernel moves it."""
+    more = " with an indicator for the intercept, too, log_prior -inf where it is 0," * fewer
+    more += f" with {switch}[j] = 0 for one that is left out," * value
+    return (
+        f"log_prior says nothing of {name}[j] where {switch}[j] is {value}, and no datum reads "
+        f"{switch}: that is a coefficient which is 0 then, and sm.SpikeAndSlab moves it. Give that "
+        f"kernel,{more or ' say'}: fit = sm.laplace(model, {name!r}, "
+        f"given={{{switch!r}: np.ones({count}, int)}}); kernel = "
+        f"sm.SpikeAndSlab({name!r}, {switch!r}, fit, control=sm.Taylor(fit)). Any "
+        f"other would draw {switch} by the prior alone. If {name}[j] is not 0 then, "
+        "add its density there, too."
+    )
