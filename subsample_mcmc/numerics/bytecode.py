@@ -1,8 +1,10 @@
 """Which globals, and which attributes of modules, a compiled Python function reads."""
 
 import dis
+import itertools
 import random
 import re
+import sysconfig
 import types
 from collections.abc import Iterator
 from functools import lru_cache
@@ -18,6 +20,7 @@ def instructions(code) -> tuple[dis.Instruction, ...]:
 
 
 DIVISIONS = ("//", "%", "//=", "%=")
+LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 LONGER, GLOBAL, NAME = (dis.opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
 
 
@@ -116,18 +119,44 @@ def looks_up(function, seen: tuple = ()) -> bool:
 def global_generator(function, seen: tuple = ()) -> str:
     """What a function, or one that it calls, draws by that has a state of its own; or "".
 
-    np.random.normal and random.gauss are methods of one generator of the whole process.
+    np.random.normal and random.gauss are methods of one generator of the whole process; a new
+    generator without a seed is another each time. Functions of libraries are not looked into: they
+    may draw so, unless they are given a generator.
     """
     function = getattr(function, "py_func", function)
     if not isinstance(function, types.FunctionType) or function in seen:
         return ""
+    if seen and function.__code__.co_filename.startswith(LIBRARIES):
+        return ""
     for path, value in outside_functions(function):
-        owner = getattr(value, "__self__", value)
+        bound = isinstance(value, types.MethodType | types.BuiltinMethodType)
+        owner = value.__self__ if bound else value
         if isinstance(owner, np.random.Generator | np.random.RandomState | random.Random):
             return ".".join(path)
         if found := global_generator(value, (*seen, function)):
             return found
+    return unseeded(function)
+
+
+def unseeded(function) -> str:
+    """How a function makes a generator without a seed, as default_rng(); or ""."""
+    for code in codes_of(function):
+        steps = [i for i in instructions(code) if i.opname not in ("PRECALL", "PUSH_NULL")]
+        for this, following in itertools.pairwise(steps):
+            empty = following.opname == "CALL" and not following.arg
+            if this.argval in ("default_rng", "RandomState") and empty:
+                return f"{this.argval}()"
+            if this.opname == "IMPORT_NAME" and this.argval in ("random", "numpy.random"):
+                return str(this.argval)
+            if this.argval == "rvs" and "random_state" not in words_of(code):
+                return "rvs() without random_state"
     return ""
+
+
+def words_of(code) -> set[str]:
+    """Names of attributes and of keyword arguments in a code object."""
+    keywords = (c for c in code.co_consts if isinstance(c, tuple))
+    return {*code.co_names, *(word for c in keywords for word in c if isinstance(word, str))}
 
 
 def twin(module: types.ModuleType, path: tuple[str, ...], value: Any) -> types.ModuleType:

@@ -30,6 +30,7 @@ from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
+from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
 from subsample_mcmc.runs.plan import state_of
@@ -180,6 +181,7 @@ def default_kernel(
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
     refuse_spikes(model)
+    warn_of_site_priors(model)  # here, as pilots run without a word
     with quietly(progress):
         found, notes, fit, modes = candidates_of(model, promise)
         if len(found) > 1:

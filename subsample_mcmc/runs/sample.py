@@ -348,7 +348,7 @@ def warn_of_global_generators(kernel: Kernel) -> None:
                 name = getattr(function, "__name__", "a function")
                 warn(
                     f"kernel {label}: {name} draws by {found}, which the seed does "
-                    "not tell and chains share: a run cannot be repeated, nor resumed as it was. "
+                    "not tell: a run cannot be repeated, nor resumed as it was. "
                     "Draw with its argument rng, as rng.normal()."
                 )
 

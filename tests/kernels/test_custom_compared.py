@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import checks
@@ -107,6 +108,29 @@ def test_the_chains_own_numbers_are_not_told_of():
     assert bytecode.global_generator(moved) == ""
     assert bytecode.global_generator(lambda rng: np.random.default_rng(rng.integers(9))) == ""
     assert bytecode.global_generator(lambda rng: shared.normal()) == "shared"
+    given = lambda rng: optimize.minimize(abs, 1.0 + rng.random())  # noqa: E731, scipy may draw
+    assert bytecode.global_generator(given) == ""
+    seeded = lambda rng: stats.norm.rvs(random_state=rng)  # noqa: E731
+    assert bytecode.global_generator(seeded) == ""
+
+
+def test_generators_without_a_seed_are_told_of():
+    def within(rng):
+        import random as own
+
+        return own.gauss(0.0, 1.0)
+
+    for function, name in (
+        (lambda rng: np.random.default_rng().normal(), "default_rng()"),
+        (lambda rng: stats.norm.rvs(), "rvs() without random_state"),
+        (lambda rng: helper(), "default_rng()"),
+        (within, "random"),
+    ):
+        assert bytecode.global_generator(function) == name
+
+
+def helper():
+    return np.random.default_rng().normal()
 
 
 shared = np.random.default_rng(1)

@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.errors import warn
 from subsample_mcmc.kernels.sites.touches import called
-from subsample_mcmc.target.constraints import COORDINATES, REAL
+from subsample_mcmc.target.constraints import COORDINATES, INTERVAL, REAL
 from subsample_mcmc.target.lookups.reads import blocks_read
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.moved import some_states
@@ -15,7 +15,9 @@ from subsample_mcmc.target.user_functions import plain
 
 STATES, SITES = 4, 8  # states, and sites in each, at which a prior is looked at
 FACTORS = (2.0, 0.6)
-ROUNDING = 1e-7  # of a log density
+POWERS = (1.0, 2.0, -2.0)  # of scales: standard deviations, variances, precisions
+ENDS = ((1e-7, 1e-6), (1e6, 1e7))  # factors of scales between which a prior of them is looked at
+ROUNDING, SMALL = 1e-7, 1e-5  # of a log density; of what it gains with the log of a factor
 KINDS = (REAL, *COORDINATES.values())  # real and positive numbers
 
 
@@ -40,18 +42,19 @@ def warn_of_site_priors(model: Model) -> None:
             power = "" if abs(lack) == 1.0 else f"{abs(lack):.3g} * "
             warn(
                 f"site_prior[{name!r}] is no density of a site of {name!r}: where "
-                f"{' and '.join(scales)} and all else that it reads are twice as large, its "
-                f"integral is {2.0**lack:.3g} times as large, and log_prior does not make up for "
-                f"it. It lacks a part that depends on them, as "
+                f"{' and '.join(scales)} grow to twice as much, and all else that it reads in "
+                f"proportion, its integral is {2.0**lack:.3g} times as large, and log_prior does "
+                f"not make up for it. It lacks a part that depends on them, as "
                 f"{'-' if lack > 0.0 else '+'} {power}log({scales[0]}) would be."
             )
 
 
 def lacking(model: Model, name: str) -> tuple[float, tuple[str, ...]]:
-    """(by which power of a common factor the integral grows, the scales that the prior reads).
+    """(s, the scales that the prior reads): it lacks -s log(scale), of the product of them.
 
-    Where f(c a; c mu, c tau) = f(a; mu, tau) + s log c for all c, the integral of exp f over the k
-    numbers of a site grows as c^(k + s), and 0 is right. Of other priors nothing is known: 0.
+    Where f(c a; c mu, c^p tau) = f(a; mu, tau) + t log c for all c, the integral of exp f over the
+    k numbers of a site grows as c^(k + t), and 0 is right: p is 1 of standard deviations, 2 of
+    variances, -2 of precisions. Of other priors nothing is known: 0.
     """
     v = model.variables[name]
     if not scalable(v):
@@ -63,28 +66,47 @@ def lacking(model: Model, name: str) -> tuple[float, tuple[str, ...]]:
         if n != name and (read is None or n in read) and scalable(variable)
     ]  # fmt: skip
     scales = tuple(n for n in others if model.variables[n].constraint.kind != REAL)
-    if not scales:
-        return 0.0, ()
+    for power in POWERS if scales else ():
+        powers = {n: power if n in scales else 1.0 for n in (name, *others)}
+        grows = growth(model, f, name, powers)
+        if grows is None:
+            continue
+        lack = v.block.length // v.sites + grows
+        # A prior of this block and of others with as many sites, at once, is one of all of them.
+        of_others = [
+            powers[n] * (model.variables[n].block.length // v.sites)
+            for n in others
+            if model.variables[n].sites == v.sites and n not in model.site_prior
+        ]
+        together = {0.0}
+        for numbers in of_others:
+            together |= {total + numbers for total in together}
+        if any(abs(lack + total) < SMALL for total in together):
+            return 0.0, ()
+        lack /= power
+        return (0.0, ()) if makes_up(model, scales, v.sites * lack) else (round(lack, 6), scales)
+    return 0.0, ()
+
+
+def growth(model: Model, f, name: str, powers: dict[str, float]) -> float | None:
+    """What f gains with the log of a factor of all blocks, each to its power; None: no constant."""
     found, most = [], 0.0
     for ints, floats in states(model):
         for factor in FACTORS:
-            there = scaled(model, floats, (name, *others), factor)
+            there = scaled(model, floats, powers, factor)
             for site in some_sites(model, name):
                 one, two = (called(f, model.state(ints.copy(), x), site) for x in (floats, there))
                 found.append((two - one) / math.log(factor))
                 most = max(most, abs(one), abs(two))
     if not np.all(np.isfinite(found)) or np.ptp(found) > ROUNDING * (1.0 + most):
-        return 0.0, ()
-    lack = v.block.length // v.sites + float(np.mean(found))
-    if abs(lack) < ROUNDING * (1.0 + most):
-        return 0.0, ()
-    in_all = v.sites * lack
-    return (0.0, ()) if makes_up(model, (name, *others), in_all) else (round(lack, 6), scales)
+        return None
+    return float(np.mean(found))
 
 
 def scalable(v) -> bool:
     """Is a block still one where all of its numbers are multiplied by a factor."""
-    return not v.block.discrete and v.place < 0 and v.constraint.kind in KINDS
+    from_zero = v.constraint.kind == INTERVAL and v.constraint.low == 0.0
+    return not v.block.discrete and v.place < 0 and (from_zero or v.constraint.kind in KINDS)
 
 
 def states(model: Model) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -100,24 +122,35 @@ def some_sites(model: Model, name: str) -> list[int]:
     return np.random.default_rng(1).permutation(sites)[:SITES].tolist()
 
 
-def scaled(model: Model, floats: np.ndarray, names, factor: float) -> np.ndarray:
-    """The floats with these blocks multiplied."""
+def scaled(model: Model, floats: np.ndarray, powers, factor: float) -> np.ndarray:
+    """The floats with these blocks multiplied, each by a power of the factor."""
     there = floats.copy()
-    for name in names:
+    for name, power in powers.items():
         block = model.variables[name].block
-        there[block.start : block.start + block.length] *= factor
+        there[block.start : block.start + block.length] *= factor**power
     return there
 
 
-def makes_up(model: Model, names, in_all: float) -> bool:
-    """Does log_prior change with a common factor as what all sites lack, rather than not."""
+def makes_up(model: Model, scales: tuple[str, ...], in_all: float) -> bool:
+    """Does log_prior have -in_all log(scale), of the scales alone.
+
+    At one end at least, of small scales or large ones, all else that it says of them vanishes or
+    stands still; where neither does, as of a lognormal law, the mean of both is what is left.
+    """
     rest = model.given[3]
     if rest is None:
         return False
+    powers = dict.fromkeys(scales, 1.0)
     for ints, floats in states(model):
-        there = scaled(model, floats, names, FACTORS[0])
-        one, two = (float(rest(model.state(ints.copy(), x))) for x in (floats, there))
-        change = (two - one) / math.log(FACTORS[0])
-        if abs(change + in_all) < 0.5 * abs(in_all):
-            return True
+        slopes = []
+        for low, high in ENDS:
+            with np.errstate(all="ignore"):
+                one, two = (
+                    float(rest(model.state(ints.copy(), scaled(model, floats, powers, factor))))
+                    for factor in (low, high)
+                )
+            slopes.append((two - one) / math.log(high / low))
+        for slope in (*slopes, float(np.mean(slopes))):
+            if abs(slope + in_all) < 0.5 * abs(in_all):
+                return True
     return False
