@@ -39,6 +39,7 @@ from subsample_mcmc.style import safe
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import moved
+from subsample_mcmc.target.reuse.append import is_mapped
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
@@ -479,11 +480,12 @@ def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
 
 
 def seconds_of(trace: Any, model: Model) -> float:
-    """Of a pilot's steps, while they had a core; where rows are elsewhere, all that it waited, too.
+    """Of a pilot's steps, while they had a core; where rows are in files, all that it waited, too.
 
     What is done beside the first steps, such as looks at doubtful indices, takes longer than a
     hundred of them, and on a busy machine so does waiting for a core: the choice would be chance.
     """
     wall, had = float(trace.seconds.sum()), float(trace.processor.sum())
     fine = time.get_clock_info("thread_time").resolution < BRIEF / 10.0
-    return min(wall, had) if fine and had and model.elsewhere is None else wall
+    away = model.elsewhere is not None or any(is_mapped(column) for column in model.data)
+    return min(wall, had) if fine and had and not away else wall

@@ -54,7 +54,7 @@ class Trace:
     kept, keep={"z": 100}, are in `thinned`, (chains, draws / 100, ...), and in trace["z"].
     `summary`, `to_arviz`, `to_frame`, `report` and `plot` are views of the same numbers; `meta`
     says how they were made, `seconds` how long each chain took, and `processor` for how much of it
-    its steps had a core (0: not known, as of stored runs).
+    its steps had a core, in the chain's own thread (0: not known, as of stored runs).
 
     meta: how the draws were made, as runs write it down.
     chains: what each chain drew and counted; sm.sample and sm.load make them.

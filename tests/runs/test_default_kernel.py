@@ -1,6 +1,7 @@
 """sm.sample(model) without a kernel: what is chosen, that its code makes it, and its draws."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -177,6 +178,21 @@ def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
     assert "pCN along the fit: it failed. a residual is nan" in kernel.found
     monkeypatch.setattr(defaults, "step_cost", lambda *given: 10.0)  # no time for any pilot
     assert "fit" in sm.default_kernel(model, progress=False).code
+
+
+def test_pilots_of_rows_in_files_count_what_was_waited_for(tmp_path):
+    """A thread has a core for none of it; beside other processes, waiting for one is chance."""
+    trace = SimpleNamespace(seconds=np.array([2.0, 1.0]), processor=np.array([0.5, 0.25]))
+    path = tmp_path / "y.npy"
+    np.save(path, np.zeros(100))
+
+    def model_of(y):
+        return sm.Model(lambda state, data, n: data.y[n] * state.mu[0], {"y": y}, {"mu": 0.0})
+
+    assert defaults.seconds_of(trace, model_of(np.load(path))) == 0.75
+    assert defaults.seconds_of(trace, model_of(np.load(path, mmap_mode="r"))) == 3.0
+    trace.processor[:] = 0.0  # not known
+    assert defaults.seconds_of(trace, model_of(np.load(path))) == 3.0
 
 
 def test_ctrl_c_in_a_pilot_ends_the_run(monkeypatch):

@@ -169,7 +169,9 @@ def test_a_run_says_so_once():
     kernel = sm.Metropolis("a") >> sm.Metropolis(("mu", "tau", "rho"))
     given = {"draws": 2, "warmup": 2, "chains": 1, "seed": 1, "progress": False}
     model = model_of(scaled)
-    with pytest.warns(UserWarning, match=r"no density of a site of 'a': where tau grow.* is 2 tim"):
+    with pytest.warns(
+        UserWarning, match=r"no density of a site of 'a': where tau is twice.* is 2 tim"
+    ):
         sm.sample(model, kernel, **given)
     sm.sample(model, kernel, **given)
     with pytest.warns(UserWarning, match="no density of a site of 'a'"):  # and not only pilots
