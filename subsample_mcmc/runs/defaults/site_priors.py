@@ -40,10 +40,11 @@ def warn_of_site_priors(model: Model) -> None:
             continue
         if lack:
             power = "" if abs(lack) == 1.0 else f"{abs(lack):.3g} * "
+            are = "is" if len(scales) == 1 else "are"
             warn(
                 f"site_prior[{name!r}] is no density of a site of {name!r}: where "
-                f"{' and '.join(scales)} {'is' if len(scales) == 1 else 'are'} twice as large, and "
-                f"all else that it reads in proportion, its integral is {2.0**lack:.3g} times as large, and log_prior does "
+                f"{' and '.join(scales)} {are} twice as large, and all else that it reads in "
+                f"proportion, its integral is {2.0**lack:.3g} times as large, and log_prior does "
                 f"not make up for it. It lacks a part that depends on them, as "
                 f"{'-' if lack > 0.0 else '+'} {power}log({scales[0]}) would be."
             )
