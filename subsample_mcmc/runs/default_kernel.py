@@ -20,7 +20,7 @@ import numpy as np
 from subsample_mcmc.approx.fit.by_sites import factors_of, fits_crossed, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
-from subsample_mcmc.approx.fit.laplace import laplace
+from subsample_mcmc.approx.fit.laplace import is_predicted, laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
@@ -291,7 +291,8 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
     if not continuous or model.log_likelihood is None:
         return None, (), ""
     size = (co := Coordinates(model, None, {})).size
-    dear = size > DENSE or (model.predictors is None and size * size * model.size > WORK)
+    much = model.predictors is None and size * size * model.size > WORK
+    dear = size > DENSE or (much and (goes_by_site(co) or not is_predicted(co)))
     chooser = chooser_of(model)
     values = range(model.variables[chooser].support) if chooser else ()
     try:  # fits of crossed sites take minutes

@@ -39,7 +39,12 @@ from subsample_mcmc.approx.fit.newton import (
 )
 from subsample_mcmc.approx.taylor.derivatives_jets import FEW, Jets, NotSmoothError, obstacle
 from subsample_mcmc.approx.taylor.derivatives_predictors import Linear
-from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS, stencil
+from subsample_mcmc.approx.taylor.derivatives_stencil import MOST_PARAMETERS
+from subsample_mcmc.approx.taylor.found.derivatives_found import (
+    Found,
+    NoPredictorsError,
+    predictors_of,
+)
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.decisions.compared import check_compiled
@@ -75,16 +80,11 @@ class Summed:
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.spans, self.bar, self.passes = coordinates, spans, bar, 0
         self.weight = coordinates.count / sum(last - first for first, last in spans)
-        if coordinates.size > MOST_PARAMETERS:
-            raise ValueError(
-                f"{coordinates.size} free coordinates are too many for differences, which serve "
-                f"{MOST_PARAMETERS}: name fewer blocks, or give sm.Predictors(eta, log_factor). "
-                "Sites that see data of their own, sm.Model(touches={...}, site_prior={...}), are "
-                "fitted one by one."
-            )
 
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
+        if len(u) > MOST_PARAMETERS:
+            raise ValueError(too_many(len(u)))
         self.passes += 1
         steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
         value = before.value if before else self.rises(u[None])[0]
@@ -122,11 +122,21 @@ class Summed:
     def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
         """Log density at the first point, and what it rises by at the others."""
         values, base, _ = self.coordinates.lift(points)
-        share = len(points) / len(stencil(self.coordinates.size))
+        share = len(points) / (len(points.T) * (len(points.T) + 1) + 1)  # of what `around` reads
         found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
         sums = self.weight * found
         own = 0.0 if self.kinks.any() else base[1:] - base[0]
         return float(base[0] + sums[0]), own + sums[1:]
+
+
+def too_many(size: int) -> str:
+    """Why differences do not serve, and what does."""
+    return (
+        f"{size} free coordinates are too many for differences, which serve {MOST_PARAMETERS}; "
+        "more are fitted where data see them through few sums of products, without kinks. Name "
+        "fewer blocks, or give sm.Predictors(eta, log_factor). Sites that see data of their own, "
+        "sm.Model(touches={...}, site_prior={...}), are fitted one by one."
+    )
 
 
 class Wide(Summed):
@@ -201,6 +211,31 @@ class Followed(Expanded):
             return Local(u, -np.inf, np.zeros(len(u)), np.eye(len(u)))
 
 
+class FoundAnywhere(Found):
+    """Predictors that are found in a plain function; sums at any point, none of them kept."""
+
+    def sums(self, ints, point, keep, bar, table: int = 0):
+        """(s0, s1, s2, s3) at a point, over the rows that are kept."""
+        return self.along_lines(ints, point, keep, bar)
+
+
+class Predicted(Followed):
+    """A plain log likelihood of many coordinates, by the few predictors that are found in it."""
+
+    def source_of(self, model, spans) -> Any:
+        """Derivatives by jets along the predictors of each row."""
+        source = FoundAnywhere(model, 2)
+        source.blocks = RowBlocks(spans)
+        return source
+
+    def around(self, u: np.ndarray, before: Local | None) -> Local:
+        """The same; where rows have other predictors than those looked at, nothing is usable."""
+        try:
+            return super().around(u, before)
+        except NoPredictorsError as error:
+            raise ValueError(f"{too_many(len(u))} Here {error}.") from error
+
+
 def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
     """Some of many data, in so many runs of this length: at most as many as there are."""
     starts = [i * size // count for i in range(count)]
@@ -222,7 +257,9 @@ def laplace(
 ) -> Any:  # fmt: skip
     """The posterior mode and the Gaussian around it, in free coordinates: a Fit.
 
-    Of more than 64 free coordinates (300 of sm.Predictors), some of which are sites with data and
+    More than 64 free coordinates are fitted where data see them through at most four sums of
+    products, as of a linear predictor, be they given by sm.Predictors or found in a plain function.
+    Of more than 64 (300 of sm.Predictors), some of which are sites with data and
     priors of their own, sm.Model(touches=..., site_prior=...), and where no search finds a mode of
     all together: a HierarchyFit. Its sites are fitted given what they have in common, and that,
     of at most 20 free coordinates, with the sites integrated out. Sites of several factors that
@@ -241,9 +278,10 @@ def laplace(
     Functions with kinks, such as abs, bend by differences over two standard deviations, and their
     mode is known to a tenth of one. Priors with a kink near the mode are warned of, and bend by
     differences over 2.6.
-    With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step; other
-    functions f^2 + f + 1 times (f free coordinates), or with their derivatives, where they have
-    them and data are many, f^2 / 16 times; by all cores. Eigenvalues of the negative Hessian,
+    With 50,000 data or more the search begins on 20,000. sm.Predictors are read once a step, and
+    so are those that are found in a function of more than 64; other functions f^2 + f + 1 times (f
+    free coordinates), or with their derivatives, where they have them and data are many, f^2 / 16
+    times; by all cores. Eigenvalues of the negative Hessian,
     scaled to a diagonal of ones, below 1e-10 of the largest become 1e-4, with a warning.
 
     Example:
@@ -308,6 +346,10 @@ def laplace(
                 return Summed, search(Summed)
             except FAILURES as other:
                 error = other
+        if kind is Predicted:
+            raise ValueError(
+                f"{error} If it has kinks, such as abs: {too_many(co.size)}"
+            ) from error
         if kind is not Expanded:
             with suppress(*FAILURES):
                 made = search(Wide)
@@ -335,8 +377,8 @@ def laplace(
                 with suppress(*FAILURES):
                     return by_sites()
             kind, made = again(kind, error)
-        if kind in (Followed, Summed) and kinks_at(made, HALF):
-            with suppress(*FAILURES):  # else that is what there is
+        if kind in (Followed, Predicted, Summed) and kinks_at(made, HALF):
+            with suppress(*FAILURES if kind is not Predicted else ()):  # else that is what there is
                 u = made[0][0].u
                 made = search(Wide)
     found, heights, passes, near = made
@@ -367,6 +409,8 @@ def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
     model = co.model
     if model.predictors is not None:
         return Expanded
+    if is_predicted(co):
+        return Predicted
     few_evaluations = co.count < MANY or co.size <= FEW  # sooner made than jets are compiled
     if few_evaluations or co.size > MOST_PARAMETERS or obstacle(model):
         return Summed
@@ -375,3 +419,13 @@ def way_of(co: Coordinates, spans, u: np.ndarray) -> type:
     except NotSmoothError:
         return Summed
     return Followed
+
+
+def is_predicted(co: Coordinates) -> bool:
+    """Are there too many coordinates for differences, and few predictors that data see them by."""
+    model = co.model
+    plain = model.predictors is None and model.elsewhere is None
+    if co.size <= MOST_PARAMETERS or not plain or obstacle(model):
+        return False
+    count, why = predictors_of(model)
+    return 0 < count < co.size and not why
