@@ -14,7 +14,7 @@ from scipy import stats
 import subsample_mcmc as sm
 from subsample_mcmc.kernels import metropolis
 from subsample_mcmc.kernels.proposals import own_density
-from subsample_mcmc.kernels.proposals.own_density import Points, Sums, said
+from subsample_mcmc.kernels.proposals.own_density import Points, SymmetricSums, said
 from subsample_mcmc.target.moved import moved
 
 POSITIVE, UNIT, SHARES = sm.positive, sm.interval(0.0, 1.0), sm.simplex
@@ -177,7 +177,7 @@ def passed(one, kernel, points):
     most = sqrt(2.0 * log(2.0 * 3 * (len(around.centre) + 1) / 0.05))
     found = 0
     for seed in range(200):
-        sums = Sums(around.step)
+        sums = SymmetricSums(around.step)
         with np.errstate(all="ignore"):
             pairs = around.pairs(2.0, points, np.random.default_rng(seed))
         sums.add(pairs, said(pairs))

@@ -26,11 +26,11 @@ BATCH = 500
 SECONDS = 0.8  # ... as far as they take no longer
 
 
-class LookedAt:
+class LookedAtProposals:
     """A key under which a model keeps the proposals that were looked at, with the blocks' names."""
 
 
-class Pairs(NamedTuple):
+class ProposedPairs(NamedTuple):
     """Points x and proposals y from them, one a row."""
 
     u: np.ndarray  # free coordinates of x, from those of the initial state
@@ -42,7 +42,7 @@ class Pairs(NamedTuple):
 
 
 class Unbalanced(NamedTuple):
-    """Pairs that are not as likely the other way round."""
+    """ProposedPairs that are not as likely the other way round."""
 
     kept: int
     z: float
@@ -59,7 +59,7 @@ def check_density(model, blocks: Moved, ends: Callable, proposal, text: str) -> 
 
     ends: (floats, a candidate) -> what the functions read and write; text: the kernel's name.
     """
-    done = model.prepared.setdefault(LookedAt, set())
+    done = model.prepared.setdefault(LookedAtProposals, set())
     this = (blocks.names, proposal.draw, proposal.log_density)
     if this in done:
         return
@@ -152,7 +152,7 @@ class Points:
             jacobian[:] = [self.blocks.blocks_at(*row) for row in zip(u, x, strict=True)]
         return x, jacobian
 
-    def pairs(self, width: float, count: int, rng: np.random.Generator) -> Pairs:
+    def pairs(self, width: float, count: int, rng: np.random.Generator) -> ProposedPairs:
         """Proposals from `count` points, without those that have no density."""
         size = len(self.centre)
         scale = width * sqrt(size) * self.step
@@ -182,16 +182,18 @@ class Points:
         v -= self.centre
         jacobian = there - here[rows]
         far = 0.5 * (((u / scale) ** 2).sum(1) - ((v / scale) ** 2).sum(1))
-        return Pairs(u, v, said[rows], jacobian, far - jacobian, limit[rows])
+        return ProposedPairs(u, v, said[rows], jacobian, far - jacobian, limit[rows])
 
-    def unbalanced(self, ratio: Callable[[Pairs], Any], points: int = 0) -> Unbalanced | None:
+    def unbalanced(
+        self, ratio: Callable[[ProposedPairs], Any], points: int = 0
+    ) -> Unbalanced | None:
         """What accepted steps by a ratio do that they would not by the right one.
 
         points: see so many of each width, however long they take.
         """
         begun, looks = time.monotonic(), len(LOOKS) * len(WIDTHS)
         most = sqrt(2.0 * log(2.0 * 3 * (len(self.centre) + 1) * looks / ALARM))
-        walks = [(width, np.random.default_rng(2), Sums(self.step)) for width in WIDTHS]
+        walks = [(width, np.random.default_rng(2), SymmetricSums(self.step)) for width in WIDTHS]
         for before, now in zip((0, *LOOKS), LOOKS, strict=False):
             if before >= points > 0:
                 return None
@@ -230,19 +232,19 @@ class Points:
         )
 
 
-def said(pairs: Pairs) -> np.ndarray:
+def said(pairs: ProposedPairs) -> np.ndarray:
     """The ratio as the user's functions have it."""
     return pairs.said
 
 
-class Sums:
-    """Sums over accepted pairs of what is as likely up as down."""
+class SymmetricSums:
+    """SymmetricSums over accepted pairs of what is as likely up as down."""
 
     def __init__(self, step: np.ndarray):
         self.step, self.kept = step, 0
         self.total, self.squares = np.zeros((2, 3, len(step) + 1))
 
-    def add(self, pairs: Pairs, ratio: np.ndarray) -> None:
+    def add(self, pairs: ProposedPairs, ratio: np.ndarray) -> None:
         """Those of some more that are kept."""
         kept = ratio + pairs.ratio > pairs.limit
         self.kept += int(kept.sum())
