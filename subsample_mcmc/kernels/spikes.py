@@ -55,6 +55,7 @@ from subsample_mcmc.target.user_functions import plain
 HOPELESS, SELDOM = 40.0, 0.01  # nats by which 0 is behind in the fit; share of sweeps that ask then
 LOOKED_AT = 64  # coefficients whose prior is asked ...
 FAR, SECONDS = 1e9, 0.3  # ... at 0, near it, and here; for indicators of other kernels, so long
+MODERATE = 10.0  # nats by which a slab is lower between 1 and 2 than at 0, at most
 # Stored with runs: those of before had no walks, and never one column a decision.
 READS_COLUMNS, READS_ALL = "a column each, and walks", "those of all coefficients, and walks"
 
@@ -367,11 +368,19 @@ def left_out(model, block: str, indicators: str) -> int | None:
     fewer = model.variables[block].block.length - model.variables[indicators].block.length
     begun = time.monotonic()
     for shift in range(fewer + 1):
+        inverse = []
         for _, off, on in priors(model, block, indicators, shift):
-            for value, still, density in ((0, off, on), (1, on, off)):
-                nothing = np.isfinite(still).all() and len(set(still)) == 1
-                if nothing and density[0] > density[2]:
-                    return value
+            if says_nothing(off) and on[0] > on[2]:
+                return 0
+            # A constant where it is 1 may be a uniform law's, whose bounds were left out.
+            inverse.append(says_nothing(on) and 0.0 < off[0] - off[1] < MODERATE)
             if time.monotonic() - begun > SECONDS:
                 break
+        if inverse and all(inverse):
+            return 1
     return None
+
+
+def says_nothing(values: list[float]) -> bool:
+    """Is a log prior the same, whatever the coefficient."""
+    return bool(np.isfinite(values).all()) and len(set(values)) == 1

@@ -1,7 +1,6 @@
 """Which globals, and which attributes of modules, a compiled Python function reads."""
 
 import dis
-import itertools
 import random
 import re
 import sysconfig
@@ -21,6 +20,11 @@ def instructions(code) -> tuple[dis.Instruction, ...]:
 
 DIVISIONS = ("//", "%", "//=", "%=")
 LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+LOADING = ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL")
+DRAWS = {  # methods of generators, by which an import within a function draws
+    "gauss", "uniform", "randint", "randrange", "choice", "choices", "shuffle", "sample", "normal",
+    "normalvariate", "expovariate", "betavariate", "gammavariate", "standard_normal",
+}  # fmt: skip
 LONGER, GLOBAL, NAME = (dis.opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
 
 
@@ -133,6 +137,8 @@ def global_generator(function, seen: tuple = ()) -> str:
         owner = value.__self__ if bound else value
         if isinstance(owner, np.random.Generator | np.random.RandomState | random.Random):
             return ".".join(path)
+        if type(owner).__module__.startswith("scipy.stats") and draws_alone(function):
+            return f"{'.'.join(path)}.rvs() without random_state"
         if found := global_generator(value, (*seen, function)):
             return found
     return unseeded(function)
@@ -142,15 +148,25 @@ def unseeded(function) -> str:
     """How a function makes a generator without a seed, as default_rng(); or ""."""
     for code in codes_of(function):
         steps = [i for i in instructions(code) if i.opname not in ("PRECALL", "PUSH_NULL")]
-        for this, following in itertools.pairwise(steps):
-            empty = following.opname == "CALL" and not following.arg
-            if this.argval in ("default_rng", "RandomState") and empty:
-                return f"{this.argval}()"
+        for this, following, last in zip(steps, steps[1:], steps[2:], strict=False):
             if this.opname == "IMPORT_NAME" and this.argval in ("random", "numpy.random"):
-                return str(this.argval)
-            if this.argval == "rvs" and "random_state" not in words_of(code):
-                return "rvs() without random_state"
+                if words_of(code) & DRAWS:
+                    return str(this.argval)
+            if this.opname not in LOADING or this.argval not in ("default_rng", "RandomState"):
+                continue
+            none = following.opname == "LOAD_CONST" and following.argval is None
+            call = last if none else following
+            if call.opname == "CALL" and call.arg == int(none):
+                return f"{this.argval}()"
     return ""
+
+
+def draws_alone(function) -> bool:
+    """Is there .rvs() in it, and nothing that may be the generator that it is given."""
+    words = set().union(*(words_of(code) for code in codes_of(function)))
+    calls = (i for code in codes_of(function) for i in instructions(code) if i.opname == "CALL")
+    several = any((i.arg or 0) >= 2 for i in calls)
+    return "rvs" in words and "random_state" not in words and not several
 
 
 def words_of(code) -> set[str]:

@@ -113,6 +113,16 @@ def test_the_chains_own_numbers_are_not_told_of():
     seeded = lambda rng: stats.norm.rvs(random_state=rng)  # noqa: E731
     assert bytecode.global_generator(seeded) == ""
 
+    def seeded_within(rng):
+        import random as own
+
+        from numpy.random import default_rng
+
+        rvs = "rvs"
+        return default_rng(rng.integers(9)), own.Random(int(rng.integers(9))), rvs
+
+    assert bytecode.global_generator(seeded_within) == ""
+
 
 def test_generators_without_a_seed_are_told_of():
     def within(rng):
@@ -122,7 +132,8 @@ def test_generators_without_a_seed_are_told_of():
 
     for function, name in (
         (lambda rng: np.random.default_rng().normal(), "default_rng()"),
-        (lambda rng: stats.norm.rvs(), "rvs() without random_state"),
+        (lambda rng: np.random.default_rng(None).normal(), "default_rng()"),
+        (lambda rng: stats.norm.rvs(), "stats.norm.rvs() without random_state"),
         (lambda rng: helper(), "default_rng()"),
         (within, "random"),
     ):

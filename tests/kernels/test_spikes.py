@@ -360,6 +360,20 @@ def test_however_such_a_prior_is_written(rng, kind):
     assert ("intercept" in str(told.value)) == (many == 3)
 
 
+def test_a_constant_where_it_is_1_may_be_a_uniform_law(rng):
+    """Beside a narrow law where it is 0, whose coefficient is not 0 then."""
+    given = lines(rng)[0]
+
+    def flat(state):
+        return sum(
+            -math.log(100.0) if g == 1 else 3.7 - 0.5 * (b / 0.01) ** 2
+            for b, g in zip(state.beta, state.gamma, strict=True)
+        )
+
+    state = {"gamma": np.ones(4, int), "beta": np.zeros(4)}
+    refuse_spikes(sm.Model(given.predictors, given.data, state, flat, support={"gamma": 2}))
+
+
 VAGUE = {  # where indicators are 0; both are densities
     "wide": lambda value: -0.919 - math.log(1e8) - 0.5 * (value / 1e8) ** 2,
     "bounded": lambda value: -math.log(100.0) if abs(value) < 50.0 else -math.inf,

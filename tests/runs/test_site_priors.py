@@ -126,6 +126,48 @@ def test_log_prior_makes_up_for_it_or_not(name, sites):
         assert found == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["between bounds", "steep at both ends", "lognormal"])
+def test_where_log_prior_does_not_tell_nothing_is_said(name):
+    given = {
+        "between bounds": lambda tau: 0.0 if 0.01 < tau < 10.0 else -math.inf,
+        "steep at both ends": lambda tau: -0.5 * tau**2 - 0.5 / tau,
+        "lognormal": lambda tau: -0.5 * (math.log(tau) + 20.0) ** 2,
+    }[name]
+
+    def made_up(state):
+        return given(state.tau[0]) - SITES * math.log(state.tau[0])
+
+    assert lacking(model_of(scaled, made_up), "a")[0] == 0.0
+
+
+def test_a_log_prior_that_overflows_is_no_reason_to_say_nothing():
+    def steep_prior(state):
+        return -state.tau[0] - math.exp(0.001 * state.tau[0])
+
+    assert lacking(model_of(scaled, steep_prior), "a")[0] == pytest.approx(1.0)
+
+
+def test_a_rate(rng):
+    """Sites that are positive: -rate a without log(rate)."""
+    data = {"y": rng.standard_exponential(100), "group": np.arange(100) % SITES}
+
+    def log_likelihood(state, data, n):
+        return -data.y[n] * state.a[data.group[n]] + sm.log(state.a[data.group[n]])
+
+    for whole, lack in ((False, -1.0), (True, 0.0)):
+
+        def of_site(state, site, whole=whole):
+            own = -state.tau[0] * state.a[site]
+            return own + sm.log(state.tau[0]) if whole else own
+
+        model = sm.Model(
+            log_likelihood, data, {"a": np.ones(SITES), "tau": 1.0}, lambda s: -s.tau[0],
+            touches={"a": "group"}, site_prior={"a": of_site},
+            constraints={"tau": sm.positive, "a": sm.positive},
+        )  # fmt: skip
+        assert lacking(model, "a")[0] == pytest.approx(lack, abs=1e-6)
+
+
 def test_a_scale_between_0_and_a_bound():
     bounded_scale = sm.interval(0.0, 10.0)
     assert lacking(model_of(scaled, constraint=bounded_scale), "a")[0] == pytest.approx(1.0)

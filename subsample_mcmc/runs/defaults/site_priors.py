@@ -15,7 +15,7 @@ from subsample_mcmc.target.user_functions import plain
 
 STATES, SITES = 4, 8  # states, and sites in each, at which a prior is looked at
 FACTORS = (2.0, 0.6)
-POWERS = (1.0, 2.0, -2.0)  # of scales: standard deviations, variances, precisions
+POWERS = (1.0, 2.0, -1.0, -2.0)  # of scales: sds, variances, rates, precisions
 ENDS = ((1e-7, 1e-6), (1e6, 1e7))  # factors of scales between which a prior of them is looked at
 ROUNDING, SMALL = 1e-7, 1e-5  # of a log density; of what it gains with the log of a factor
 KINDS = (REAL, *COORDINATES.values())  # real and positive numbers
@@ -55,7 +55,7 @@ def lacking(model: Model, name: str) -> tuple[float, tuple[str, ...]]:
 
     Where f(c a; c mu, c^p tau) = f(a; mu, tau) + t log c for all c, the integral of exp f over the
     k numbers of a site grows as c^(k + t), and 0 is right: p is 1 of standard deviations, 2 of
-    variances, -2 of precisions. Of other priors nothing is known: 0.
+    variances, -1 of rates, -2 of precisions. Of other priors nothing is known: 0.
     """
     v = model.variables[name]
     if not scalable(v):
@@ -133,25 +133,33 @@ def scaled(model: Model, floats: np.ndarray, powers, factor: float) -> np.ndarra
 
 
 def makes_up(model: Model, scales: tuple[str, ...], in_all: float) -> bool:
-    """Does log_prior have -in_all log(scale), of the scales alone.
+    """Has log_prior -in_all log(scale), of the scales alone; or does it not tell.
 
     At one end at least, of small scales or large ones, all else that it says of them vanishes or
-    stands still; where neither does, as of a lognormal law, the mean of both is what is left.
+    stands still; where neither does, as of a lognormal law, the mean of both is what is left. It is
+    seen to be missing where at some end nothing near it is there.
     """
     rest = model.given[3]
     if rest is None:
         return False
-    powers = dict.fromkeys(scales, 1.0)
+    missing = False
     for ints, floats in states(model):
-        slopes = []
-        for low, high in ENDS:
-            with np.errstate(all="ignore"):
-                one, two = (
-                    float(rest(model.state(ints.copy(), scaled(model, floats, powers, factor))))
-                    for factor in (low, high)
-                )
-            slopes.append((two - one) / math.log(high / low))
+        slopes = [slope_of(model, rest, ints, floats, scales, *ends) for ends in ENDS]
         for slope in (*slopes, float(np.mean(slopes))):
             if abs(slope + in_all) < 0.5 * abs(in_all):
                 return True
-    return False
+        missing = missing or any(abs(slope) < 0.5 * abs(in_all) for slope in slopes)
+    return not missing
+
+
+def slope_of(model: Model, rest, ints, floats, scales, low: float, high: float) -> float:
+    """What log_prior gains with the log of a factor of the scales, between two of them."""
+    found, powers = [], dict.fromkeys(scales, 1.0)
+    for factor in (low, high):
+        with np.errstate(all="ignore"):
+            try:
+                there = scaled(model, floats, powers, factor)
+                found.append(float(rest(model.state(ints.copy(), there))))
+            except ArithmeticError:  # compiled, exp(1e6) is infinite
+                return math.inf
+    return (found[1] - found[0]) / math.log(high / low)
