@@ -126,7 +126,7 @@ def test_a_machine_that_stood_still_makes_no_step_dear(monkeypatch, step, stalls
         )
 
     monkeypatch.setattr(default_kernel, "run", run)
-    model = SimpleNamespace(elsewhere=None)
+    model = SimpleNamespace(elsewhere=None, data=())
     processor = 0.0  # not known
     assert default_kernel.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
     processor = 0.05
