@@ -22,6 +22,7 @@ from subsample_mcmc.target.user_functions import plain
 
 ALARM = 1e-7  # probability with which functions that belong together are refused, at most
 FIRST = 256  # proposals from the initial state, which tell how long steps are
+FEWEST = 4  # of these and the next, however long they take
 WALKED = 20_000  # proposals at most, each from the one before, which tell where chains may go
 WIDTHS = (2.0, 8.0)  # sds of p, in steps times the root of their number of coordinates
 LOOKS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)  # points after which sums are looked at
@@ -200,8 +201,12 @@ class Points:
     # ------------------------------------------------------------------- what proposals are like
     def usual_step(self) -> np.ndarray:
         """How far proposals from the initial state go, in each free coordinate that moves."""
-        rng = np.random.default_rng(1)
-        reached = [self.y.copy() for _ in range(FIRST) if self.proposed(rng, self.initial)]
+        rng, end, reached = np.random.default_rng(1), time.thread_time() + 0.2 * SECONDS, []
+        for number in range(FIRST):
+            if self.proposed(rng, self.initial):
+                reached.append(self.y.copy())
+            if number >= FEWEST and time.thread_time() > end:
+                break
         away = np.abs(self.coordinates(np.array([self.initial, *reached]))[1:] - self.centre)
         least = 1e-9 * np.maximum(1.0, np.abs(self.centre))
         least[self.of_real()] = 1e-9 * np.abs(self.centre)[self.of_real()]
@@ -240,7 +245,7 @@ class Points:
                 at[:] = self.y
                 np.minimum(low, at, out=low)
                 np.maximum(high, at, out=high)
-            if number >= FIRST and time.thread_time() > end:
+            if number >= FEWEST and time.thread_time() > end:
                 break
         return low, high
 
