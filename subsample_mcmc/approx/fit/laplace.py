@@ -291,6 +291,17 @@ def laplace(
         >>> fit = sm.laplace(model)
         >>> fit.state["beta"].round(1).tolist()
         [1.0, 2.0]
+
+    Of 80 coefficients in a plain function, whose linear predictor is found:
+        >>> x = np.random.default_rng(0).standard_normal((1_000, 80))
+        >>> def log_likelihood(state, data, n):
+        ...     rest = data.y[n]
+        ...     for j in range(80):
+        ...         rest -= data.x[n, j] * state.beta[j]
+        ...     return -0.5 * rest * rest
+        >>> model = sm.Model(log_likelihood, {"x": x, "y": x @ np.ones(80)}, {"beta": np.zeros(80)})
+        >>> sm.laplace(model).state["beta"][:3].round(6).tolist()
+        [1.0, 1.0, 1.0]
     """
     must_be_model(model, "sm.laplace(model)")
     co, size = Coordinates(model, blocks, given or {}), model.size
