@@ -389,7 +389,9 @@ def laplace(
                     return by_sites()
             kind, made = again(kind, error)
         if kind in (Followed, Predicted, Summed) and kinks_at(made, HALF):
-            with suppress(*FAILURES if kind is not Predicted else ()):  # else that is what there is
+            if kind is Predicted:  # derivatives see no kinks, and differences do not serve
+                raise ValueError(too_many(co.size))
+            with suppress(*FAILURES):  # else that is what there is
                 u = made[0][0].u
                 made = search(Wide)
     found, heights, passes, near = made
