@@ -137,6 +137,10 @@ class Points:
         for v, (_, _, c, d) in self.parts:
             if not v.constraint.together:
                 self.low[c:d], self.high[c:d] = v.constraint.low, v.constraint.high
+        self.ranges = list(zip(self.low.tolist(), self.high.tolist(), strict=True))
+        self.together = [
+            (v.constraint, c, d) for v, (_, _, c, d) in self.parts if v.constraint.together
+        ]
         self.initial = self.x.copy()
         self.centre = self.coordinates(self.x[None])[0]
         self.among: tuple[Any, Any] = (-np.inf, np.inf)  # the pairs that count
@@ -146,13 +150,20 @@ class Points:
     # -------------------------------------------------------------------- where points stand
     def is_inside(self, values: np.ndarray) -> bool:
         """Are all numbers finite, and do the blocks of a candidate lie in their sets."""
-        if not ((values > self.low) & (values < self.high)).all():
-            return False
+        for value, (low, high) in zip(values.tolist(), self.ranges, strict=True):
+            if not low < value < high:  # of few numbers, sooner than comparing arrays
+                return False
         return all(
-            plain_inside(v.constraint.kind, v.constraint.low, v.constraint.high, values[c:d])
-            for v, (_, _, c, d) in self.parts
-            if v.constraint.together
+            plain_inside(constraint.kind, constraint.low, constraint.high, values[c:d])
+            for constraint, c, d in self.together
         )
+
+    def are_inside(self, values: np.ndarray) -> np.ndarray:
+        """The same of many candidates, one a row."""
+        found = ((values > self.low) & (values < self.high)).all(1)
+        if self.together:
+            found[found] = [self.is_inside(row) for row in values[found]]
+        return found
 
     def is_allowed(self, which: int) -> bool:
         """Has x, 0, or y, 1, a prior density."""
@@ -263,11 +274,11 @@ class Points:
         limit = np.log(1.0 - rng.random(count))
         x, here = self.placed(self.centre + u)
         y, said, rows = np.zeros_like(x), np.zeros(count), []
-        for i in np.flatnonzero(np.isfinite(here)):
+        for i in np.flatnonzero(np.isfinite(here) & self.are_inside(x)).tolist():
             if time.thread_time() > end:
                 break
             self.x[:] = x[i]
-            if not (self.is_inside(self.x) and self.is_allowed(0) and self.proposed(rng, x[i])):
+            if not (self.is_allowed(0) and self.proposed(rng, x[i])):
                 continue
             if self.density is not None:
                 current, out = self.ends.current, self.ends.out
