@@ -22,13 +22,14 @@ from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import is_predicted, laplace
 from subsample_mcmc.approx.fit.modes import Modes, highest, modes_of
-from subsample_mcmc.errors import helpful, warn
+from subsample_mcmc.errors import helpful
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
+from subsample_mcmc.runs.defaults.configurations import Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
@@ -82,6 +83,7 @@ class DefaultKernel(Single):
     model: what it was chosen for.
     found: one line for each candidate that was tried or left out, and why.
     fit, modes: what sm.laplace said, if a fit was made, and what further searches came to.
+    configurations: fits at other values of the discrete blocks, where these are few.
 
     Example:
         >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
@@ -99,6 +101,7 @@ class DefaultKernel(Single):
     found: tuple[str, ...] = ()
     fit: Any = field(default=None, repr=False)
     modes: Modes | None = field(default=None, repr=False)
+    configurations: Configurations | None = field(default=None, repr=False)
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -122,8 +125,8 @@ class DefaultKernel(Single):
     def start(self, rng: np.random.Generator, turn: int | None = None) -> dict[str, Any]:
         """A state for sm.sample(start=kernel.start), wide around the fit or another mode with mass.
 
-        Discrete blocks have any values that are allowed: chains that never leave one are told by
-        the others.
+        Discrete blocks have any values that are allowed, or, where fits at several of them lie
+        apart, those of one that may have mass: chains that never leave one are told by the others.
 
         rng: a numpy Generator.
         turn: number of a chain: of several modes, the highest first, or fits each takes the next,
@@ -138,6 +141,8 @@ class DefaultKernel(Single):
             def one_of(given):
                 return given[rng.integers(len(given)) if turn is None else turn % len(given)]
 
+            if self.configurations is not None and self.configurations.elsewhere:
+                return one_of(self.configurations.near).start(rng, WIDE)
             fit = one_of(self.fit) if several else self.fit
             near = [] if self.modes is None else self.modes.near
             centre = one_of(near) if len(near) > 1 else None
@@ -184,48 +189,37 @@ def default_kernel(
     refuse_spikes(model)
     warn_of_site_priors(model)  # here, as pilots run without a word
     with quietly(progress):
-        found, notes, fit, modes = candidates_of(model, promise)
+        found, notes, fit, modes, others = candidates_of(model, promise)
         if len(found) > 1:
             found, told = by_pilots(model, found, state_of(fit), steps, progress)
             notes = [*told, *notes]
     best = found[0]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
+    if others is not None and others.elsewhere:
+        told.append(f"# {others.told()}")
     code = "\n".join([*told, *best.setup, f"kernel = {best.code}"])
-    return DefaultKernel(best.kernel, code, best.guarantee, model, tuple(notes), fit, modes)
-
-
-def warn_of_modes(modes: Modes | None) -> None:
-    """Say where a chain that starts and proposes around one mode may not tell of another."""
-    if modes is not None and modes.doubtful:
-        others = (
-            "chains start around those within 10 nats of it, and R-hat in the report says whether "
-            "they hold them"
-            if len(modes.near) > 1 else
-            "chains start around it, and say nothing of others: a higher one may not have been "
-            "found"
-        )  # fmt: skip
-        warn(
-            f"{modes.told()}; {others}. Look further, sm.laplace(model, starts=50), and start "
-            "chains where you know that it is right, start=[...]; or give a prior, or an order of "
-            "parameters that trade places."
-        )
+    return DefaultKernel(best.kernel, code, best.guarantee, model, tuple(notes), fit, modes, others)
 
 
 # --------------------------------------------------------------------------------- the candidates
 def candidates_of(
     model: Model, promise: str | None
-) -> tuple[list[Candidate], list[str], Any, Modes | None]:
+) -> tuple[list[Candidate], list[str], Any, Modes | None, Configurations | None]:
     """(candidates that serve the model, why others do not, the fit, what else was searched for)."""
     fit, setup, why = fitted(model)
-    modes = None
+    modes = others = None
     if isinstance(fit, Fit):
+        others = at_configurations(model, fit)
+        if others is not None and others.best is not fit:
+            fit = others.best
+            setup = (f"fit = {others.code_of(fit)}",)
         modes = modes_of(fit)
         if modes is not None and modes.own > 0:
             fit, code = highest(fit, modes)
             setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
-    if isinstance(fit, Fit) and (why := not_to_follow(model, fit)):
+    if isinstance(fit, Fit) and (why := not_to_follow(model, fit, others)):
         setup = ()  # it is where chains start
         notes.append(f"no moves along the fit: {why}")
     known = dict.fromkeys(setup, fit)
@@ -246,10 +240,10 @@ def candidates_of(
             f"{chooser_of(model)!r} and that has {why}: give one, sm.Gibbs(..., pseudo=...)."
         )
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
-    return found, notes, fit, modes
+    return found, notes, fit, modes, others
 
 
-def not_to_follow(model: Model, fit: Fit) -> str:
+def not_to_follow(model: Model, fit: Fit, others: Configurations | None = None) -> str:
     """Why no proposals along a fit are tried; empty if they are.
 
     Of few data posteriors have tails that no Gaussian has, which such proposals hardly enter: a
@@ -259,6 +253,8 @@ def not_to_follow(model: Model, fit: Fit) -> str:
         return (
             f"of {model.size:,} data and {len(fit.mean)} parameters it may know little of the tails"
         )
+    if others is not None and others.elsewhere:
+        return f"those at other values of {', '.join(others.names)} lie elsewhere"
     sites = [
         v for v in model.variables.values() if v.support and not unread(model, (v.block.name,))
     ]
@@ -328,6 +324,7 @@ def written(model: Model, setup, local=()) -> Iterator[tuple[str, tuple[str, ...
     """
     discrete = [name for name, v in model.variables.items() if v.block.discrete]
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
+    continuous.sort(key=lambda name: model.variables[name].place >= 0)  # one that varies: last
     together = all_as_one(continuous)
     ordered = {name for name in discrete if is_change_point(model, name)}
 

@@ -93,8 +93,9 @@ def sample(
     if store is not None:
         files.must_be_free(store)  # before anything reads the data or compiles
     if kernel is None:
-        from subsample_mcmc.runs.default_kernel import (  # which runs pilots
-            default_kernel,
+        from subsample_mcmc.runs.default_kernel import default_kernel  # which runs pilots
+        from subsample_mcmc.runs.defaults.configurations import (
+            warn_of_configurations,
             warn_of_modes,
         )
 
@@ -103,6 +104,7 @@ def sample(
         if start is None and kernel.starts_apart:
             start = kernel.in_turn()
             warn_of_modes(kernel.modes)
+            warn_of_configurations(kernel.configurations)
     elif promise is not None:
         raise ValueError(
             f"promise={promise!r} is for a run without a kernel: this one decides by the selectors "

@@ -74,7 +74,7 @@ def below(r, claims, low, high):
     return below(r, claims, low, middle) and below(r, claims, middle, high)
 
 
-@pytest.mark.slow_for("20.0")
+@pytest.mark.slow
 @pytest.mark.parametrize("r", [0.3, 20.0])
 def test_bounds_of_a_given_dispersion_hold_for_all_means(r):
     """Proved by intervals, and wrong if they were 1% less; see `largest` for what is beyond."""

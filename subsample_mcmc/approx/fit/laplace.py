@@ -109,7 +109,9 @@ class Summed:
         """
         values = spectrum(curvature)[1]
         of_mode = values.min() > FLAT * np.abs(values).max()
-        steps = deviations(curvature) if of_mode else np.diag(widths(self.rises, u))
+        # A kink along one coordinate shows there: uncorrelated directions may be mixtures of all.
+        own = np.abs(np.diag(curvature)) ** -0.5 if of_mode else widths(self.rises, u)
+        steps = np.hstack([deviations(curvature), np.diag(own)]) if of_mode else np.diag(own)
         steps, bends = steps * sqrt(self.weight), []
         for part in (within, 0.5 * within, self.least(self.rises(u[None])[0])):
             ends = part * steps.T
@@ -441,4 +443,4 @@ def is_predicted(co: Coordinates) -> bool:
     if co.size <= MOST_PARAMETERS or not plain or obstacle(model):
         return False
     count, why = predictors_of(model)
-    return 0 < count < co.size and not why
+    return count < co.size and not why  # 0: a few rows see none, as where others are masked

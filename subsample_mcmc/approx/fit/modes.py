@@ -171,6 +171,11 @@ def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:
     """
     values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
     given = {name: np.asarray(value, dtype=float).tolist() for name, value in values.items()}
+    for name, v in fit.model.variables.items():  # discrete ones that the fit holds elsewhere
+        if v.block.discrete and np.any(
+            np.ravel(fit.state[name]) != fit.model.ints[v.block.start :][: v.block.length]
+        ):
+            given[name] = np.asarray(fit.state[name]).tolist()
     try:
         found = laplace(fit.model, given=given)
     except FAILURES:

@@ -160,7 +160,7 @@ class Points:
 
     def are_inside(self, values: np.ndarray) -> np.ndarray:
         """The same of many candidates, one a row."""
-        found = ((values > self.low) & (values < self.high)).all(1)
+        found = np.all((values > self.low) & (values < self.high), axis=1)
         if self.together:
             found[found] = [self.is_inside(row) for row in values[found]]
         return found

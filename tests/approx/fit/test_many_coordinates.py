@@ -115,3 +115,67 @@ def test_a_run_without_a_kernel_goes_along_the_fit(rng):
     least = min(trace.mixing("beta").ess, len(draws))
     assert least > 500
     assert np.abs(z).max() < 6.0 / np.sqrt(least)  # of 80: wolf with probability 2e-7
+
+
+def one_through_its_distance(rng, d, size=1_500):
+    """Rows that see all coefficients, and as many that see the first through an absolute value."""
+    x = rng.standard_normal((2 * size, d))
+    x[size:] = 0.0
+    y = x @ rng.normal(0.0, 0.3, d) + rng.standard_normal(2 * size)
+    y[size:] = rng.laplace(size=size)
+
+    def log_likelihood(state, data, n):
+        if data.far[n] == 1:
+            return -abs(data.y[n] - state.beta[0])
+        return normal(state, data, n)
+
+    far = np.repeat([0, 1], size)
+    model = sm.Model(log_likelihood, {"x": x, "y": y, "far": far}, {"beta": np.zeros(d)})
+    return model, x[:size], y
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_kink_along_one_coordinate_is_seen(seed):
+    """Of 20, seed 0: a twelfth of the standard deviation, as directions were mixtures of all."""
+    model, x, y = one_through_its_distance(np.random.default_rng(seed), 20)
+    fit = sm.laplace(model)
+    covariance = np.linalg.inv(x.T @ x)
+    mean, sd = (covariance @ x.T @ y[: len(x)])[0], covariance[0, 0] ** 0.5
+    at = np.linspace(mean - 6.0 * sd, mean + 6.0 * sd, 4_001)
+    log_p = -0.5 * ((at - mean) / sd) ** 2 - np.abs(y[len(x) :, None] - at).sum(axis=0)
+    weights = np.exp(log_p - log_p.max())
+    weights /= weights.sum()
+    true = np.sqrt(weights @ (at - weights @ at) ** 2)
+    assert abs(fit.covariance[0, 0] ** 0.5 / true - 1.0) < 0.15
+    assert abs(fit.mean[0] - weights @ at) < 0.1 * true
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_of_many_coefficients_it_is_refused(seed):
+    model, _, _ = one_through_its_distance(np.random.default_rng(seed), D, 1_300)
+    with pytest.raises(ValueError, match="kinks"):
+        sm.laplace(model)
+
+
+def test_rows_that_see_no_coefficient_are_no_obstacle(rng):
+    """One in 500 sees them, as where others are masked: a sample of rows sees none."""
+    x, eta = columns(rng, 200)
+    y, seen = np.zeros(100_000), np.zeros(100_000, dtype=int)
+    row = np.zeros(100_000, dtype=int)
+    places = rng.choice(100_000, 200, replace=False)
+    seen[places], row[places] = 1, np.arange(200)
+    y[places] = eta + rng.standard_normal(200)
+
+    def log_likelihood(state, data, n):
+        if data.seen[n] == 0:
+            return 0.0
+        rest = data.y[n]
+        for j in range(len(state.beta)):
+            rest -= data.x[data.row[n], j] * state.beta[j]
+        return -0.5 * rest * rest
+
+    data, tables = {"y": y, "seen": seen, "row": row}, {"x": x}
+    fit = sm.laplace(sm.Model(log_likelihood, data, {"beta": np.zeros(D)}, tables=tables))
+    covariance = np.linalg.inv(x.T @ x)
+    np.testing.assert_allclose(fit.mean, covariance @ x.T @ y[places], rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(fit.covariance, covariance, rtol=1e-6, atol=1e-10)

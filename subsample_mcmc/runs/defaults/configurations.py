@@ -1,0 +1,171 @@
+"""Where else the posterior may be: other modes, and other values of discrete blocks.
+
+A fit holds discrete blocks where they stand. Where fits at their other values lie elsewhere, chains
+that all begin around one fit keep the values that go with it, and agree: R-hat is 1, and the
+posterior is another. So there is a fit at each value, as far as they are few, and chains begin
+around those whose evidence is near the highest.
+"""
+
+import itertools
+import json
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subsample_mcmc.approx.fit.fit import Fit
+from subsample_mcmc.approx.fit.laplace import FAILURES, laplace
+from subsample_mcmc.approx.fit.modes import NEAR, Modes
+from subsample_mcmc.errors import warn
+from subsample_mcmc.target.model import Model
+
+MOST = 16  # configurations that have a fit: all; or of one number with more values, evenly spread
+FAR = 3.0  # standard deviations by which modes differ, from which on a chain hardly goes from ...
+WIDER = 2.0  # ... one to another; and times by which standard deviations do
+
+
+class Configurations(NamedTuple):
+    """Fits at values of the discrete blocks, the highest evidence first."""
+
+    names: tuple[str, ...]  # of the discrete blocks
+    fits: list[Fit]
+    own: Fit  # at the values that the model begins with
+
+    @property
+    def near(self) -> list[Fit]:
+        """Those whose values may have some of the mass."""
+        least = self.fits[0].log_evidence - NEAR
+        return [fit for fit in self.fits if fit.log_evidence > least]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Do some of these lie so far apart that a chain hardly goes from one to another."""
+        return any(are_apart(self.fits[0], fit) for fit in self.near[1:])
+
+    @property
+    def best(self) -> Fit:
+        """The one to start around: where all that count lie together, the model's own."""
+        return self.own if self.own in self.near and not self.elsewhere else self.fits[0]
+
+    def values_of(self, fit: Fit) -> dict[str, Any]:
+        """Its values of the discrete blocks, as sm.laplace(given=...) takes them."""
+        return {name: np.asarray(fit.state[name]).tolist() for name in self.names}
+
+    def code_of(self, fit: Fit) -> str:
+        """What makes it."""
+        given = json.dumps(self.values_of(fit))
+        return "sm.laplace(model)" if fit is self.own else f"sm.laplace(model, given={given})"
+
+    def text_of(self, fit: Fit) -> str:
+        """Its values in words."""
+        return ", ".join(f"{name}={value}" for name, value in self.values_of(fit).items())
+
+    def told(self) -> str:
+        """What was found, where modes lie apart."""
+        top = self.fits[0].log_evidence
+        others = [
+            f"{self.text_of(fit)} ({top - fit.log_evidence:.3g} nats less)"
+            for fit in self.near[1:4]
+        ]
+        more = ", ..." if len(self.near) > 4 else ""
+        return (
+            f"of fits at {len(self.fits)} values of {', '.join(self.names)} the one at "
+            f"{self.text_of(self.fits[0])} has the highest evidence, others lie elsewhere and "
+            f"may have some of the mass: {', '.join(others)}{more}"
+        )
+
+
+def are_apart(one: Fit, other: Fit) -> bool:
+    """Does the mode of either lie far out in the other's posterior, or is one far wider."""
+    sds = [np.sqrt(np.diag(fit.covariance)) for fit in (one, other)]
+    with np.errstate(all="ignore"):
+        far = np.abs(one.mean - other.mean) > FAR * np.minimum(*sds)
+        wide = np.maximum(*sds) > WIDER * np.minimum(*sds)
+    return bool(np.any(far | wide))
+
+
+def configured(model: Model) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """(names of the discrete blocks, values at which there is to be a fit); none: too many."""
+    blocks = {name: v for name, v in model.variables.items() if v.block.discrete}
+    names = tuple(blocks)
+    count = 1
+    for v in blocks.values():
+        for _ in range(v.block.length):
+            count *= v.support
+            if count > MOST and (len(blocks) > 1 or v.block.length > 1):
+                return names, []
+    only = blocks[names[0]] if len(names) == 1 else None
+    if count <= MOST:
+        parts = [
+            [np.reshape(value, v.block.shape) for value in
+             itertools.product(range(v.support), repeat=v.block.length)]
+            for v in blocks.values()
+        ]  # fmt: skip
+        return names, [dict(zip(names, value, strict=True)) for value in itertools.product(*parts)]
+    if only is None or only.touches is not None:
+        return names, []
+    spread = np.unique(np.linspace(0, only.support - 1, MOST).astype(int))
+    return names, [{names[0]: np.reshape(k, only.block.shape)} for k in spread]
+
+
+def at_configurations(model: Model, own: Fit) -> Configurations | None:
+    """Fits at other values of the discrete blocks; None where there are none, or too many."""
+    if not any(v.block.discrete for v in model.variables.values()) or model.elsewhere is not None:
+        return None
+    names, every = configured(model)
+    found = [own]
+    for values in every:
+        if all(np.array_equal(values[name], own.state[name]) for name in names):
+            continue
+        given = {name: np.asarray(value).tolist() for name, value in values.items()}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fit = laplace(model, given=given)
+        except FAILURES:  # a value that is not allowed, or of which there is no mode
+            continue
+        if isinstance(fit, Fit) and fit.mean.shape == own.mean.shape:
+            found.append(fit)
+    found = [fit for fit in found if np.isfinite(fit.log_evidence)]
+    if len(found) < 2:
+        return None
+    return Configurations(names, sorted(found, key=lambda fit: -fit.log_evidence), own)
+
+
+def warn_of_configurations(found: Configurations | None) -> None:
+    """Say where chains begin that may not come from one value of a discrete block to another."""
+    if found is None or not found.elsewhere:
+        return
+    warn(
+        f"{found.told()}. Chains start around these, and R-hat in the report says whether they go "
+        f"from one to another. Where they do not, let parameters go with the value: "
+        f"{remedy_of(found)}, of which a draw proposes both together (sm.PseudoPrior)."
+    )
+
+
+def remedy_of(found: Configurations) -> str:
+    """A model of which parameters are proposed with the value."""
+    model, (name, *others) = found.own.model, found.names
+    continuous = [n for n, v in model.variables.items() if not v.block.discrete]
+    support = model.variables[name].support
+    if others or model.variables[name].block.length > 1 or len(continuous) > 1 or support > MOST:
+        return 'one block for all of them, and sm.Model(lengths={"theta": ("k", [2, 3])})'
+    lengths = [model.variables[continuous[0]].block.length] * support
+    return f'sm.Model(lengths={{"{continuous[0]}": ("{name}", {lengths})}})'
+
+
+def warn_of_modes(modes: Modes | None) -> None:
+    """Say where a chain that starts and proposes around one mode may not tell of another."""
+    if modes is not None and modes.doubtful:
+        others = (
+            "chains start around those within 10 nats of it, and R-hat in the report says whether "
+            "they hold them"
+            if len(modes.near) > 1 else
+            "chains start around it, and say nothing of others: a higher one may not have been "
+            "found"
+        )  # fmt: skip
+        warn(
+            f"{modes.told()}; {others}. Look further, sm.laplace(model, starts=50), and start "
+            "chains where you know that it is right, start=[...]; or give a prior, or an order of "
+            "parameters that trade places."
+        )
