@@ -166,9 +166,10 @@ def resume(
     meta = stored.meta
     total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
     if total < max(stored.draws):
+        had = ", ".join(map(str, stored.draws if len(set(stored.draws)) > 1 else stored.draws[:1]))
         raise ValueError(
-            f"draws={total}: {path} has {max(stored.draws)} draws already; give a larger total, or "
-            "read it with sm.load."
+            f"draws={total}: {path} has {had} draws already; give a larger total, or read it with "
+            "sm.load."
         )
     complete = stored.finished and total == min(stored.draws)
     if not complete:
@@ -212,7 +213,7 @@ def resume(
 
 @helpful
 def load(path: str | os.PathLike) -> Trace:
-    """The draws of a stored run, also of one that is still going on.
+    """The draws of a stored run, also of one that is still going on: of chains that have some.
 
     path: that `store` of sm.sample named.
 
@@ -227,7 +228,7 @@ def load(path: str | os.PathLike) -> Trace:
         >>> sm.load(path).draws["k"].shape
         (2, 20)
     """
-    stored = files.read(path)
+    stored = files.begun(path)
     return Trace(stored.meta, stored.chains)
 
 

@@ -80,9 +80,13 @@ def resumed(path, draws=None, **more):
     return sm.resume(path, draws=draws, **spec)
 
 
-def same(a, b, head=None):
-    """Are all draws and statistics of two traces equal, bit for bit; head: of the first draws."""
+def same(a, b, head=None, chains=None):
+    """Are all draws and statistics of two traces equal, bit for bit.
+
+    head: of the first draws; chains: which of those of b are compared with those of a.
+    """
     for one, other in zip(a._arrays, b._arrays, strict=True):
+        other = other if chains is None else other[chains]
         if head is not None:
             one, other = one[:, :head], other[:, :head]
         if one.shape != other.shape or one.tobytes() != other.tobytes():

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import types
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,12 +65,36 @@ def test_a_journal_cut_anywhere_is_completed(tmp_path, monkeypatch, rng):
         path.write_bytes(data[:cut])
         before = store.peek(path)
         seen |= {draws > 0 for draws in before.draws}
-        left = sm.load(path)
-        assert runs.same(left, whole, head=left.shape[1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # where one chain has draws, and another none
+            left = sm.load(path)
+        have = [k for k, draws in enumerate(before.draws) if draws > 0] or None
+        assert runs.same(left, whole, head=left.shape[1], chains=have)
         found = resumed(path, cores=1 + i % 2)
         assert runs.same(found, whole) and runs.same_states(found, whole), f"cut at byte {cut}"
         assert runs.same(sm.load(path), whole) and store.peek(path).finished
     assert seen == {True, False}
+
+
+def test_chains_without_a_draw_do_not_hide_those_of_others(tmp_path, monkeypatch):
+    """As of four chains on two cores, of which two are complete."""
+    path = tmp_path / "run.nc"
+    data, _ = under_way(path, monkeypatch, cores=1)
+    cuts = [m.start() for m in re.finditer(re.escape(frames.MARK), data)]
+    partly = [cut for cut in cuts[1:] if 0 in (now := written(path, data[:cut])) and max(now) > 0]
+    draws = written(path, data[: partly[-1]])
+    with pytest.warns(UserWarning, match=r"chains have draws, and are shown; .* sm.resume"):
+        trace = sm.load(path)
+    have = [k for k, count in enumerate(draws) if count > 0]
+    assert trace.shape == (len(have), min(draws[k] for k in have))
+    assert runs.same(trace, runs.run(), head=trace.shape[1], chains=have)
+    assert runs.same(resumed(path), runs.run())  # and these are made
+
+
+def written(path, data):
+    """How many draws of each chain are in a journal."""
+    path.write_bytes(data)
+    return store.peek(path).draws
 
 
 def test_a_journal_that_lacks_only_its_netcdf_becomes_netcdf(tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ from subsample_mcmc.approx.taylor.found.derivatives_found import (
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.decisions.compared import check_compiled
-from subsample_mcmc.errors import helpful
+from subsample_mcmc.errors import RewardError, helpful
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
@@ -67,6 +67,7 @@ KEPT = (  # fields of a fit that are remembered
     "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
     "passes",
 )  # fmt: skip
+SETTLING = 6  # steps of one length after another, where the first say that they are too long
 FAILURES = (ValueError, np.linalg.LinAlgError)  # of a search
 
 
@@ -84,7 +85,7 @@ class Summed:
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
         if len(u) > MOST_PARAMETERS:
-            raise ValueError(too_many(len(u)))
+            raise ValueError(too_many(len(u)) + why_not_predicted(self.coordinates.model))
         self.passes += 1
         steps = deviations(before.curvature) if before else np.diag(widths(self.rises, u))
         value = before.value if before else self.rises(u[None])[0]
@@ -141,6 +142,14 @@ def too_many(size: int) -> str:
     )
 
 
+def why_not_predicted(model) -> str:
+    """Why data are not seen to see few predictors, as another sentence."""
+    if model.predictors is not None or model.elsewhere is not None:
+        return ""
+    why = obstacle(model) or predictors_of(model)[1]
+    return f" Here {why}." if why else ""
+
+
 class Wide(Summed):
     """A log_likelihood with kinks: what a Gaussian as wide as the posterior should follow."""
 
@@ -165,6 +174,11 @@ class Expanded:
         source.blocks = RowBlocks(spans)
         return source
 
+    def steps(self, u: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """How far to go along each coordinate; known: second derivatives, with the sign turned."""
+        sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
+        return 0.01 * np.minimum(sd, wide)
+
     def around(self, u: np.ndarray, before: Local | None) -> Local:
         """The log density around u; before: around a point not far away."""
         self.passes += 1
@@ -181,15 +195,21 @@ class Expanded:
             return value, self.weight * ((values[1:] - values[0]) @ s1) + base[1:] - base[0]
 
         known = np.diag(data if before is None else before.curvature)
-        sd, wide = 1.0 / np.sqrt(np.maximum(known, 1e-300)), np.maximum(1.0, np.abs(u))
-        steps = 0.01 * np.minimum(sd, wide)
-        twice = 2.0 * steps
-        if self.kinks.any():
-            far = wide_steps(co.prior, u, np.diag(data))
-            steps, twice = np.where(self.kinks, far, steps), np.where(self.kinks, far, twice)
-        one, two = along_axes(rises, u, steps), along_axes(rises, u, twice)
-        gradient = (4.0 * one.gradient - two.gradient) / 3.0  # without the error of second order
-        bent = data + (4.0 * one.curvature - two.curvature) / 3.0
+        steps = self.steps(u, known)
+        for _ in range(SETTLING):
+            twice = 2.0 * steps
+            if self.kinks.any():
+                far = wide_steps(co.prior, u, np.diag(data))
+                steps, twice = np.where(self.kinks, far, steps), np.where(self.kinks, far, twice)
+            one, two = along_axes(rises, u, steps), along_axes(rises, u, twice)
+            # Without the error of second order.
+            gradient = (4.0 * one.gradient - two.gradient) / 3.0
+            bent = data + (4.0 * one.curvature - two.curvature) / 3.0
+            # Data tell nothing of what a prior alone holds, however narrow that is.
+            shorter = self.steps(u, np.diag(bent))
+            if before is not None or not np.any((shorter < 0.5 * steps) & ~self.kinks):
+                break
+            steps = shorter
         self.last = Local(u, value, gradient, bent)
         return self.last
 
@@ -360,9 +380,9 @@ def laplace(
             except FAILURES as other:
                 error = other
         if kind is Predicted:
-            raise ValueError(
-                f"{error} If it has kinks, such as abs: {too_many(co.size)}"
-            ) from error
+            said = isinstance(error, RewardError) or too_many(co.size) in str(error)
+            more = "" if said else f" If it has kinks, such as abs: {too_many(co.size)}"
+            raise (ValueError(f"{error}{more}") if more else error) from error.__cause__
         if kind is not Expanded:
             with suppress(*FAILURES):
                 made = search(Wide)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from subsample_mcmc.errors import StoreError
+from subsample_mcmc.errors import StoreError, warn
 from subsample_mcmc.runs.store import frames, netcdf
 from subsample_mcmc.runs.store.journal import (
     Journal,
@@ -77,6 +77,23 @@ def read(path: str | os.PathLike) -> Stored:
         return Stored(run.meta, [_chain(run, c) for c in range(len(run.draws))], finished)
 
     return _look(Path(path), everything, verify=True)
+
+
+def begun(path: str | os.PathLike) -> Stored:
+    """The same, without chains that have no draw yet where others have some.
+
+    Arrays of draws are as long as those of the shortest chain: as of a run of four chains on two
+    cores that ended early, in which two are complete.
+    """
+    stored = read(path)
+    have = [chain for chain in stored.chains if len(chain.ints)]
+    if not have or len(have) == len(stored.chains):
+        return stored
+    warn(
+        f"{path}: {len(have)} of {len(stored.chains)} chains have draws, and are shown; the others "
+        "have none yet. sm.resume(path, model, kernel) makes them."
+    )
+    return stored._replace(chains=have)
 
 
 def peek(path: str | os.PathLike) -> Progress:

@@ -179,3 +179,43 @@ def test_rows_that_see_no_coefficient_are_no_obstacle(rng):
     covariance = np.linalg.inv(x.T @ x)
     np.testing.assert_allclose(fit.mean, covariance @ x.T @ y[places], rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(fit.covariance, covariance, rtol=1e-6, atol=1e-10)
+
+
+def test_why_no_predictors_are_found_is_told(rng):
+    def five(state, data, n):
+        total = 0.0
+        for k in range(7):
+            eta = 0.0
+            for j in range(10):
+                eta += data.x[n, 10 * k + j] * state.beta[10 * k + j]
+            total -= eta * eta * (1.0 + eta * eta)
+        return total
+
+    model = sm.Model(five, {"x": rng.standard_normal((300, 70))}, {"beta": np.zeros(70)})
+    with pytest.raises(ValueError, match=r"too many.*Here datum 0 .* more than 4 predictors"):
+        sm.laplace(model)
+
+
+def test_a_datum_that_is_not_finite_is_not_blamed_on_kinks(rng):
+    x, y = columns(rng, 500)
+    y[17] = 1e200
+    with pytest.raises(ValueError, match="of datum 17") as told:
+        sm.laplace(sm.Model(normal, {"x": x, "y": y}, {"beta": np.zeros(D)}))
+    assert "kinks" not in str(told.value)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-3, 1e-4])
+def test_what_a_narrow_prior_alone_holds_is_fitted_where_a_search_begins_at_its_mode(scale):
+    """Steps that data suggest, which say nothing there, were too long: 2.8 times the sd at 1e-3."""
+    y = np.random.default_rng(0).standard_normal(300)
+
+    def log_prior(state):
+        return -2.0 * np.log(1.0 + (state.b[0] / scale) ** 2 / 3.0)
+
+    likelihood = sm.Predictors(
+        lambda state, data, n: state.b[0] * data.x[n],
+        lambda e, data, n: -0.5 * (data.y[n] - e) ** 2,
+    )
+    model = sm.Model(likelihood, {"x": np.zeros(300), "y": y}, {"b": 0.0}, log_prior)
+    fit = sm.laplace(model)
+    assert fit.covariance[0, 0] ** 0.5 == pytest.approx(scale * 0.75**0.5, rel=1e-4)
