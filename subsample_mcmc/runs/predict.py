@@ -253,12 +253,23 @@ class Maker:
         values = dict(zip(ARGUMENTS, (rng, state, data, 0), strict=True))
         shown = guarded_state(state), guarded_data(data, size)
         if error := blamed(ROLE, guarded_function(simulate), (rng, *shown, 0), self.where(0, "")):
-            raise error
+            raise self.lacking(error)
         number(called_with(simulate, ROLE, values), f"{ROLE}(rng, state, data, n=0)")
         checked = simulate
         if not DISABLED:
             checked = jit(simulate, flags=FLAGS, user=True, inner="always", checked=True)
         self.fill = maker_of(checked)
+
+    def lacking(self, error: Exception) -> Exception:
+        """The same, or, where it is of a column that new data lack, what they lack."""
+        columns = zip(self.data._fields, self.data, self.model.data, strict=True)
+        for name, given, known in columns:
+            if np.shape(given)[:1] == (0,) and len(known) and f'"{name}"' in str(error):
+                return ValueError(
+                    f"data has no column {name!r}, which {ROLE} reads: give data={{{name!r}: ...}} "
+                    "as well, one entry for each row to predict."
+                )
+        return error
 
     def where(self, n: int, draw: str) -> str:
         """A datum in words."""

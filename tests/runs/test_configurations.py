@@ -4,6 +4,8 @@ Evidences of normal models have a closed form, so what the values of the block s
 Chains that all begin around one fit keep its value of the block, whatever the posterior says.
 """
 
+from math import lgamma
+
 import numpy as np
 import pytest
 
@@ -182,3 +184,24 @@ def test_a_block_that_varies_in_length_may_stand_anywhere_in_the_state():
         for state in places
     )  # fmt: skip
     assert '("s", "theta")' in first and '("s", "theta")' in last
+
+
+def test_values_that_are_reached_by_way_of_others_are_not_elsewhere():
+    """Degrees of freedom and a scale: first and last lie apart, and neighbours do not."""
+    y = np.random.default_rng(0).standard_t(6, 150)
+    nus = np.array([2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0])
+
+    def log_likelihood(state, data, n):
+        nu, z = nus[state.k[0]], data.y[n] / state.s[0]
+        constant = lgamma(0.5 * nu + 0.5) - lgamma(0.5 * nu) - 0.5 * sm.log(nu)
+        return constant - 0.5 * (nu + 1.0) * sm.log1p(z * z / nu) - sm.log(state.s[0])
+
+    model = sm.Model(
+        log_likelihood, {"y": y}, {"k": 0, "s": 1.0}, lambda state: -state.s[0],
+        support={"k": 8}, constraints={"s": sm.positive},
+    )  # fmt: skip
+    found = sm.default_kernel(model, progress=False).configurations
+    assert configurations.are_apart(found.near[0], found.near[-1])
+    assert not found.elsewhere  # nobody is warned, and chains have one law
+    trace = sm.sample(model, draws=2_000, seed=1, progress=False)
+    assert trace.mixing("k").rhat < 1.02

@@ -492,3 +492,18 @@ def test_tables_are_those_of_the_model():
     assert np.array_equal(np.unique(made, axis=1), [[[7.0, 3.0]]])
     with pytest.raises(IndexError, match="shop"):
         sm.predict(model, trace, drawn_price, data={"shop": np.array([3])}, progress=False)
+
+
+def test_a_column_that_new_data_lack_is_named():
+    """Not a look-up beyond a table: the model's columns are no tables to its user."""
+    x = np.random.default_rng(0).standard_normal(50)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.b[0] * data.x[n]) ** 2,
+        {"x": x, "y": x}, {"b": 0.0},
+        simulate=lambda rng, state, data, n: rng.normal(state.b[0] * data.x[n]),
+    )  # fmt: skip
+    kernel = sm.Metropolis("b", selector=sm.Exact())
+    trace = sm.sample(model, kernel, draws=10, warmup=10, chains=1, seed=1, progress=False)
+    with pytest.raises(ValueError, match=r"no column 'x', which simulate reads: give data=\{'x'"):
+        sm.predict(model, trace, data={"y": x[:5]}, progress=False)
+    assert sm.predict(model, trace, data={"x": x[:5]}, progress=False).values[""].shape[-1] == 5

@@ -20,8 +20,10 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.target.model import Model
 
 MOST = 16  # configurations that have a fit: all; or of one number with more values, evenly spread
-FAR = 3.0  # standard deviations by which modes differ, from which on a chain hardly goes from ...
-WIDER = 2.0  # ... one to another; and times by which standard deviations do
+FAR = (
+    3.0  # standard deviations by which modes differ, beyond which a chain hardly goes from one ...
+)
+WIDER = 2.0  # ... to the other; and how many times one of these is the other
 
 
 class Configurations(NamedTuple):
@@ -39,8 +41,13 @@ class Configurations(NamedTuple):
 
     @property
     def elsewhere(self) -> bool:
-        """Do some of these lie so far apart that a chain hardly goes from one to another."""
-        return any(are_apart(self.fits[0], fit) for fit in self.near[1:])
+        """Do some of these lie so far off that a chain hardly comes there, by way of others."""
+        left, reached = self.near[1:], self.near[:1]
+        while reached and left:
+            here = reached.pop()
+            reached += [fit for fit in left if not are_apart(here, fit)]
+            left = [fit for fit in left if are_apart(here, fit)]
+        return bool(left)
 
     @property
     def best(self) -> Fit:

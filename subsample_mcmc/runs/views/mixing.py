@@ -13,6 +13,8 @@ from subsample_mcmc.runs.store.netcdf import tilted
 BEYOND = 1e150  # numbers whose squares are none
 MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
+MOST_VISITED = 64  # values of a component of which visits are counted; fewer visits than this, each
+FEW_VISITS, LONG_VISIT = 10, 10  # of so many draws, tell little of a value's probability
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
 
@@ -45,6 +47,7 @@ class Mixing(NamedTuple):
     holding: int  # chains in which one of these never moved, not all if there is such a one
     held_one: str  # its name
     beyond: bool = False  # are there draws so far out that none has a variance
+    seldom: str = ""  # a value that chains came to a few times and stayed at: in words, how often
 
 
 def mixing_of(trace: Any, name: str) -> Mixing:
@@ -89,7 +92,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         chain.size and max(chain.max(), -chain.min()) > BEYOND for chain in flat
     )  # fmt: skip
     found: list[Component] = []
-    stuck = 0
+    stuck, seldom = 0, Visits("", 0, 0)
     sizes = cluster_sizes(flat, chosen) if names else None
     some = some_draws(chains, draws)
     for k, site in enumerate(chosen):
@@ -110,6 +113,8 @@ def mixing_of(trace: Any, name: str) -> Mixing:
                     # Of ranks also where they take long: R-hat of values does not see spread.
                     rhat = float(arviz.rhat(part[:, some], method="rank"))
         found.append(Component(int(site), label, ess, rhat))
+        if values.dtype.kind == "i" and not names and not still:
+            seldom = max(seldom, seldom_at(flat[..., site], label), key=lambda visits: visits.draws)
     slow = min((c for c in found if c.ess == c.ess), key=lambda c: (c.ess, c.label), default=None)
     far = max((c for c in found if c.rhat == c.rhat), key=lambda c: (c.rhat, c.label), default=None)
     return Mixing(
@@ -117,8 +122,41 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
         tuple(found), draws, trace.every(name), values.dtype.kind == "i", len(held),
         0 if first is None else int(counts[first]), "" if first is None else label_of(first),
-        bool(beyond),
+        bool(beyond), seldom.told(),
     )  # fmt: skip
+
+
+class Visits(NamedTuple):
+    """How often chains came to a value, and for how many draws in all."""
+
+    value: str
+    times: int
+    draws: int
+
+    def told(self) -> str:
+        """In words; empty where there is none."""
+        often = "once" if self.times == 1 else f"{self.times} times"
+        each = self.draws / max(self.times, 1)
+        return f"{self.value} was entered {often}, for {each:,.0f} draws each" if self.times else ""
+
+
+def seldom_at(part: np.ndarray, label: str) -> Visits:
+    """The value of a component, but the most frequent, that was entered a few times for long.
+
+    How probable it is rests on these visits, not on its draws: of a value that is entered as seldom
+    but left at once, it is known to be small. part: (chains, draws).
+    """
+    if part.size == 0 or part.min() < 0 or part.max() >= MOST_VISITED:
+        return Visits("", 0, 0)
+    begins = np.ones(part.shape, dtype=bool)
+    begins[:, 1:] = part[:, 1:] != part[:, :-1]
+    draws, count = (np.bincount(x, minlength=MOST_VISITED) for x in (part.ravel(), part[begins]))
+    few = (count > 0) & (count < FEW_VISITS) & (draws >= LONG_VISIT * count)
+    few[np.argmax(draws)] = False
+    value = int(np.argmax(np.where(few, draws, 0)))
+    if not few[value]:
+        return Visits("", 0, 0)
+    return Visits(f"{label}={value}", int(count[value]), int(draws[value]))
 
 
 def off_throughout(trace: Any, flat: np.ndarray, indicators: str) -> np.ndarray:

@@ -69,6 +69,14 @@ class Seen(NamedTuple):
         """Blocks, and functions, that stood still in every chain."""
         return [name for name, block in self.blocks.items() if block.sites and not block.moved]
 
+    def seldom(self) -> str:
+        """A value that chains came to a few times and stayed at, in words; as a rule there is none.
+
+        R-hat does not see it where all chains came there once.
+        """
+        looked = self.looked_at().items()
+        return next((b.seldom for name, b in looked if b.seldom and name not in self.functions), "")
+
     def given(self) -> list[str]:
         """Of these the discrete blocks: chains may agree because all of them hold one value."""
         return [
@@ -186,7 +194,9 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
             ("no", never) if far.rhat > DISAGREE else (f"nearly{seen.of_what(own_law)}", more)
         )
         return f"{answer}: R-hat {far.rhat:.3f} ({far.label}), above {FLAGGED}; {least}.{tail}"
-    return f"{'nearly' if few else 'yes'}{seen.of_what(own_law)}: {told}{more}"
+    if seldom := seen.seldom():
+        more += f" {seldom}: how probable it is rests on that."
+    return f"{'nearly' if few or seldom else 'yes'}{seen.of_what(own_law)}: {told}{more}"
 
 
 def farthest(blocks: Mapping[str, Mixing]) -> Component | None:
