@@ -207,7 +207,10 @@ class Expanded:
             bent = data + (4.0 * one.curvature - two.curvature) / 3.0
             # Data tell nothing of what a prior alone holds, however narrow that is.
             shorter = self.steps(u, np.diag(bent))
-            if before is not None or not np.any((shorter < 0.5 * steps) & ~self.kinks):
+            long = shorter < 0.5 * steps
+            if self.kinks.any():
+                long &= ~self.kinks
+            if before is not None or not long.any():
                 break
             steps = shorter
         self.last = Local(u, value, gradient, bent)
