@@ -205,3 +205,22 @@ def test_values_that_are_reached_by_way_of_others_are_not_elsewhere():
     assert not found.elsewhere  # nobody is warned, and chains have one law
     trace = sm.sample(model, draws=2_000, seed=1, progress=False)
     assert trace.mixing("k").rhat < 1.02
+
+
+def test_a_value_that_is_not_allowed_has_no_fit():
+    """log_prior forbids it, so nothing else is asked there: its functions may raise anything."""
+    x = np.random.default_rng(0).standard_normal((200, 2))
+
+    def log_likelihood(state, data, n):
+        if state.k[0] == 2:
+            raise RuntimeError("never asked")
+        return -0.5 * (data.x[n, state.k[0]] - state.b[0]) ** 2
+
+    model = sm.Model(
+        log_likelihood, {"x": x}, {"k": 0, "b": 0.0},
+        lambda state: -0.5 * state.b[0] ** 2 if state.k[0] < 2 else -np.inf, support={"k": 3},
+    )  # fmt: skip
+    kernel = sm.default_kernel(model, progress=False)
+    assert len(kernel.configurations.fits) == 2
+    trace = sm.sample(model, draws=200, seed=1, progress=False)
+    assert np.max(trace.draws["k"]) < 2
