@@ -141,10 +141,11 @@ class DefaultKernel(Single):
             def one_of(given):
                 return given[rng.integers(len(given)) if turn is None else turn % len(given)]
 
-            if self.configurations is not None and self.configurations.elsewhere:
-                return one_of(self.configurations.near).start(rng, WIDE)
-            fit = one_of(self.fit) if several else self.fit
             near = [] if self.modes is None else self.modes.near
+            if self.configurations is not None and self.configurations.elsewhere:
+                fit, centre = one_of(self.configurations.around(self.fit, near))
+                return fit.start(rng, WIDE, centre)
+            fit = one_of(self.fit) if several else self.fit
             centre = one_of(near) if len(near) > 1 else None
             state = fit.start(rng, WIDE, centre)
         chosen = chooser_of(self.model) if several else ""
@@ -239,6 +240,8 @@ def candidates_of(
             f"no kernel is known for a model whose blocks vary in length with "
             f"{chooser_of(model)!r} and that has {why}: give one, sm.Gibbs(..., pseudo=...)."
         )
+    if others is not None and others.left:
+        notes.append(f"no time for fits at {others.left} more values of {', '.join(others.names)}")
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
     return found, notes, fit, modes, others
 

@@ -167,10 +167,8 @@ def resume(
     total = meta["draws"] if draws is None else whole(draws, "draws", "the new total, at least 1")
     if total < max(stored.draws):
         had = ", ".join(map(str, stored.draws if len(set(stored.draws)) > 1 else stored.draws[:1]))
-        raise ValueError(
-            f"draws={total}: {path} has {had} draws already; give a larger total, or read it with "
-            "sm.load."
-        )
+        more = "give a larger total, or read it with sm.load."
+        raise ValueError(f"draws={total}: {path} has {had} draws already; {more}")
     complete = stored.finished and total == min(stored.draws)
     if not complete:
         refuse_without_states(stored, path)
@@ -228,8 +226,9 @@ def load(path: str | os.PathLike) -> Trace:
         >>> sm.load(path).draws["k"].shape
         (2, 20)
     """
-    stored = files.begun(path)
-    return Trace(stored.meta, stored.chains)
+    stored = files.read(path)
+    told = f"others of {path} have none yet: wait, or, if it has ended, sm.resume(path, ...)."
+    return Trace(stored.meta, files.begun(stored.chains, told))
 
 
 def carried_out(
@@ -272,7 +271,8 @@ def carried_out(
             files.finish(path)
         trace = load(path)
     else:
-        trace = Trace(meta, [data_of(program, member) for member in members])
+        made = [data_of(program, m) for m in members]
+        trace = Trace(meta, files.begun(made, "others had not begun to draw."))
     trace.interrupted = team.interrupted
     known = [m.fetched for m in members if m.fetched is not None]
     trace.fetched = np.sum(known, axis=0) if known else None
@@ -288,7 +288,7 @@ def carried_out(
         ))  # fmt: skip
     for error in errors:
         error.add_note(
-            f"{trace.shape[1]} draws of each chain were made before"
+            f"{trace.shape[1]} draws of {trace.shape[0]} of {len(members)} chains were made before"
             + (f" and are stored in {path}" if path is not None else "")
             + "; they are this exception's .trace."
         )

@@ -188,8 +188,8 @@ def test_a_block_that_varies_in_length_may_stand_anywhere_in_the_state():
 
 def test_values_that_are_reached_by_way_of_others_are_not_elsewhere():
     """Degrees of freedom and a scale: first and last lie apart, and neighbours do not."""
-    y = np.random.default_rng(0).standard_t(6, 150)
-    nus = np.array([2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0])
+    y = np.random.default_rng(0).standard_t(5, 400)
+    nus = np.array([2.0, 2.5, 3.0, 4.0, 6.0, 9.0, 14.0, 22.0, 35.0])
 
     def log_likelihood(state, data, n):
         nu, z = nus[state.k[0]], data.y[n] / state.s[0]
@@ -198,10 +198,11 @@ def test_values_that_are_reached_by_way_of_others_are_not_elsewhere():
 
     model = sm.Model(
         log_likelihood, {"y": y}, {"k": 0, "s": 1.0}, lambda state: -state.s[0],
-        support={"k": 8}, constraints={"s": sm.positive},
+        support={"k": 9}, constraints={"s": sm.positive},
     )  # fmt: skip
     found = sm.default_kernel(model, progress=False).configurations
-    assert configurations.are_apart(found.near[0], found.near[-1])
+    near = sorted(found.near, key=lambda fit: int(np.ravel(fit.state["k"])[0]))
+    assert len(near) > 4 and configurations.are_apart(near[0], near[-1])
     assert not found.elsewhere  # nobody is warned, and chains have one law
     trace = sm.sample(model, draws=2_000, seed=1, progress=False)
     assert trace.mixing("k").rhat < 1.02
@@ -224,3 +225,48 @@ def test_a_value_that_is_not_allowed_has_no_fit():
     assert len(kernel.configurations.fits) == 2
     trace = sm.sample(model, draws=200, seed=1, progress=False)
     assert np.max(trace.draws["k"]) < 2
+
+
+def test_parameters_that_are_correlated_lie_apart_by_all_of_them():
+    """Covariates around 100, which nobody centred: each mode is .1 sd off, and both nearly 10."""
+    rng = np.random.default_rng(0)
+    x = 100.0 + rng.standard_normal(300)
+    u = x + 1.0 + 0.3 * rng.standard_normal(300)
+    data = {"x": x, "u": u, "y": 2.0 + 1.5 * x + rng.standard_normal(300)}
+    model = sm.Model(which, data, {"q": 0, "b": np.zeros(2)}, wide_or_narrow, support={"q": 2})
+    one, other = (sm.laplace(model, given={"q": q}) for q in range(2))
+    shift = np.abs(one.mean - other.mean) / np.sqrt(np.diag(one.covariance))
+    assert shift.max() < 1.5 and configurations.are_apart(one, other)
+
+
+def test_an_indicator_and_its_slope_are_not_apart():
+    """The slope is as its prior without it: wider, and chains come and go."""
+    rng = np.random.default_rng(1)
+    data = {"x": rng.standard_normal(100), "y": rng.standard_normal(100)}
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.k[0] * state.b[0] * data.x[n]) ** 2, data,
+        {"k": 0, "b": 0.0}, lambda state: -0.5 * state.b[0] ** 2, support={"k": 2},
+    )  # fmt: skip
+    found = sm.default_kernel(model, progress=False).configurations
+    assert len(found.near) == 2 and not found.elsewhere
+    widths = [fit.covariance[0, 0] ** 0.5 for fit in found.fits]
+    assert max(widths) > 5.0 * min(widths)
+
+
+def test_chains_begin_in_other_modes_as_well_as_at_other_values():
+    kernel = sm.default_kernel(two_columns(30.0), progress=False)
+    found, fit = kernel.configurations, kernel.fit
+    modes = [fit.mean, -fit.mean]
+    pairs = found.around(fit, modes)
+    assert [centre is None for _, centre in pairs] == [False, False, True]
+    assert pairs[0][0] is pairs[1][0] is fit and pairs[2][0].state["q"] != fit.state["q"]
+    assert [fit for fit, _ in found.around(fit, [])] == found.near
+
+
+def test_where_time_ends_some_values_are_looked_at(monkeypatch):
+    monkeypatch.setattr(configurations, "SECONDS", 0.0)
+    model, _ = powers(400, 10.0)
+    found = configurations.at_configurations(model, sm.laplace(model))
+    assert len(found.fits) == 1 + configurations.LEAST and found.left == 1
+    kernel = sm.default_kernel(model, progress=False)
+    assert "no time for fits at 1 more values of k" in kernel.found

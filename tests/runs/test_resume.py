@@ -83,7 +83,7 @@ def test_chains_without_a_draw_do_not_hide_those_of_others(tmp_path, monkeypatch
     cuts = [m.start() for m in re.finditer(re.escape(frames.MARK), data)]
     partly = [cut for cut in cuts[1:] if 0 in (now := written(path, data[:cut])) and max(now) > 0]
     draws = written(path, data[: partly[-1]])
-    with pytest.warns(UserWarning, match=r"chains have draws, and are shown; .* sm.resume"):
+    with pytest.warns(UserWarning, match=r"chains have draws, and are shown; .*, sm.resume"):
         trace = sm.load(path)
     have = [k for k, count in enumerate(draws) if count > 0]
     assert trace.shape == (len(have), min(draws[k] for k in have))

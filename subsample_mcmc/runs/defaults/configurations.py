@@ -8,6 +8,7 @@ around those whose evidence is near the highest.
 
 import itertools
 import json
+import time
 import warnings
 from typing import Any, NamedTuple
 
@@ -20,10 +21,10 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.target.model import Model
 
 MOST = 16  # configurations that have a fit: all; or of one number with more values, evenly spread
-FAR = (
-    3.0  # standard deviations by which modes differ, beyond which a chain hardly goes from one ...
-)
-WIDER = 2.0  # ... to the other; and how many times one of these is the other
+LEAST, SECONDS = 3, 10.0  # of the processor, after which no more are made than so many
+# Bhattacharyya's distance of two Gaussians, beyond which a chain hardly goes from one to the other:
+# e^-2 is what they have in common. An indicator and a slope that is as the prior without it: .8.
+FAR = 2.0
 
 
 class Configurations(NamedTuple):
@@ -32,6 +33,8 @@ class Configurations(NamedTuple):
     names: tuple[str, ...]  # of the discrete blocks
     fits: list[Fit]
     own: Fit  # at the values that the model begins with
+    spread: bool = False  # are they some of those of one number: others lie between neighbours
+    left: int = 0  # of those that were to have a fit: for these there was no time
 
     @property
     def near(self) -> list[Fit]:
@@ -45,9 +48,26 @@ class Configurations(NamedTuple):
         left, reached = self.near[1:], self.near[:1]
         while reached and left:
             here = reached.pop()
-            reached += [fit for fit in left if not are_apart(here, fit)]
-            left = [fit for fit in left if are_apart(here, fit)]
+            found = [fit for fit in left if self.are_neighbours(here, fit)]
+            left = [fit for fit in left if not any(fit is other for other in found)]
+            reached += found
         return bool(left)
+
+    def are_neighbours(self, one: Fit, other: Fit) -> bool:
+        """May a chain go from one to the other: at once or, on a grid, by what is between."""
+        if self.spread:
+            (name,) = self.names
+            every = sorted(int(np.ravel(fit.state[name])[0]) for fit in self.fits)
+            ranks = [every.index(int(np.ravel(fit.state[name])[0])) for fit in (one, other)]
+            if abs(ranks[0] - ranks[1]) == 1:
+                return True
+        return not are_apart(one, other)
+
+    def around(self, fit: Fit, centres: list) -> list[tuple[Fit, Any]]:
+        """(a fit, free coordinates) to start around in turn; centres: modes of the one given."""
+        here = self.values_of(fit)
+        found: list[tuple[Fit, Any]] = [(fit, centre) for centre in centres or [None]]
+        return found + [(one, None) for one in self.near if self.values_of(one) != here]
 
     @property
     def best(self) -> Fit:
@@ -83,12 +103,12 @@ class Configurations(NamedTuple):
 
 
 def are_apart(one: Fit, other: Fit) -> bool:
-    """Does the mode of either lie far out in the other's posterior, or is one far wider."""
-    sds = [np.sqrt(np.diag(fit.covariance)) for fit in (one, other)]
+    """Have the two Gaussians little in common."""
+    shift, both = one.mean - other.mean, 0.5 * (one.covariance + other.covariance)
+    logs = [np.linalg.slogdet(m)[1] for m in (both, one.covariance, other.covariance)]
+    wide = 0.5 * (logs[0] - 0.5 * (logs[1] + logs[2]))
     with np.errstate(all="ignore"):
-        far = np.abs(one.mean - other.mean) > FAR * np.minimum(*sds)
-        wide = np.maximum(*sds) > WIDER * np.minimum(*sds)
-    return bool(np.any(far | wide))
+        return not shift @ np.linalg.solve(both, shift) / 8.0 + wide <= FAR
 
 
 def configured(model: Model) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
@@ -120,10 +140,16 @@ def at_configurations(model: Model, own: Fit) -> Configurations | None:
     if not any(v.block.discrete for v in model.variables.values()) or model.elsewhere is not None:
         return None
     names, every = configured(model)
-    found = [own]
-    for values in every:
-        if all(np.array_equal(values[name], own.state[name]) for name in names):
-            continue
+    every = [
+        v for v in every if any(not np.array_equal(v[name], own.state[name]) for name in names)
+    ]
+    # One here, one there: where time ends, what was looked at is spread over all.
+    order = np.argsort(np.arange(len(every)) * 0.618 % 1.0)
+    found, left, end = [own], 0, time.process_time() + SECONDS
+    for done, values in enumerate(every[i] for i in order):
+        if done >= LEAST and time.process_time() > end:
+            left = len(every) - done
+            break
         given = {name: np.asarray(value).tolist() for name, value in values.items()}
         try:
             with warnings.catch_warnings():
@@ -136,7 +162,10 @@ def at_configurations(model: Model, own: Fit) -> Configurations | None:
     found = [fit for fit in found if np.isfinite(fit.log_evidence)]
     if len(found) < 2:
         return None
-    return Configurations(names, sorted(found, key=lambda fit: -fit.log_evidence), own)
+    found.sort(key=lambda fit: -fit.log_evidence)
+    number = model.variables[names[0]]
+    spread = len(names) == 1 and number.block.length == 1 and number.support > MOST
+    return Configurations(names, found, own, spread, left)
 
 
 def warn_of_configurations(found: Configurations | None) -> None:

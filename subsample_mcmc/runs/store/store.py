@@ -79,21 +79,17 @@ def read(path: str | os.PathLike) -> Stored:
     return _look(Path(path), everything, verify=True)
 
 
-def begun(path: str | os.PathLike) -> Stored:
-    """The same, without chains that have no draw yet where others have some.
+def begun(chains: list, more: str) -> list:
+    """Chains that have draws, where some have: arrays of draws are as long as the shortest chain.
 
-    Arrays of draws are as long as those of the shortest chain: as of a run of four chains on two
-    cores that ended early, in which two are complete.
+    As of a run of four chains on two cores that ended early, in which two are complete.
+    more: what is said of the others.
     """
-    stored = read(path)
-    have = [chain for chain in stored.chains if len(chain.ints)]
-    if not have or len(have) == len(stored.chains):
-        return stored
-    warn(
-        f"{path}: {len(have)} of {len(stored.chains)} chains have draws, and are shown; the others "
-        "have none yet. sm.resume(path, model, kernel) makes them."
-    )
-    return stored._replace(chains=have)
+    have = [chain for chain in chains if len(chain.ints)]
+    if not have or len(have) == len(chains):
+        return chains
+    warn(f"{len(have)} of {len(chains)} chains have draws, and are shown; {more}")
+    return have
 
 
 def peek(path: str | os.PathLike) -> Progress:

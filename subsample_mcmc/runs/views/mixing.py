@@ -14,7 +14,8 @@ BEYOND = 1e150  # numbers whose squares are none
 MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VISITED = 64  # values of a component of which visits are counted; fewer visits than this, each
-FEW_VISITS, LONG_VISIT = 10, 10  # of so many draws, tell little of a value's probability
+FEW_VISITS, LONG_VISIT = 10, 10  # of so many draws, tell little of a value's probability ...
+MATTERS = 0.005  # ... if they are this part of a chain, and their draws of all
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
 
@@ -143,20 +144,23 @@ class Visits(NamedTuple):
 def seldom_at(part: np.ndarray, label: str) -> Visits:
     """The value of a component, but the most frequent, that was entered a few times for long.
 
-    How probable it is rests on these visits, not on its draws: of a value that is entered as seldom
-    but left at once, it is known to be small. part: (chains, draws).
+    How probable it is rests on these visits, not on its draws. Where they are short beside a chain,
+    or few draws are there in all, it is known to be small. part: (chains, draws).
     """
-    if part.size == 0 or part.min() < 0 or part.max() >= MOST_VISITED:
+    least = part.min() if part.size else 0
+    if part.size == 0 or part.max() - least >= MOST_VISITED:
         return Visits("", 0, 0)
-    begins = np.ones(part.shape, dtype=bool)
+    part, begins = part - least, np.ones(part.shape, dtype=bool)
     begins[:, 1:] = part[:, 1:] != part[:, :-1]
-    draws, count = (np.bincount(x, minlength=MOST_VISITED) for x in (part.ravel(), part[begins]))
-    few = (count > 0) & (count < FEW_VISITS) & (draws >= LONG_VISIT * count)
+    draws, times = (np.bincount(x, minlength=MOST_VISITED) for x in (part.ravel(), part[begins]))
+    long = np.maximum(LONG_VISIT, MATTERS * part.shape[1])
+    few = (times > 0) & (times < FEW_VISITS) & (draws >= long * times)
+    few &= draws >= MATTERS * part.size
     few[np.argmax(draws)] = False
     value = int(np.argmax(np.where(few, draws, 0)))
     if not few[value]:
         return Visits("", 0, 0)
-    return Visits(f"{label}={value}", int(count[value]), int(draws[value]))
+    return Visits(f"{label}={value + least}", int(times[value]), int(draws[value]))
 
 
 def off_throughout(trace: Any, flat: np.ndarray, indicators: str) -> np.ndarray:

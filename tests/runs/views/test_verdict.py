@@ -30,18 +30,29 @@ def reported(blocks, stats=RACED, facts=None, **meta):
 
 
 # -------------------------------------------------------------------------------------- converged
-def test_a_value_entered_a_few_times_for_long_is_not_a_yes():
-    """Four visits of 40 draws: R-hat is 1.00 and the ESS 1,000, and P(k=1) anything up to 1%."""
-    k = np.zeros((CHAINS, 20_000), dtype=int)
-    for chain, begin in enumerate((3_000, 9_000, 12_000, 17_000)):
-        k[chain, begin : begin + 40] = 1
+BEGINS = 3_000, 9_000, 12_000, 17_000  # of four visits, one in each chain
+
+
+@pytest.mark.parametrize("usual", [0, 70, -5])
+def test_a_value_entered_a_few_times_for_long_is_not_a_yes(usual):
+    """Four visits of 150 draws: R-hat is 1.00, and what they say of is anything up to 3%."""
+    k = np.full((CHAINS, 20_000), usual)
+    for chain, begin in enumerate(BEGINS):
+        k[chain, begin : begin + 150] = usual + 1
     found = reported({"k": k})
     told = found.verdict.converged
     assert found.blocks["k"].rhat < 1.01 and found.blocks["k"].ess > 400.0
     assert told.startswith("nearly: R-hat at most 1.00")
-    assert told.endswith(
-        "k=1 was entered 4 times, for 40 draws each: how probable it is rests on that."
-    )
+    end = "was entered 4 times, for 150 draws each: how probable it is rests on that."
+    assert told.endswith(f"k={usual + 1} {end}")
+
+
+@pytest.mark.parametrize("length", [80, 10])
+def test_of_short_visits_a_small_probability_is_known(length):
+    k = np.zeros((CHAINS, 20_000), dtype=int)
+    for chain, begin in enumerate(BEGINS):
+        k[chain, begin : begin + length] = 1
+    assert reported({"k": k}).verdict.converged.startswith("yes: R-hat")
 
 
 @pytest.mark.parametrize("share", [2e-3, 5e-5], ids=["as often", "hardly ever"])
@@ -53,7 +64,7 @@ def test_a_rare_value_that_is_left_at_once_is_one(share):
 def test_the_usual_value_may_be_left_a_few_times():
     """It is entered as seldom, by a chain that returns from others."""
     k = np.full((CHAINS, 20_000), 3)
-    for chain, begin in enumerate((3_000, 9_000, 12_000, 17_000)):
+    for chain, begin in enumerate(BEGINS):
         k[chain, begin] = 2
     assert reported({"k": k}).verdict.converged.startswith("yes: R-hat")
 
