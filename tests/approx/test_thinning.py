@@ -1,6 +1,7 @@
 """sm.Thinned: its decisions are those of Metropolis-Hastings, and rows come by their weights."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -184,6 +185,13 @@ def made(order, size=60, outliers=0.0, pair=ONE_SIGN):
     return x, y, model, fit, sm.Taylor(fit, order=order, outliers=outliers)
 
 
+@cache
+def flipped(order, outliers, seed):
+    """A model and its flips for many tests: a user's proposal is looked at once for each model."""
+    pair = next(pair for pair in (ONE_SIGN, BOTH_SIGNS) if pair[0] == seed)
+    return (*made(order, outliers=outliers, pair=pair), flip_of(pair))
+
+
 def value(x, y, model, beta):
     """The log posterior."""
     eta = x @ beta
@@ -210,11 +218,13 @@ def residuals(x, y, model, fit, order, pair=ONE_SIGN):
 
 def flips(order, selector, kernel=None, seed=1, weights=None, outliers=0.0, pair=ONE_SIGN):
     """((accepted, tried) from the first, the same from the second), reads, of a chain on two."""
-    x, y, model, fit, control = made(order, outliers=outliers, pair=pair)
-    if weights is not None:
+    if weights is None:
+        x, y, model, fit, control, flip = flipped(order, outliers, pair[0])
+    else:
+        flip, (x, y, model, fit, control) = flip_of(pair), made(order, outliers=outliers, pair=pair)
         prepared = prepared_for(model, control)
         prepared.__dict__["row_weights"] = weights(prepared.row_weights)
-    step = sm.Metropolis("beta", proposal=flip_of(pair), selector=selector, control=control)
+    step = sm.Metropolis("beta", proposal=flip, selector=selector, control=control)
     step = kernel(step, model, fit) if kernel else step
     trace = sm.sample(
         model, step, draws=STEPS, warmup=0, chains=1, seed=seed, progress=False,
