@@ -110,25 +110,32 @@ class Summed:
         """
         values = spectrum(curvature)[1]
         of_mode = values.min() > FLAT * np.abs(values).max()
-        # A kink along one coordinate shows there: uncorrelated directions may be mixtures of all.
-        own = np.abs(np.diag(curvature)) ** -0.5 if of_mode else widths(self.rises, u)
-        steps = np.hstack([deviations(curvature), np.diag(own)]) if of_mode else np.diag(own)
-        steps, bends = steps * sqrt(self.weight), []
+        steps = deviations(curvature) if of_mode else np.diag(widths(self.rises, u))
+        ways = [(steps, True)]
+        if of_mode:  # a kink of data along one coordinate: directions may be mixtures of all
+            ways.append((np.diag(np.diag(curvature) ** -0.5), False))
+        bends = []
         for part in (within, 0.5 * within, self.least(self.rises(u[None])[0])):
-            ends = part * steps.T
-            both = self.rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
-            bends.append((both[0] + both[1]) / part**2)
+            found = []
+            for steps, prior in ways:
+                ends = part * sqrt(self.weight) * steps.T
+                points = np.concatenate([u[None], u + ends, u - ends])
+                both = self.rises(points, prior)[1].reshape(2, -1)
+                found.append((both[0] + both[1]) / part**2)
+            bends.append(np.concatenate(found))
         wide, half, least = bends
         apart, most = wide - least, np.maximum(np.abs(wide), np.abs(least))
+        if of_mode:  # what data tell little of bends by rounding: all of it by `weight`
+            most[len(u) :] = np.maximum(most[len(u) :], self.weight)
         return bool(np.any((np.abs(apart) > BENT * most) & ((half - least) / apart > 0.5)))
 
-    def rises(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log density at the first point, and what it rises by at the others."""
+    def rises(self, points: np.ndarray, prior: bool = True) -> tuple[float, np.ndarray]:
+        """Log density at the first point, and what it rises by at others; or that of data alone."""
         values, base, _ = self.coordinates.lift(points)
         share = len(points) / (len(points.T) * (len(points.T) + 1) + 1)  # of what `around` reads
         found = self.coordinates.sums(values, self.spans, lambda n: self.bar.update(share * n))
         sums = self.weight * found
-        own = 0.0 if self.kinks.any() else base[1:] - base[0]
+        own = base[1:] - base[0] if prior and not self.kinks.any() else 0.0
         return float(base[0] + sums[0]), own + sums[1:]
 
 

@@ -219,3 +219,21 @@ def test_what_a_narrow_prior_alone_holds_is_fitted_where_a_search_begins_at_its_
     model = sm.Model(likelihood, {"x": np.zeros(300), "y": y}, {"b": 0.0}, log_prior)
     fit = sm.laplace(model)
     assert fit.covariance[0, 0] ** 0.5 == pytest.approx(scale * 0.75**0.5, rel=1e-4)
+
+
+def test_what_data_tell_little_of_has_no_kinks_by_rounding(rng):
+    """A prior a million times as narrow: data bend there by less than sums of them are rounded."""
+    x = rng.standard_normal((20_000, 2)) * [1.0, 1e-6]
+    y = 1e3 + x[:, 0] + rng.standard_normal(20_000)
+
+    def log_likelihood(state, data, n):
+        rest = data.y[n] - state.b[0] - state.b[1] * data.x[n, 0] - state.b[2] * data.x[n, 1]
+        return -0.5 * rest * rest
+
+    model = sm.Model(
+        log_likelihood, {"x": x, "y": y}, {"b": np.zeros(3)}, lambda s: -0.5 * (s.b[2] / 0.1) ** 2
+    )
+    fit = sm.laplace(model)
+    design = np.column_stack([np.ones(len(y)), x])
+    covariance = np.linalg.inv(design.T @ design + np.diag([0.0, 0.0, 100.0]))
+    np.testing.assert_allclose(fit.covariance, covariance, rtol=1e-4, atol=1e-9)
