@@ -286,11 +286,12 @@ def carried_out(
             "them before are used again, so these draws are of no posterior. What a kernel changes "
             "is a block of the state, sm.Model(state={...}), which others then read as it is."
         ))  # fmt: skip
+    stored = f" and are stored in {path}" if path is not None else ""
+    whose = "each chain" if len(trace.made) == len(members) else f"{len(trace.made)} chains"
     for error in errors:
         error.add_note(
-            f"{trace.shape[1]} draws of {trace.shape[0]} of {len(members)} chains were made before"
-            + (f" and are stored in {path}" if path is not None else "")
-            + "; they are this exception's .trace."
+            f"{trace.shape[1]} draws of {whose} were made before{stored}; they are this "
+            "exception's .trace."
         )
         error.trace = trace  # type: ignore[attr-defined]
         raise error

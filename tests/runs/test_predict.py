@@ -416,7 +416,7 @@ def no_number(rng, state, data, n):
     ({"data": {"group": np.array([1, 2, 0, 7])}}, IndexError, r"3 \(group=7\), draw 0 .* index 7"),
     ({"data": [1, 2]}, TypeError, "give a dict of arrays, or a data frame"),
     ({"simulate": beyond}, IndexError, "at datum 0 .* asks for index 3"),
-    ({"simulate": reads_y, "data": {"group": [0]}}, IndexError, "simulate reads beyond"),
+    ({"simulate": reads_y, "data": {"group": [0]}}, ValueError, "data has no column 'y'"),
     ({"simulate": nowhere}, sm.RewardError, r"simulate is nan at datum 3 \(y=3, group=1\), draw 0"),
     ({"simulate": broken}, AttributeError, "nothing"),
     ({"simulate": no_number}, TypeError, "returned None"),
