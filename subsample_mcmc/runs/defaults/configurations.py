@@ -107,8 +107,11 @@ def are_apart(one: Fit, other: Fit) -> bool:
     shift, both = one.mean - other.mean, 0.5 * (one.covariance + other.covariance)
     logs = [np.linalg.slogdet(m)[1] for m in (both, one.covariance, other.covariance)]
     wide = 0.5 * (logs[0] - 0.5 * (logs[1] + logs[2]))
-    with np.errstate(all="ignore"):
-        return not shift @ np.linalg.solve(both, shift) / 8.0 + wide <= FAR
+    try:
+        with np.errstate(all="ignore"):
+            return not shift @ np.linalg.solve(both, shift) / 8.0 + wide <= FAR
+    except np.linalg.LinAlgError:  # both without an end along the same direction
+        return True
 
 
 def configured(model: Model) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
