@@ -10,7 +10,9 @@ import itertools
 import json
 import time
 import warnings
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,8 @@ LEAST, SECONDS = 3, 10.0  # of the processor, after which no more are made than 
 FAR = 2.0
 
 
-class Configurations(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Configurations:
     """Fits at values of the discrete blocks, the highest evidence first."""
 
     names: tuple[str, ...]  # of the discrete blocks
@@ -36,13 +39,13 @@ class Configurations(NamedTuple):
     spread: bool = False  # are they some of those of one number: others lie between neighbours
     left: int = 0  # of those that were to have a fit: for these there was no time
 
-    @property
+    @cached_property
     def near(self) -> list[Fit]:
         """Those whose values may have some of the mass."""
         least = self.fits[0].log_evidence - NEAR
         return [fit for fit in self.fits if fit.log_evidence > least]
 
-    @property
+    @cached_property
     def elsewhere(self) -> bool:
         """Do some of these lie so far off that a chain hardly comes there, by way of others."""
         left, reached = self.near[1:], self.near[:1]
@@ -76,7 +79,7 @@ class Configurations(NamedTuple):
 
     def values_of(self, fit: Fit) -> dict[str, Any]:
         """Its values of the discrete blocks, as sm.laplace(given=...) takes them."""
-        return {name: np.asarray(fit.state[name]).tolist() for name in self.names}
+        return discrete_values(fit, self.names)
 
     def code_of(self, fit: Fit) -> str:
         """What makes it."""
@@ -100,6 +103,11 @@ class Configurations(NamedTuple):
             f"{self.text_of(self.fits[0])} has the highest evidence, others lie elsewhere and "
             f"may have some of the mass: {', '.join(others)}{more}"
         )
+
+
+def discrete_values(fit: Fit, names: tuple[str, ...]) -> dict[str, Any]:
+    """Where a fit holds discrete blocks, as numbers and lists."""
+    return {name: np.asarray(fit.state[name]).tolist() for name in names}
 
 
 def are_apart(one: Fit, other: Fit) -> bool:
@@ -127,7 +135,7 @@ def configured(model: Model) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     only = blocks[names[0]] if len(names) == 1 else None
     if count <= MOST:
         parts = [
-            [np.reshape(value, v.block.shape) for value in
+            [np.reshape(value, v.block.shape).tolist() for value in
              itertools.product(range(v.support), repeat=v.block.length)]
             for v in blocks.values()
         ]  # fmt: skip
@@ -135,7 +143,7 @@ def configured(model: Model) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     if only is None or only.touches is not None:
         return names, []
     spread = np.unique(np.linspace(0, only.support - 1, MOST).astype(int))
-    return names, [{names[0]: np.reshape(k, only.block.shape)} for k in spread]
+    return names, [{names[0]: np.reshape(k, only.block.shape).tolist()} for k in spread]
 
 
 def at_configurations(model: Model, own: Fit) -> Configurations | None:
@@ -143,9 +151,7 @@ def at_configurations(model: Model, own: Fit) -> Configurations | None:
     if not any(v.block.discrete for v in model.variables.values()) or model.elsewhere is not None:
         return None
     names, every = configured(model)
-    every = [
-        v for v in every if any(not np.array_equal(v[name], own.state[name]) for name in names)
-    ]
+    every = [values for values in every if values != discrete_values(own, names)]
     # One here, one there: where time ends, what was looked at is spread over all.
     order = np.argsort(np.arange(len(every)) * 0.618 % 1.0)
     found, left, end = [own], 0, time.process_time() + SECONDS
@@ -153,11 +159,10 @@ def at_configurations(model: Model, own: Fit) -> Configurations | None:
         if done >= LEAST and time.process_time() > end:
             left = len(every) - done
             break
-        given = {name: np.asarray(value).tolist() for name, value in values.items()}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fit = laplace(model, given=given)
+                fit = laplace(model, given=values)
         except Exception:  # of a value that is not allowed, where functions may do anything
             continue
         if isinstance(fit, Fit) and fit.mean.shape == own.mean.shape:

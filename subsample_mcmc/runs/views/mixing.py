@@ -13,10 +13,10 @@ from subsample_mcmc.runs.store.netcdf import tilted
 BEYOND = 1e150  # numbers whose squares are none
 MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
+MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 MOST_VISITED = 64  # values of a component of which visits are counted; fewer visits than this, each
 FEW_VISITS, LONG_VISIT = 10, 10  # of so many draws, tell little of a value's probability ...
 MATTERS = 0.005  # ... if they are this part of a chain, and their draws of all
-MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
 
 
 class Component(NamedTuple):
@@ -93,7 +93,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         chain.size and max(chain.max(), -chain.min()) > BEYOND for chain in flat
     )  # fmt: skip
     found: list[Component] = []
-    stuck, seldom = 0, Visits("", 0, 0)
+    stuck, seldom = 0, NEVER
     sizes = cluster_sizes(flat, chosen) if names else None
     some = some_draws(chains, draws)
     for k, site in enumerate(chosen):
@@ -141,6 +141,9 @@ class Visits(NamedTuple):
         return f"{self.value} was entered {often}, for {each:,.0f} draws each" if self.times else ""
 
 
+NEVER = Visits("", 0, 0)
+
+
 def seldom_at(part: np.ndarray, label: str) -> Visits:
     """The value of a component, but the most frequent, that was entered a few times for long.
 
@@ -149,17 +152,17 @@ def seldom_at(part: np.ndarray, label: str) -> Visits:
     """
     least = part.min() if part.size else 0
     if part.size == 0 or part.max() - least >= MOST_VISITED:
-        return Visits("", 0, 0)
+        return NEVER
     part, begins = part - least, np.ones(part.shape, dtype=bool)
     begins[:, 1:] = part[:, 1:] != part[:, :-1]
     draws, times = (np.bincount(x, minlength=MOST_VISITED) for x in (part.ravel(), part[begins]))
-    long = np.maximum(LONG_VISIT, MATTERS * part.shape[1])
+    long = max(LONG_VISIT, MATTERS * part.shape[1])
     few = (times > 0) & (times < FEW_VISITS) & (draws >= long * times)
     few &= draws >= MATTERS * part.size
     few[np.argmax(draws)] = False
     value = int(np.argmax(np.where(few, draws, 0)))
     if not few[value]:
-        return Visits("", 0, 0)
+        return NEVER
     return Visits(f"{label}={value + least}", int(times[value]), int(draws[value]))
 
 
