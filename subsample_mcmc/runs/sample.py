@@ -27,11 +27,12 @@ from subsample_mcmc.runs.kept import fingerprints
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.store.thinned import thinned_in
-from subsample_mcmc.runs.trace import ChainDraws, Trace
+from subsample_mcmc.runs.trace import ChainDraws, Trace, trace_of
 from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import whole
 
+UNDRAWN = "others of {} have none yet: wait, or, if it has ended, sm.resume(path, ...)."
 FEW = 20  # passes over rows elsewhere that nobody need be told of beforehand
 
 
@@ -227,8 +228,7 @@ def load(path: str | os.PathLike) -> Trace:
         (2, 20)
     """
     stored = files.read(path)
-    told = f"others of {path} have none yet: wait, or, if it has ended, sm.resume(path, ...)."
-    return Trace(stored.meta, files.begun(stored.chains, told))
+    return trace_of(stored.meta, stored.chains, UNDRAWN.format(path))
 
 
 def carried_out(
@@ -265,17 +265,6 @@ def carried_out(
     finally:
         if journal is not None:
             journal.close()
-    if path is not None:
-        complete = all(m.drawn == chain_plan.draws for m in members)
-        if complete:
-            files.finish(path)
-        trace = load(path)
-    else:
-        made = [data_of(program, m) for m in members]
-        trace = Trace(meta, files.begun(made, "others had not begun to draw."))
-    trace.interrupted = team.interrupted
-    known = [m.fetched for m in members if m.fetched is not None]
-    trace.fetched = np.sum(known, axis=0) if known else None
     # Compiled steps cannot write to data; steps in Python may, by an array that they have kept.
     safe = (program.compiled and not DISABLED) or parallel
     changed = [] if safe else program.model.changed()
@@ -286,6 +275,17 @@ def carried_out(
             "them before are used again, so these draws are of no posterior. What a kernel changes "
             "is a block of the state, sm.Model(state={...}), which others then read as it is."
         ))  # fmt: skip
+    if path is not None:
+        if all(m.drawn == chain_plan.draws for m in members):
+            files.finish(path)
+        kept = files.read(path)
+        trace = trace_of(kept.meta, kept.chains, "" if errors else UNDRAWN.format(path))
+    else:
+        made = [data_of(program, m) for m in members]
+        trace = trace_of(meta, made, "" if errors else "others had not begun to draw.")
+    trace.interrupted = team.interrupted
+    known = [m.fetched for m in members if m.fetched is not None]
+    trace.fetched = np.sum(known, axis=0) if known else None
     stored = f" and are stored in {path}" if path is not None else ""
     whose = "each chain" if len(trace.made) == len(members) else f"{len(trace.made)} chains"
     for error in errors:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.records import similar
 from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
@@ -430,3 +431,16 @@ def thinned_draws(meta: dict[str, Any], chains: Sequence[Any], length: int) -> d
         found[block.name] = np.stack([part.reshape(-1, *block.shape) for part in parts])
         found[block.name].flags.writeable = False
     return found
+
+
+def trace_of(meta: dict[str, Any], chains: list, told: str = "") -> Trace:
+    """The trace of chains that have draws, where some have; told: what a warning says of others.
+
+    Arrays of draws are as long as the shortest chain: of four chains on two cores that ended early,
+    two may be complete. Without words there is no warning: an error of a chain says on its own how
+    many chains have draws, and where warnings are errors one would take its place.
+    """
+    have = [chain for chain in chains if len(chain.ints)] or chains
+    if told and len(have) < len(chains):
+        warn(f"{len(have)} of {len(chains)} chains have draws, and are shown; {told}")
+    return Trace(meta, have)

@@ -191,6 +191,10 @@ def test_a_race_that_met_an_impossible_state_does_not_blame_the_start():
     kernel = sm.Metropolis("c", scale=0.02, adapt=False)
     with pytest.raises(sm.RewardError, match=r"a decision of Metropolis\('c'\) accepted a state"):
         sm.sample(model, kernel, 3_000, 0, chains=4, seed=1, progress=False)
+    # Of chains one after another some have not begun; a warning of it would hide the error here.
+    with pytest.raises(sm.RewardError, match=r"a decision of Metropolis\('c'\) acc") as told:
+        sm.sample(model, kernel, 3_000, 0, chains=4, seed=1, progress=False, cores=1)
+    assert 1 <= len(told.value.trace.made) < 4
     far = sm.Model(from_gamma, {"y": np.ones(50)}, {"c": 2.0})
     with pytest.raises(sm.RewardError, match="Start where likelihood and prior are positive"):
         sm.sample(far, kernel, 5, 0, chains=1, seed=1, progress=False)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from subsample_mcmc.errors import StoreError, warn
+from subsample_mcmc.errors import StoreError
 from subsample_mcmc.runs.store import frames, netcdf
 from subsample_mcmc.runs.store.journal import (
     Journal,
@@ -77,19 +77,6 @@ def read(path: str | os.PathLike) -> Stored:
         return Stored(run.meta, [_chain(run, c) for c in range(len(run.draws))], finished)
 
     return _look(Path(path), everything, verify=True)
-
-
-def begun(chains: list, more: str) -> list:
-    """Chains that have draws, where some have: arrays of draws are as long as the shortest chain.
-
-    As of a run of four chains on two cores that ended early, in which two are complete.
-    more: what is said of the others.
-    """
-    have = [chain for chain in chains if len(chain.ints)]
-    if not have or len(have) == len(chains):
-        return chains
-    warn(f"{len(have)} of {len(chains)} chains have draws, and are shown; {more}")
-    return have
 
 
 def peek(path: str | os.PathLike) -> Progress:
