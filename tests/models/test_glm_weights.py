@@ -156,6 +156,7 @@ def test_log_likelihoods_times_weights_are_told_of():
     (-1.0 * WEIGHTS, r"weights\[\d+\] is -\d: give numbers from 0"),
     (WEIGHTS[1:], r"weights has shape \(239,\)"),
     (np.where(np.arange(SIZE) == 3, np.nan, WEIGHTS), r"weights\[3\] is nan"),
+    (0.0 * WEIGHTS, "weights are all 0: no row says anything"),
 ])  # fmt: skip
 def test_bad_weights_are_refused(weights, words):
     for make in (glm.logistic, glm.hurdle_poisson):
