@@ -77,7 +77,7 @@ def point_of(given: Any, model) -> np.ndarray:
         return floats
     if not hasattr(given, "point"):
         raise TypeError(
-            f"Taylor(fit={given!r:.60}): give sm.laplace(model), or a dict of the values of the "
+            f"{given!r:.60} is no fit: give sm.laplace(model), or a dict of the values of the "
             "continuous blocks."
         )
     theirs = given.model

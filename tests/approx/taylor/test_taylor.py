@@ -513,7 +513,7 @@ def test_fits_of_another_model_are_refused():
         ({"beta": [0.0, 0.0, 0.0]}, ValueError, r"state beta has shape \(3,\)"),
         ({"beta": [0.0, np.nan]}, ValueError, "every value must be finite"),
         ([reference, reference], ValueError, "given 2 references: give one, or one for each of"),
-        (0.0, TypeError, r"Taylor\(fit=0.0\): give sm.laplace"),
+        (0.0, TypeError, "0.0 is no fit: give sm.laplace"),
     ):
         with pytest.raises(error, match=words):
             sm.Taylor(fit).check(model, "beta")
