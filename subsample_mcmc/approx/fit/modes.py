@@ -5,6 +5,8 @@ is computed of its draws can tell. So modes are looked for beforehand, from star
 datum leaves the parameters uncertain.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from subsample_mcmc.approx.fit.laplace import (
 from subsample_mcmc.approx.fit.newton import begin, climb, deviations, several
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
-from subsample_mcmc.target.constraints import CHOLESKY, ORDERED
+from subsample_mcmc.target.constraints import CHOLESKY, INTERVAL, ORDERED, REAL
 
 SEARCHES = 8  # the first from the fit itself
 RUNS, RUN = 16, 320  # of many data that are read: how many, and how long
@@ -31,6 +33,9 @@ APART = 1.0  # standard deviations at the highest end by which ends of one mode 
 ALIKE = 1.0  # ... and nats: a search that began at a saddle may end there
 SLIGHT = 1e-3  # nats by which fits around one mode may differ
 TOLERANCE = 1e-2  # standard deviations to which ends are found
+UNITS, MIRRORS = 4, 16  # blocks whose signs are turned in all combinations; single numbers
+BEYOND = 5.0  # standard deviations from the mode: a Gaussian is 12 nats lower there
+CLIMBS = 8  # searches from such points at most
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
 
 
@@ -110,19 +115,38 @@ def modes_of(fit: Fit) -> Modes | None:
             best, heights, ends = several(likelihood, fit.mean, count, Opposite(0), TOLERANCE)
         except FAILURES:
             return None
-        more = renamed(likelihood, ends[int(np.argmax(heights))], max(heights))
+        top, spread = ends[int(np.argmax(heights))], deviations(best[0].curvature)
+        more = [
+            *climbed(likelihood, renamed(co, top), max(heights)),
+            *climbed(likelihood, away(mirrored(co, top), top, spread), max(heights)),
+        ]
     every = [*heights, *(height for height, _ in more)]
     ends = np.array([*ends, *(end for _, end in more)])
-    return apart(deviations(best[0].curvature), every, ends)
+    return apart(spread, every, ends)
 
 
-def renamed(likelihood, u: np.ndarray, height: float) -> list[tuple[float, np.ndarray]]:
-    """Ends of searches from where the components have each other's values, if these do as well.
+def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
+    """(height, end) of searches from those of some points that may have some of the mass."""
+    found: list[tuple[float, np.ndarray]] = []
+    for u in starts:
+        try:
+            start = begin(likelihood, u)
+            if start.value > height - NEAR:
+                end = climb(likelihood, start, TOLERANCE)
+                found.append((end[0].value + end[2], end[0].u + end[1]))
+        except FAILURES:
+            continue
+        if len(found) == CLIMBS:
+            break
+    return found
+
+
+def renamed(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
+    """Points at which the components have each other's values.
 
     Such as those of a mixture, whose labels are only names: blocks of one length are reversed, but
     for ordered ones, of which there is one order, and Cholesky factors, which have another shape.
     """
-    co, found = likelihood.coordinates, []
     floats = co.lift(u)[0][0]
     free = [
         v for v in co.variables
@@ -134,14 +158,35 @@ def renamed(likelihood, u: np.ndarray, height: float) -> list[tuple[float, np.nd
             if v.sites == length:
                 part = slice(v.block.start, v.block.start + v.block.length)
                 other[part] = floats[part].reshape(length, -1)[::-1].ravel()
-        try:
-            start = begin(likelihood, co.free(other))
-            if start.value > height - NEAR:
-                end = climb(likelihood, start, TOLERANCE)
-                found.append((end[0].value + end[2], end[0].u + end[1]))
-        except FAILURES:
-            continue
-    return found
+        yield co.free(other)
+
+
+def mirrored(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
+    """Points at which some coordinates have the other sign.
+
+    Such as those of a product, whose factors change sign together, or of what is only squared: one
+    datum does not leave these in doubt, so other searches seldom begin on the other side. Blocks in
+    all combinations, or by themselves and all of them where they are many; and single numbers.
+    """
+    blocks = [
+        np.arange(a, b) for kind, _, _, a, b, *_ in co.parts.values() if kind in (REAL, INTERVAL)
+    ]
+    numbers = [np.array([j]) for block in blocks for j in block]
+    units = numbers if len(numbers) <= UNITS else blocks
+    sizes = range(1, len(units) + 1) if len(units) <= UNITS else (1, len(units))
+    chosen = [np.concatenate(some) for size in sizes for some in combinations(units, size)]
+    chosen += numbers if units is not numbers and len(numbers) <= MIRRORS else []
+    for some in chosen[: 2 * MIRRORS]:
+        other = u.copy()
+        other[some] = -u[some]
+        yield other
+
+
+def away(points: Iterable[np.ndarray], u: np.ndarray, spread: np.ndarray) -> Iterator[np.ndarray]:
+    """Those of some points that are beyond what a Gaussian around the mode has."""
+    for point in points:
+        if np.linalg.norm(np.linalg.solve(spread, point - u)) > BEYOND:
+            yield point
 
 
 def apart(spread: np.ndarray, heights, ends: np.ndarray) -> Modes:

@@ -26,6 +26,7 @@ ROWS = 4096  # read at each of them
 MOST_DATA = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 READ = 10_000_000  # data, by one call of compiled code
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
+BEYOND = 2.0  # times the largest distance of these: so far is believed what was seen
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
@@ -175,7 +176,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers, rows=rows)
         # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
-        seen, squares, units = np.zeros(4), [], []
+        seen, squares, units, farthest = np.zeros(4), [], [], 0.0
         known = probe.whole(1, 1 + len(probe.arms)) if model.size <= MOST_DATA else None
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
@@ -185,6 +186,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             left = both = raced * np.abs(found).mean()
             squares.append((found @ found) / len(found))
             units.append(unit)
+            farthest = max(farthest, probe.size(arm))
             if known is not None:
                 left = both = float(known[arm - 1])
             if len(outliers):
@@ -195,6 +197,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
         if squares:
             sums.raced.limits[table, 6] = np.median(np.sqrt(squares) / np.array(units))
+        sums.raced.limits[table, 16] = sums.whole.limits[table, 16] = BEYOND * farthest
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))

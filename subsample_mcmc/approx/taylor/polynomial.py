@@ -21,7 +21,7 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.target.rewards import rewards
 
 # ----------------------------------------------------------------------------- sums over the data
-LIMITS = 16  # numbers that are known of remainders
+LIMITS = 17  # numbers that are known of remainders
 BEYOND = 1e300  # nats: where nothing is known
 FLOOR = 1e-12  # eigenvalues of the curvature below this part of the largest count as this
 
@@ -38,7 +38,8 @@ class Terms(NamedTuple):
     # of absolute values and of the sum, and of a row's root mean square; the distance up to which
     # the first two hold, 0: everywhere; 1: they are those along all directions of some predictors;
     # a larger distance, 0: none, up to which so many times the first two hold, and rounding there;
-    # three numbers of the sum's rounding (passes/roundings.py), 1: they are proved.
+    # three numbers of the sum's rounding (passes/roundings.py), 1: they are proved; the distance up
+    # to which a pilot's remainder of the sum is believed.
     limits: np.ndarray
 
 
@@ -425,6 +426,9 @@ def estimate(trial, i, j, everything):
         if len(trial.control.outliers) > 0:  # no pilot knows the directions in which they decide
             return np.inf
     parts = own.sums.whole if everything else own.sums.raced
+    for arm in (i, j):  # farther off, where a kink may be, no pilot has been
+        if own.sizes[arm] > parts.limits[own.tables[arm], 16]:
+            return np.inf
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     return apart(trial, i, j, parts, 5) + rounding * trial.control.size
 

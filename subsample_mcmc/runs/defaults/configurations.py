@@ -210,6 +210,6 @@ def warn_of_modes(modes: Modes | None) -> None:
         )  # fmt: skip
         warn(
             f"{modes.told()}; {others}. Look further, sm.laplace(model, starts=50), and start "
-            "chains where you know that it is right, start=[...]; or give a prior, or an order of "
-            "parameters that trade places."
+            "chains where you know that it is right, start=[...]; or give a prior, an order of "
+            "parameters that trade places, or a sign, sm.positive, of such as change it together."
         )

@@ -1,0 +1,131 @@
+"""Modes on the other side of 0, which searches from around the first one seldom come to."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import subsample_mcmc as sm
+from subsample_mcmc.approx.fit import modes
+from subsample_mcmc.approx.fit.coordinates import Coordinates
+
+SIZE = 500
+Y = 2.0 + np.random.default_rng(0).standard_normal(SIZE)
+X = np.random.default_rng(1).standard_normal((SIZE, 6))
+
+
+def product():
+    """Factors that change their sign together."""
+    return sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[0] * state.b[0]) ** 2, {"y": Y},
+        {"a": 1.0, "b": 1.0}, lambda state: -0.125 * (state.a[0] ** 2 + state.b[0] ** 2),
+    )  # fmt: skip
+
+
+def size_of_one(centre=0.0):
+    """What is only seen through its size."""
+    return sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - abs(state.t[0])) ** 2, {"y": Y}, {"t": 1.0},
+        lambda state: -0.5 * (state.t[0] - centre) ** 2,
+    )  # fmt: skip
+
+
+def loadings():
+    """Six in a block, times the effect of what they make."""
+
+    def log_likelihood(state, data, n):
+        made = 0.0
+        for j in range(6):
+            made += data.x[n, j] * state.w[j]
+        return -0.5 * (data.y[n] - state.effect[0] * made) ** 2
+
+    y = X @ np.linspace(0.5, 1.0, 6) + np.random.default_rng(2).standard_normal(SIZE)
+    return sm.Model(
+        log_likelihood, {"x": X, "y": y}, {"w": np.full(6, 0.1), "effect": 1.0},
+        lambda state: -0.5 * np.sum(state.w**2) - 0.5 * state.effect[0] ** 2,
+    )  # fmt: skip
+
+
+def one_of_several():
+    """The fourth of a block of six is squared, and so is a distance from an interval's middle."""
+
+    def log_likelihood(state, data, n):
+        value = 4.0 * (state.p[0] - 0.5) ** 2
+        for j in range(6):
+            value += data.x[n, j] * (state.w[j] ** 2 if j == 3 else state.w[j])
+        return -0.5 * (data.y[n] - value) ** 2
+
+    y = X.sum(axis=1) + 0.36 + np.random.default_rng(2).standard_normal(SIZE)
+    start = {"w": np.full(6, 0.5), "p": 0.7}
+    return sm.Model(
+        log_likelihood, {"x": X, "y": y}, start, lambda state: -0.5 * np.sum(state.w**2),
+        constraints={"p": sm.interval(0.0, 1.0)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "turned"), [
+    (product, [[0, 1]]),
+    (size_of_one, [[0]]),
+    (loadings, [[0, 1, 2, 3, 4, 5, 6]]),
+    (one_of_several, [[3], [6]]),
+])  # fmt: skip
+def test_modes_of_the_other_sign_are_found(make, turned):
+    fit = sm.laplace(make())
+    found = modes.modes_of(fit)
+    top = found.modes[0]
+    for some in turned:
+        other = top.copy()
+        other[some] *= -1.0
+        away = [np.linalg.norm(np.linalg.solve(fit.factor, mode - other)) for mode in found.modes]
+        k = int(np.argmin(away))
+        # Along a product a mode is a ridge, so these are half of a standard deviation apart.
+        assert k > 0 and away[k] < 0.5 and found.heights[0] - found.heights[k] < 0.01
+        assert any(found.modes[k] is mode for mode in found.near)
+
+
+def test_a_prior_may_make_one_of_them_lower():
+    """By (2 + 1)^2 / 2 less (2 - 1)^2 / 2 nats, about: less than the ten of what may count."""
+    found = modes.modes_of(sm.laplace(size_of_one(1.0)))
+    top, other = found.modes[:2]
+    assert top[0] > 1.9 and other[0] < -1.9 and found.several and found.doubtful
+    assert abs(found.heights[0] - found.heights[1] - 2.0 * top[0]) < 0.02
+
+
+def test_coefficients_have_one_mode_and_no_further_search(monkeypatch):
+    """Near 0 the other sign is in the same mode, far from it it is too low."""
+    y = X @ [0.0, 0.01, -0.1, 0.5, 1.0, -3.0] + np.random.default_rng(3).standard_normal(SIZE)
+    fit = sm.laplace(sm.models.glm.gaussian(X, y, sigma=1.0))
+    found = modes.modes_of(fit)
+    assert not found.several and found.searches == modes.SEARCHES == found.found[0]
+    monkeypatch.setattr(modes, "BEYOND", 0.0)
+    assert modes.modes_of(fit).searches > modes.SEARCHES  # in vain
+
+
+def test_signs_are_turned_of_what_may_have_either():
+    """Blocks in all combinations where they are few, else by themselves and all at once."""
+
+    few = sm.Model(
+        lambda state, data, n: 0.0 * data.y[n], {"y": Y}, {"a": 1.0, "b": 2.0, "c": 3.0, "s": 1.0},
+        constraints={"s": sm.positive},
+    )  # fmt: skip
+    co = Coordinates(few, None, {})
+    points = list(modes.mirrored(co, np.array([1.0, 2.0, 3.0, 4.0])))
+    assert len(points) == 7 and all(point[3] == 4.0 for point in points)
+    assert len({tuple(np.sign(point)) for point in points}) == 7
+
+    many = Coordinates(loadings(), None, {})
+    points = list(modes.mirrored(many, np.arange(1.0, 8.0)))
+    assert sorted(int(np.sum(point < 0.0)) for point in points) == [1] * 8 + [6, 7]
+
+
+def test_chains_start_on_both_sides_and_the_report_says_no():
+    """They agreed on one, "yes: R-hat 1.000", of a posterior that has half its mass on each."""
+    with pytest.warns(UserWarning, match=r"(?s)came to 2 modes .* sign, sm\.positive"):
+        trace = sm.sample(size_of_one(), draws=400, warmup=200, seed=1, progress=False)
+    signs = np.sign(trace.draws["t"])
+    assert sorted(signs.mean(axis=1)) == [-1.0, -1.0, 1.0, 1.0]
+    assert "Converged  no" in str(trace.report())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        far = size_of_one(8.0)  # 32 nats lower on the other side
+        assert sm.default_kernel(far, progress=False).modes.several is False
