@@ -92,7 +92,7 @@ class Report:
         seen = Seen(
             self.blocks, functions, [name for name in sorted(written) if name not in kept],
             [name for name in kept if name not in moving], tilted(meta),
-            meta.get("law", "posterior"),
+            meta.get("law", "posterior"), chains > 1 and began_alike(meta),
         )  # fmt: skip
         self.title = f"{trace!r}, {float(np.sum(trace.seconds)):.3g} s"
         self.rows: list[dict[str, Any]] = []
@@ -239,6 +239,12 @@ class Report:
         """What is good to know, folded."""
         if self.notes:
             yield from folded(f"Notes ({len(self.notes)})", listing(self.notes))
+
+
+def began_alike(meta: dict[str, Any]) -> bool:
+    """Did all chains begin at one state: where none was given, or equal ones."""
+    given = meta.get("start", ())  # what was made by hand says nothing
+    return given is None or (len(given) > 1 and all(one == given[0] for one in given[1:]))
 
 
 def _columns(table: list[list[str]]) -> list[str]:

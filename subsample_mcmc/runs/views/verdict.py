@@ -38,6 +38,7 @@ class Seen(NamedTuple):
     fixed: Sequence[str]  # blocks that no kernel moves
     tilts: Sequence[str]  # blocks that have one
     law: str  # what the draws are from
+    alike: bool = False  # did several chains begin at one state, which R-hat supposes they did not
 
     def looked_at(self) -> dict[str, Mixing]:
         """Blocks of which enough draws were kept to tell anything."""
@@ -189,6 +190,8 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
     told = f"R-hat at most {far.rhat:.3f} ({far.label}), {least}."
     if held and far.rhat <= DISAGREE:
         return f"{stood}{told}{never}"
+    if seen.alike and far.rhat <= DISAGREE:
+        more += " All began at one state, so other modes would not show: start=."
     if is_flagged(far.rhat):
         answer, tail = (
             ("no", never) if far.rhat > DISAGREE else (f"nearly{seen.of_what(own_law)}", more)

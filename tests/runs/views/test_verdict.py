@@ -55,6 +55,21 @@ def test_of_short_visits_a_small_probability_is_known(length):
     assert reported({"k": k}).verdict.converged.startswith("yes: R-hat")
 
 
+@pytest.mark.parametrize(("start", "alike"), [
+    (None, True),
+    ([{"a": 0.5}] * CHAINS, True),
+    ([{"a": 0.5}] * (CHAINS - 1) + [{"a": 0.6}], False),
+], ids=["not given", "one", "several"])  # fmt: skip
+def test_a_yes_of_chains_that_began_at_one_state_says_so(noise, start, alike):
+    """R-hat supposes that they began apart: else all may be in one mode of several."""
+    told = reported({"a": noise}, start=start).verdict.converged
+    end = "All began at one state, so other modes would not show: start=."
+    assert told.startswith("yes: R-hat at most 1.00") and told.endswith(end) == alike
+    apart = reported({"a": noise + 9.0 * np.arange(CHAINS)[:, None]}, start=start).verdict.converged
+    assert apart.startswith("no: R-hat") and end not in apart
+    assert end not in reported({"a": noise}).verdict.converged  # nothing is known
+
+
 @pytest.mark.parametrize("share", [2e-3, 5e-5], ids=["as often", "hardly ever"])
 def test_a_rare_value_that_is_left_at_once_is_one(share):
     k = (np.random.default_rng(1).random((CHAINS, 20_000)) < share).astype(int)
