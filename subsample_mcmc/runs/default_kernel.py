@@ -220,7 +220,7 @@ def candidates_of(
             setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
     notes, refusal = [why] if why else [], None
-    if isinstance(fit, Fit) and (why := not_to_follow(model, fit, others)):
+    if isinstance(fit, Fit) and (why := not_to_follow(model, fit, others, modes)):
         setup = ()  # it is where chains start
         notes.append(f"no moves along the fit: {why}")
     known = dict.fromkeys(setup, fit)
@@ -246,7 +246,9 @@ def candidates_of(
     return found, notes, fit, modes, others
 
 
-def not_to_follow(model: Model, fit: Fit, others: Configurations | None = None) -> str:
+def not_to_follow(
+    model: Model, fit: Fit, others: Configurations | None = None, modes: Modes | None = None
+) -> str:
     """Why no proposals along a fit are tried; empty if they are.
 
     Of few data posteriors have tails that no Gaussian has, which such proposals hardly enter: a
@@ -258,6 +260,8 @@ def not_to_follow(model: Model, fit: Fit, others: Configurations | None = None) 
         )
     if others is not None and others.elsewhere:
         return f"those at other values of {', '.join(others.names)} lie elsewhere"
+    if modes is not None and len(modes.near) > 1:  # in another, a wrong decision is for good
+        return f"it is around one of {len(modes.near)} modes"
     sites = [
         v for v in model.variables.values() if v.support and not unread(model, (v.block.name,))
     ]

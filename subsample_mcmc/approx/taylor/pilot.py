@@ -26,7 +26,7 @@ ROWS = 4096  # read at each of them
 MOST_DATA = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 READ = 10_000_000  # data, by one call of compiled code
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
-BEYOND = 2.0  # times the largest distance of these: so far is believed what was seen
+BEYOND = 1.25  # times the largest distance of these, up to which what was seen is believed
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 

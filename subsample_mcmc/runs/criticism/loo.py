@@ -23,7 +23,7 @@ from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, ta
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, chances_of, sampled
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views.log_likelihoods import check, weighted
+from subsample_mcmc.runs.views.log_likelihoods import check, own_labels, weighted
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.model import Model, must_be_model
@@ -52,7 +52,8 @@ def loo(
     The expected log predictive density (elpd) of PSIS-LOO, by importance sampling from the trace,
     as arviz.loo gives it, but datum after datum, in threads, in a memory that does not grow with
     N x draws. Pareto k says of each datum how far its number can be relied upon. Where a datum has
-    an unknown of its own (z[n]), what is left out is only its likelihood given that: k tells.
+    an unknown of its own, what is left out is only its likelihood given that: of a continuous one
+    k tells, of a label it cannot, and is infinite; so it is where weights take a few values only.
 
     model: that the trace is of.
     trace: draws from its posterior.
@@ -96,21 +97,43 @@ def loo(
     size = None if size is None else size_of(model, size)
     states = States(*(part[:, kept].reshape(total, part.shape[2]) for part in trace.flat))
     leaver = Leaver(model, states, efficiency(trace, kept), cores)
+    blocks, labelled = own_labels(model)
     with quietly(progress):
         rows, sample = leaver.chosen(size, root_of(seed))
         found = leaver.left_out(rows)
+    found[found[:, 0] == found[:, 1], 2] = -np.inf  # the same in all draws: nothing is left out
+    found[labelled[rows], 2] = np.inf
     if model.backwards:  # what the model's first datum is comes last to its user
         found, rows = found[::-1], model.size - 1 - rows[::-1]
         if sample is not None:
             sample = SampleOfData(sample.surrogate[::-1], sample.chances[::-1], sample.seed)
     made = LeaveOneOut(model, trace, total, found, rows, sample)
-    if bad := int(np.sum(~(made.k <= made.good_k))):
+    warn_of_k(made, blocks)
+    return made
+
+
+def warn_of_k(made: LeaveOneOut, blocks: list[str]) -> None:
+    """Say of which data the numbers cannot be relied upon; blocks: with a label for each datum."""
+    unknown, size = int(np.sum(made.k == np.inf)), f"{len(made.k):,} data"
+    if unknown and blocks:
         warn(
-            f"{bad:,} of {len(rows):,} data have a Pareto k above {made.good_k:.2f}: leaving them "
+            f"{unknown:,} of {size} have a label of their own, in {', '.join(blocks)}, that no "
+            "other datum sees: given it a datum is predicted too well, and no importance weight "
+            "shows by how much. Sum labels out of the likelihood; sm.kfold samples without a datum "
+            "and its label."
+        )
+    elif unknown:
+        warn(
+            f"{unknown:,} of {size} have no Pareto k: their importance weights take too few values "
+            "to fit a tail, as where a discrete block has a few likely ones. Their numbers may be "
+            "right; sm.kfold tells."
+        )
+    if bad := int(np.sum(~(made.k <= made.good_k))) - unknown:
+        warn(
+            f"{bad:,} of {size} have a Pareto k above {made.good_k:.2f}: leaving them "
             "out changes the posterior so much that their numbers cannot be relied upon. Look at "
             "them, .worst(); sm.kfold samples without them."
         )
-    return made
 
 
 def refuse_other_laws(trace: Trace, what: str) -> None:

@@ -51,6 +51,12 @@ class LogLikelihoods:
                 "by itself. az.loo and az.compare do not know of weights: compare models of rows "
                 "without them."
             )
+        if blocks := own_labels(model)[0]:
+            warn(
+                f"data have a label of their own, in {', '.join(blocks)}: these are log "
+                "likelihoods given labels, by which az.loo takes data to be predicted far too "
+                "well, whatever its k. Sum labels out of the likelihood, or take sm.kfold."
+            )
         self.model, self.flat, self.draws, self.progress = model, trace.flat, draws, progress
         self.rows = picked(rows, model.size)
         self.shape = trace.shape[0], len(draws), len(self.rows)
@@ -139,6 +145,26 @@ def weighted(model: Model) -> bool:
     factor = model.log_likelihood if model.predictors is None else model.predictors.log_factor
     column = getattr(getattr(factor, "py_func", factor), "weights", "")
     return bool(column) and bool(np.any(np.asarray(getattr(model.data, column)) != 1.0))
+
+
+def own_labels(model: Model) -> tuple[list[str], np.ndarray]:
+    """(discrete blocks with sites that one datum alone sees; which data see such a site).
+
+    Without touches a block with as many numbers as there are data is taken for their labels.
+    """
+    names, found = [], np.zeros(model.size, dtype=bool)
+    for name, v in model.variables.items():
+        if v.support < 2:
+            continue
+        if v.touches is None:
+            alone = np.arange(model.size if v.block.length == model.size > 1 else 0)
+        else:
+            ends, rows = v.touches
+            alone = rows[ends[:-1][np.diff(ends) == 1]]
+        if len(alone):
+            names.append(name)
+            found[alone] = True
+    return names, found
 
 
 class DrawsDone:
