@@ -87,13 +87,18 @@ def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:
         raise ValueError(
             f"row {np.flatnonzero(times.isna())[0]} has no time: every price needs one."
         )
-    step = np.diff(times.to_numpy())
+    step = steps_of(times)
     wrong = np.concatenate([[False], step <= np.timedelta64(0, "ns")])
     if wrong.any():
         raise ValueError(
             f"{at(wrong, times)}: repeats the time before it, or precedes it ({wrong.sum()} bars). "
             "Drop what is double and sort by time."
         )
+
+
+def steps_of(times: pd.DatetimeIndex) -> np.ndarray:
+    """From each time to the next, whether the clock was set back or forward in between or not."""
+    return np.diff((times if times.tz is None else times.tz_convert(None)).to_numpy())
 
 
 def at(wrong: np.ndarray, times: pd.DatetimeIndex | None) -> str:
@@ -196,28 +201,27 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
         by_night, by_day = (float(np.mean(np.square(values[part]))) for part in (night, ~night))
         scale = float(np.sqrt(by_day / by_night)) if by_night > 0.0 else 1.0
         values[night] *= scale
-    return Returns(
-        read_only(values[kept]), stamps[1:][kept], count, overnight, scale, gaps_of(stamps, night)
-    )
+    own, gaps = stamps.tz_localize(None), gaps_of(stamps, night)
+    return Returns(read_only(values[kept]), own[1:][kept], count, overnight, scale, gaps)
 
 
 def stamps_of(times) -> pd.DatetimeIndex:
-    """Times of prices, of their own clock; refuses numbers, of which nobody knows the unit."""
+    """Times of prices; refuses numbers, of which nobody knows the unit."""
     if np.asarray(times).dtype.kind in "iuf":
         raise TypeError(
             "times are numbers: give stamps, pd.to_datetime(times, unit='s') if they are seconds "
             "since 1970."
         )
-    return pd.DatetimeIndex(times).tz_localize(None)
+    return pd.DatetimeIndex(times)
 
 
 def gaps_of(times: pd.DatetimeIndex, night: np.ndarray) -> pd.DataFrame:
     """Where a day misses bars: steps of more than 1.5 times the median one."""
-    step = np.diff(times.to_numpy())
+    step, own = steps_of(times), times.tz_localize(None)
     day = step[~night]
     usual = np.median(day.astype(np.int64)) if len(day) else 0
     wide = np.flatnonzero(~night & (step.astype(np.int64) > 1.5 * usual))
-    return pd.DataFrame({"after": times[wide], "before": times[wide + 1]})
+    return pd.DataFrame({"after": own[wide], "before": own[wide + 1]})
 
 
 class Standardised(NamedTuple):

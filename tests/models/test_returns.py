@@ -207,3 +207,20 @@ def test_nifty_bars_of_2016():
     for lag, wanted in [(1, 0.307), (5, 0.291), (30, 0.048)]:
         assert np.mean(x[lag:] * x[:-lag]) / np.mean(x * x) == pytest.approx(wanted, abs=2e-3)
     assert ARCH(values).size == 13_642
+
+
+@pytest.mark.parametrize("first", ["2026-10-31", "2026-03-07"], ids=["set back", "set forward"])
+def test_a_clock_that_is_set_anew_makes_no_gap_and_no_repetition(first):
+    """An hour that came twice was "double", and to be dropped; one that is skipped was a gap."""
+    hours = pd.date_range(first, periods=72, freq="h", tz="UTC")
+    prices = 100.0 + np.sin(np.arange(72.0))
+    known = log_returns(pd.Series(prices, index=hours), overnight="keep")
+    local = pd.Series(prices, index=hours.tz_convert("US/Eastern"))
+    found = log_returns(local, overnight="keep")
+    assert np.array_equal(found.values, known.values) and len(found.gaps) == 0
+    assert str(found.times[0]) == str(local.index[1].tz_localize(None))
+    missing = log_returns(local.drop(local.index[40]), overnight="keep")
+    assert len(missing.gaps) == 1
+    double = pd.concat([local.iloc[:30], local.iloc[29:]])
+    with pytest.raises(ValueError, match="repeats the time before it, or precedes it"):
+        log_returns(double, overnight="keep")
