@@ -181,10 +181,10 @@ def is_wider(spread: Spread) -> bool:
     return bool(beyond(spread.many, spread.squares, SURE)) or is_wide_arm(spread)
 
 
-def is_wide_arm(spread: Spread) -> bool:
-    """Are those of an arm, by itself."""
-    many = max(spread.arms, 1.0)
-    return bool(beyond(spread.arm_many, spread.arm_squares, SURE + log(many)))
+def is_wide_arm(spread: Spread, times: float = 1.0) -> bool:
+    """Are those of an arm, by itself, wider than so many times the scale."""
+    sure = SURE + log(max(spread.arms, 1.0))
+    return bool(beyond(spread.arm_many, spread.arm_squares / max(times, 1.0) ** 2, sure))
 
 
 def is_longer(spread: Spread) -> bool:
@@ -203,10 +203,9 @@ def kept_promise(promise: str, ended: Strategy | None, name: str, spread: Spread
     if is_wider(spread):
         around = "a fit that is linear in features" if linear else "the means of their arms"
         times = (spread.squares / spread.free) ** 0.5 if spread.free > 0.0 else np.inf
-        if is_wide_arm(spread):
-            of_arm = (spread.arm_squares / (spread.arm_many - 1.0)) ** 0.5
-            if of_arm > times:
-                around, times = "the mean of one arm", of_arm
+        if is_wide_arm(spread, times):  # than all are: else the widest of many is one by chance
+            around = "the mean of one arm"
+            times = (spread.arm_squares / (spread.arm_many - 1.0)) ** 0.5
         warn(
             f"{name}: around {around} rewards have a standard deviation of {times:.3g} times "
             f"{scale}, which its bounds rest on: it has no guarantee. Give a {scale} "
