@@ -2,6 +2,7 @@
 
 import warnings
 
+import arviz
 import numpy as np
 import pytest
 
@@ -129,3 +130,21 @@ def test_chains_start_on_both_sides_and_the_report_says_no():
         warnings.simplefilter("error")
         far = size_of_one(8.0)  # 32 nats lower on the other side
         assert sm.default_kernel(far, progress=False).modes.several is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [2.5, 3.5])
+def test_no_fit_is_followed_around_one_of_several_modes(apart):
+    """At 2.5 sd from 0 wrong decisions left the other side for good: P(t < 0) = .01, and "yes"."""
+    y = np.random.default_rng(0).standard_normal(1_000)
+    y += apart / np.sqrt(len(y)) - y.mean()
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - abs(state.t[0])) ** 2, {"y": y}, {"t": 0.1}
+    )
+    with pytest.warns(UserWarning, match="came to 2 modes"):
+        trace = sm.sample(model, draws=4_000, warmup=500, seed=1, progress=False)
+    assert "fit)" not in trace.meta["chosen"]
+    below = (trace.draws["t"] < 0.0).astype(float)
+    effective = float(arviz.ess(below, method="mean"))  # of a probability of a half
+    assert effective > 50.0
+    assert abs(below.mean() - 0.5) < 3.9 * 0.5 / np.sqrt(effective)  # false alarm: 1 in 10,000
