@@ -88,6 +88,7 @@ def test_all_that_components_have_moves_with_them(trace):
     assert done["mu"].dims == trace["mu"].dims and done.shape == trace.shape
 
 
+@pytest.mark.filterwarnings("ignore:data have a label of their own")
 def test_what_does_not_depend_on_names_is_as_it_was(model, trace):
     done = trace.relabel("z", by="mu", model=model)
     before, after = (
