@@ -59,9 +59,7 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     text = table[wanted[0]]
     if len(stamp) > 1:
         text = text + " " + table[wanted[1]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a format that cannot be inferred
-        times = pd.to_datetime(text, errors="coerce")
+    times = times_of(text, os.fspath(path))
     wrong = times.index[times.isna()]
     if len(wrong):
         raise ValueError(
@@ -71,6 +69,25 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     close = pd.to_numeric(table[wanted[-1]], errors="coerce").astype(float)
     prices_of(close.to_numpy(), pd.DatetimeIndex(times))
     return pd.DataFrame({"time": times, "close": close}).reset_index(drop=True)
+
+
+def times_of(text: pd.Series, path: str) -> pd.Series:
+    """Stamps of a file, not a time where there is none; refuses what can be read in two ways."""
+    parts = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}").astype(float)
+    if parts.notna().all(axis=None) and parts.max(axis=None) <= 12 and (parts[0] != parts[1]).any():
+        raise ValueError(
+            f"{path}: of dates such as {text.iloc[0]!r} no row tells whether the day or the month "
+            "comes first: write 2016-01-04 09:20."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a format that cannot be inferred
+        try:
+            return pd.to_datetime(text, errors="coerce")
+        except ValueError as error:  # offsets of more than one kind
+            raise ValueError(
+                f"{path}: {error} Write times of one clock; or read them yourself, convert them to "
+                "the time zone whose days count, and give sm.models.returns.log_returns a Series."
+            ) from None
 
 
 def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:

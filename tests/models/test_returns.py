@@ -224,3 +224,26 @@ def test_a_clock_that_is_set_anew_makes_no_gap_and_no_repetition(first):
     double = pd.concat([local.iloc[:30], local.iloc[29:]])
     with pytest.raises(ValueError, match="repeats the time before it, or precedes it"):
         log_returns(double, overnight="keep")
+
+
+@pytest.mark.parametrize(("stamps", "words"), [
+    (["04/01/2016 09:20", "05/01/2016 09:20"], "whether the day or the month comes first"),
+    (["4.1.2016 09:20", "5.1.2016 09:20"], "whether the day or the month comes first"),
+    (["2016-03-27 01:00:00+01:00", "2016-03-27 03:00:00+02:00"], "convert them to the time zone"),
+])  # fmt: skip
+def test_stamps_that_may_be_read_in_two_ways_are_refused(tmp_path, stamps, words):
+    path = tmp_path / "bars.csv"
+    path.write_text("datetime,close\n" + "".join(f"{s},{100 + i}\n" for i, s in enumerate(stamps)))
+    with pytest.raises(ValueError, match=words):
+        read_bars(path)
+
+
+@pytest.mark.parametrize("stamps", [
+    ["01/01/2016 09:20", "01/01/2016 09:21"],  # the same in either order
+    ["14/01/2016 09:20", "15/01/2016 09:20"],
+    ["01/14/2016 09:20", "01/15/2016 09:20"],
+])  # fmt: skip
+def test_stamps_that_one_row_makes_clear_are_read(tmp_path, stamps):
+    path = tmp_path / "bars.csv"
+    path.write_text("datetime,close\n" + "".join(f"{s},{100 + i}\n" for i, s in enumerate(stamps)))
+    assert set(read_bars(path).time.dt.month) == {1}

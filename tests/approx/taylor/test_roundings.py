@@ -221,7 +221,9 @@ def test_sizes_of_ones_own():
     point = np.array([0.2, -0.1])
     model = poisson_of(right)
     own, wanted = known(model, 3, point), known(glm.poisson(model.data.x, model.data.y), 3, point)
-    np.testing.assert_allclose(own.whole.limits[0, 12:16], wanted.whole.limits[0, 12:16], rtol=1e-12)
+    np.testing.assert_allclose(
+        own.whole.limits[0, 12:16], wanted.whole.limits[0, 12:16], rtol=1e-12
+    )
     with pytest.raises(
         ValueError, match=r"derivative 2 is off by at most 64 x .* by .* more than its slope"
     ):
