@@ -80,14 +80,18 @@ def times_of(text: pd.Series, path: str) -> pd.Series:
             "comes first: write 2016-01-04 09:20."
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a format that cannot be inferred
+        warnings.simplefilter("ignore")  # of a format that cannot be inferred, or several zones
         try:
-            return pd.to_datetime(text, errors="coerce")
-        except ValueError as error:  # offsets of more than one kind
-            raise ValueError(
-                f"{path}: {error} Write times of one clock; or read them yourself, convert them to "
-                "the time zone whose days count, and give sm.models.returns.log_returns a Series."
-            ) from None
+            found = pd.to_datetime(text, errors="coerce")
+        except ValueError:
+            found = None
+    if found is None or found.dtype == object:
+        raise ValueError(
+            f"{path}: times are not all of one offset from UTC, such as {text.iloc[0]!r} and "
+            f"{text.iloc[-1]!r}: write times of one clock; or read them yourself, convert them to "
+            "the time zone whose days count, and give sm.models.returns.log_returns a Series."
+        )
+    return found
 
 
 def prices_of(prices: np.ndarray, times: pd.DatetimeIndex | None) -> None:
