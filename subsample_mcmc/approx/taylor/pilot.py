@@ -26,7 +26,10 @@ ROWS = 4096  # read at each of them
 MOST_DATA = 4_000_000  # data up to which the sum of all residuals is computed, at each point
 READ = 10_000_000  # data, by one call of compiled code
 SAFETY = 2.0  # times the largest residuals seen: what is believed of others
-BEYOND = 1.25  # times the largest distance of these, up to which what was seen is believed
+# What was seen is believed up to so many times the largest distance of these, and no farther than
+# nearly all draws from a posterior of d parameters lie: sqrt(d) standard deviations, and 3 more.
+BEYOND, FARTHER = 1.25, 3.0
+AXES = 3.0  # standard deviations along each parameter, where few points are all that is looked at
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
@@ -120,14 +123,32 @@ def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
 
 def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
     """Points near a reference: of the fit, if it is one of all continuous blocks."""
-    rng, d = np.random.default_rng(0), len(model.floats)  # the same pilot every time
+    rng = np.random.default_rng(0)  # the same pilot every time
     if is_about(model, fit, ints, strides):
-        return drawn(fit, POINTS, WIDTHS)
+        points = drawn(fit, POINTS, WIDTHS)
+        if how_many(model.size) >= FEW:  # many more are looked at by `study`
+            return points
+        return np.concatenate([points, moved(model, sums, table, along_axes(sums, table))])
     used = sums.used[table]
     steps = rng.standard_normal((POINTS, used))
     steps *= (np.resize(WIDTHS, POINTS) * sqrt(used) / np.linalg.norm(steps, axis=1))[:, None]
-    away = np.zeros((POINTS, d))
-    away[:, :used] = np.linalg.solve(sums.metric[table][:used, :used], steps.T).T
+    away = np.linalg.solve(sums.metric[table][:used, :used], steps.T).T
+    return moved(model, sums, table, np.concatenate([away, along_axes(sums, table)]))
+
+
+def along_axes(sums, table: int) -> np.ndarray:
+    """Steps to either side along each parameter, as the others follow it: a kink may be there."""
+    used = sums.used[table]
+    root = np.linalg.inv(sums.metric[table][:used, :used])
+    covariance = root @ root.T
+    ways = AXES * covariance / np.sqrt(np.diag(covariance))[:, None]
+    return np.concatenate([ways, -ways])
+
+
+def moved(model, sums, table: int, steps: np.ndarray) -> np.ndarray:
+    """Points that are so far from a reference."""
+    away = np.zeros((len(steps), len(model.floats)))
+    away[:, : steps.shape[1]] = steps
     # Directions in which the likelihood is flat would lead out of this world.
     limit = np.abs(sums.points[table]) + 1.0
     away *= np.minimum(1.0, limit / np.maximum(np.abs(away), 1e-300)).min(axis=1)[:, None]
@@ -197,7 +218,8 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
         if squares:
             sums.raced.limits[table, 6] = np.median(np.sqrt(squares) / np.array(units))
-        sums.raced.limits[table, 16] = sums.whole.limits[table, 16] = BEYOND * farthest
+        farthest = min(BEYOND * farthest, sqrt(sums.used[table]) + FARTHER)
+        sums.raced.limits[table, 16] = sums.whole.limits[table, 16] = farthest
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
@@ -213,20 +235,37 @@ def some_rows(model, outliers) -> np.ndarray:
 def study(probes: Probes, sums, outliers) -> None:
     """Learn what whole sums leave over, where exact ones are cheap enough."""
     count, none = how_many(probes.model.size), np.zeros(0, dtype=np.int64)
+    always = outliers.astype(row_kind(probes.model.size))
+    rows = always if len(always) else None
     for table, fit in enumerate(probes.fits):
         ints = configuration(probes.strides, table)
         if count >= FEW and is_about(probes.model, fit, ints, probes.strides):
-            probe = Probe(probes, sums, table, none, drawn(fit, count))
+            probe = Probe(probes, sums, table, none, drawn(fit, count), rows)
             left = probe.whole(1, 1 + len(probe.arms))
             own, used = probe.own, sums.used[table]
-            steps, third = own.steps[1:], np.zeros(len(left))
+            steps, sizes, third = own.steps[1:], own.sizes[1:], np.zeros(len(left))
             if len(sums.whole.cubes):
                 third = steps_cubed(sums.whole.s3[table], steps, used)
-            learn(sums.learnt, table, steps, own.sizes[1:], third, left)
+            learn(sums.learnt, table, steps, sizes, third, left)
+            believe_less(sums.whole, table, sizes, left, used)
+            out = [probe.residuals(arm, always).sum() for arm in probe.arms] if len(always) else 0.0
+            believe_less(sums.raced, table, sizes, left - out, used)
     rows = some_rows(probes.model, outliers)
     for table in np.flatnonzero(sums.learnt.known).tolist() if len(rows) else ():
         probe = Probe(probes, sums, table, outliers, rows=rows)
         sums.learnt.spreads[table] = spread_of(probe, rows)
+
+
+def believe_less(parts: Terms, table: int, sizes: np.ndarray, left: np.ndarray, used: int) -> None:
+    """Of the sum the pilot's remainder is at least what many more points have left over.
+
+    A few points may all lie on one side of a kink. Near the reference all that is left is rounding.
+    """
+    order, factorial = (4, 24.0) if len(parts.cubes) else (3, 6.0)
+    seen = np.isfinite(left) & (sizes > 0.5 * sqrt(used))
+    if seen.any():
+        most = float((np.abs(left[seen]) / (sizes[seen] ** order / factorial)).max())
+        parts.limits[table, 5] = max(parts.limits[table, 5], BEYOND * most)
 
 
 def spread_of(probe: Probe, rows: np.ndarray) -> float:

@@ -22,6 +22,7 @@ SLOPE = 0.2  # doubt grows with this share of what is said: large remainders are
 # Expected excess, in nats, of an error over its doubt. The top two arms of a decision are as close
 # as g with density at most 1 a nat, so this is the chance of a wrong prediction, an arm.
 RISK = 1.25e-4
+SEEN = 1000  # of so many points one lies farther off than is believed
 SAFETY = 1.5
 
 
@@ -31,7 +32,7 @@ class Learnt(NamedTuple):
     known: np.ndarray  # (K,) 0: nothing was learnt
     scales: np.ndarray  # (K, d) one over the standard deviation of each coordinate
     weights: np.ndarray  # (K, COMMON + POWERS d) of the features
-    reach: np.ndarray  # (K, 2) largest distance, and scaled coordinate, that were seen
+    reach: np.ndarray  # (K, 2) distance, and scaled coordinate, up to which it is believed
     doubts: np.ndarray  # (K, 3) base; factor at the risk above, and at the largest error seen
     spreads: np.ndarray  # (K,) root mean square of a raced row's residual, a unit of doubt
 
@@ -91,7 +92,7 @@ def learn(learnt: Learnt, table: int, steps, sizes, cubics, left: np.ndarray) ->
     matrix = matrix if count >= 8 * COMMON else matrix[:, :1]
     most = np.abs(left).max()
     if not most > 0.0:  # nothing is left over, and features would tell as much
-        learnt.scales[table], learnt.reach[table] = scales, (1.1 * sizes.max(), np.inf)
+        learnt.scales[table], learnt.reach[table] = scales, (reached(sizes), np.inf)
         learnt.known[table] = 1
         return
     weight = 1.0 / (np.median(np.abs(left)) + np.abs(left) + 1e-6 * most)
@@ -120,10 +121,15 @@ def learn(learnt: Learnt, table: int, steps, sizes, cubics, left: np.ndarray) ->
     found[~matrix.any(axis=0)] = 0.0  # of coordinates that are not there
     learnt.weights[table, : len(found)] = found
     learnt.scales[table] = scales
-    learnt.reach[table] = 1.1 * sizes.max(), 1.1 * np.abs(steps * scales).max()
+    learnt.reach[table] = reached(sizes), reached(np.abs(steps * scales).max(axis=1))
     bold = SAFETY * float(factors[np.argmax(excess <= RISK)])
     learnt.doubts[table] = base, bold, 2.0 * max(largest, bold)
     learnt.known[table] = 1
+
+
+def reached(distances: np.ndarray) -> float:
+    """The distance beyond which too few points lie to tell anything."""
+    return float(np.sort(distances)[-max(1, len(distances) // SEEN)])
 
 
 def how_many(size: int) -> int:
