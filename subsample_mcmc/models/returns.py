@@ -208,7 +208,7 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     values, none = np.diff(np.log(prices)), pd.DataFrame({"after": [], "before": []})
     if stamps is None:
         return Returns(read_only(values), None, 0, overnight, 1.0, none)
-    days = stamps.normalize()
+    days = stamps.tz_localize(None).normalize()  # of its own clock, which may have no midnight
     night = np.asarray(days[1:] != days[:-1])
     count, scale, kept = int(night.sum()), 1.0, np.ones(len(values), dtype=bool)
     if night.all() and overnight != "keep":

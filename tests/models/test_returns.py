@@ -226,6 +226,13 @@ def test_a_clock_that_is_set_anew_makes_no_gap_and_no_repetition(first):
         log_returns(double, overnight="keep")
 
 
+def test_a_day_without_midnight_is_one():
+    hours = pd.date_range("2018-11-03", periods=96, freq="h", tz="UTC")
+    local = pd.Series(100.0 + np.sin(np.arange(96.0)), index=hours.tz_convert("America/Sao_Paulo"))
+    found = log_returns(local, overnight="keep")
+    assert len(found) == 95 and found.overnight == 4 and len(found.gaps) == 0
+
+
 @pytest.mark.parametrize(("stamps", "words"), [
     (["04/01/2016 09:20", "05/01/2016 09:20"], "whether the day or the month comes first"),
     (["4.1.2016 09:20", "5.1.2016 09:20"], "whether the day or the month comes first"),

@@ -33,7 +33,8 @@ APART = 1.0  # standard deviations at the highest end by which ends of one mode 
 ALIKE = 1.0  # ... and nats: a search that began at a saddle may end there
 SLIGHT = 1e-3  # nats by which fits around one mode may differ
 TOLERANCE = 1e-2  # standard deviations to which ends are found
-UNITS, MIRRORS = 4, 16  # blocks whose signs are turned in all combinations; single numbers
+# Parts whose signs are turned in all combinations, by twos, one by one; of more, all at once.
+UNITS, PAIRED, MIRRORS = 4, 8, 16
 BEYOND = 5.0  # standard deviations from the mode: a Gaussian is 12 nats lower there
 CLIMBS = 8  # searches from such points at most
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
@@ -122,7 +123,7 @@ def modes_of(fit: Fit) -> Modes | None:
         ]
     every = [*heights, *(height for height, _ in more)]
     ends = np.array([*ends, *(end for _, end in more)])
-    return apart(spread, every, ends)
+    return apart(spread, every, ends, likelihood)
 
 
 def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
@@ -165,21 +166,27 @@ def mirrored(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
     """Points at which some coordinates have the other sign.
 
     Such as those of a product, whose factors change sign together, or of what is only squared: one
-    datum does not leave these in doubt, so other searches seldom begin on the other side. Blocks in
-    all combinations, or by themselves and all of them where they are many; and single numbers.
+    datum does not leave these in doubt, so other searches seldom begin on the other side. All that
+    may have either sign, blocks, and single numbers.
     """
     blocks = [
         np.arange(a, b) for kind, _, _, a, b, *_ in co.parts.values() if kind in (REAL, INTERVAL)
     ]
     numbers = [np.array([j]) for block in blocks for j in block]
     units = numbers if len(numbers) <= UNITS else blocks
-    sizes = range(1, len(units) + 1) if len(units) <= UNITS else (1, len(units))
-    chosen = [np.concatenate(some) for size in sizes for some in combinations(units, size)]
-    chosen += numbers if units is not numbers and len(numbers) <= MIRRORS else []
-    for some in chosen[: 2 * MIRRORS]:
+    chosen = turned(units) if len(units) <= UNITS else [np.concatenate(units), *turned(units)]
+    chosen += turned(numbers) if units is not numbers and len(numbers) <= MIRRORS else []
+    for some in chosen:
         other = u.copy()
         other[some] = -u[some]
         yield other
+
+
+def turned(units: list[np.ndarray]) -> list[np.ndarray]:
+    """All of few parts by any number, of more by twos, and of many one by one."""
+    most = len(units) if len(units) <= UNITS else 2 if len(units) <= PAIRED else 1
+    sizes = range(1, most + 1) if len(units) <= MIRRORS else ()
+    return [np.concatenate(some) for size in sizes for some in combinations(units, size)]
 
 
 def away(points: Iterable[np.ndarray], u: np.ndarray, spread: np.ndarray) -> Iterator[np.ndarray]:
@@ -189,14 +196,18 @@ def away(points: Iterable[np.ndarray], u: np.ndarray, spread: np.ndarray) -> Ite
             yield point
 
 
-def apart(spread: np.ndarray, heights, ends: np.ndarray) -> Modes:
-    """Ends by the modes that they are of; spread: standard deviations at the highest, by column."""
+def apart(spread: np.ndarray, heights, ends: np.ndarray, likelihood=None) -> Modes:
+    """Ends by the modes that they are of; spread: standard deviations at the highest, by column.
+
+    Where a search stops at a kink, ends of one mode may lie apart: no valley is between them.
+    """
     good = [k for k in np.argsort(-np.array(heights), kind="stable") if np.isfinite(heights[k])]
     modes: list[list[int]] = []  # searches that ended there
     for k in good:
         for mode in modes:
-            away = np.linalg.norm(np.linalg.solve(spread, ends[k] - ends[mode[0]]))
-            if away < APART and heights[mode[0]] - heights[k] < ALIKE:
+            off = np.linalg.norm(np.linalg.solve(spread, ends[k] - ends[mode[0]]))
+            near = off < APART and heights[mode[0]] - heights[k] < ALIKE
+            if near or (likelihood is not None and are_one(likelihood, heights, ends, mode[0], k)):
                 mode.append(k)
                 break
         else:
@@ -207,6 +218,19 @@ def apart(spread: np.ndarray, heights, ends: np.ndarray) -> Modes:
         len(good), [ends[k] for k in first], [float(heights[k]) for k in first],
         [len(mode) for mode in modes], own,
     )  # fmt: skip
+
+
+def are_one(likelihood, heights, ends: np.ndarray, high: int, low: int) -> bool:
+    """Is there no valley between two ends, of which both may have some of the mass."""
+    if heights[low] < heights[high] - NEAR:
+        return False
+    try:
+        return all(
+            begin(likelihood, ends[high] + share * (ends[low] - ends[high])).value
+            > heights[low] - ALIKE for share in (0.5, 0.25, 0.75)
+        )  # fmt: skip
+    except FAILURES:
+        return False
 
 
 def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:

@@ -101,34 +101,39 @@ def loo(
     with quietly(progress):
         rows, sample = leaver.chosen(size, root_of(seed))
         found = leaver.left_out(rows)
-    found[found[:, 0] == found[:, 1], 2] = -np.inf  # the same in all draws: nothing is left out
+    if all((part != part[:1]).any(axis=0).all() for part in states):  # else it is the chains' fault
+        found[found[:, 0] == found[:, 1], 2] = -np.inf  # alike in all draws: nothing is left out
     found[labelled[rows], 2] = np.inf
+    alone = int(labelled[rows].sum())
     if model.backwards:  # what the model's first datum is comes last to its user
         found, rows = found[::-1], model.size - 1 - rows[::-1]
         if sample is not None:
             sample = SampleOfData(sample.surrogate[::-1], sample.chances[::-1], sample.seed)
     made = LeaveOneOut(model, trace, total, found, rows, sample)
-    warn_of_k(made, blocks)
+    warn_of_k(made, blocks, alone)
     return made
 
 
-def warn_of_k(made: LeaveOneOut, blocks: list[str]) -> None:
-    """Say of which data the numbers cannot be relied upon; blocks: with a label for each datum."""
-    unknown, size = int(np.sum(made.k == np.inf)), f"{len(made.k):,} data"
-    if unknown and blocks:
+def warn_of_k(made: LeaveOneOut, blocks: list[str], alone: int) -> None:
+    """Say of which data the numbers cannot be relied upon.
+
+    alone: how many have a label of their own, in these blocks.
+    """
+    infinite, size = int(np.sum(made.k == np.inf)), f"{len(made.k):,} data"
+    if alone:
         warn(
-            f"{unknown:,} of {size} have a label of their own, in {', '.join(blocks)}, that no "
-            "other datum sees: given it a datum is predicted too well, and no importance weight "
-            "shows by how much. Sum labels out of the likelihood; sm.kfold samples without a datum "
-            "and its label."
+            f"{alone:,} of {size} have a label of their own, in {', '.join(blocks)}, that no other "
+            "datum sees: where a value of it is hardly ever drawn, they may be predicted far too "
+            "well, and no importance weight shows it. Sum labels out of the likelihood; sm.kfold "
+            "samples without a datum and its label."
         )
-    elif unknown:
+    if infinite > alone:
         warn(
-            f"{unknown:,} of {size} have no Pareto k: their importance weights take too few values "
-            "to fit a tail, as where a discrete block has a few likely ones. Their numbers may be "
-            "right; sm.kfold tells."
+            f"{infinite - alone:,} of {size} have no Pareto k: their importance weights take too "
+            "few values to fit a tail, as where a discrete block has a few likely ones, or did not "
+            "move. Their numbers may be right; sm.kfold tells."
         )
-    if bad := int(np.sum(~(made.k <= made.good_k))) - unknown:
+    if bad := int(np.sum(~(made.k <= made.good_k))) - infinite:
         warn(
             f"{bad:,} of {size} have a Pareto k above {made.good_k:.2f}: leaving them "
             "out changes the posterior so much that their numbers cannot be relied upon. Look at "

@@ -54,8 +54,9 @@ class LogLikelihoods:
         if blocks := own_labels(model)[0]:
             warn(
                 f"data have a label of their own, in {', '.join(blocks)}: these are log "
-                "likelihoods given labels, by which az.loo takes data to be predicted far too "
-                "well, whatever its k. Sum labels out of the likelihood, or take sm.kfold."
+                "likelihoods given labels. Where a value of these is hardly ever drawn, az.loo "
+                "takes data to be predicted far too well, whatever its k. Sum labels out of the "
+                "likelihood, or take sm.kfold."
             )
         self.model, self.flat, self.draws, self.progress = model, trace.flat, draws, progress
         self.rows = picked(rows, model.size)

@@ -115,8 +115,74 @@ def test_signs_are_turned_of_what_may_have_either():
     assert len({tuple(np.sign(point)) for point in points}) == 7
 
     many = Coordinates(loadings(), None, {})
-    points = list(modes.mirrored(many, np.arange(1.0, 8.0)))
-    assert sorted(int(np.sum(point < 0.0)) for point in points) == [1] * 8 + [6, 7]
+    points = list(modes.mirrored(many, np.arange(1.0, 8.0)))  # two blocks, of seven numbers
+    assert sorted(int(np.sum(point < 0.0)) for point in points) == [1] * 8 + [2] * 21 + [6, 7]
+    for count, pairs in ((6, 15), (12, 0)):
+        parts = [np.array([j]) for j in range(count)]
+        assert sorted(map(len, modes.turned(parts))) == [1] * count + [2] * pairs
+    assert modes.turned([np.array([j]) for j in range(40)]) == []
+
+
+def one_of_many(blocks):
+    """A product of two of five blocks, or of two numbers of a block of six."""
+    u = np.random.default_rng(4).standard_normal((SIZE, 6))
+    y = 0.8 * u[:, 0] + u[:, 2:5].sum(axis=1) + np.random.default_rng(5).standard_normal(SIZE)
+    if blocks:
+        return sm.Model(
+            lambda state, data, n: -0.5 * (
+                data.y[n] - state.a[0] * state.b[0] * data.u[n, 0] - state.c[0] * data.u[n, 2]
+                - state.d[0] * data.u[n, 3] - state.e[0] * data.u[n, 4]
+            ) ** 2,
+            {"y": y, "u": u}, {name: 0.5 for name in "abcde"},
+            lambda state: -0.5 * (state.a[0] ** 2 + state.b[0] ** 2),
+        )  # fmt: skip
+    return sm.Model(
+        lambda state, data, n: -0.5 * (
+            data.y[n] - state.t[0] * state.t[1] * data.u[n, 0] - state.t[2] * data.u[n, 2]
+            - state.t[3] * data.u[n, 3] - state.t[4] * data.u[n, 4] - state.t[5] * data.u[n, 5]
+        ) ** 2,
+        {"y": y, "u": u}, {"t": np.full(6, 0.5)}, lambda state: -0.5 * np.sum(state.t ** 2),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_product_is_found_among_others(blocks):
+    found = modes.modes_of(sm.laplace(one_of_many(blocks)))
+    top = found.modes[0]
+    assert any(np.allclose(mode[:2], -top[:2], atol=0.2) for mode in found.near[1:])
+    assert not any(np.any(np.sign(mode[2:5]) < 0.0) for mode in found.near)
+
+
+@pytest.mark.parametrize("kind", ["lasso", "absolute"])
+def test_a_mode_with_kinks_is_one(kind):
+    """Searches stop here and there at kinks: they were told of as up to nine modes."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((1_000, 5))
+    y = x @ [1.0, -0.5, 0.0, 0.0, 0.2] + rng.standard_normal(1_000)
+
+    def squared(state, data, n):
+        r = data.y[n]
+        for j in range(5):
+            r -= data.x[n, j] * state.b[j]
+        return -0.5 * r * r
+
+    def absolute(state, data, n):
+        r = data.y[n]
+        for j in range(5):
+            r -= data.x[n, j] * state.b[j]
+        return -abs(r)
+
+    def lasso(state):
+        return -20.0 * np.sum(np.abs(state.b))
+
+    model = sm.Model(
+        squared if kind == "lasso" else absolute, {"x": x, "y": y}, {"b": np.zeros(5)},
+        lasso if kind == "lasso" else None,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of kinks
+        fit = sm.laplace(model)
+    assert not modes.modes_of(fit).several
 
 
 def test_chains_start_on_both_sides_and_the_report_says_no():
@@ -143,6 +209,8 @@ def test_no_fit_is_followed_around_one_of_several_modes(apart):
     )
     with pytest.warns(UserWarning, match="came to 2 modes"):
         trace = sm.sample(model, draws=4_000, warmup=500, seed=1, progress=False)
+    told = sm.default_kernel(model, progress=False).found
+    assert any("no moves along the fit: it is around one of 2 modes" in line for line in told)
     assert "fit)" not in trace.meta["chosen"]
     below = (trace.draws["t"] < 0.0).astype(float)
     effective = float(arviz.ess(below, method="mean"))  # of a probability of a half

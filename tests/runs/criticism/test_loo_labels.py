@@ -1,5 +1,8 @@
 """What Pareto k cannot tell: labels of single data, weights without a tail."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 
@@ -32,12 +35,29 @@ def test_labels_of_single_data_are_told_of(touches):
         trace.to_arviz(log_likelihood=model)
 
 
+def told_of(model, trace, **more):
+    """(of how many data, of how many, what is told)."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sm.loo(model, trace, progress=False, **more)
+    found = [re.match(r"(\d+) of (\d+) data (.{18})", str(one.message)) for one in told]
+    return sorted((int(one[1]), int(one[2]), one[3].strip()) for one in found)
+
+
+@pytest.mark.filterwarnings("ignore:.* of 20 data")
 def test_of_labels_that_several_data_share_k_tells():
     """The last two of 60 data have one label: that of the others is each datum's own."""
     shared = np.append(np.arange(58), [58, 58])
     model = components(True, known=shared)
     names, own = own_labels(model)
     assert names == ["z"] and own.sum() == 58 and not own[58:].any()
+    trace = sm.sample(model, sm.Gibbs("z"), draws=200, warmup=0, chains=2, seed=1, progress=False)
+    # All weights of the other two are alike, as their label never moved: of these k is not known.
+    assert told_of(model, trace) == [(2, 60, "have no Pareto k:"), (58, 60, "have a label of th")]
+    rows = sm.loo(model, trace, size=20, seed=3, progress=False).rows
+    assert told_of(model, trace, size=20, seed=3)[-1] == (
+        int((rows < 58).sum()), 20, "have a label of th"
+    )  # fmt: skip
     groups = components(True, known=np.arange(60) // 2)
     assert own_labels(groups) == ([], pytest.approx(np.zeros(60)))
     assert own_labels(sm.models.glm.gaussian(np.ones((60, 1)), np.zeros(60)))[0] == []
@@ -57,6 +77,21 @@ def test_data_that_all_draws_see_alike_are_left_out_exactly(recwarn):
     assert np.flatnonzero(found.k == -np.inf).tolist() == [3, 9]
     assert np.all(found.elpd_i[[3, 9]] == 0.0) and found.counts == (50, 0, 0)
     assert not recwarn.list
+
+
+def test_what_chains_did_not_leave_is_not_left_out_exactly():
+    """One datum decides a bit, which has one value in all draws, and the others see nothing."""
+    x = np.zeros(50)
+    x[7] = 10.0
+    y = np.random.default_rng(0).normal(size=50)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - data.x[n] * state.k[0]) ** 2,
+        {"y": y, "x": x}, {"k": 0}, support={"k": 2},
+    )  # fmt: skip
+    trace = sm.sample(model, sm.Gibbs("k"), draws=200, warmup=0, chains=2, seed=1, progress=False)
+    with pytest.warns(UserWarning, match="50 of 50 data have no Pareto k"):
+        found = sm.loo(model, trace, progress=False)
+    assert np.all(found.k == np.inf)
 
 
 def test_weights_of_few_values_are_said_to_have_no_k():

@@ -68,6 +68,7 @@ def test_a_yes_of_chains_that_began_at_one_state_says_so(noise, start, alike):
     apart = reported({"a": noise + 9.0 * np.arange(CHAINS)[:, None]}, start=start).verdict.converged
     assert apart.startswith("no: R-hat") and end not in apart
     assert end not in reported({"a": noise}).verdict.converged  # nothing is known
+    assert end not in reported({"a": noise[:1]}, start=start).verdict.converged  # one chain
 
 
 @pytest.mark.parametrize("share", [2e-3, 5e-5], ids=["as often", "hardly ever"])
