@@ -5,9 +5,10 @@ is computed of its draws can tell. So modes are looked for beforehand, from star
 datum leaves the parameters uncertain.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,6 +148,7 @@ def renamed(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
 
     Such as those of a mixture, whose labels are only names: blocks of one length are reversed, but
     for ordered ones, of which there is one order, and Cholesky factors, which have another shape.
+    And blocks whose names end in numbers; of two, a share of one is what the other's lacks of 1.
     """
     floats = co.lift(u)[0][0]
     free = [
@@ -157,9 +159,36 @@ def renamed(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
         other = floats.copy()
         for v in free:
             if v.sites == length:
-                part = slice(v.block.start, v.block.start + v.block.length)
+                part = part_of(v)
                 other[part] = floats[part].reshape(length, -1)[::-1].ravel()
         yield co.free(other)
+    if trading := numbered(free):
+        other = floats.copy()
+        for parts in trading:
+            for to, of in zip(parts, parts[::-1], strict=True):
+                other[to] = floats[of]
+        yield co.free(other)
+        point = co.free(other)
+        for kind, _, _, first, past, *_ in co.parts.values():
+            if kind == INTERVAL and past - first == 1:
+                point[first] *= -1.0
+        yield point
+
+
+def part_of(v: Any) -> slice:
+    """Where a block stands among the continuous values."""
+    return slice(v.block.start, v.block.start + v.block.length)
+
+
+def numbered(variables: list) -> list[list[slice]]:
+    """Where blocks stand that are called alike but for a number at the end, such as m1 and m2."""
+    alike: dict[tuple, list[tuple[int, slice]]] = {}
+    for v in variables:
+        if found := re.fullmatch(r"(.*?)_?(\d+)", v.block.name):
+            key = found[1], v.block.shape, v.constraint
+            alike.setdefault(key, []).append((int(found[2]), part_of(v)))
+    return [[part for _, part in sorted(some, key=lambda one: one[0])]
+            for some in alike.values() if len(some) > 1]  # fmt: skip
 
 
 def mirrored(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:

@@ -145,6 +145,30 @@ def one_of_many(blocks):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_blocks_whose_names_end_in_numbers_trade_places(share):
+    """Means of a mixture as scalars, with an unknown share: all searches but one ended in one."""
+    rng = np.random.default_rng(6)
+    y = np.where(rng.random(SIZE) < share, 3.0, 0.0) + rng.standard_normal(SIZE)
+
+    def log_likelihood(state, data, n):
+        one = state.p[0] * sm.exp(-0.5 * (data.y[n] - state.m_1[0]) ** 2)
+        return sm.log(one + (1.0 - state.p[0]) * sm.exp(-0.5 * (data.y[n] - state.m_2[0]) ** 2))
+
+    model = sm.Model(
+        log_likelihood, {"y": y}, {"m_1": 0.0, "m_2": 2.0, "p": 0.5, "m_other": 1.0},
+        lambda state: -0.02 * (state.m_1[0] ** 2 + state.m_2[0] ** 2) - state.m_other[0] ** 2,
+        constraints={"p": sm.interval(0.0, 1.0)},
+    )  # fmt: skip
+    fit = sm.laplace(model)
+    points = list(modes.renamed(fit.coordinates, np.array([1.0, 2.0, 0.7, 5.0])))
+    np.testing.assert_allclose(points, [[2.0, 1.0, 0.7, 5.0], [2.0, 1.0, -0.7, 5.0]], rtol=1e-12)
+    found = modes.modes_of(fit)
+    top, other = found.modes[:2]
+    np.testing.assert_allclose(other, [top[1], top[0], -top[2], top[3]], atol=0.02)
+    assert len(found.near) == 2 and found.found[1] >= 1
+
+
 @pytest.mark.parametrize("blocks", [True, False])
 def test_a_product_is_found_among_others(blocks):
     found = modes.modes_of(sm.laplace(one_of_many(blocks)))
