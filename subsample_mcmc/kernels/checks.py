@@ -199,6 +199,18 @@ def look_at_kernel(leaf, model, at: State) -> None:
         look_once(f"kernel {leaf.label}", leaf.function, arguments[0], arguments[1], at.words)
 
 
+def shortest(step: Any, *given: Any) -> float:
+    """Seconds of the shortest of three calls: one may wait for a core."""
+    found = np.inf
+    for _ in range(3):
+        begun = time.monotonic()
+        step(*given)
+        found = min(found, time.monotonic() - begun)
+        if found <= SLOW:
+            break
+    return found
+
+
 class SameSteps:
     """A key under which a model keeps which users' kernels were compared with Python."""
 
@@ -246,9 +258,7 @@ def compare_steps(leaf, model) -> None:
         if seed and time.monotonic() > until:
             return
         ours, at = step(compiled), 0
-        begun = time.monotonic()
-        step(compiled)
-        if time.monotonic() - begun > SLOW:  # in Python it takes some hundred times as long
+        if shortest(step, compiled) > SLOW:  # in Python it takes some hundred times as long
             return
         try:
             plain = step(function, Numbers)

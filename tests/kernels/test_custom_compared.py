@@ -52,6 +52,19 @@ def test_steps_that_are_others_where_they_are_compiled_are_refused(function):
         run(function)
 
 
+def test_a_step_that_waited_for_a_core_is_compared_all_the_same(monkeypatch):
+    """Of two steps one stood still for a while: the kernel was taken, unseen."""
+    now, waits = [0.0], iter([1.0, 0.0])
+
+    def step():
+        now[0] += next(waits)
+
+    monkeypatch.setattr(checks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert checks.shortest(step) == 0.0
+    waits = iter([1.0, 2.0, 3.0])
+    assert checks.shortest(step) == 1.0
+
+
 def moved(rng, state, data):
     new, gain = state.mu[0] + 0.05 * rng.standard_normal(), 0.0
     for i in range(len(data.y)):
