@@ -136,7 +136,8 @@ def test_of_a_number_with_many_values_some_are_looked_at():
     kernel = sm.default_kernel(model, progress=False)
     assert len(kernel.configurations.fits) == configurations.MOST
     best = int(np.ravel(kernel.fit.state["k"])[0])
-    assert abs(0.05 * best - 7.0) < 0.5 and f'given={{"k": {best}}}' in kernel.code
+    code = kernel.configurations.code_of(kernel.fit)  # which kernel is chosen is a matter of times
+    assert abs(0.05 * best - 7.0) < 0.5 and f'given={{"k": {best}}}' in code
     trace = sm.sample(model, draws=300, seed=1, progress=False)
     assert abs(0.05 * np.mean(trace.draws["k"]) - y.mean()) < 0.02
 
