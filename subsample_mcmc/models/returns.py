@@ -208,7 +208,8 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
     values, none = np.diff(np.log(prices)), pd.DataFrame({"after": [], "before": []})
     if stamps is None:
         return Returns(read_only(values), None, 0, overnight, 1.0, none)
-    days = stamps.tz_localize(None).normalize()  # of its own clock, which may have no midnight
+    own = stamps.tz_localize(None)  # a zone's own days may have no midnight
+    days = own.normalize()
     night = np.asarray(days[1:] != days[:-1])
     count, scale, kept = int(night.sum()), 1.0, np.ones(len(values), dtype=bool)
     if night.all() and overnight != "keep":
@@ -222,7 +223,7 @@ def log_returns(bars, times=None, overnight: str = "drop") -> Returns:
         by_night, by_day = (float(np.mean(np.square(values[part]))) for part in (night, ~night))
         scale = float(np.sqrt(by_day / by_night)) if by_night > 0.0 else 1.0
         values[night] *= scale
-    own, gaps = stamps.tz_localize(None), gaps_of(stamps, night)
+    gaps = gaps_of(stamps, night)
     return Returns(read_only(values[kept]), own[1:][kept], count, overnight, scale, gaps)
 
 

@@ -167,12 +167,16 @@ def renamed(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:
         for parts in trading:
             for to, of in zip(parts, parts[::-1], strict=True):
                 other[to] = floats[of]
-        yield co.free(other)
         point = co.free(other)
-        for kind, _, _, first, past, *_ in co.parts.values():
-            if kind == INTERVAL and past - first == 1:
-                point[first] *= -1.0
         yield point
+        shares = [
+            first for kind, _, _, first, past, *_ in co.parts.values()
+            if kind == INTERVAL and past - first == 1
+        ]  # fmt: skip
+        if shares:
+            point = point.copy()
+            point[shares] *= -1.0
+            yield point
 
 
 def part_of(v: Any) -> slice:

@@ -192,7 +192,6 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     """Write the remainders that were seen, with a margin, into the limits; False if none was."""
     model, source = probes.model, probes.source
     rows = some_rows(model, outliers)
-    order, factorial = (4, 24.0) if len(sums.raced.cubes) else (3, 6.0)
     raced = model.size - len(outliers)
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers, rows=rows)
@@ -203,7 +202,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             found = probe.residuals(arm, rows)
             if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
                 continue
-            unit, out = probe.size(arm) ** order / factorial, 0.0
+            unit, out = unit_of(sums.raced, probe.size(arm)), 0.0
             left = both = raced * np.abs(found).mean()
             squares.append((found @ found) / len(found))
             units.append(unit)
@@ -223,6 +222,11 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
+
+
+def unit_of(parts: Terms, size: Any) -> Any:
+    """What a remainder at some distance is told in: it grows with the power of what is left out."""
+    return size**4 / 24.0 if len(parts.cubes) else size**3 / 6.0
 
 
 def some_rows(model, outliers) -> np.ndarray:
@@ -261,10 +265,9 @@ def believe_less(parts: Terms, table: int, sizes: np.ndarray, left: np.ndarray, 
 
     A few points may all lie on one side of a kink. Near the reference all that is left is rounding.
     """
-    order, factorial = (4, 24.0) if len(parts.cubes) else (3, 6.0)
     seen = np.isfinite(left) & (sizes > 0.5 * sqrt(used))
     if seen.any():
-        most = float((np.abs(left[seen]) / (sizes[seen] ** order / factorial)).max())
+        most = float((np.abs(left[seen]) / unit_of(parts, sizes[seen])).max())
         parts.limits[table, 5] = max(parts.limits[table, 5], BEYOND * most)
 
 

@@ -20,7 +20,7 @@ def weighed(likelihood: Any, data: dict, rows: Regression, count: int = 1) -> An
         raise ValueError(f"weights[{wrong[0]}] is {weights[wrong]:g}: give numbers from 0.")
     if first_wrong(weights, lambda piece: piece == 0.0) is None:
         raise ValueError(
-            f"weights are all 0: no row says anything, and draws would be the prior's. Give more "
+            "weights are all 0: no row says anything, and draws would be the prior's. Give more "
             f"than 0 to rows that count, or no weights= where all of the {len(weights):,} do."
         )
     data["weights"] = weights
