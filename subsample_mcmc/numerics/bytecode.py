@@ -3,6 +3,7 @@
 import dis
 import random
 import re
+import sys
 import sysconfig
 import types
 from collections.abc import Iterator
@@ -25,7 +26,10 @@ DRAWS = {  # methods of generators, by which an import within a function draws
     "gauss", "uniform", "randint", "randrange", "choice", "choices", "shuffle", "sample", "normal",
     "normalvariate", "expovariate", "betavariate", "gammavariate", "standard_normal",
 }  # fmt: skip
-LONGER, GLOBAL, NAME = (dis.opmap[name] for name in ("EXTENDED_ARG", "LOAD_GLOBAL", "LOAD_NAME"))
+LONGER, CACHE = dis.opmap["EXTENDED_ARG"], dis.opmap.get("CACHE", 0)
+GLOBAL, NAME, DEREF = (dis.opmap[name] for name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
+ATTRIBUTE, METHOD = dis.opmap["LOAD_ATTR"], dis.opmap.get("LOAD_METHOD", -1)  # 3.12: one of both
+FLAG = int(sys.version_info >= (3, 12))  # bits below the number of an attribute's name
 
 
 def divides(code) -> bool:
@@ -34,18 +38,25 @@ def divides(code) -> bool:
     return "divmod" in code.co_names or not set(done).isdisjoint(DIVISIONS)
 
 
-def loaded_globals(code) -> set[str]:
-    """Names a code object loads from its module, nested code objects excluded.
+def words(code) -> Iterator[tuple[int, int]]:
+    """(operation, number) of each step of a code object.
 
-    What `instructions` would find, in a tenth of its time: every function is looked at when it is
-    defined. The lowest bit of a global's number is a flag of its own.
+    What `instructions` finds in ten times the time: every function is looked at when it is defined.
     """
-    found, longer, words = set(), 0, code.co_code
-    for at in range(0, len(words), 2):
-        does, number = words[at], longer << 8 | words[at + 1]
+    longer, written = 0, code.co_code
+    for at in range(0, len(written), 2):
+        does, number = written[at], longer << 8 | written[at + 1]
         longer = number if does == LONGER else 0
+        if does != LONGER and does != CACHE:
+            yield does, number
+
+
+def loaded_globals(code) -> set[str]:
+    """Names a code object loads from its module, nested code objects excluded."""
+    found = set()
+    for does, number in words(code):
         if does == GLOBAL:
-            found.add(code.co_names[number >> 1])
+            found.add(code.co_names[number >> 1])  # its lowest bit is a flag
         elif does == NAME:
             found.add(code.co_names[number])
     return found
@@ -54,15 +65,22 @@ def loaded_globals(code) -> set[str]:
 def attribute_chains(code, name) -> set[tuple[str, ...]]:
     """The attribute paths read from the global or cell `name`: m.a.b gives ("a", "b")."""
     found, chain = set(), None
-    for i in [*instructions(code), None]:
-        if chain is not None and i is not None and i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            chain.append(i.argval)
+    for does, number in words(code):
+        if chain is not None and does == ATTRIBUTE:
+            chain.append(code.co_names[number >> FLAG])
+            continue
+        if chain is not None and does == METHOD:
+            chain.append(code.co_names[number])
             continue
         if chain is not None:
             found.add(tuple(chain))
             chain = None
-        if i is not None and i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
-            chain = [] if i.argval == name else None
+        if does == GLOBAL:
+            chain = [] if code.co_names[number >> 1] == name else None
+        elif does == NAME:
+            chain = [] if code.co_names[number] == name else None
+        elif does == DEREF:
+            chain = [] if code._varname_from_oparg(number) == name else None
     nested = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return found.union(*(attribute_chains(c, name) for c in nested))
 
