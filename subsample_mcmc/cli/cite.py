@@ -81,7 +81,8 @@ def thresholds(strategy) -> tuple[str, ...]:
 
 def slices(kernel) -> tuple[str, ...]:
     """With frozen rows or without."""
-    return ("neal2003", "dubois2014") if kernel.frozen else ("neal2003",)
+    along = () if kernel.along is None else ("tibbits2014",)
+    return ("neal2003", *along, *(("dubois2014",) if kernel.frozen else ()))
 
 
 def gaussian(proposal) -> tuple[str, ...]:
@@ -163,7 +164,7 @@ EITHER: dict[Thing, tuple[str, ...]] = {
     bandits.LUCB: ("kalyanakrishnan2012", "simchowitz2017"),
     bandits.TopTwo: ("jourdan2022", "shang2020", "russo2016", "kaufmann2021"),
     bandits.TrackAndStop: ("garivier2016", "kaufmann2021"),
-    kernels.Slice: ("neal2003", "dubois2014"),
+    kernels.Slice: ("neal2003", "tibbits2014", "dubois2014"),
     Gaussian: ("cotter2013",),
     LeaveOneOut: ("vehtari2017", "vehtari2024", "magnusson2019", "magnusson2020", "rosen1997"),
 }

@@ -47,7 +47,7 @@ def words(code) -> Iterator[tuple[int, int]]:
     for at in range(0, len(written), 2):
         does, number = written[at], longer << 8 | written[at + 1]
         longer = number if does == LONGER else 0
-        if does != LONGER and does != CACHE:
+        if does not in (LONGER, CACHE):
             yield does, number
 
 

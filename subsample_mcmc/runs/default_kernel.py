@@ -2,14 +2,14 @@
 
 What is proposed: Gibbs for discrete blocks; for continuous ones, all as one, moves along a fit with
 a control variate where there is a fit, or around a Gaussian that is learnt; sites that see data of
-their own one by one, and all at once with their mean and scale; and adaptive random walks. Pilots
-start at the fit and count effective draws of the slowest quantity a second. As plain walks are
-among the candidates, the choice is no slower than they are, by as much as a pilot can tell.
+their own one by one, and all at once with their mean and scale; where no moves follow a fit,
+slices, along its lines if there is one; and adaptive random walks. Pilots start at the fit and
+count effective draws of the slowest quantity. As plain walks are among the candidates, the choice
+is no slower than they are, by as much as a pilot can tell.
 """
 
 import itertools
 import json
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,20 +27,19 @@ from subsample_mcmc.kernels.base import GUARANTEES, Kernel, check, worst
 from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
-from subsample_mcmc.numerics.progress import Bar, quietly
+from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.configurations import Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
+from subsample_mcmc.runs.defaults.pilots import Candidate, by_pilots, first_sentence
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
 from subsample_mcmc.runs.plan import state_of
-from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.style import safe
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.model import Model, must_be_model
 from subsample_mcmc.target.moved import moved
-from subsample_mcmc.target.reuse.append import is_mapped
 
 PROMISES = GUARANTEES[:3]
 DENSE = 300  # free coordinates up to which a fit is made; and
@@ -49,30 +48,11 @@ CONFIGURED = 256  # configurations of discrete blocks, of each of which a contro
 WIDEST = 16  # values of a block that are summed one by one, without asking whether they are ordered
 LEARNABLE = 50  # free coordinates whose covariance a warm-up of usual length may learn
 STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws and a warm-up each
-SHARE = 0.1  # of the time of the run that all pilots may take
-# Draws that tell something; seconds that pilots may take of any run, and each that makes so many.
-LEAST, FLOOR = 200, 1.0
-MOST = 4_000  # draws of a pilot
 # A random walk's scales where there is a fit; else warm-up has to find them.
 WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 CONTROL = ", control=control"  # in code that is written
 RACED = (", selector=sm.Racing()",)
-BRIEF = 0.02  # seconds of steps that are long enough to time
-# Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
-CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
-MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
 WIDE = 2.0  # standard deviations of the fit by which chains start apart
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A kernel, and the code that makes it."""
-
-    name: str
-    setup: tuple[str, ...]  # lines that go before
-    code: str
-    kernel: Kernel
-    guarantee: str  # the weakest, with the selectors that it decides by
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,12 +199,12 @@ def candidates_of(
             fit, code = highest(fit, modes)
             setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
-    notes, refusal = [why] if why else [], None
+    notes, refusal, known = [why] if why else [], None, dict.fromkeys(setup, fit)
+    lines_of: tuple[str, ...] = ()
     if isinstance(fit, Fit) and (why := not_to_follow(model, fit, others, modes)):
-        setup = ()  # it is where chains start
+        setup, lines_of = (), setup  # it is where chains start
         notes.append(f"no moves along the fit: {why}")
-    known = dict.fromkeys(setup, fit)
-    for name, lines, code in written(model, setup, getattr(fit, "local", ())):
+    for name, lines, code in written(model, setup, getattr(fit, "local", ()), lines_of):
         try:
             candidate = made(model, name, lines, code, known, promise)
         except (TypeError, ValueError) as error:
@@ -324,10 +304,13 @@ def chooser_of(model: Model) -> str:
     return ""
 
 
-def written(model: Model, setup, local=()) -> Iterator[tuple[str, tuple[str, ...], str]]:
+def written(
+    model: Model, setup, local=(), lines_of: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more.
 
-    setup: makes a fit, if there is one. local: blocks that it has site by site.
+    setup: makes a fit, if there is one. local: blocks that it has site by site. lines_of: makes a
+    fit that no moves follow, along whose lines slices may be.
     """
     discrete = [name for name, v in model.variables.items() if v.block.discrete]
     continuous = [name for name, v in model.variables.items() if not v.block.discrete]
@@ -368,12 +351,16 @@ def written(model: Model, setup, local=()) -> Iterator[tuple[str, tuple[str, ...
     sites = [name for name in continuous if model.variables[name].touches is not None]
     if sites:
         yield from of_sites(model, gibbs(discrete), sites, setup, local)
-    elif (
-        continuous and (discrete or not setup)  # a fit holds discrete blocks where they start
-        and moved(model, tuple(continuous)).free <= LEARNABLE
-    ):  # fmt: skip
-        learnt = moves(together, ", proposal=sm.pcn()")
-        yield "a Gaussian that is learnt", (), " >> ".join([*gibbs(discrete), learnt])
+    elif continuous:
+        free = moved(model, tuple(continuous)).free
+        if not setup and free <= DENSE:
+            along = ", along=fit" if lines_of else ""
+            name = "slices along the lines of the fit" if along else "slices"
+            slices = f"sm.Slice({together}{along}{OPTIONS})"
+            yield name, lines_of, " >> ".join([*gibbs(discrete), slices])
+        if free <= LEARNABLE and (discrete or not setup):  # a fit holds discrete ones where it is
+            learnt = moves(together, ", proposal=sm.pcn()")
+            yield "a Gaussian that is learnt", (), " >> ".join([*gibbs(discrete), learnt])
     if len(continuous) > 1:
         yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])
     one_by_one = [moves(json.dumps(name)) for name in continuous]
@@ -389,108 +376,3 @@ def is_change_point(model: Model, name: str) -> bool:
         return not unread(model, (name,)) and all_cumulative(name, model)
     except (ValueError, TypeError, ArithmeticError, IndexError):
         return False
-
-
-def first_sentence(error: BaseException) -> str:
-    """Of a message: the rest is advice on what was not asked for."""
-    told = str(error).split(". ")[0].splitlines()[0] if str(error) else type(error).__name__
-    return told if len(told) < 160 else told[:157] + "..."
-
-
-# -------------------------------------------------------------------------------------- the pilots
-def by_pilots(
-    model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool
-) -> tuple[list[Candidate], list[str]]:
-    """(candidates that ran, the best first, what pilots found)."""
-    costs: dict[str, float] = {}
-    rates: dict[str, float] = {}
-    notes: list[str] = []
-    bar = Bar(found, "pilots", progress=progress)
-    for candidate in bar:
-        bar.set_postfix_str(f"{candidate.name}: compiling, and timing a step")
-        try:
-            costs[candidate.name] = step_cost(model, candidate.kernel, start)
-        except (ValueError, TypeError) as error:
-            notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
-    able = [c for c in found if c.name in costs]
-    if not able:  # let the run say what is wrong
-        return found, notes
-    budget, short = max(FLOOR, SHARE * steps * min(costs.values())) / len(able), False
-    for candidate in sorted(able, key=lambda c: costs[c.name]):
-        cost = costs[candidate.name]
-        draws = int(min(budget / cost / 2.0, MOST))
-        if draws < LEAST and 2.0 * LEAST * cost <= FLOOR:
-            draws = LEAST
-        # At most one effective draw a step: what is already slower than the best need not run.
-        slow = rates and 1.0 / cost < max(rates.values())
-        if slow or draws < LEAST:
-            why = "slower than the best at its best" if slow else "too slow for a pilot"
-            notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
-            continue
-        found_rate = rate(model, candidate.kernel, start, draws)
-        rates[candidate.name], short = found_rate, short or draws < LONG
-        shown = f"{found_rate:,.3g} effective draws a second of the slowest quantity"
-        if found_rate == 0.0:
-            shown = f"it did not mix in {draws} draws"
-        notes.append(f"{candidate.name}: {shown}, {told_time(cost)} a step")
-    if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
-        return sorted(able, key=lambda c: (not c.setup, costs[c.name])), notes
-    top, close = max(rates.values()), ROUGH if short else CLOSE
-    best = next(c for c in able if close * rates.get(c.name, 0.0) >= top)
-    return [best, *(c for c in able if c is not best)], notes
-
-
-def told_time(seconds: float) -> str:
-    """In words."""
-    return f"{1e6 * seconds:,.3g} us" if seconds < 1e-3 else f"{1e3 * seconds:,.3g} ms"
-
-
-def run(model: Model, kernel: Kernel, start: dict | None, draws: int, warmup: int) -> Any:
-    """A pilot; Ctrl-C ends all of them, and the run that they are for."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trace = sample(model, kernel, draws=draws, warmup=warmup, chains=1, seed=0, progress=False,
-                       start=None if start is None else [start])  # fmt: skip
-    if trace.interrupted:
-        raise KeyboardInterrupt
-    return trace
-
-
-def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
-    """Seconds, of as few steps as can be timed."""
-    run(model, kernel, start, 1, 0)  # compiles
-    draws = 2
-    while True:
-        spent = seconds_of(run(model, kernel, start, draws, 0), model)
-        last = draws >= MOST
-        if (spent > BRIEF or last) and spent < FLOOR:
-            # What a machine does besides makes it longer, never shorter: two steps that stood still
-            # for a while are no dear ones, and more are timed then.
-            spent = min(spent, seconds_of(run(model, kernel, start, draws, 0), model))
-        if spent > BRIEF or last:
-            return spent / draws
-        draws *= 4
-
-
-def rate(model: Model, kernel: Kernel, start: dict | None, draws: int) -> float:
-    """Effective draws a second of the slowest quantity, after as many steps of warm-up; or 0."""
-    trace, least = run(model, kernel, start, draws, draws), float(draws)
-    for name in model.names:
-        mixing = trace.mixing(name)
-        if mixing.moved and mixing.ess == mixing.ess:
-            least = min(least, mixing.ess)
-        elif not model.variables[name].block.discrete:  # which may have one value
-            return 0.0
-    return 2.0 * least / seconds_of(trace, model) if least >= MIXED else 0.0
-
-
-def seconds_of(trace: Any, model: Model) -> float:
-    """Of a pilot's steps, while they had a core; where rows are in files, all that it waited, too.
-
-    What is done beside the first steps, such as looks at doubtful indices, takes longer than a
-    hundred of them, and on a busy machine so does waiting for a core: the choice would be chance.
-    """
-    wall, had = float(trace.seconds.sum()), float(trace.processor.sum())
-    fine = time.get_clock_info("thread_time").resolution < BRIEF / 10.0
-    away = model.elsewhere is not None or any(is_mapped(column) for column in model.data)
-    return min(wall, had) if fine and had and not away else wall

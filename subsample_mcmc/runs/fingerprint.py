@@ -56,7 +56,8 @@ def spelled(value: Any, inside: bool = True) -> str:
     """A text that is equal for equal specs: functions by content, arrays by value.
 
     inside: also what kernels that move something say, not only how they are composed. What draws do
-    not depend on, such as the number of cores, is left out.
+    not depend on, such as the number of cores, is left out; and so is the default of an argument
+    that came later than runs which are stored.
     """
     if isinstance(value, Leaf) and not inside:
         return value.text()
@@ -64,6 +65,7 @@ def spelled(value: Any, inside: bool = True) -> str:
         parts = [
             f"{f.name}={spelled(getattr(value, f.name), inside)}"
             for f in fields(value) if f.metadata.get("draws", True)
+            and not (f.metadata.get("later") and getattr(value, f.name) is f.default)
         ]  # fmt: skip
         return f"{type(value).__qualname__}({', '.join(parts + own_code(type(value)))})"
     if isinstance(value, np.ndarray):

@@ -182,7 +182,8 @@ def test_steps_of_pymc_cite_their_kernel():
 
 
 def test_classes_and_models():
-    assert keys(sm.Slice) == ["neal2003", "dubois2014"]
+    assert keys(sm.Slice) == ["neal2003", "tibbits2014", "dubois2014"]
+    assert keys(sm.Slice("x", selector=sm.Exact(), along=np.eye(1))) == ["neal2003", "tibbits2014"]
     assert keys(sm.models.arch) == ["engle1982", "chen2016"]
     assert "% arch (section 5.2)\n@inproceedings{chen2016," in sm.cite(sm.models.arch)
     assert keys(sm.models.coreference) == ["singh2012", "chen2016", "bagga1998"]
@@ -226,6 +227,7 @@ def test_a_trace_cites_its_kernels():
     kernel = sm.Slice("x", selector=sm.Racing(sm.TTest()), adapt=False)
     assert keys(trace_of(model, kernel)) == [
         "neal2003",
+        "tibbits2014",
         "dubois2014",
         "chen2016",
         "korattikara2014",

@@ -9,7 +9,7 @@ from scipy import stats
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs import default_kernel, parallel
-from subsample_mcmc.runs.defaults import starts
+from subsample_mcmc.runs.defaults import pilots, starts
 
 
 def parity(state, data, n):
@@ -125,15 +125,15 @@ def test_a_machine_that_stood_still_makes_no_step_dear(monkeypatch, step, stalls
             seconds=np.array([draws * step + late]), processor=np.array([processor])
         )
 
-    monkeypatch.setattr(default_kernel, "run", run)
+    monkeypatch.setattr(pilots, "run", run)
     model = SimpleNamespace(elsewhere=None, data=())
     processor = 0.0  # not known
-    assert default_kernel.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
+    assert pilots.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
     processor = 0.05
-    found = default_kernel.step_cost(model, None, None)
+    found = pilots.step_cost(model, None, None)
     assert found == pytest.approx(min(step, 0.05 / 2), rel=1e-9)
     model.elsewhere = "there"  # what is waited for counts
-    assert default_kernel.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
+    assert pilots.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
 
 
 def test_neither_looks_at_indices_nor_waiting_for_a_core_make_steps_dear(monkeypatch):

@@ -16,12 +16,13 @@ from subsample_mcmc.kernels.metropolis import Metropolis
 from subsample_mcmc.kernels.proposals.choose import independence, pcn
 from subsample_mcmc.kernels.pseudoprior import PseudoPrior
 from subsample_mcmc.kernels.sites.interweave import interweave
+from subsample_mcmc.kernels.slice import Slice
 from subsample_mcmc.kernels.surrogate.transition import SurrogateTransition
 
 FEW = 10  # data for each parameter, below which no proposals follow a fit
 OPTIONS = "<options>"  # in code that is written: where more may be given
 NAMES = SimpleNamespace(  # what is written as sm.Gibbs, and so on
-    Gibbs=Gibbs, Metropolis=Metropolis, Exact=Exact, Racing=Racing, Taylor=Taylor,
+    Gibbs=Gibbs, Metropolis=Metropolis, Slice=Slice, Exact=Exact, Racing=Racing, Taylor=Taylor,
     SiteTaylor=SiteTaylor,
     PseudoPrior=PseudoPrior, SurrogateTransition=SurrogateTransition,
     pcn=pcn, independence=independence, laplace=laplace, interweave=interweave, repeat=repeat,

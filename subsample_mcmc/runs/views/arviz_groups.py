@@ -51,7 +51,7 @@ def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress
         name = next(iter(observed)) if len(observed) == 1 else "log_likelihood"
         groups["log_likelihood"] = likelihoods(trace, found, found.all(), name)
     if observed:
-        groups["observed_data"] = xarray.Dataset(
+        made = xarray.Dataset(
             {
                 named(k): (
                     (ROWS, *Axes().of(k, v.ndim)[1:]) if v.shape[:1] == (size,)
@@ -61,6 +61,7 @@ def to_arviz(trace: Any, observed: Any, log_likelihood: Any, thin: int, progress
             },
             coords={ROWS: in_nanoseconds(labels[ROWS])} if ROWS in labels and size >= 0 else None,
         )  # fmt: skip
+        groups["observed_data"] = numbered(made)
     return contained(groups, attrs)
 
 
@@ -112,13 +113,20 @@ def dataset(trace: Any, arrays: Mapping[str, np.ndarray], kept: Any = slice(None
 
     axes = trace.axes
     at = {"chain": np.arange(trace.shape[0]), "draw": np.arange(trace.shape[1])[kept]}
-    return xarray.Dataset(
+    made = xarray.Dataset(
         {
             named(k): (("chain", "draw", *axes.of(k, v.ndim - 2)), v[:, kept])
             for k, v in arrays.items()
         },
         coords=at | axes.used(arrays), attrs=attributes(trace.meta, trace.seconds),
     )  # fmt: skip
+    return numbered(made)
+
+
+def numbered(dataset: Any) -> Any:
+    """The same, with the numbers of places along axes without labels: some of ArviZ's plots ask."""
+    bare = {a: np.arange(n) for a, n in dataset.sizes.items() if a not in dataset.coords}
+    return dataset.assign_coords(bare)
 
 
 def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
@@ -132,7 +140,7 @@ def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
     step = np.lcm(every, thin) // every
     found = {name: trace.with_gaps(name, trace.thinned[name])[:, ::step] for name in names}
     draws = np.arange(next(iter(found.values())).shape[1]) * every * step
-    return xarray.Dataset(
+    made = xarray.Dataset(
         {
             named(k): (("chain", "draw", *trace.axes.of(k, v.ndim - 2)), v)
             for k, v in found.items()
@@ -140,6 +148,7 @@ def thinned_dataset(trace: Any, names: list[str], thin: int = 1) -> Any:
         coords={"chain": np.arange(trace.shape[0]), "draw": draws} | trace.axes.used(found),
         attrs=attributes(trace.meta, trace.seconds),
     )  # fmt: skip
+    return numbered(made)
 
 
 # ----------------------------------------------------------------------------------- names

@@ -12,6 +12,7 @@ import subsample_mcmc as sm
 from subsample_mcmc.decisions.compared import SameAsPython
 from subsample_mcmc.kernels.sites import by_site, watching
 from subsample_mcmc.runs import default_kernel
+from subsample_mcmc.runs.defaults import pilots
 from subsample_mcmc.target.blocks import by_columns
 from tests.helpers import runs
 from tests.helpers.claims import equal
@@ -274,8 +275,8 @@ def test_a_default_kernel_knows_sites(monkeypatch):
         each = f"{own} >> {offered}"
         assert {f"{each} >> {woven}", each} <= {c.code for c in found}
     # Where no pilot tells anything, the best bet.
-    monkeypatch.setattr(default_kernel, "rate", lambda *given: 0.0)
-    best, notes = default_kernel.by_pilots(model_of(), found, None, 1_000, False)
+    monkeypatch.setattr(pilots, "effective", lambda *given: (0.0, 1.0))
+    best, notes = pilots.by_pilots(model_of(), found, None, 1_000, False)
     assert best[0] is found[0] and all("did not mix in" in note for note in notes)
 
 

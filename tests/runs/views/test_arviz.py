@@ -110,6 +110,24 @@ def test_arviz_works_on_what_it_gets(traces, models, y):
         assert elpd < values_of(trace, y, name == "student").mean(axis=(0, 1)).sum()
 
 
+def test_places_along_axes_have_numbers_as_arviz_gives_them(y):
+    """az.plot_rank of ArviZ 1 looks for them, in every group."""
+    model = sm.Model(
+        lambda state, data, n: -((data.y[n] - state.b[1, 0]) ** 2),
+        {"y": y, "x": np.zeros((len(y), 2))}, {"b": np.zeros((2, 3)), "named": np.zeros(2)},
+        dims={"named": "term"}, coords={"term": ["one", "age"]},
+    )  # fmt: skip
+    kernel = sm.Metropolis("b", adapt=False) >> sm.Metropolis("named", adapt=False)
+    trace = sm.sample(model, kernel, draws=4, warmup=0, chains=2, seed=1, progress=False)
+    seen = {"y": y, "x": np.zeros((len(y), 2))}
+    made = trace.to_arviz(observed=seen, log_likelihood=model)
+    for group in ("posterior", "sample_stats", "log_likelihood", "observed_data"):
+        for axis, length in made[group].sizes.items():
+            places = made[group].coords[axis].values
+            assert places.tolist() == (["one", "age"] if axis == "term" else list(range(length)))
+    assert {"b_dim_0", "b_dim_1", "term"} <= set(made["posterior"].sizes)
+
+
 def test_netcdf_keeps_them(traces, models, tmp_path):
     az = pytest.importorskip("arviz")
     made = traces["student"].to_arviz(log_likelihood=models["student"])

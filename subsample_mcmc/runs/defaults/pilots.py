@@ -1,0 +1,147 @@
+"""Short runs of candidates for a model's kernel, and which of them they say is the best.
+
+They count effective draws of the slowest quantity a second; where a run is over at once whatever
+the kernel, a draw.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from subsample_mcmc.kernels.base import Kernel
+from subsample_mcmc.numerics.progress import Bar
+from subsample_mcmc.runs.sample import sample
+from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.reuse.append import is_mapped
+
+SHARE = 0.1  # of the time of the run that all pilots may take
+# Draws that tell something; seconds that pilots may take of any run, and each that makes so many.
+LEAST, FLOOR = 200, 1.0
+MOST = 4_000  # draws of a pilot
+INSTANT = 0.25  # seconds of a run to come, below which more effective draws are better than fewer
+BRIEF = 0.02  # seconds of steps that are long enough to time
+# Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
+CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
+MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel, and the code that makes it."""
+
+    name: str
+    setup: tuple[str, ...]  # lines that go before
+    code: str
+    kernel: Kernel
+    guarantee: str  # the weakest, with the selectors that it decides by
+
+
+def first_sentence(error: BaseException) -> str:
+    """Of a message: the rest is advice on what was not asked for."""
+    told = str(error).split(". ")[0].splitlines()[0] if str(error) else type(error).__name__
+    return told if len(told) < 160 else told[:157] + "..."
+
+
+def by_pilots(
+    model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool
+) -> tuple[list[Candidate], list[str]]:
+    """(candidates that ran, the best first, what pilots found)."""
+    costs: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    notes: list[str] = []
+    bar = Bar(found, "pilots", progress=progress)
+    for candidate in bar:
+        bar.set_postfix_str(f"{candidate.name}: compiling, and timing a step")
+        try:
+            costs[candidate.name] = step_cost(model, candidate.kernel, start)
+        except (ValueError, TypeError) as error:
+            notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
+    able = [c for c in found if c.name in costs]
+    if not able:  # let the run say what is wrong
+        return found, notes
+    budget, short = max(FLOOR, SHARE * steps * min(costs.values())) / len(able), False
+    instant = INSTANT / steps
+    for candidate in sorted(able, key=lambda c: costs[c.name]):
+        cost = costs[candidate.name]
+        draws = int(min(budget / cost / 2.0, MOST))
+        if draws < LEAST and 2.0 * LEAST * cost <= FLOOR:
+            draws = LEAST
+        # At most one effective draw a step: what is already slower than the best need not run.
+        slow = rates and 1.0 / max(cost, instant) < max(rates.values())
+        if slow or draws < LEAST:
+            why = "slower than the best at its best" if slow else "too slow for a pilot"
+            notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
+            continue
+        shares, seconds = effective(model, candidate.kernel, start, draws)
+        rates[candidate.name], short = shares / max(seconds, instant), short or draws < LONG
+        shown = f"{shares / seconds:,.3g} effective draws a second of the slowest quantity"
+        if shares == 0.0:
+            shown = f"it did not mix in {draws} draws"
+        notes.append(f"{candidate.name}: {shown}, {told_time(cost)} a step")
+    if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
+        follow = {c.name for c in able if c.setup and "along=" not in c.code}
+        return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
+    top, close = max(rates.values()), ROUGH if short else CLOSE
+    best = next(c for c in able if close * rates.get(c.name, 0.0) >= top)
+    return [best, *(c for c in able if c is not best)], notes
+
+
+def told_time(seconds: float) -> str:
+    """In words."""
+    return f"{1e6 * seconds:,.3g} us" if seconds < 1e-3 else f"{1e3 * seconds:,.3g} ms"
+
+
+def run(model: Model, kernel: Kernel, start: dict | None, draws: int, warmup: int) -> Any:
+    """A pilot; Ctrl-C ends all of them, and the run that they are for."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trace = sample(model, kernel, draws=draws, warmup=warmup, chains=1, seed=0, progress=False,
+                       start=None if start is None else [start])  # fmt: skip
+    if trace.interrupted:
+        raise KeyboardInterrupt
+    return trace
+
+
+def step_cost(model: Model, kernel: Kernel, start: dict | None) -> float:
+    """Seconds, of as few steps as can be timed."""
+    run(model, kernel, start, 1, 0)  # compiles
+    draws = 2
+    while True:
+        spent = seconds_of(run(model, kernel, start, draws, 0), model)
+        last = draws >= MOST
+        if (spent > BRIEF or last) and spent < FLOOR:
+            # What a machine does besides makes it longer, never shorter: two steps that stood still
+            # for a while are no dear ones, and more are timed then.
+            spent = min(spent, seconds_of(run(model, kernel, start, draws, 0), model))
+        if spent > BRIEF or last:
+            return spent / draws
+        draws *= 4
+
+
+def effective(model: Model, kernel: Kernel, start: dict | None, draws: int) -> tuple[float, float]:
+    """(effective draws of the slowest quantity in each draw, or 0; seconds a draw).
+
+    After as many steps of warm-up.
+    """
+    trace, least = run(model, kernel, start, draws, draws), float(draws)
+    spent = seconds_of(trace, model) / (2.0 * draws)
+    for name in model.names:
+        mixing = trace.mixing(name)
+        if mixing.moved and mixing.ess == mixing.ess:
+            least = min(least, mixing.ess)
+        elif not model.variables[name].block.discrete:  # which may have one value
+            return 0.0, spent
+    return (least / draws if least >= MIXED else 0.0), spent
+
+
+def seconds_of(trace: Any, model: Model) -> float:
+    """Of a pilot's steps, while they had a core; where rows are in files, all that it waited, too.
+
+    What is done beside the first steps, such as looks at doubtful indices, takes longer than a
+    hundred of them, and on a busy machine so does waiting for a core: the choice would be chance.
+    """
+    wall, had = float(trace.seconds.sum()), float(trace.processor.sum())
+    fine = time.get_clock_info("thread_time").resolution < BRIEF / 10.0
+    away = model.elsewhere is not None or any(is_mapped(column) for column in model.data)
+    return min(wall, had) if fine and had and not away else wall
