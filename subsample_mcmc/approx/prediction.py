@@ -132,14 +132,21 @@ def prediction(
 
     @jit(inner=True)
     def say_spread(case):
-        """Tell the rule how widely residuals of two arms vary, whatever a small batch shows."""
-        floor, own = case.params.rule.floor, case.trial.control
-        for i in range(len(floor)):  # nobody, if there are very many arms
-            for j in range(len(floor)):
-                floor[i, j] = 0.0
+        """Tell the rule how widely residuals of two arms vary, whatever a small batch shows.
+
+        Of many arms, those of each and the best so far.
+        """
+        floor, own, best = case.params.rule.floor, case.trial.control, 0
+        for j in range(len(own.left)):
+            if own.left[j] > own.left[best]:
+                best = j
+        for row in range(len(floor)):
+            i = row if len(floor) == len(own.left) else best
+            for j in range(len(own.left)):
+                floor[row, j] = 0.0
                 if own.off[0] == 0 and own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
                     one = spread(case.trial, i, j)
-                    floor[i, j] = one * one
+                    floor[row, j] = one * one
 
     @jit(inner="always")
     def predict(case, current):

@@ -12,6 +12,7 @@ import numpy as np
 
 from subsample_mcmc.approx.taylor.derivatives_stencil import stencil
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
+from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.user_functions import plain
 
@@ -190,6 +191,7 @@ def fields_read(model, columns, point: np.ndarray) -> tuple[tuple[str, ...], tup
 
 # ------------------------------------------------------------------------------------------ the cut
 GROUPS = 4096
+MANY = 2  # times as many bins as were asked for, up to which each value of a column has its own
 PIECE = 1 << 18  # rows that are added up at a time
 NARROW = 0.25  # of a bin's standard deviation: the least step
 ROUNDING = 1e-12  # of a column's largest value: what varies by less is constant
@@ -205,6 +207,19 @@ class Cut(NamedTuple):
     inverse: np.ndarray  # (B, q) of the steps; 0 for a column that does not vary
     outliers: np.ndarray  # rows far from their bin's mean
     pseudo: Any  # data of P B rows: the points of all bins, the same one of each bin in a row
+    sample: "BinSample"
+
+
+class BinSample(NamedTuple):
+    """A few rows of each bin: how widely its residuals vary, whatever a small batch meets.
+
+    One where a cubic that is 0 at the bin's points is as large as it is on average, and those at
+    both ends of each column: a step of the likelihood beyond the points is seen by one of these.
+    """
+
+    rows: np.ndarray  # (K B,) of the first kind, one of each bin; then of the next
+    shares: np.ndarray  # (B,) of the raced rows that are in the bin
+    tame: np.ndarray  # (K, B) mean square of that cubic over its square at the row, 1 at most
 
 
 def terms(q: int) -> list[tuple[int, int]]:
@@ -235,11 +250,14 @@ def cut(model, columns: tuple[str, ...] | None, count: int, share: float) -> Cut
     moments, steps = moments_of(bins, values, reference, counts, keep)
     made, inverse = at_stencil(dict(zip(names, kinds, strict=True)), reference, steps)
     made |= elsewhere(model, made, len(stencil(len(names))), few, bins, first, keep)
+    sample = sample_of(bins, values, reference, steps, first, keep)
     pseudo = [
         read_only(np.concatenate(made[name])) if name in made else column
         for name, column in zip(model.data._fields, model.data, strict=True)
     ]
-    return Cut(names, bins, reference, moments, inverse, outliers, type(model.data)(*pseudo))
+    return Cut(
+        names, bins, reference, moments, inverse, outliers, type(model.data)(*pseudo), sample
+    )  # fmt: skip
 
 
 def at_stencil(kinds: dict[str, Any], reference, steps) -> tuple[dict[str, Any], np.ndarray]:
@@ -285,12 +303,17 @@ def grouped(model, few: tuple[str, ...], values: list[np.ndarray], count: int, s
 
 
 def nested(rows: np.ndarray, values: list[np.ndarray], each: int):
-    """Parts of similar counts by the first column, each of them by the next."""
+    """Parts of similar counts by the first column, each of them by the next.
+
+    A column of few values, whole years say, has a bin for each: there nothing is left over.
+    """
     if not values:
         yield rows
         return
     rows = rows[np.argsort(values[0][rows], kind="stable")]
-    for part in np.array_split(rows, min(each, len(rows))):
+    ends = np.flatnonzero(np.diff(values[0][rows])) + 1
+    few = len(ends) < MANY * each
+    for part in np.split(rows, ends) if few else np.array_split(rows, min(each, len(rows))):
         yield from nested(part, values[1:], each)
 
 
@@ -369,3 +392,41 @@ def moments_of(bins, values, reference, counts, keep) -> tuple[np.ndarray, np.nd
         least = NARROW * np.sqrt(square / counts[:, None])
     steps = np.maximum(np.minimum(best, np.minimum(-low, high)), least)
     return moments, np.where(np.isfinite(steps), steps, 0.0)
+
+
+def sample_of(bins, values, reference, steps, first, keep) -> BinSample:
+    """Raced rows of each bin; of one that has none, its first."""
+    count, q = reference.shape
+
+    def pieces_of():
+        """(first row, bins, weights, squares of the cubic, distances) of the rows, by pieces."""
+        for begin, part in pieces(len(bins)):
+            at, square, apart = bins[part], np.zeros(len(bins[part])), []
+            for k, column in enumerate(values):
+                own = steps[at, k]
+                d = (column[part] - reference[at, k]) / np.where(own > 0.0, own, 1.0)
+                square += np.where(own > 0.0, (d * (d * d - 1.0)) ** 2, 0.0)
+                apart.append(d)
+            yield begin, at, keep(begin, begin + len(at)), square, apart
+
+    counts, typical = np.zeros(count), np.zeros(count)
+    for _, at, weights, square, _ in pieces_of():
+        counts += np.bincount(at, weights, count)
+        typical += np.bincount(at, weights * square, count)
+    typical /= np.maximum(counts, 1.0)
+    rows = np.tile(first, (1 + 2 * q, 1))
+    found, least = np.zeros(rows.shape), np.full(rows.shape, np.inf)
+    for begin, at, weights, square, apart in pieces_of():
+        scores = [np.abs(square - typical[at]), *(s * d for d in apart for s in (1.0, -1.0))]
+        for k, score in enumerate(scores):
+            score = np.where(weights > 0.0, score, np.inf)
+            order = np.lexsort((score, at))
+            which, place = np.unique(at[order], return_index=True)
+            best = order[place]
+            better = score[best] < least[k, which]
+            which, best = which[better], best[better]
+            least[k, which], rows[k, which] = score[best], begin + best
+            found[k, which] = square[best]
+    tame = np.divide(typical, found, out=np.ones(rows.shape), where=found > typical)
+    shares = counts / max(counts.sum(), 1.0)
+    return BinSample(rows.reshape(-1).astype(row_kind(len(bins))), shares, tame)

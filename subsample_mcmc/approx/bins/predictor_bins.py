@@ -4,14 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.bins.cut import BinSample
 from subsample_mcmc.approx.bins.predictor_cut import PredictorBinning, PredictorCut
 from subsample_mcmc.approx.bins.quadratics import (
     copy_table,
     interpolate,
     note,
     product,
+    spread_of,
     stands,
     subtractor,
+    take_over,
 )
 from subsample_mcmc.approx.control import Bound, ControlFunctions, read_residuals
 from subsample_mcmc.approx.taylor.polynomial import table_of
@@ -43,6 +46,9 @@ class Near(NamedTuple):
     here: np.ndarray  # (p, CHUNK) the predictors of a mini-batch
     where: np.ndarray  # (CHUNK,) its bins
     steps: np.ndarray  # (q, CHUNK) how far it lies from their means
+    sample: BinSample  # of the first configuration's bins
+    left: np.ndarray  # (arms, K B) the residuals of its rows
+    sampled: np.ndarray  # (arms,) 1: these are of the arm's state
 
 
 class NearSource(NamedTuple):
@@ -65,6 +71,7 @@ def make_near(model, made: PredictorBinning, arms: int) -> Bound:
         np.zeros(cut.centres.shape[2]), np.zeros(cut.second.shape[2]),
         np.zeros((p, values.size)), values, values.reshape(-1), np.zeros((p, CHUNK)),
         np.zeros(CHUNK, dtype=np.int64), np.zeros((q, CHUNK)),
+        made.sample, np.zeros((arms, len(made.sample.rows))), np.zeros(arms, dtype=np.int64),
     )  # fmt: skip
     return Bound(near, NearSource(made.pseudo, near))
 
@@ -229,6 +236,8 @@ def near_sum(trial, arm):
         copy_table(own.coefficients[other], mine)
         copy_table(own.reference[other], reference)
         own.tables[arm], own.sums[arm] = own.tables[other], own.sums[other]
+        note(own, trial, arm)
+        take_over(own, arm, other)
     else:
         cut, table = own.cut, table_of(own.cut, trial.ints)
         fill_weights(cut, table, trial.floats, own.weights, own.pairs)
@@ -238,8 +247,11 @@ def near_sum(trial, arm):
         interpolate(own.values, cut.inverse[table], mine)
         fill_moments(own, table)
         own.tables[arm], own.sums[arm] = table, product(mine, own.moments)
-    note(own, trial, arm)
+        note(own, trial, arm)
     return own.sums[arm]
+
+
+near_spread = spread_of(near_residuals)
 
 
 def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
@@ -276,4 +288,6 @@ def predictor_functions(given, made: PredictorBinning) -> ControlFunctions:
         stream(source.data, source.near.etas, first, source.near.flat)
         return 0.0
 
-    return ControlFunctions(near_sum, near_residuals, reader=reader, adder=adder)
+    return ControlFunctions(
+        near_sum, near_residuals, spread=near_spread, reader=reader, adder=adder
+    )

@@ -12,6 +12,7 @@ import numpy as np
 
 from subsample_mcmc.approx.bins.cut import (
     MOST_COLUMNS,
+    BinSample,
     at_stencil,
     distances,
     elsewhere,
@@ -20,6 +21,7 @@ from subsample_mcmc.approx.bins.cut import (
     largest,
     means,
     moments_of,
+    sample_of,
     terms,
     unit_of,
 )
@@ -167,6 +169,7 @@ class PredictorBinning(NamedTuple):
     columns: tuple[int, ...]  # their places among the data's fields
     outliers: np.ndarray
     pseudo: Any  # data of K P B rows: all bins at the stencil's first point, at its second, ...
+    sample: BinSample  # of the first configuration's bins, which serve the others well enough
 
 
 # --------------------------------------------------------------------------------- what is given
@@ -283,9 +286,9 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> PredictorBin
         table(model, design, found, made.upto(most), moving, taken, few, keep)
         for design, found, made in zip(designs, surveys, grids, strict=True)
     ]
-    parts = {name: padded([kept[name] for kept, _ in tables]) for name in tables[0][0]}
+    parts = {name: padded([kept[name] for kept, _, _ in tables]) for name in tables[0][0]}
     pseudo = [
-        read_only(np.concatenate([np.concatenate(data[name]) for _, data in tables]))
+        read_only(np.concatenate([np.concatenate(data[name]) for _, data, _ in tables]))
         if np.ndim(column)
         else column
         for name, column in zip(model.data._fields, model.data, strict=True)
@@ -296,11 +299,13 @@ def predictor_cut(model, columns, count: int, share: float, fit) -> PredictorBin
     cut = PredictorCut(
         strides=strides, places=places, used=used, points=stencil(len(names) + len(moving)), **parts
     )
-    return PredictorBinning(cut, fields, keep.outliers, type(model.data)(*pseudo))
+    return PredictorBinning(cut, fields, keep.outliers, type(model.data)(*pseudo), tables[0][2])
 
 
-def table(model, design, survey, made: Grid, moving, taken, few, keep) -> tuple[dict, dict]:
-    """(what PredictorCut keeps of one configuration, the data of its stencil), by name."""
+def table(
+    model, design, survey, made: Grid, moving, taken, few, keep
+) -> tuple[dict, dict, BinSample]:
+    """(what PredictorCut keeps of one configuration, by name; data of its stencil; a sample)."""
     bins, columns, c = made.bins, made.values[: len(taken)], len(taken)
     counts, reference = means(bins, made.values, made.centres, keep)
     kinds = {name: column.dtype for name, column in taken.items()}
@@ -333,7 +338,7 @@ def table(model, design, survey, made: Grid, moving, taken, few, keep) -> tuple[
         "reference": reference[:, :c], "moments": moments, "steps": steps, "inverse": inverse,
         "fixed": survey.fixed, "active": active, "counts": used,
         "centres": centres, "cross": cross, "second": second,
-    }, data  # fmt: skip
+    }, data, sample_of(bins, made.values, reference, steps, made.first, keep)  # fmt: skip
 
 
 def packed(square: np.ndarray, one: slice, two: slice) -> np.ndarray:

@@ -4,11 +4,15 @@ Coefficients and moments stand in one order: 1, d_k, then d_k d_l for k <= l, wh
 distance from the reference of its bin.
 """
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.rows import CHUNK
+
+ALIKE = 4.0  # times what a bin's middle says, up to which its ends say the same
 
 
 @jit(inner="always")
@@ -98,7 +102,7 @@ def note(own, trial, arm):
         own.floats[arm, j] = trial.floats[j]
     for j in range(len(trial.ints)):
         own.ints[arm, j] = trial.ints[j]
-    own.known[arm] = 1
+    own.known[arm], own.sampled[arm] = 1, 0
 
 
 @jit(inner=True)
@@ -107,3 +111,49 @@ def copy_table(source, out):
     for b in range(np.uint64(out.shape[0])):
         for j in range(np.uint64(out.shape[1])):
             out[b, j] = source[b, j]
+
+
+@jit(inner=True)
+def take_over(own, arm, other):
+    """What is known of another arm's residuals is of this arm's: it stands where that one stood."""
+    own.sampled[arm] = own.sampled[other]
+    for i in range(len(own.sample.rows)):
+        own.left[arm, i] = own.left[other, i]
+
+
+# ------------------------------------------------------------------------ how residuals vary
+def spread_of(residuals: Any) -> Any:
+    """spread(trial, i, j): see ControlFunctions; by a few rows of each bin, read once an arm."""
+
+    @jit(inner=True)
+    def look(trial, arm):
+        own, first = trial.control.arrays, 0
+        rows = own.sample.rows
+        if own.sampled[arm] == 1:
+            return
+        while first < len(rows):
+            count = min(CHUNK, len(rows) - first)
+            some = slice(first, first + count)
+            residuals(trial, arm, rows[some], own.left[arm, some])
+            first += count
+        own.sampled[arm] = 1
+        trial.pulls[0] += len(rows)
+
+    @jit(inner=True)
+    def spread(trial, i, j):
+        look(trial, i)
+        look(trial, j)
+        own, total = trial.control.arrays, 0.0
+        tame, count = own.sample.tame, len(own.sample.shares)
+        for b in range(count):
+            usual, widest = 0.0, 0.0
+            for k in range(len(tame)):
+                apart = own.left[i, k * count + b] - own.left[j, k * count + b]
+                square = tame[k, b] * apart * apart
+                if square < np.inf:  # impossible data are for the race to meet
+                    usual = square if k == 0 else usual
+                    widest = max(widest, square)
+            total += own.sample.shares[b] * (widest if widest > ALIKE * usual else usual)
+        return sqrt(total)
+
+    return spread

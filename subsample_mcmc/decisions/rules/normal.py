@@ -30,7 +30,7 @@ GUARD_FLOOR = 0.1
 # standard errors off: once in 10^6 looks or so, by Student's t of the first look's 64 rows.
 SURE = 5.0
 CERTAIN = 1e6  # standard errors: as good as infinitely many, and their third power is a number
-FLOORED = 64  # arms up to which a control variate may say how widely their differences vary
+FLOORED = 64  # arms up to which a control variate says of each pair how widely it differs
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,7 @@ class Normal(Rule):
         kind = 0 if self.paired else (1 if shape.shared else 2)
         fields = record("line", "batch", "growth", "kind", "guard", "worst", "floor", "prior")
         guard = GUARD_ROWS if self.guard else 0.0
-        arms = shape.arms if shape.arms <= FLOORED else 0
-        floor = np.zeros((arms, arms))
+        floor = np.zeros((shape.arms if shape.arms <= FLOORED else 1, shape.arms))
         prior = float(self.prior)
         worst = float(self.worst)
         return fields(line, float(batch), float(growth), kind, guard, worst, floor, prior)
@@ -185,10 +184,11 @@ def believed(race, params, arm):
 
     Residuals may vary by few rows, which a small batch has not met.
     """
-    seen = variance(race, arm)
-    if len(params.floor) == 0:
-        return seen
-    return max(seen, params.floor[race.now[0].leader, arm])
+    seen, floor, leader = variance(race, arm), params.floor, race.now[0].leader
+    if len(floor) == floor.shape[1]:
+        return max(seen, floor[leader, arm])
+    apart = sqrt(floor[0, leader]) + sqrt(floor[0, arm])  # each from one arm: at most that
+    return max(seen, apart * apart)
 
 
 @jit(inner="always")

@@ -172,6 +172,7 @@ class Rule:
         """May a control variate write the least variance of each difference before every decision.
 
         Into `floor` of the params, (arms, arms): a small batch may not show how widely they vary.
+        Or (1, arms), of each arm and one of them: standard deviations of others add up, at most.
         """
         return False
 
