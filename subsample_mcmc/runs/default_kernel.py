@@ -196,7 +196,7 @@ def candidates_of(
             setup = (f"fit = {others.code_of(fit)}",)
         modes = modes_of(fit)
         if modes is not None and modes.own > 0:
-            fit, code = highest(fit, modes)
+            fit, code, modes = highest(fit, modes)
             setup = (f"fit = {code}",) if code else setup
     found: list[Candidate] = []
     notes, refusal, known = [why] if why else [], None, dict.fromkeys(setup, fit)

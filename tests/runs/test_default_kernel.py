@@ -177,6 +177,23 @@ def test_of_runs_that_are_over_at_once_the_draws_count(monkeypatch, steps, wins)
     assert notes[0] == "walks: 5e+04 effective draws a second of the slowest quantity, 1 us a step"
 
 
+def test_what_fails_late_in_its_pilot_is_left_out(monkeypatch):
+    """After a step was timed: a chain may come to where its model is not defined."""
+    model, told = mixed(), {"walks": (0.05, 1e-6), "slices": (0.8, 2e-5)}
+    found = [pilots.Candidate(name, (), "", name, "exact") for name in told]
+    monkeypatch.setattr(pilots, "step_cost", lambda m, k, s: told[k][1])
+
+    def failing(model, kernel, start, draws):
+        if kernel == "slices":
+            raise sm.RewardError("the log prior is nan. Somewhere.")
+        return told[kernel]
+
+    monkeypatch.setattr(pilots, "effective", failing)
+    best, notes = pilots.by_pilots(model, found, None, 8_000, False)
+    assert [c.name for c in best] == ["walks"]
+    assert notes[1] == "slices: it failed. the log prior is nan"
+
+
 def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
     model, real = mixed(), pilots.step_cost
 
@@ -461,13 +478,13 @@ def test_a_mode_of_some_data_counts_if_all_say_so(monkeypatch):
     """The search from there may come back, or end nowhere."""
     fit = sm.laplace(regression())
     seen = modes.Modes(8, [fit.mean + 0.1, fit.mean], [-5.0, -90.0], [1, 7], 1)
-    assert modes.highest(fit, seen) == (fit, "")
+    assert modes.highest(fit, seen)[:2] == (fit, "")
     poor = dataclasses.replace(fit, log_density=fit.log_density - 1.0)
-    found, code = modes.highest(poor, seen)
+    found, code, _ = modes.highest(poor, seen)
     assert found.log_density == pytest.approx(fit.log_density, abs=1e-6)
     assert code.startswith("sm.laplace(model, given={'beta': [")
     monkeypatch.setattr(modes, "laplace", lambda *given, **more: np.linalg.inv(np.zeros((2, 2))))
-    assert modes.highest(poor, seen) == (poor, "")
+    assert modes.highest(poor, seen)[:2] == (poor, "")
 
 
 def test_one_mode_is_not_talked_about(recwarn):

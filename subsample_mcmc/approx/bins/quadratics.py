@@ -149,8 +149,10 @@ def spread_of(residuals: Any) -> Any:
             usual, widest = 0.0, 0.0
             for k in range(len(tame)):
                 apart = own.left[i, k * count + b] - own.left[j, k * count + b]
-                square = tame[k, b] * apart * apart
-                if square < np.inf:  # impossible data are for the race to meet
+                if abs(apart) == np.inf:  # impossible at one arm alone: one row decides
+                    return np.inf
+                if apart == apart:
+                    square = tame[k, b] * apart * apart
                     usual = square if k == 0 else usual
                     widest = max(widest, square)
             total += own.sample.shares[b] * (widest if widest > ALIKE * usual else usual)

@@ -6,6 +6,7 @@ datum leaves the parameters uncertain.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from subsample_mcmc.approx.fit.laplace import (
     way_of,
     windows,
 )
-from subsample_mcmc.approx.fit.newton import begin, climb, deviations, several
+from subsample_mcmc.approx.fit.newton import FLOOR, begin, climb, deviations, several, spectrum
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.constraints import CHOLESKY, INTERVAL, ORDERED, REAL
@@ -38,6 +39,7 @@ TOLERANCE = 1e-2  # standard deviations to which ends are found
 UNITS, PAIRED, MIRRORS = 4, 8, 16
 BEYOND = 5.0  # standard deviations from the mode: a Gaussian is 12 nats lower there
 CLIMBS = 8  # searches from such points at most
+HOPELESS = 1e6  # nats lower, where a search did not come to any mode
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
 
 
@@ -65,6 +67,13 @@ class Modes(NamedTuple):
     heights: list[float]
     found: list[int]  # by how many searches, each
     own: int  # which of them the fit is around
+
+    def without_highest(self) -> "Modes":
+        """The others."""
+        return Modes(
+            self.searches - self.found[0], self.modes[1:], self.heights[1:], self.found[1:],
+            self.own - 1,
+        )  # fmt: skip
 
     @property
     def several(self) -> bool:
@@ -122,9 +131,26 @@ def modes_of(fit: Fit) -> Modes | None:
             *climbed(likelihood, renamed(co, top), max(heights)),
             *climbed(likelihood, away(mirrored(co, top), top, spread), max(heights)),
         ]
-    every = [*heights, *(height for height, _ in more)]
-    ends = np.array([*ends, *(end for _, end in more)])
+        every = np.array([*heights, *(height for height, _ in more)])
+        ends = np.array([*ends, *(end for _, end in more)])
+        lost = [k for k in range(1, len(every)) if not is_mode(likelihood, every, ends, k)]
+    every[lost] = np.nan
     return apart(spread, every, ends, likelihood)
+
+
+def is_mode(likelihood, heights, ends: np.ndarray, k: int) -> bool:
+    """Is an end higher than all around it, and no plain where a search gave up.
+
+    The density of a scale near 0 and of effects that are all alike grows without end, and has no
+    mass there: what a search comes to is a saddle.
+    """
+    if not heights[k] > np.nanmax(heights) - HOPELESS:
+        return False
+    try:
+        values = spectrum(begin(likelihood, ends[k]).curvature)[1]
+    except FAILURES:
+        return False
+    return bool(values.min() > -FLOOR * values.max())
 
 
 def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
@@ -266,21 +292,30 @@ def are_one(likelihood, heights, ends: np.ndarray, high: int, low: int) -> bool:
         return False
 
 
-def highest(fit: Fit, modes: Modes) -> tuple[Fit, str]:
-    """(a fit around the highest mode, its code): the search starts there.
+def highest(fit: Fit, modes: Modes) -> tuple[Fit, str, Modes]:
+    """(a fit around the highest mode, its code, the modes): the search starts there.
 
-    Of many data some were read: if all of them say otherwise, the fit as it was.
+    Of many data some were read: if all of them say otherwise, the fit as it was. What is no mode
+    after all, where a density grows without end, is left out.
     """
-    values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
-    given = {name: np.asarray(value, dtype=float).tolist() for name, value in values.items()}
-    for name, v in fit.model.variables.items():  # discrete ones that the fit holds elsewhere
-        if v.block.discrete and np.any(
-            np.ravel(fit.state[name]) != fit.model.ints[v.block.start :][: v.block.length]
-        ):
-            given[name] = np.asarray(fit.state[name]).tolist()
-    try:
-        found = laplace(fit.model, given=given)
-    except FAILURES:
-        return fit, ""
-    better = found.log_density > fit.log_density + SLIGHT
-    return (found, f"sm.laplace(model, given={given})") if better else (fit, "")
+    while modes.own > 0:
+        values = fit.coordinates.dict_of(fit.coordinates.lift(modes.modes[0])[0][0])
+        given = {name: np.asarray(value, dtype=float).tolist() for name, value in values.items()}
+        for name, v in fit.model.variables.items():  # discrete ones that the fit holds elsewhere
+            if v.block.discrete and np.any(
+                np.ravel(fit.state[name]) != fit.model.ints[v.block.start :][: v.block.length]
+            ):
+                given[name] = np.asarray(fit.state[name]).tolist()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = laplace(fit.model, given=given)
+        except FAILURES:
+            return fit, "", modes
+        if not isinstance(found, Fit) or (found.repaired and not fit.repaired):
+            modes = modes.without_highest()
+            continue
+        if found.log_density > fit.log_density + SLIGHT:
+            return found, f"sm.laplace(model, given={given})", modes
+        break
+    return fit, "", modes

@@ -65,6 +65,7 @@ ARM = np.dtype(
         # Count, shift and power sums of leader - arm (paired), or of the arm's own rewards:
         ("seen", float),
         ("shift", float),
+        ("grain", float),  # what of them may be rounding, as a part of 1 in a double
         ("first", float),
         ("second", float),
         ("third", float),
@@ -199,12 +200,31 @@ class Rule:
 
 
 # -------------------------------------------------------------------------- moments, gap, spread
+GLANCE = 64  # rewards that tell how large all are, but for a factor that does not matter
+SINGLE = 2.0**29  # how much coarser numbers of 32 bits are than those of 64
+
+
+@jit(flags=FLAGS, inner=True)
+def grain_of(values, leader, arm, lo, hi):
+    """The largest reward behind some differences, times how coarse such numbers are.
+
+    Differences round as the rewards do that they are of, however small they are themselves.
+    """
+    largest, other, fine = 0.0, arm if leader < 0 else leader, 0
+    for c in range(np.uint64(lo), np.uint64(hi)):
+        one, two = values[arm, c], values[other, c]
+        largest = max(largest, abs(one) + abs(two))
+        fine += (np.float64(np.float32(one)) != one) | (np.float64(np.float32(two)) != two)
+    return largest if fine > 0 else SINGLE * largest
+
+
 @jit(flags=FLAGS, inner=True)
 def add_moments(race, leader, arm, lo, hi):
     """Add columns lo:hi to the moments of `arm` (against `leader`, or alone if it is -1)."""
     values, own = race.values, race.arms[arm]
     if own.seen == 0.0:  # shifting by a typical value keeps the power sums accurate
         own.shift = values[arm, lo] if leader < 0 else values[leader, lo] - values[arm, lo]
+        own.grain = grain_of(values, leader, arm, lo, min(hi, lo + GLANCE))
     shift, first, second, third = own.shift, 0.0, 0.0, 0.0
     if leader < 0:
         for c in range(np.uint64(lo), np.uint64(hi)):
@@ -234,8 +254,7 @@ def variance(race, arm):
     mean = own.first / own.seen
     spread = own.second / own.seen - mean * mean
     # Rewards that differ by rounding alone have no variance to speak of.
-    floor = 1e-28 * (own.shift * own.shift + own.second / own.seen)
-    return spread if spread > floor else 0.0
+    return spread if spread > 1e-28 * own.grain * own.grain else 0.0
 
 
 @jit(inner="always")

@@ -73,12 +73,18 @@ def by_pilots(
             why = "slower than the best at its best" if slow else "too slow for a pilot"
             notes.append(f"{candidate.name}: {told_time(cost)} a step, {why}")
             continue
-        shares, seconds = effective(model, candidate.kernel, start, draws)
+        try:
+            shares, seconds = effective(model, candidate.kernel, start, draws)
+        except (ValueError, TypeError) as error:
+            notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
+            del costs[candidate.name]
+            continue
         rates[candidate.name], short = shares / max(seconds, instant), short or draws < LONG
         shown = f"{shares / seconds:,.3g} effective draws a second of the slowest quantity"
         if shares == 0.0:
             shown = f"it did not mix in {draws} draws"
         notes.append(f"{candidate.name}: {shown}, {told_time(cost)} a step")
+    able = [c for c in able if c.name in costs] or able
     if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
         follow = {c.name for c in able if c.setup and "along=" not in c.code}
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes

@@ -235,8 +235,52 @@ def test_no_fit_is_followed_around_one_of_several_modes(apart):
         trace = sm.sample(model, draws=4_000, warmup=500, seed=1, progress=False)
     told = sm.default_kernel(model, progress=False).found
     assert any("no moves along the fit: it is around one of 2 modes" in line for line in told)
-    assert "fit)" not in trace.meta["chosen"]
+    assert "(fit" not in trace.meta["chosen"]  # along its lines are slices, which any may be
     below = (trace.draws["t"] < 0.0).astype(float)
     effective = float(arviz.ess(below, method="mean"))  # of a probability of a half
     assert effective > 50.0
     assert abs(below.mean() - 0.5) < 3.9 * 0.5 / np.sqrt(effective)  # false alarm: 1 in 10,000
+
+
+def funnel():
+    """Eight groups, whose density grows without end where they are alike and tau is next to 0."""
+    rng, group = np.random.default_rng(0), np.repeat(np.arange(8), 5)
+    y = rng.standard_normal(40) + rng.standard_normal(8)[group] + 1.0
+
+    def of_site(state, i):
+        z = (state.a[i] - state.mu[0]) / state.tau[0]
+        return -0.5 * z * z - sm.log(state.tau[0])
+
+    return sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[data.group[n]]) ** 2,
+        {"y": y, "group": group}, {"mu": 1.0, "tau": 1.0, "a": np.zeros(8)},
+        lambda state: -state.mu[0] ** 2 / 18.0 - 2.0 * state.tau[0] ** 2,
+        constraints={"tau": sm.positive("softplus")}, touches={"a": "group"},
+        site_prior={"a": of_site},
+    )  # fmt: skip
+
+
+def test_a_spike_without_mass_is_no_mode():
+    """147 nats higher at tau = 5e-11, a saddle: pilots began there, and ended in an error."""
+    model = funnel()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = sm.laplace(model, progress=False)
+        seen = modes.modes_of(fit)
+        assert modes.highest(fit, seen)[:2] == (fit, "")
+        spike = np.full(len(fit.mean), 1.6539)
+        spike[1] = -23.6436
+        told = modes.Modes(7, [spike, fit.mean], [131.97, -15.35], [2, 5], 1)
+        found, code, left = modes.highest(fit, told)
+        assert (found, code) == (fit, "")
+        assert (left.own, left.searches, left.heights) == (0, 5, [-15.35])
+        trace = sm.sample(model, draws=300, warmup=300, seed=0, progress=False)
+    assert 0.2 < float(np.median(trace.draws["tau"])) < 1.5
+
+
+def test_ends_of_searches_that_gave_up_are_no_modes():
+    """All counts are 0 or 1, which only the prior holds: the others ended 10^55 nats lower."""
+    x = np.column_stack([np.ones(400), np.random.default_rng(0).standard_normal(400)])
+    model = sm.models.glm.hurdle_poisson(x, np.repeat([0, 1], 200))
+    seen = modes.modes_of(sm.laplace(model, progress=False))
+    assert not seen.several and not seen.doubtful
