@@ -129,7 +129,10 @@ def series_of(options) -> Series:
         returns, sd, times = sm.models.arch.example_returns(), 1.0, None
         told = f"{len(returns):,} simulated returns: nu = 4, a_0 = .1, 15 lags that fade"
     else:
-        bars = sm.models.returns.read_bars(options.data)
+        try:
+            bars = sm.models.returns.read_bars(options.data)
+        except (OSError, ValueError) as error:  # pandas' EmptyDataError is one
+            raise SystemExit(f"{options.data}: {error}") from None
         if options.year:
             bars = bars[bars["time"].dt.year == options.year].reset_index(drop=True)
             if bars.empty:

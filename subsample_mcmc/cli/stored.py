@@ -35,6 +35,8 @@ class ScriptError(Exception):
 def report(options: argparse.Namespace) -> int:
     """Print the report of a run, and write a page with figures."""
     file = Path(options.file)
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder: give the file that sm.sample(store=) wrote.")
     target = Path(options.html) if options.html else file.with_suffix(".html")
     if target.exists() and file.exists() and target.samefile(file):
         raise ValueError(f"{target} is the run itself: give another place by --html PATH.")

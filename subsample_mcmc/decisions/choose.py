@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.decisions.racing import Racing
+from subsample_mcmc.decisions.rules.normal import Normal
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
     ENDINGS,
@@ -143,7 +144,8 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     rewards: (arms, N) array with shared rows, list of 1-D arrays of any lengths (arms with rows of
         their own), or sm.Population (whose log prior counts).
     offsets: one number per arm, -inf excludes it; default zeros, no Gumbels.
-    selector: how it is decided; default sm.Racing().
+    selector: how it is decided; default sm.Racing(), of arms with rows of their own
+        sm.Racing(sm.Normal(paired=False)).
     seed: of the rows that are read: None, an int, a SeedSequence, or a Generator.
 
     Example:
@@ -164,13 +166,23 @@ def choose(rewards, offsets=None, selector=None, seed=None) -> Choice:
     total = offsets_of(total + getattr(population, "log_prior", 0.0), "offsets + log_prior")
     generator = np.random.default_rng(seed)
     made = many(
-        population, selector or Racing(), generator, lambda lo, hi: total[None, :], 1, False
+        population,
+        selector or usual_selector(population),
+        generator,
+        lambda lo, hi: total[None, :],
+        1,
+        False,
     )
     record = made[0]
     return Choice(
         int(record["arm"]), int(record["pulls"]), int(record["rounds"]),
         bool(record["dropped_early"] == 0), int(record["dropped_early"]), ENDINGS[record["ended"]],
     )  # fmt: skip
+
+
+def usual_selector(population) -> Racing:
+    """What decides where no selector was given: arms with rows of their own have no pairs."""
+    return Racing() if population.shape.shared else Racing(Normal(paired=False))
 
 
 @helpful

@@ -128,7 +128,8 @@ class Racing(Selector):
         if self.rule.compares_pairs and not shape.shared:
             raise ValueError(
                 f"{type(self.rule).__name__} compares arms row by row, but these arms have rows of "
-                "their own; use Normal(paired=False) or BernsteinSerfling(..., paired=False)."
+                "their own; use sm.Racing(sm.Normal(paired=False)), or "
+                "BernsteinSerfling(..., paired=False) as its rule."
             )
         rule = self.rule.params(shape, self.delta, batch, self.growth)
         patience = RESIDUAL_PATIENCE if shape.residual_rewards else PATIENCE

@@ -269,8 +269,29 @@ def standardised(returns) -> Standardised:
 
 
 # ------------------------------------------------------------------------------------- checking
+def refuse_other_times(series: Any) -> None:
+    """Refuse a table's column whose index is one of times, or of row numbers, in another order."""
+    index = getattr(series, "index", None)
+    if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
+        return
+    timed = isinstance(index, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex)
+    numbered = index.dtype.kind in "iu" and index.is_unique
+    if not timed and not numbered:
+        return
+    values = np.asarray(index if not isinstance(index, pd.PeriodIndex) else index.asi8)
+    k = 1 + int(np.flatnonzero(values[1:] < values[:-1])[0])
+    raise ValueError(
+        f"row {k}, {index[k]}, comes after {index[k - 1]}: returns are in order of time, and each "
+        "is explained by those before it. Give them so, returns.sort_index(), or an array, "
+        "returns.to_numpy(), if the index says nothing."
+    )
+
+
 def checked_returns(returns: Any) -> np.ndarray:
     """Returns as an array of their own, or an error that says what is wrong with them."""
+    if isinstance(returns, Standardised):
+        returns = returns.values
+    refuse_other_times(returns)
     values = np.asarray(as_array(returns, "returns"))
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"returns have shape {values.shape}: give one series of numbers.")

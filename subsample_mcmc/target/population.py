@@ -185,7 +185,7 @@ def whole(value, name, meaning) -> int:
         number = int(value)
     except (TypeError, ValueError):
         number = 0
-    if number != value or number < 1:
+    if np.ndim(value) or number != value or number < 1:
         raise ValueError(f"{name}={value!r}: give {meaning}.")
     return number
 

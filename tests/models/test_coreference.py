@@ -231,8 +231,11 @@ def test_missing_columns_and_labels():
             call()
     with pytest.raises(ValueError, match="no labels, so there is no F1"):
         co.b_cubed([0, 1], mentions.truth)
-    odd = co.Mentions(pd.DataFrame({"title": ["a b"] * 4, "year": [1999, 1e12, "soon", -5]}))
-    np.testing.assert_array_equal(odd.years, [1999, -1, -1, -1])
+    some = co.Mentions(pd.DataFrame({"title": ["a b"] * 3, "year": [1999, None, "2004"]}))
+    np.testing.assert_array_equal(some.years, [1999, -1, 2004])
+    for year in (1e12, "soon", -5, 1999.5):  # they were unknown, without a word
+        with pytest.raises(ValueError, match="the year of mention 1"):
+            co.Mentions(pd.DataFrame({"title": ["a b"] * 2, "year": [1999, year]}))
     empty = co.Mentions(pd.DataFrame({"title": [None, np.nan], "authors": ["", None]}))
     assert np.all(empty.data["mention"][:, 7] == 0) and score.scores(empty, [0], [1]) == 0.0
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from subsample_mcmc.target.data import refuse_other_order
+
 
 class Agreement(NamedTuple):
     """Precision, recall and their harmonic mean.
@@ -69,6 +71,7 @@ def contingency(labels, truth, block=None) -> tuple[Cells, np.ndarray, np.ndarra
     """The cells, and the sizes of clusters and of persons, among mentions whose truth is known."""
     if truth is None:
         raise ValueError("truth is None: these mentions have no labels, so there is no F1.")
+    refuse_other_order({"labels": labels, "truth": truth, "block": block})
     labels, truth = integers(labels, "labels"), integers(truth, "truth")
     block = np.zeros(len(labels), dtype=np.int64) if block is None else integers(block, "block")
     if not len(labels) == len(truth) == len(block):

@@ -248,15 +248,41 @@ def checked_table(frame: Any) -> pd.DataFrame:
     if not len(frame):
         raise ValueError("the table has no rows: there must be at least one mention.")
     made = frame.reset_index(drop=True).copy()
+    known = {str(name).strip().lower(): name for name in reversed(made.columns)}
+    others = {known[n]: n for n in (*COLUMNS, "label") if n in known and n not in made}
+    made = made.rename(columns=others)  # Year is year
     for name in (*COLUMNS, "label"):
         if name == "label" and name not in made:
             continue
         made[name] = made.get(name)
-        if name != "year":
+        if name == "year":
+            made[name] = years_of(made[name], "the table")
+        else:
             given = made[name].astype(object)
+            several = [v for v in given if isinstance(v, list | tuple | set | dict | np.ndarray)]
+            if several:
+                raise TypeError(
+                    f"the column {name!r} holds {several[0]!r:.60}, a {type(several[0]).__name__}: "
+                    "give one text for each mention, with authors separated by ';'."
+                )
             text = [None if pd.isna(v) or not str(v).strip() else str(v) for v in given]
             made[name] = pd.Series(text, dtype=object)
     return made
+
+
+def years_of(given: pd.Series, shown: str) -> pd.Series:
+    """Years as whole numbers, missing where they are; of dates, theirs."""
+    if pd.api.types.is_datetime64_any_dtype(given):
+        return given.dt.year.astype("Int64")
+    years = pd.to_numeric(given, errors="coerce")
+    wrong = given.notna() & ~(years.between(1000, 2999) & (years % 1 == 0))
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"{shown}: the year of mention {first} (the first is 0) is {given.iloc[first]!r} "
+            f"({wrong.sum()} such): give a year as 1996, or nothing where it is not known."
+        )
+    return years.astype("Int64")
 
 
 def codes_of(names: pd.Series) -> tuple[np.ndarray, list[str]]:

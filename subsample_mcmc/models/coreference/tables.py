@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from subsample_mcmc.models.coreference.agreement import integers, joint
-from subsample_mcmc.models.coreference.mentions import COLUMNS, Mentions
+from subsample_mcmc.models.coreference.mentions import COLUMNS, Mentions, years_of
 from subsample_mcmc.models.coreference.pair_features import scores
 from subsample_mcmc.models.coreference.pair_score import PairScore
 from subsample_mcmc.target.population import prepared
@@ -56,16 +56,7 @@ def read(path: str | os.PathLike) -> pd.DataFrame:
     for name in COLUMNS:
         if name not in frame:
             frame[name] = pd.Series([None] * lines, dtype=object)
-    text = frame["year"]
-    years = pd.to_numeric(text, errors="coerce")
-    wrong = text.notna() & ~(years.between(1000, 2999) & (years % 1 == 0))
-    if wrong.any():
-        first = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"{shown}: the year of mention {first} (the first is 0) is {text.iloc[first]!r} "
-            f"({wrong.sum()} such): give a year as 1996, or nothing where it is not known."
-        )
-    frame["year"] = years.astype("Int64")
+    frame["year"] = years_of(frame["year"], shown)
     frame = frame.drop_duplicates().reset_index(drop=True)
     frame.attrs["duplicates"] = lines - len(frame)
     return frame

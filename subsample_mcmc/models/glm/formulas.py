@@ -298,6 +298,10 @@ def offset_of(offset: Any = None, exposure: Any = None) -> Any:
     if exposure is None:
         return offset
     exposed = np.asarray(as_array(exposure, "exposure"), dtype=float)
+    if exposed.ndim == 0:
+        raise ValueError(
+            f"exposure={exposure!r}: give one number for each datum, np.full(len(y), {exposure!r})."
+        )
     wrong = np.flatnonzero(~((exposed > 0.0) & (exposed < np.inf)))
     if wrong.size:
         raise ValueError(
