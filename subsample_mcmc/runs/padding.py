@@ -23,6 +23,15 @@ class Padded:
     """A key under which a model keeps that this was looked at."""
 
 
+def lengths_of(model) -> dict[str, Any]:
+    """Of blocks that vary in length: which block says it, and the length by its value."""
+    by_place = {v.block.start: name for name, v in model.variables.items() if v.block.discrete}
+    return {
+        name: {"by": by_place[v.place], "lengths": v.lengths.tolist()}
+        for name, v in model.variables.items() if v.place >= 0
+    }  # fmt: skip
+
+
 def check_padding(model) -> None:
     """Refuse functions that read components which are not in use, in two states."""
     padded = [v for v in model.variables.values() if v.place >= 0]

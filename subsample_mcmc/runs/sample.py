@@ -24,6 +24,7 @@ from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.kept import fingerprints
+from subsample_mcmc.runs.padding import lengths_of
 from subsample_mcmc.runs.parallel import ChainPlan, Member, Team
 from subsample_mcmc.runs.store import store as files
 from subsample_mcmc.runs.store.thinned import thinned_in
@@ -452,19 +453,17 @@ def last_states(trace: Trace) -> list[dict]:
     ]
 
 
-def lengths_of(model: Model) -> dict[str, Any]:
-    """Of blocks that vary in length: which block says it, and the length by its value."""
-    by_place = {v.block.start: name for name, v in model.variables.items() if v.block.discrete}
-    return {
-        name: {"by": by_place[v.place], "lengths": v.lengths.tolist()}
-        for name, v in model.variables.items() if v.place >= 0
-    }  # fmt: skip
-
-
 def constants_of(model: Model) -> dict[str, list[int]]:
     """Of blocks with a constraint that leaves some values no choice: where these stand, flat."""
     found = {n: v.constraint.constant(v.block.length) for n, v in model.variables.items()}
     return {name: places for name, places in found.items() if places}
+
+
+def ends_of(model: Model) -> dict[str, list[float]]:
+    """Of blocks whose values have an end each, by themselves: these, one or two."""
+    found = {n: v.constraint for n, v in model.variables.items() if not v.constraint.together}
+    ends = {n: [e for e in (c.low, c.high) if abs(e) < np.inf] for n, c in found.items()}
+    return {name: some for name, some in ends.items() if some}
 
 
 def copied(state: Any) -> Any:
@@ -490,7 +489,7 @@ def described(program: Program, chain_plan: ChainPlan, chains: int) -> dict[str,
         "chains": chains, "draws": chain_plan.draws, "warmup": chain_plan.warmup,
         "thin": chain_plan.thin, "audit": chain_plan.audit, "start": begin,
         "layout": program.layout.to_json(), "axes": model.axes.to_json(),
-        "lengths": lengths_of(model), "constant": constants_of(model),
+        "lengths": lengths_of(model), "constant": constants_of(model), "ends": ends_of(model),
         "kernels": kernels, "guarantee": worst(told["guarantee"] for told in kernels),
         "describe": description(kernel, model), "compiled": program.compiled,
         "keep": None if program.kept.everything else {

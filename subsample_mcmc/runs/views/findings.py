@@ -261,6 +261,13 @@ def block_warnings(block: Mixing, chains: int, function: bool = False) -> Iterat
             f"its draws go beyond {BEYOND:g}, where numbers end: there may be no law, as with a "
             "flat prior of what data say too little of. Give it a prior.",
         )
+    if block.crowded and not function:
+        yield Finding(
+            NOT_THE_POSTERIOR,
+            f"{block.crowded}, where numbers end: the mass beyond is counted nearby, and there may "
+            "be no law at all, as with a prior that grows without end. Give a prior that holds it "
+            "away; or, of a probability next to 1, that of the contrary, or sm.simplex of both.",
+        )
     few = block.draws < FEW_DRAWS and block.every > 1
     if few:
         yield Finding(

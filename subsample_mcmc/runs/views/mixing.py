@@ -11,6 +11,8 @@ import numpy as np
 from subsample_mcmc.runs.store.netcdf import tilted
 
 BEYOND = 1e150  # numbers whose squares are none
+NUMBERS, LEAST = 128, 1e-300  # so many next to an end, or so near 0, is where numbers end ...
+CROWDED = 0.005  # ... and this part of the draws there is too many
 MOST_RANKED = 200_000  # values that R-hat ranks, which takes long: of more draws, one of every few
 MOST_SITES = 200  # components of one block whose ESS is computed ...
 MOST_VALUES = 20_000_000  # ... and draws of them in all: seconds, not minutes
@@ -49,6 +51,7 @@ class Mixing(NamedTuple):
     held_one: str  # its name
     beyond: bool = False  # are there draws so far out that none has a variance
     seldom: str = ""  # a value that chains came to a few times and stayed at: in words, how often
+    crowded: str = ""  # draws where the numbers next to an end are no more: in words, how many
 
 
 def mixing_of(trace: Any, name: str) -> Mixing:
@@ -93,7 +96,8 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         chain.size and max(chain.max(), -chain.min()) > BEYOND for chain in flat
     )  # fmt: skip
     found: list[Component] = []
-    stuck, seldom = 0, NEVER
+    stuck, seldom, crowded = 0, NEVER, ""
+    ends = (trace.meta.get("ends") or {}).get(name, ())
     sizes = cluster_sizes(flat, chosen) if names else None
     some = some_draws(chains, draws)
     for k, site in enumerate(chosen):
@@ -114,6 +118,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
                     # Of ranks also where they take long: R-hat of values does not see spread.
                     rhat = float(arviz.rhat(part[:, some], method="rank"))
         found.append(Component(int(site), label, ess, rhat))
+        crowded = crowded or crowded_at(part, ends, label)
         if values.dtype.kind == "i" and not names and not still:
             seldom = max(seldom, seldom_at(flat[..., site], label), key=lambda visits: visits.draws)
     slow = min((c for c in found if c.ess == c.ess), key=lambda c: (c.ess, c.label), default=None)
@@ -123,8 +128,21 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         far.rhat if far else np.nan, slow.label if slow else "", far.label if far else "",
         tuple(found), draws, trace.every(name), values.dtype.kind == "i", len(held),
         0 if first is None else int(counts[first]), "" if first is None else label_of(first),
-        bool(beyond), seldom.told(),
+        bool(beyond), seldom.told(), crowded,
     )  # fmt: skip
+
+
+def crowded_at(part: np.ndarray, ends: Any, label: str) -> str:
+    """Do draws stand where the numbers next to an end are no more; in words, how many.
+
+    What lies beyond is refused, so chains turn round there, and may well agree.
+    """
+    for end in ends:
+        near = NUMBERS * abs(np.spacing(end)) if end else LEAST
+        share = float(np.mean(np.abs(part - end) <= near)) if part.size else 0.0
+        if share > CROWDED:
+            return f"{100.0 * share:.2g}% of the draws of {label} are within {near:.1g} of {end:g}"
+    return ""
 
 
 class Visits(NamedTuple):

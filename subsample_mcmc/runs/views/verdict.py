@@ -66,6 +66,11 @@ class Seen(NamedTuple):
         blocks = self.blocks.items()
         return [name for name, b in blocks if b.beyond and name not in self.functions]
 
+    def crowded(self) -> str:
+        """Draws where the numbers next to an end of a block are no more, in words."""
+        blocks = self.blocks.items()
+        return next((b.crowded for n, b in blocks if b.crowded and n not in self.functions), "")
+
     def still(self) -> list[str]:
         """Blocks, and functions, that stood still in every chain."""
         return [name for name, block in self.blocks.items() if block.sites and not block.moved]
@@ -158,6 +163,8 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
         return f"no: draws of {listed(infinite)} are not finite."
     if endless := seen.endless():
         return f"no: draws of {listed(endless)} go beyond {BEYOND:g}, as where there is no law."
+    if crowded := seen.crowded():
+        return f"not known: {crowded}, where numbers end, and chains turn round."
     if draws < FEW_DRAWS:
         return f"not known: {draws} draws per chain are too few to tell ({FEW_DRAWS} or more)."
     if far is not None and far.rhat == float("inf"):
