@@ -25,7 +25,7 @@ from subsample_mcmc.decisions.rules.rule import (
     RuleFunctions,
     add_moments,
     skewness,
-    variance,
+    variance_as_seen,
 )
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import FLAGS, jit
@@ -144,7 +144,7 @@ def change_leader(race, old, new):
     late = old >= 0 and race.arms[new].drawn > BUFFER
     if late:
         for k in range(race.now[0].alive):
-            race.arms[race.alive[k]].latest = sqrt(variance(race, race.alive[k]))
+            race.arms[race.alive[k]].latest = sqrt(variance_as_seen(race, race.alive[k]))
     between = race.arms[new].latest
     for k in range(race.now[0].alive):
         arm = race.alive[k]

@@ -173,8 +173,24 @@ class Slice(ContinuousBlock):
         if width.ndim > 1 or width.size == 0 or not np.all((width > 0.0) & (width < np.inf)):
             raise ValueError(f"width={self.width!r}: give a positive number, or one a coordinate.")
         whole(self.most, "most", "how often a bracket may grow or shrink, at least 1")
-        if isinstance(given := self.along, list | tuple) and not hasattr(given[0], "gaussian"):
-            object.__setattr__(self, "along", np.array(given, dtype=float))
+        self.take_lines()
+
+    def take_lines(self) -> None:
+        """A square array where `along` is one; refuses what is neither that nor a fit."""
+        given = self.along
+        fits = given if isinstance(given, list | tuple) else (given,)
+        if given is None or (fits and all(hasattr(fit, "gaussian") for fit in fits)):
+            return
+        try:
+            covariance = np.atleast_2d(np.array(given, dtype=float))
+        except (TypeError, ValueError):
+            covariance = np.zeros((0, 1))
+        if covariance.ndim != 2 or covariance.shape[0] != covariance.shape[1]:
+            raise TypeError(
+                f"along={given!r:.60}: give a fit, sm.laplace(model), or a covariance of the free "
+                "coordinates, a square array; of a block of varying length a list of fits."
+            )
+        object.__setattr__(self, "along", covariance)
 
     @property
     def guarantee(self) -> str:  # type: ignore[override]
@@ -243,8 +259,9 @@ class Slice(ContinuousBlock):
             return np.zeros((len(blocks.lengths), 0, 0))
         if hasattr(self.along, "gaussian") or isinstance(self.along, list | tuple):
             return by_columns(gaussians(self.along, None, blocks)[1])
-        covariance = np.atleast_2d(np.asarray(self.along, dtype=float))
-        return by_columns(gaussians(np.zeros(len(covariance)), covariance, blocks)[1])
+        if not blocks.varies and len(self.along) != blocks.free:
+            raise ValueError(f"along has shape {self.along.shape}: {blocks.sizes()}.")
+        return by_columns(gaussians(np.zeros(len(self.along)), self.along, blocks)[1])
 
     def build(self, model) -> Any:
         """The compiled step."""

@@ -272,7 +272,12 @@ def standardised(returns) -> Standardised:
 def refuse_other_times(series: Any) -> None:
     """Refuse a table's column whose index is one of times, or of row numbers, in another order."""
     index = getattr(series, "index", None)
-    if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
+    if not isinstance(index, pd.Index) or isinstance(index, pd.MultiIndex) or index.hasnans:
+        return
+    if index.dtype.kind == "O" or pd.api.types.is_string_dtype(index.dtype):  # dates as text
+        parsed = pd.to_datetime(pd.Index(index.astype(str)), errors="coerce", format="ISO8601")
+        index = index if parsed.hasnans else parsed
+    if index.is_monotonic_increasing:
         return
     timed = isinstance(index, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex)
     numbered = index.dtype.kind in "iu" and index.is_unique

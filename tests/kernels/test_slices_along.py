@@ -118,12 +118,21 @@ def test_what_fits_nothing_is_refused():
     model = correlated()
     given = {"draws": 5, "chains": 1, "progress": False}
     for along, words in (
-        (np.eye(3), "covariance \\(3, 3\\): block 'theta' has 2 free coordinates"),
+        (np.eye(3), "along has shape \\(3, 3\\): block 'theta' has 2 free"),
         (-np.eye(2), "not positive definite"),
         ([[1.0, 2.0], [2.0, 1.0]], "not positive definite"),
     ):
         with pytest.raises(ValueError, match=words):
             sm.sample(model, sm.Slice("theta", along=along), **given)
+    for along in (
+        "fit",
+        [],
+        np.zeros((2, 3)),
+        np.zeros((2, 2, 2)),
+        [sm.laplace(model, progress=False), 3],
+    ):
+        with pytest.raises(TypeError, match=r"give a fit, sm\.laplace\(model\), or a covariance"):
+            sm.Slice("theta", along=along)
     data = {"y": np.arange(4.0), "group": np.arange(4) % 2}
     sites = sm.Model(
         lambda state, data, n: -((data.y[n] - state.a[data.group[n]]) ** 2), data,

@@ -33,6 +33,15 @@ def test_newest_first_is_refused(index):
 def test_indices_that_say_nothing_of_time_are_let_be():
     for index in ([f"{k % 7}" for k in range(40)], np.arange(40) % 5, np.linspace(1.0, 0.0, 40)):
         assert np.array_equal(returns.checked_returns(series(index)), VALUES)
+    dates = pd.bdate_range("2005-01-03", periods=40)
+    unknown = series(dates.where(np.arange(40) != 3))[::-1]
+    assert len(returns.checked_returns(unknown)) == 40
+    several = pd.MultiIndex.from_arrays([dates[::-1], np.arange(40)])
+    assert len(returns.checked_returns(series(several))) == 40
+    for text in (dates.strftime("%Y-%m-%d"), pd.Index(list(dates.date), dtype=object)):
+        assert len(returns.checked_returns(series(text))) == 40
+        with pytest.raises(ValueError, match="comes after"):
+            returns.checked_returns(series(text)[::-1])
     standard = returns.standardised(VALUES)
     assert np.array_equal(returns.checked_returns(standard), standard.values)
 
@@ -44,7 +53,9 @@ def test_years_of_mentions_are_years():
     plain = coreference.Mentions(frame)
     dated = frame.assign(year=pd.to_datetime(frame["year"].astype("string"), format="%Y"))
     capital = frame.rename(columns={"year": "Year", "title": "Title"})
-    for other in (dated, capital):
+    days = pd.Series(list(dated["year"].dt.date), dtype=object).where(known, None)
+    blanks = frame["year"].astype("string").fillna(" ")
+    for other in (dated, capital, frame.assign(year=days), frame.assign(year=blanks)):
         made = coreference.Mentions(other)
         assert np.array_equal(made.frame["year"].notna().to_numpy(), known)
         assert all(
@@ -53,6 +64,8 @@ def test_years_of_mentions_are_years():
         )  # fmt: skip
     with pytest.raises(ValueError, match=r"the year of mention 0.*is '1991-06-01'"):
         coreference.Mentions(frame.assign(year="1991-06-01"))
+    with pytest.raises(ValueError, match="two columns 'year'"):
+        coreference.Mentions(pd.concat([frame, frame[["year"]]], axis=1))
     several = frame.assign(authors=[["A. One", "B. Two"]] * len(frame))
     with pytest.raises(TypeError, match=r"'authors' holds .* a list: give one text"):
         coreference.Mentions(several)

@@ -177,6 +177,16 @@ def test_of_runs_that_are_over_at_once_the_draws_count(monkeypatch, steps, wins)
     assert notes[0] == "walks: 5e+04 effective draws a second of the slowest quantity, 1 us a step"
 
 
+def test_what_was_not_tried_is_not_taken_where_nothing_mixes(monkeypatch):
+    """Slices of 45 ms a step, too slow for a pilot, were: a run of six minutes for one of .4 s."""
+    model, cost = mixed(), {"slices": 0.045, "walks": 5e-5, "other walks": 6e-5}
+    found = [pilots.Candidate(name, (), "", name, "exact") for name in cost]
+    monkeypatch.setattr(pilots, "step_cost", lambda m, k, s: cost[k])
+    monkeypatch.setattr(pilots, "effective", lambda m, k, s, n: (0.0, cost[k]))
+    best, notes = pilots.by_pilots(model, found, None, 8_000, False)
+    assert best[0].name == "walks" and "slices: 45 ms a step, too slow for a pilot" in notes
+
+
 def test_what_fails_late_in_its_pilot_is_left_out(monkeypatch):
     """After a step was timed: a chain may come to where its model is not defined."""
     model, told = mixed(), {"walks": (0.05, 1e-6), "slices": (0.8, 2e-5)}

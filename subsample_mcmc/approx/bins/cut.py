@@ -220,6 +220,7 @@ class BinSample(NamedTuple):
     rows: np.ndarray  # (K B,) of the first kind, one of each bin; then of the next
     shares: np.ndarray  # (B,) of the raced rows that are in the bin
     tame: np.ndarray  # (K, B) mean square of that cubic over its square at the row, 1 at most
+    cubic: np.ndarray  # (K, B) the cubic there; 0 where it is one of several columns
 
 
 def terms(q: int) -> list[tuple[int, int]]:
@@ -398,6 +399,14 @@ def sample_of(bins, values, reference, steps, first, keep) -> BinSample:
     """Raced rows of each bin; of one that has none, its first."""
     count, q = reference.shape
 
+    def cubic_at(which: np.ndarray) -> np.ndarray:
+        """Of the only column."""
+        if q != 1:
+            return np.zeros(which.shape)
+        own = np.broadcast_to(steps[:, 0], which.shape)
+        d = (values[0][which] - reference[:, 0]) / np.where(own > 0.0, own, 1.0)
+        return np.where(own > 0.0, d * (d * d - 1.0), 0.0)
+
     def pieces_of():
         """(first row, bins, weights, squares of the cubic, distances) of the rows, by pieces."""
         for begin, part in pieces(len(bins)):
@@ -429,4 +438,5 @@ def sample_of(bins, values, reference, steps, first, keep) -> BinSample:
             found[k, which] = square[best]
     tame = np.divide(typical, found, out=np.ones(rows.shape), where=found > typical)
     shares = counts / max(counts.sum(), 1.0)
-    return BinSample(rows.reshape(-1).astype(row_kind(len(bins))), shares, tame)
+    numbers = rows.reshape(-1).astype(row_kind(len(bins)))
+    return BinSample(numbers, shares, tame, cubic_at(rows))

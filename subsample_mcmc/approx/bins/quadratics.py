@@ -13,6 +13,8 @@ from subsample_mcmc.numerics.jit import FLAGS, jit
 from subsample_mcmc.numerics.rows import CHUNK
 
 ALIKE = 4.0  # times what a bin's middle says, up to which its ends say the same
+UNLIKE_CUBICS = 0.25  # of a bin's squares that no multiple of a cubic explains: it has a break
+UNLIKE = 8.0  # times what residuals of bins are on average, from which on one has more than a bend
 
 
 @jit(inner="always")
@@ -140,12 +142,38 @@ def spread_of(residuals: Any) -> Any:
         trial.pulls[0] += len(rows)
 
     @jit(inner=True)
+    def alone(own, arm, b):
+        """The mean square of one arm's residuals in a bin."""
+        largest, count = 0.0, len(own.sample.shares)
+        for k in range(len(own.sample.tame)):
+            left = own.left[arm, k * count + b]
+            if abs(left) < np.inf:
+                largest = max(largest, own.sample.tame[k, b] * left * left)
+        return largest
+
+    @jit(inner=True)
+    def breaks(own, arm, b):
+        """Are residuals in a bin nothing like a cubic, which what is smooth leaves over."""
+        product, cubics, squares = 0.0, 0.0, 0.0
+        for k in range(len(own.sample.tame)):
+            left = own.left[arm, k * len(own.sample.shares) + b]
+            if abs(left) < np.inf:
+                product += left * own.sample.cubic[k, b]
+                cubics += own.sample.cubic[k, b] * own.sample.cubic[k, b]
+                squares += left * left
+        return cubics > 0.0 and product * product < (1.0 - UNLIKE_CUBICS) * cubics * squares
+
+    @jit(inner=True)
     def spread(trial, i, j):
         look(trial, i)
         look(trial, j)
-        own, total = trial.control.arrays, 0.0
+        own, total, usually = trial.control.arrays, 0.0, 0.0
         tame, count = own.sample.tame, len(own.sample.shares)
         for b in range(count):
+            usually += min(alone(own, i, b), alone(own, j, b)) / count
+        for b in range(count):
+            if own.sample.shares[b] == 0.0:
+                continue
             usual, widest = 0.0, 0.0
             for k in range(len(tame)):
                 apart = own.left[i, k * count + b] - own.left[j, k * count + b]
@@ -155,7 +183,11 @@ def spread_of(residuals: Any) -> Any:
                     square = tame[k, b] * apart * apart
                     usual = square if k == 0 else usual
                     widest = max(widest, square)
-            total += own.sample.shares[b] * (widest if widest > ALIKE * usual else usual)
+            square = widest if widest > ALIKE * usual else usual
+            both = alone(own, i, b) + alone(own, j, b)
+            if both > UNLIKE * usually and (breaks(own, i, b) or breaks(own, j, b)):
+                square = max(square, both)  # a step of each may lie between the same two rows
+            total += own.sample.shares[b] * square
         return sqrt(total)
 
     return spread

@@ -39,6 +39,7 @@ TOLERANCE = 1e-2  # standard deviations to which ends are found
 UNITS, PAIRED, MIRRORS = 4, 8, 16
 BEYOND = 5.0  # standard deviations from the mode: a Gaussian is 12 nats lower there
 CLIMBS = 8  # searches from such points at most
+RISES = 0.25  # nats, along a direction that bends upward, by which a point is a saddle
 HOPELESS = 1e6  # nats lower, where a search did not come to any mode
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
 
@@ -129,7 +130,7 @@ def modes_of(fit: Fit) -> Modes | None:
         top, spread = ends[int(np.argmax(heights))], deviations(best[0].curvature)
         more = [
             *climbed(likelihood, renamed(co, top), max(heights)),
-            *climbed(likelihood, away(mirrored(co, top), top, spread), max(heights)),
+            *climbed(likelihood, away(mirrored(co, top), top, spread, fit.factor), max(heights)),
         ]
         every = np.array([*heights, *(height for height, _ in more)])
         ends = np.array([*ends, *(end for _, end in more)])
@@ -144,17 +145,42 @@ def is_mode(likelihood, heights, ends: np.ndarray, k: int) -> bool:
     The density of a scale near 0 and of effects that are all alike grows without end, and has no
     mass there: what a search comes to is a saddle.
     """
-    if not heights[k] > np.nanmax(heights) - HOPELESS:
-        return False
+    top = max(heights[np.isfinite(heights)], default=-np.inf)
+    return bool(heights[k] > top - HOPELESS) and is_summit(likelihood, ends[k])
+
+
+def is_summit(likelihood, u: np.ndarray) -> bool:
+    """Does the density rise from a point nowhere that its curvature leaves in doubt.
+
+    Of kinks a curvature says what a few of them made of it: where it bends upward, it is asked.
+    """
     try:
-        values = spectrum(begin(likelihood, ends[k]).curvature)[1]
+        here = begin(likelihood, u)
+        scale, values, vectors = spectrum(here.curvature)
+        size = np.abs(values).max()
+        for value, vector in zip(values, vectors.T, strict=True):
+            if value > -FLOOR * size:
+                continue
+            step = scale * vector / np.sqrt(abs(value))
+            ends = (begin(likelihood, u + s * step).value for s in (1.0, -1.0))
+            if max(ends) > here.value + RISES:
+                return False
     except FAILURES:
         return False
-    return bool(values.min() > -FLOOR * values.max())
+    return True
+
+
+def likelihood_of(fit: Fit, bar: Bar) -> Any:
+    """The log density that a fit was searched on, over all data."""
+    co = Coordinates(fit.model, fit.blocks, fit.state)
+    return way_of(co, co.spans, fit.mean)(co, co.spans, bar)
 
 
 def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
-    """(height, end) of searches from those of some points that may have some of the mass."""
+    """(height, end) of searches from those of some points that may have some of the mass.
+
+    Where kinks lead a search across a valley, what stands on this side of it is the start.
+    """
     found: list[tuple[float, np.ndarray]] = []
     for u in starts:
         try:
@@ -162,6 +188,9 @@ def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
             if start.value > height - NEAR:
                 end = climb(likelihood, start, TOLERANCE)
                 found.append((end[0].value + end[2], end[0].u + end[1]))
+                pair = np.array([found[-1][1], u])
+                if not are_one(likelihood, (found[-1][0], start.value), pair, 0, 1):
+                    found.append((start.value, u))
         except FAILURES:
             continue
         if len(found) == CLIMBS:
@@ -248,10 +277,13 @@ def turned(units: list[np.ndarray]) -> list[np.ndarray]:
     return [np.concatenate(some) for size in sizes for some in combinations(units, size)]
 
 
-def away(points: Iterable[np.ndarray], u: np.ndarray, spread: np.ndarray) -> Iterator[np.ndarray]:
-    """Those of some points that are beyond what a Gaussian around the mode has."""
+def away(points: Iterable[np.ndarray], u: np.ndarray, *spreads: np.ndarray) -> Iterator[np.ndarray]:
+    """Those of some points that are beyond what one of some Gaussians around the mode has.
+
+    Next to a kink a curvature may be next to nothing, where the fit's is of wider steps.
+    """
     for point in points:
-        if np.linalg.norm(np.linalg.solve(spread, point - u)) > BEYOND:
+        if any(np.linalg.norm(np.linalg.solve(s, point - u)) > BEYOND for s in spreads):
             yield point
 
 
@@ -312,9 +344,13 @@ def highest(fit: Fit, modes: Modes) -> tuple[Fit, str, Modes]:
                 found = laplace(fit.model, given=given)
         except FAILURES:
             return fit, "", modes
-        if not isinstance(found, Fit) or (found.repaired and not fit.repaired):
-            modes = modes.without_highest()
-            continue
+        doubtful = not isinstance(found, Fit) or (found.repaired and not fit.repaired)
+        with np.errstate(all="ignore"), Bar(desc="other modes", delay=PATIENT) as bar:
+            if doubtful and not (
+                isinstance(found, Fit) and is_summit(likelihood_of(found, bar), found.mean)
+            ):
+                modes = modes.without_highest()
+                continue
         if found.log_density > fit.log_density + SLIGHT:
             return found, f"sm.laplace(model, given={given})", modes
         break

@@ -14,7 +14,13 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, standard_error, variance
+from subsample_mcmc.decisions.rules.rule import (
+    Rule,
+    RuleFunctions,
+    gap,
+    standard_error,
+    variance_as_seen,
+)
 from subsample_mcmc.decisions.rules.serfling import observe, radius, start
 from subsample_mcmc.decisions.rules.spread import declared_spread
 from subsample_mcmc.numerics.jit import jit
@@ -154,5 +160,5 @@ def beyond_t(race, params, memory, arm):
 def beyond_radius(race, params, memory, arm):
     own, both = race.arms[arm], params.spread[0] + params.spread[1]
     term = params.terms[look_at(params.rows, own.drawn)]
-    reach = radius(own.drawn, own.rows, variance(race, arm), own.seen, both, term)
+    reach = radius(own.drawn, own.rows, variance_as_seen(race, arm), own.seen, both, term)
     return gap(race, arm) > own.rows * reach

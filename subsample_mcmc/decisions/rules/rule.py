@@ -245,14 +245,20 @@ def add_moments(race, leader, arm, lo, hi):
 
 
 @jit(inner="always")
+def variance_as_seen(race, arm):
+    """The same, rounding or not: what a bound may take, which more never harms."""
+    own = race.arms[arm]
+    mean = own.first / own.seen
+    return max(own.second / own.seen - mean * mean, 0.0)
+
+
+@jit(inner="always")
 def variance(race, arm):
     """Biased sample variance of leader - arm (paired) or of the arm; 0 when it is only noise.
 
     race, arm: as in sm.extend.gap.
     """
-    own = race.arms[arm]
-    mean = own.first / own.seen
-    spread = own.second / own.seen - mean * mean
+    own, spread = race.arms[arm], variance_as_seen(race, arm)
     # Rewards that differ by rounding alone have no variance to speak of.
     return spread if spread > 1e-28 * own.grain * own.grain else 0.0
 

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, variance
+from subsample_mcmc.decisions.rules.rule import Rule, RuleFunctions, gap, variance_as_seen
 from subsample_mcmc.decisions.rules.spread import declared_spread, outside
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.records import record
@@ -94,12 +94,12 @@ def radius(n, size, s2, counted, spread, term):
 @jit(inner="always")
 def drop(race, params, memory, arm):
     own, best = race.arms[arm], race.arms[race.now[0].leader]
-    s2, term = variance(race, arm), params.terms[arm]
+    s2, term = variance_as_seen(race, arm), params.terms[arm]
     if params.paired:
         both = params.spread[race.now[0].leader] + params.spread[arm]
         return gap(race, arm) > own.rows * radius(own.drawn, own.rows, s2, own.seen, both, term)
     reach = own.rows * radius(own.drawn, own.rows, s2, own.seen, params.spread[arm], term)
     leader = race.now[0].leader
-    s2, term = variance(race, leader), params.terms[leader]
+    s2, term = variance_as_seen(race, leader), params.terms[leader]
     reach += best.rows * radius(best.drawn, best.rows, s2, best.seen, params.spread[leader], term)
     return gap(race, arm) > reach

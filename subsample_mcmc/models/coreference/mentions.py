@@ -251,6 +251,8 @@ def checked_table(frame: Any) -> pd.DataFrame:
     known = {str(name).strip().lower(): name for name in reversed(made.columns)}
     others = {known[n]: n for n in (*COLUMNS, "label") if n in known and n not in made}
     made = made.rename(columns=others)  # Year is year
+    if len(twice := made.columns[made.columns.duplicated()]):
+        raise ValueError(f"the table has two columns {twice[0]!r}: give each a name of its own.")
     for name in (*COLUMNS, "label"):
         if name == "label" and name not in made:
             continue
@@ -272,8 +274,12 @@ def checked_table(frame: Any) -> pd.DataFrame:
 
 def years_of(given: pd.Series, shown: str) -> pd.Series:
     """Years as whole numbers, missing where they are; of dates, theirs."""
-    if pd.api.types.is_datetime64_any_dtype(given):
+    if pd.api.types.is_datetime64_any_dtype(given) or isinstance(given.dtype, pd.PeriodDtype):
         return given.dt.year.astype("Int64")
+    if given.dtype.kind == "O" or pd.api.types.is_string_dtype(given.dtype):
+        plain = [getattr(v, "year", v) for v in given]  # dates
+        plain = [None if isinstance(v, str) and not v.strip() else v for v in plain]
+        given = pd.Series(plain, index=given.index, dtype=object)
     years = pd.to_numeric(given, errors="coerce")
     wrong = given.notna() & ~(years.between(1000, 2999) & (years % 1 == 0))
     if wrong.any():

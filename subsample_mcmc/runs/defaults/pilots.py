@@ -89,7 +89,7 @@ def by_pilots(
         follow = {c.name for c in able if c.setup and "along=" not in c.code}
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
     top, close = max(rates.values()), ROUGH if short else CLOSE
-    best = next(c for c in able if close * rates.get(c.name, 0.0) >= top)
+    best = next(c for c in able if c.name in rates and close * rates[c.name] >= top)
     return [best, *(c for c in able if c is not best)], notes
 
 

@@ -80,6 +80,35 @@ def walk(outliers: float):
     return sm.Metropolis("t", scale=0.01, selector=racing, control=control, adapt=False)
 
 
+def step_beside_a_slope():
+    """Where risk steps at an age, beside what it does smoothly: no residual is 0."""
+
+    def log_likelihood(state, data, n):
+        eta = state.a[0] + state.a[1] * (data.age[n] - 50.0)
+        if data.age[n] > state.t[0]:
+            eta += state.a[2]
+        return eta * data.ill[n] - sm.softplus(eta)
+
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20.0, 80.0, 20_000)
+    eta = -0.5 + 0.01 * (age - 50.0) + 0.3 * (age > 45.0)
+    ill = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    return sm.Model(
+        log_likelihood, {"age": age, "ill": ill}, {"a": np.array([-0.5, 0.01, 0.3]), "t": 45.0},
+        lambda state: -0.5 * np.sum(state.a**2), constraints={"t": sm.interval(20.0, 80.0)},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(DISABLED, reason="thousands of decisions")
+def test_errors_where_a_step_stands_beside_a_slope_are_within_delta():
+    """Steps of both arms between the same two rows of a sample: 141 of 2,000 were wrong."""
+    kernel = sm.Metropolis(
+        ("a", "t"), scale=[0.02, 0.001, 0.02, 0.02], control=sm.Bins(), adapt=False,
+        selector=sm.Racing(delta=0.001),
+    )  # fmt: skip
+    at_most(*audited(step_beside_a_slope(), kernel, 2_000, "a+t"), 0.001, ALARM)
+
+
 @pytest.mark.skipif(DISABLED, reason="thousands of decisions")
 @pytest.mark.parametrize("mutant", ["nothing is said", "a row in the middle", "one end alone"])
 def test_without_the_sample_they_are_not(monkeypatch, mutant):

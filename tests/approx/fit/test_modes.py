@@ -9,6 +9,7 @@ import pytest
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import modes
 from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.newton import Local
 
 SIZE = 500
 Y = 2.0 + np.random.default_rng(0).standard_normal(SIZE)
@@ -284,3 +285,33 @@ def test_ends_of_searches_that_gave_up_are_no_modes():
     model = sm.models.glm.hurdle_poisson(x, np.repeat([0, 1], 200))
     seen = modes.modes_of(sm.laplace(model, progress=False))
     assert not seen.several and not seen.doubtful
+
+
+@pytest.mark.parametrize(("size", "start"), [(41, 0.9), (41, -0.9), (400, 0.9), (400, -0.9)])
+def test_modes_of_absolute_values_are_modes(size, start):
+    """Curvatures next to kinks are what a few of them make of it: +71, +1 or -3."""
+    y = 1.0 + 0.5 * np.random.default_rng(3).laplace(size=size)
+    model = sm.Model(
+        lambda state, data, n: -2.0 * abs(data.y[n] - state.t[0] * state.t[0]), {"y": y},
+        {"t": start}, lambda state: -0.5 * (state.t[0] - 1.0) ** 2,
+    )  # fmt: skip
+    seen = modes.modes_of(sm.laplace(model, progress=False))
+    signs = sorted(float(np.sign(u[0])) for u in seen.near)
+    assert signs == [-1.0, 1.0] and seen.doubtful  # two nats apart: one of nine has the mass
+
+
+def test_a_saddle_is_no_summit():
+    """In between two modes; one of the modes; and where a curvature of kinks says less."""
+
+    class Likelihood:
+        def __init__(self, value, curvature):
+            self.value, self.curvature = value, np.array(curvature)
+            self.coordinates = None
+
+        def around(self, u, before):
+            return Local(u, self.value(u), np.zeros(2), self.curvature)
+
+    saddle = Likelihood(lambda u: -(u[0] ** 2) + u[1] ** 2, [[2.0, 0.0], [0.0, -2.0]])
+    assert not modes.is_summit(saddle, np.zeros(2))
+    kinked = Likelihood(lambda u: -abs(u).sum(), [[2.0, 0.0], [0.0, -2.0]])
+    assert modes.is_summit(kinked, np.zeros(2))
