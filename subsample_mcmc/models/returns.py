@@ -270,7 +270,10 @@ def standardised(returns) -> Standardised:
 
 # ------------------------------------------------------------------------------------- checking
 def refuse_other_times(series: Any) -> None:
-    """Refuse a table's column whose index is one of times, or of row numbers, in another order."""
+    """Refuse a table's column whose index is one of times, in another order.
+
+    Row numbers say nothing: those of a table that was sorted by its dates are in disorder.
+    """
     index = getattr(series, "index", None)
     if not isinstance(index, pd.Index) or isinstance(index, pd.MultiIndex) or index.hasnans:
         return
@@ -279,9 +282,7 @@ def refuse_other_times(series: Any) -> None:
         index = index if parsed.hasnans else parsed
     if index.is_monotonic_increasing:
         return
-    timed = isinstance(index, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex)
-    numbered = index.dtype.kind in "iu" and index.is_unique
-    if not timed and not numbered:
+    if not isinstance(index, pd.DatetimeIndex | pd.PeriodIndex | pd.TimedeltaIndex):
         return
     values = np.asarray(index if not isinstance(index, pd.PeriodIndex) else index.asi8)
     k = 1 + int(np.flatnonzero(values[1:] < values[:-1])[0])
