@@ -278,7 +278,10 @@ def refuse_other_times(series: Any) -> None:
     if not isinstance(index, pd.Index) or isinstance(index, pd.MultiIndex) or index.hasnans:
         return
     if index.dtype.kind == "O" or pd.api.types.is_string_dtype(index.dtype):  # dates as text
-        parsed = pd.to_datetime(pd.Index(index.astype(str)), errors="coerce", format="ISO8601")
+        text = pd.Index(index.astype(str))
+        if not all("-" in one for one in text):  # numbers of firms
+            return
+        parsed = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
         index = index if parsed.hasnans else parsed
     if index.is_monotonic_increasing:
         return

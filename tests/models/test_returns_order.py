@@ -37,6 +37,12 @@ def test_indices_that_say_nothing_of_time_are_let_be():
     dates = pd.bdate_range("2005-01-03", periods=40)
     unknown = series(dates.where(np.arange(40) != 3))[::-1]
     assert len(returns.checked_returns(unknown)) == 40
+    zoned = [t.isoformat() for t in pd.date_range("2005-03-10", periods=40, tz="Europe/Berlin")]
+    assert len(returns.checked_returns(series(zoned))) == 40  # across a change of the clock
+    with pytest.raises(ValueError, match="comes after"):
+        returns.checked_returns(series(zoned)[::-1])
+    firms = [str(9_000 - 37 * k) for k in range(40)]  # no years
+    assert len(returns.checked_returns(series(firms))) == 40
     several = pd.MultiIndex.from_arrays([dates[::-1], np.arange(40)])
     assert len(returns.checked_returns(series(several))) == 40
     for text in (dates.strftime("%Y-%m-%d"), pd.Index(list(dates.date), dtype=object)):
@@ -65,6 +71,11 @@ def test_years_of_mentions_are_years():
         )  # fmt: skip
     with pytest.raises(ValueError, match=r"the year of mention 0.*is '1991-06-01'"):
         coreference.Mentions(frame.assign(year="1991-06-01"))
+    periods = frame.assign(year=pd.PeriodIndex(["1990", None] * 30, freq="Y"))
+    assert coreference.Mentions(periods).frame["year"].isna().sum() == 30
+    coreference.Mentions(
+        pd.concat([frame.assign(note=1), pd.DataFrame({"note": [2] * 60})], axis=1)
+    )
     with pytest.raises(ValueError, match="two columns 'year'"):
         coreference.Mentions(pd.concat([frame, frame[["year"]]], axis=1))
     several = frame.assign(authors=[["A. One", "B. Two"]] * len(frame))

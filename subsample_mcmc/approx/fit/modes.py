@@ -22,7 +22,15 @@ from subsample_mcmc.approx.fit.laplace import (
     way_of,
     windows,
 )
-from subsample_mcmc.approx.fit.newton import FLOOR, begin, climb, deviations, several, spectrum
+from subsample_mcmc.approx.fit.newton import (
+    FLOOR,
+    Local,
+    begin,
+    climb,
+    deviations,
+    several,
+    spectrum,
+)
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.constraints import CHOLESKY, INTERVAL, ORDERED, REAL
@@ -39,6 +47,8 @@ TOLERANCE = 1e-2  # standard deviations to which ends are found
 UNITS, PAIRED, MIRRORS = 4, 8, 16
 BEYOND = 5.0  # standard deviations from the mode: a Gaussian is 12 nats lower there
 CLIMBS = 8  # searches from such points at most
+STEPS, SHARES = 20, (1.0, 0.3, 0.1, 0.03, 0.01)  # uphill, in parts of a step, each ...
+SLIGHT_RISE = 0.005  # ... by this many nats at least
 RISES = 0.25  # nats, along a direction that bends upward, by which a point is a saddle
 HOPELESS = 1e6  # nats lower, where a search did not come to any mode
 NEAR = 10.0  # nats below the highest mode up to which another may have some of the mass
@@ -129,8 +139,13 @@ def modes_of(fit: Fit) -> Modes | None:
             return None
         top, spread = ends[int(np.argmax(heights))], deviations(best[0].curvature)
         more = [
-            *climbed(likelihood, renamed(co, top), max(heights)),
-            *climbed(likelihood, away(mirrored(co, top), top, spread, fit.factor), max(heights)),
+            *climbed(likelihood, renamed(co, top), max(heights), fit.factor),
+            *climbed(
+                likelihood,
+                away(mirrored(co, top), top, spread, fit.factor),
+                max(heights),
+                fit.factor,
+            ),
         ]
         every = np.array([*heights, *(height for height, _ in more)])
         ends = np.array([*ends, *(end for _, end in more)])
@@ -162,9 +177,11 @@ def is_summit(likelihood, u: np.ndarray) -> bool:
             if value > -FLOOR * size:
                 continue
             step = scale * vector / np.sqrt(abs(value))
-            ends = (begin(likelihood, u + s * step).value for s in (1.0, -1.0))
-            if max(ends) > here.value + RISES:
-                return False
+            for sign in (1.0, -1.0):
+                rises = [begin(likelihood, u + sign * t * step).value - here.value
+                         for t in (1.0, 0.5, 0.25)]  # fmt: skip
+                if rises[0] > RISES and min(rises) > 0.0:  # else another mode stands there
+                    return False
     except FAILURES:
         return False
     return True
@@ -176,26 +193,57 @@ def likelihood_of(fit: Fit, bar: Bar) -> Any:
     return way_of(co, co.spans, fit.mean)(co, co.spans, bar)
 
 
-def climbed(likelihood, starts: Iterable[np.ndarray], height: float) -> list:
+def climbed(likelihood, starts: Iterable[np.ndarray], height: float, factor: np.ndarray) -> list:
     """(height, end) of searches from those of some points that may have some of the mass.
 
-    Where kinks lead a search across a valley, what stands on this side of it is the start.
+    Where kinks lead a search across a valley, another stays on this side of it.
+
+    factor: of the fit's covariance.
     """
     found: list[tuple[float, np.ndarray]] = []
+    climbs = 0
     for u in starts:
         try:
             start = begin(likelihood, u)
-            if start.value > height - NEAR:
-                end = climb(likelihood, start, TOLERANCE)
-                found.append((end[0].value + end[2], end[0].u + end[1]))
-                pair = np.array([found[-1][1], u])
-                if not are_one(likelihood, (found[-1][0], start.value), pair, 0, 1):
-                    found.append((start.value, u))
+            if start.value <= height - NEAR:
+                continue
+            climbs += 1
+            end = climb(likelihood, start, TOLERANCE)
+            found.append((end[0].value + end[2], end[0].u + end[1]))
+            if (own := on_this_side(likelihood, start, found[-1], factor)) is not None:
+                found[-1] = own
         except FAILURES:
-            continue
-        if len(found) == CLIMBS:
+            pass
+        if climbs == CLIMBS:
             break
     return found
+
+
+def on_this_side(likelihood, now: Local, end: tuple[float, np.ndarray], factor) -> Any:
+    """(height, end) of a search by short steps uphill; None where no valley is in between.
+
+    By Newton's, which follow a ridge, and by the gradient's, as curvatures of kinks are none.
+    """
+    for _ in range(STEPS):
+        pair = np.array([end[1], now.u])
+        if are_one(likelihood, (end[0], now.value), pair, 0, 1):
+            return None
+        along = factor.T @ now.gradient
+        step = factor @ along / max(float(np.linalg.norm(along)), 1e-300)
+        scale, values, vectors = spectrum(now.curvature)
+        size = np.maximum(np.abs(values), FLOOR * np.abs(values).max())
+        newton = scale * (vectors @ (vectors.T @ (scale * now.gradient) / size))
+        tried = [begin(likelihood, now.u + t * s) for s in (step, newton) for t in SHARES]
+        tried.sort(key=lambda local: -local.value)
+        for best in tried:
+            if best.value < now.value + SLIGHT_RISE:
+                return now.value, now.u
+            if begin(likelihood, 0.5 * (now.u + best.u)).value > now.value:  # uphill all the way
+                break
+        else:
+            return now.value, now.u
+        now = best
+    return None  # it still rises: along a ridge
 
 
 def renamed(co: Coordinates, u: np.ndarray) -> Iterator[np.ndarray]:

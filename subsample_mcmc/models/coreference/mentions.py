@@ -251,7 +251,8 @@ def checked_table(frame: Any) -> pd.DataFrame:
     known = {str(name).strip().lower(): name for name in reversed(made.columns)}
     others = {known[n]: n for n in (*COLUMNS, "label") if n in known and n not in made}
     made = made.rename(columns=others)  # Year is year
-    if len(twice := made.columns[made.columns.duplicated()]):
+    twice = [n for n in made.columns[made.columns.duplicated()] if n in (*COLUMNS, "label")]
+    if twice:
         raise ValueError(f"the table has two columns {twice[0]!r}: give each a name of its own.")
     for name in (*COLUMNS, "label"):
         if name == "label" and name not in made:
@@ -275,7 +276,7 @@ def checked_table(frame: Any) -> pd.DataFrame:
 def years_of(given: pd.Series, shown: str) -> pd.Series:
     """Years as whole numbers, missing where they are; of dates, theirs."""
     if pd.api.types.is_datetime64_any_dtype(given) or isinstance(given.dtype, pd.PeriodDtype):
-        return given.dt.year.astype("Int64")
+        return given.dt.year.where(given.notna()).astype("Int64")
     if given.dtype.kind == "O" or pd.api.types.is_string_dtype(given.dtype):
         plain = [getattr(v, "year", v) for v in given]  # dates
         plain = [None if isinstance(v, str) and not v.strip() else v for v in plain]

@@ -141,7 +141,8 @@ def crowded_at(part: np.ndarray, ends: Any, label: str) -> str:
         near = NUMBERS * abs(np.spacing(end)) if end else LEAST
         share = float(np.mean(np.abs(part - end) <= near)) if part.size else 0.0
         if share > CROWDED:
-            return f"{100.0 * share:.2g}% of the draws of {label} are within {near:.1g} of {end:g}"
+            part_of_all = f"{share:.0%}" if share > 0.1 else f"{100.0 * share:.2g}%"
+            return f"{part_of_all} of the draws of {label} are within {near:.1g} of {end:g}"
     return ""
 
 

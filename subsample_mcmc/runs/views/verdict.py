@@ -163,10 +163,11 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
         return f"no: draws of {listed(infinite)} are not finite."
     if endless := seen.endless():
         return f"no: draws of {listed(endless)} go beyond {BEYOND:g}, as where there is no law."
-    if crowded := seen.crowded():
-        return f"not known: {crowded}, where numbers end, and chains turn round."
     if draws < FEW_DRAWS:
         return f"not known: {draws} draws per chain are too few to tell ({FEW_DRAWS} or more)."
+    crowded = seen.crowded()
+    if crowded:
+        crowded = f"not known: {crowded}, where numbers end, and chains turn round."
     if far is not None and far.rhat == float("inf"):
         return f"no: chains stand at different values of {far.label}, which none leaves."
     if somewhere:
@@ -176,6 +177,8 @@ def has_converged(shape: tuple[int, int], seen: Seen, own_law: bool) -> str:
         if not enough and seen.unknown():
             return f"not known: too few draws were kept of {listed(seen.unknown())}.{never}"
         return f"not known: nothing moved.{never}"
+    if crowded and (far is None or far.rhat <= DISAGREE):
+        return crowded
     kept = "draws" if of.every == 1 else "kept draws"
     least = f"smallest ESS {slow.ess:,.0f} of {chains * of.draws:,} {kept} ({slow.label})"
     few = slow.ess < FEW_EFFECTIVE * chains

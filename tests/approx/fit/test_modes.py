@@ -300,6 +300,29 @@ def test_modes_of_absolute_values_are_modes(size, start):
     assert signs == [-1.0, 1.0] and seen.doubtful  # two nats apart: one of nine has the mass
 
 
+@pytest.mark.parametrize("sd", [1.0, 0.3, 0.1])
+def test_a_curved_ridge_is_one_mode(sd):
+    """From b = -.985 the density rises all along a + b^2 = 1, though not on a straight line."""
+    y = 1.0 + sd * np.random.default_rng(0).standard_normal(30)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * ((data.y[n] - state.a[0] - state.b[0] ** 2) / sd) ** 2,
+        {"y": y}, {"a": 0.0, "b": 1.0},
+        lambda state: -0.5 * (state.a[0] ** 2 + (state.b[0] - 1.0) ** 2),
+    )  # fmt: skip
+    seen = modes.modes_of(sm.laplace(model, progress=False))
+    assert len(seen.near) == 1 and not seen.doubtful
+
+
+@pytest.mark.parametrize("seed", [106, 111])
+def test_a_step_into_a_higher_mode_makes_no_saddle(seed):
+    y = 1.0 + 0.5 * np.random.default_rng(seed).laplace(size=15)
+    model = sm.Model(
+        lambda state, data, n: -0.7 * abs(data.y[n] - state.t[0] * state.t[0]), {"y": y},
+        {"t": 0.9}, lambda state: -0.5 * (state.t[0] - 1.0) ** 2,
+    )  # fmt: skip
+    assert len(modes.modes_of(sm.laplace(model, progress=False)).near) == 2
+
+
 def test_a_saddle_is_no_summit():
     """In between two modes; one of the modes; and where a curvature of kinks says less."""
 

@@ -54,6 +54,22 @@ def test_there_may_be_no_law():
     assert "Converged not known" in report and "there may be no law at all" in report
 
 
+def test_a_sure_no_stays_one():
+    """Two chains of q that stand apart, beside draws of p that crowd."""
+    y = np.arange(30) < 30
+    model = sm.Model(
+        lambda state, data, n: sm.log(state.p[0]), {"y": y}, {"p": 0.5, "q": 20.0},
+        lambda state: -0.99 * (sm.log(state.p[0]) + sm.log1p(-state.p[0]))
+        - 0.5 * (abs(state.q[0]) - 20.0) ** 2,
+        constraints={"p": sm.interval(0.0, 1.0)},
+    )  # fmt: skip
+    kernel = sm.Slice("p", width=20.0, selector=sm.Exact()) >> sm.Metropolis("q", scale=1.0)
+    trace = sm.sample(model, kernel, draws=500, warmup=200, chains=2, seed=1, progress=False,
+                      start=[{"p": 0.5, "q": 20.0}, {"p": 0.5, "q": -20.0}])  # fmt: skip
+    report = " ".join(str(trace.report()).split())
+    assert "Converged no: R-hat" in report and "where numbers end" in report
+
+
 def test_what_is_crowded():
     part = np.full((4, 1_000), 0.5)
     assert crowded_at(part, (0.0, 1.0), "p") == ""
