@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import subsample_mcmc as sm
+from subsample_mcmc.approx.bins import bins
 from subsample_mcmc.approx.bins import predictor_cut as predictorcut
 from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.elsewhere.row_scores import BATCH, LOUD
@@ -58,7 +59,10 @@ def test_huge_covariates_do_not_break_delta(case):
 
 @pytest.mark.slow
 def test_rare_levels_do_not_break_bins(monkeypatch):
-    """Their rows leave the bins that they were in; without a look at that, the mutant, it is 3%."""
+    """Their rows leave the bins that they were in; without a look at that, the mutant, it is 3%.
+
+    .5% where a few rows of each bin still say how widely residuals vary.
+    """
     case = Case("logistic", 20_000, (17,), 0.06)
     model = model_of(case)
     fit, rare = sm.laplace(model), set(np.flatnonzero(model.data.x[:, 5]))
@@ -73,6 +77,10 @@ def test_rare_levels_do_not_break_bins(monkeypatch):
         assert rare <= set(sm.Bins(fit=given).always_read(model))
     at_most(wrong_of(sm.Bins(fit=fit)), 2_000, DELTA)
     monkeypatch.setattr(predictorcut, "AWAY", 0.0)
+    real = bins.predictor_functions
+    monkeypatch.setattr(
+        bins, "predictor_functions", lambda *given: real(*given)._replace(spread=None)
+    )
     above(wrong_of(sm.Bins(fit=fit)), 2_000, DELTA, alarm=1e-4)
 
 
