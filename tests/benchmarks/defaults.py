@@ -16,6 +16,7 @@ import numpy as np
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs import default_kernel as defaults
+from subsample_mcmc.runs.defaults import pilots
 from subsample_mcmc.runs.plan import state_of
 from tests.benchmarks import joint, machine
 from tests.benchmarks.report import table
@@ -139,8 +140,10 @@ def by_hand(model, fit):
 def rate_of(model, kernel, start, seconds) -> float:
     """Effective draws a second, of a chain of some seconds; 0 of one that this model refuses."""
     try:
-        cost = defaults.step_cost(model, kernel, start)
-        return defaults.rate(model, kernel, start, int(np.clip(0.5 * seconds / cost, 100, MOST)))
+        cost = pilots.step_cost(model, kernel, start)
+        draws = int(np.clip(0.5 * seconds / cost, 100, MOST))
+        share, spent = pilots.effective(model, kernel, start, draws)
+        return share / spent
     except (ValueError, TypeError, sm.RewardError):
         return 0.0
 
