@@ -187,10 +187,14 @@ def is_summit(likelihood, u: np.ndarray) -> bool:
     return True
 
 
-def likelihood_of(fit: Fit, bar: Bar) -> Any:
-    """The log density that a fit was searched on, over all data."""
+def stands_on_top(fit: Fit) -> bool:
+    """Is a fit, of all data, at a mode, whatever its curvature says."""
     co = Coordinates(fit.model, fit.blocks, fit.state)
-    return way_of(co, co.spans, fit.mean)(co, co.spans, bar)
+    with np.errstate(all="ignore"), Bar(desc="other modes", delay=PATIENT) as bar:
+        try:
+            return is_summit(way_of(co, co.spans, fit.mean)(co, co.spans, bar), fit.mean)
+        except FAILURES:
+            return False
 
 
 def climbed(likelihood, starts: Iterable[np.ndarray], height: float, factor: np.ndarray) -> list:
@@ -392,13 +396,11 @@ def highest(fit: Fit, modes: Modes) -> tuple[Fit, str, Modes]:
                 found = laplace(fit.model, given=given)
         except FAILURES:
             return fit, "", modes
-        doubtful = not isinstance(found, Fit) or (found.repaired and not fit.repaired)
-        with np.errstate(all="ignore"), Bar(desc="other modes", delay=PATIENT) as bar:
-            if doubtful and not (
-                isinstance(found, Fit) and is_summit(likelihood_of(found, bar), found.mean)
-            ):
-                modes = modes.without_highest()
-                continue
+        if not isinstance(found, Fit) or (
+            found.repaired and not fit.repaired and not stands_on_top(found)
+        ):
+            modes = modes.without_highest()
+            continue
         if found.log_density > fit.log_density + SLIGHT:
             return found, f"sm.laplace(model, given={given})", modes
         break
