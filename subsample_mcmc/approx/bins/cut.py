@@ -399,22 +399,19 @@ def sample_of(bins, values, reference, steps, first, keep) -> BinSample:
     """Raced rows of each bin; of one that has none, its first."""
     count, q = reference.shape
 
-    def cubic_at(which: np.ndarray) -> np.ndarray:
-        """Of the only column."""
-        if q != 1:
-            return np.zeros(which.shape)
-        own = np.broadcast_to(steps[:, 0], which.shape)
-        d = (values[0][which] - reference[:, 0]) / np.where(own > 0.0, own, 1.0)
-        return np.where(own > 0.0, d * (d * d - 1.0), 0.0)
+    def cubic(k: int, which, at) -> tuple[np.ndarray, np.ndarray]:
+        """(distances in steps, a cubic of these that is 0 at a bin's points), of some rows."""
+        own = steps[at, k]
+        d = (values[k][which] - reference[at, k]) / np.where(own > 0.0, own, 1.0)
+        return d, np.where(own > 0.0, d * (d * d - 1.0), 0.0)
 
     def pieces_of():
         """(first row, bins, weights, squares of the cubic, distances) of the rows, by pieces."""
         for begin, part in pieces(len(bins)):
             at, square, apart = bins[part], np.zeros(len(bins[part])), []
-            for k, column in enumerate(values):
-                own = steps[at, k]
-                d = (column[part] - reference[at, k]) / np.where(own > 0.0, own, 1.0)
-                square += np.where(own > 0.0, (d * (d * d - 1.0)) ** 2, 0.0)
+            for k in range(q):
+                d, bend = cubic(k, part, at)
+                square += bend**2
                 apart.append(d)
             yield begin, at, keep(begin, begin + len(at)), square, apart
 
@@ -439,4 +436,5 @@ def sample_of(bins, values, reference, steps, first, keep) -> BinSample:
     tame = np.divide(typical, found, out=np.ones(rows.shape), where=found > typical)
     shares = counts / max(counts.sum(), 1.0)
     numbers = rows.reshape(-1).astype(row_kind(len(bins)))
-    return BinSample(numbers, shares, tame, cubic_at(rows))
+    alone = cubic(0, rows, np.arange(count))[1] if q == 1 else np.zeros(rows.shape)
+    return BinSample(numbers, shares, tame, alone)

@@ -185,24 +185,29 @@ def test_the_spread_is_that_of_the_residuals(rng):
     for outliers in (0.0, 0.2):
         control = sm.Bins(bins=40, outliers=outliers)
         prepared = control.prepare(model)
-        made = prepared.cut
-        controls = controls_of(model, prepared.functions, prepared.bind(2), 2, prepared.outliers)
-        points = np.array([[0.1], [0.4]])
-        trial = probe(model, model.ints.copy(), np.zeros(1), points, controls)
-        read, spread = sum_and_residuals(prepared.functions), spread_in(prepared.functions)
-        raced = np.setdiff1d(np.arange(len(y)), made.outliers).astype(made.sample.rows.dtype)
-        left = np.zeros((2, len(raced)))
-        for arm in range(2):
-            for first in range(0, len(raced), 256):
-                some = raced[first : first + 256]
-                read(trial, arm, some, left[arm, first : first + len(some)])
-        truth = float(np.sqrt(np.mean((left[1] - left[0]) ** 2)))
+        trial, truth = residuals_at(model, prepared, np.array([[0.1], [0.4]]))
+        spread, rows = spread_in(prepared.functions), prepared.cut.sample.rows
         told = spread(trial, 0, 1)
         assert 0.5 < told / truth < 2.0
-        assert trial.pulls[0] == 2 * len(made.sample.rows)
-        assert spread(trial, 1, 0) == told and trial.pulls[0] == 2 * len(made.sample.rows)
+        assert trial.pulls[0] == 2 * len(rows)
+        assert spread(trial, 1, 0) == told and trial.pulls[0] == 2 * len(rows)
         found[outliers] = told
     assert found[0.2] < found[0.0]
+
+
+def residuals_at(model, prepared, points):
+    """(two arms at these values, how widely their residuals differ over all rows raced)."""
+    controls = controls_of(model, prepared.functions, prepared.bind(2), 2, prepared.outliers)
+    trial = probe(model, model.ints.copy(), np.zeros(points.shape[1]), points, controls)
+    read = sum_and_residuals(prepared.functions)
+    raced = np.setdiff1d(np.arange(model.size), prepared.outliers)
+    raced = raced.astype(prepared.cut.sample.rows.dtype)
+    left = np.zeros((2, len(raced)))
+    for arm in range(2):
+        for first in range(0, len(raced), 256):
+            some = raced[first : first + 256]
+            read(trial, arm, some, left[arm, first : first + len(some)])
+    return trial, float(np.sqrt(np.mean((left[1] - left[0]) ** 2)))
 
 
 def spread_in(functions):
@@ -222,16 +227,5 @@ def test_bins_of_predictors_say_it_too():
     model = sm.models.glm.logistic(x, (rng.random(2_000) < 0.4).astype(float))
     control = sm.Bins(fit=sm.laplace(model, progress=False), bins=20)
     prepared = control.prepare(model)
-    controls = controls_of(model, prepared.functions, prepared.bind(2), 2, prepared.outliers)
-    points = np.array([[-0.4, 0.0], [-0.1, 0.3]])
-    trial = probe(model, model.ints.copy(), np.zeros(2), points, controls)
-    read, spread = sum_and_residuals(prepared.functions), spread_in(prepared.functions)
-    raced = np.setdiff1d(np.arange(2_000), prepared.outliers)
-    raced = raced.astype(prepared.cut.sample.rows.dtype)
-    left = np.zeros((2, len(raced)))
-    for arm in range(2):
-        for first in range(0, len(raced), 256):
-            some = raced[first : first + 256]
-            read(trial, arm, some, left[arm, first : first + len(some)])
-    truth = float(np.sqrt(np.mean((left[1] - left[0]) ** 2)))
-    assert 0.5 < spread(trial, 0, 1) / truth < 2.0
+    trial, truth = residuals_at(model, prepared, np.array([[-0.4, 0.0], [-0.1, 0.3]]))
+    assert 0.5 < spread_in(prepared.functions)(trial, 0, 1) / truth < 2.0
