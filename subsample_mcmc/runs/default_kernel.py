@@ -5,7 +5,8 @@ a control variate where there is a fit, or around a Gaussian that is learnt; sit
 their own one by one, and all at once with their mean and scale; where no moves follow a fit,
 slices, along its lines if there is one; and adaptive random walks. Pilots start at the fit and
 count effective draws of the slowest quantity. As plain walks are among the candidates, the choice
-is no slower than they are, by as much as a pilot can tell.
+is no slower than they are, by as much as a pilot can tell. Where a run that reads all data is over
+at once, none of its decisions is an estimate.
 """
 
 import itertools
@@ -13,6 +14,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ from subsample_mcmc.numerics.progress import quietly
 from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.configurations import Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
-from subsample_mcmc.runs.defaults.pilots import Candidate, by_pilots, first_sentence
+from subsample_mcmc.runs.defaults.pilots import EXACT, Candidate, by_pilots, certain, first_sentence
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
@@ -52,6 +54,7 @@ STEPS = 8_000  # of the run to come, where nobody says: four chains, 1,000 draws
 WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 CONTROL = ", control=control"  # in code that is written
 RACED = (", selector=sm.Racing()",)
+BY_ALL = ", selector=sm.Exact()"
 WIDE = 2.0  # standard deviations of the fit by which chains start apart
 
 
@@ -66,7 +69,7 @@ class DefaultKernel(Single):
     configurations: fits at other values of the discrete blocks, where these are few.
 
     Example:
-        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 5_000)
+        >>> y = np.random.default_rng(0).laplace(1.5, 1.0, 50_000)
         >>> def log_likelihood(state, data, n):
         ...     return -abs(data.y[n] - 0.5 * state.k[0])
         >>> model = sm.Model(log_likelihood, {"y": y}, state={"k": 0}, support={"k": 6})
@@ -174,7 +177,8 @@ def default_kernel(
         if len(found) > 1:
             found, told = by_pilots(model, found, state_of(fit), steps, progress)
             notes = [*told, *notes]
-    best = found[0]
+        best, told = certain(model, found[0], state_of(fit), steps)
+    notes = [*told, *notes]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
     if others is not None and others.elsewhere:
         told.append(f"# {others.told()}")
@@ -254,7 +258,7 @@ def not_to_follow(
 
 def made(
     model: Model, name: str, setup, code: str, known: dict, promise: str | None,
-    selectors: tuple[str, ...] = ("", ", selector=sm.Exact()"),
+    selectors: tuple[str, ...] = ("", BY_ALL),
 ) -> Candidate:  # fmt: skip
     """A candidate of its code, checked; exact decisions where it would promise too little."""
     guarantee = ""
@@ -264,8 +268,15 @@ def made(
         check(kernel, model)
         guarantee = kernel.settled(model).guarantee
         if promise is None or worst((guarantee, promise)) == promise:
-            return Candidate(name, tuple(setup), own, kernel, guarantee)
+            by_all = partial(all_read, model, name, setup, code, known)
+            return Candidate(name, tuple(setup), own, kernel, guarantee, by_all)
     raise ValueError(f"its guarantee is {guarantee}.")
+
+
+def all_read(model: Model, name: str, setup, code: str, known: dict) -> Candidate:
+    """The same candidate, every decision by all data: a control variate is of no use then."""
+    lines = [line for line in setup if not line.startswith("control = ")]
+    return made(model, name, lines, code.replace(CONTROL, ""), known, EXACT, (BY_ALL,))
 
 
 def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:

@@ -74,7 +74,7 @@ def remade(kernel, model):
 @pytest.mark.parametrize(("make", "wanted"), [
     (regression, ["sm.Metropolis(\"beta\"", "control=control"]),
     (mixed, ["sm.Gibbs(\"k\"", "sm.Metropolis((\"mu\", \"sigma\")"]),
-    (levels, ["kernel = sm.Gibbs(\"k\")"]),
+    (levels, ["kernel = sm.Gibbs(\"k\""]),
     (nested, ["sm.Gibbs(\"q\", pseudo=sm.PseudoPrior(fits)", "fits = [sm.laplace(model, given="]),
 ])  # fmt: skip
 def test_the_code_that_is_shown_makes_the_kernel(make, wanted):
@@ -134,8 +134,8 @@ def test_without_a_mode_blocks_walk():
     many = sm.Model(lambda state, data, n: -0.5 * (data.y[n] - state.a[n % 301]) ** 2, {"y": y},
                     {"a": np.zeros(301)})  # fmt: skip
     kernel = sm.default_kernel(many, progress=False)
-    assert kernel.fit is None and kernel.code == 'kernel = sm.Metropolis("a")'
-    assert kernel.found == ("no fit: 301 free coordinates and 300 data take too long",)
+    assert kernel.fit is None and kernel.code.startswith('kernel = sm.Metropolis("a"')
+    assert kernel.found[-1] == "no fit: 301 free coordinates and 300 data take too long"
     with pytest.raises(ValueError, match="there is no fit to start around"):
         kernel.start(np.random.default_rng(0))
     flat = sm.Model(lambda state, data, n: 0.0 * state.a[0], {"y": y}, {"a": 0.0})
