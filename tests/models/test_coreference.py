@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from subsample_mcmc.kernels.partition.members import blocks_of
 from subsample_mcmc.models import coreference as co
 from subsample_mcmc.models.coreference.author_names import focal, key, parts, split
 from subsample_mcmc.models.coreference.pair_score import labelled_pairs, moved
@@ -157,6 +158,20 @@ def test_residuals_are_measured_on_known_persons():
     none.truth = None
     unknown = score.control(none, pairs=20_000)
     assert unknown.explained == whole.explained and not np.array_equal(unknown.within, whole.within)
+
+
+def test_a_control_serves_mentions_of_other_years():
+    """Learnt of two years, a gap of five has no score: it is fitted to the others themselves."""
+    frame = co.simulate(300, seed=3)
+    late = np.arange(len(frame)) % 2
+    near, far = (co.Mentions(frame.assign(year=2000 + gap * late)) for gap in (1, 5))
+    score = random_score(np.random.default_rng(1))
+    served = score.control(near, far, pairs=20_000)
+    own = score.control(far, pairs=20_000, clusters=None)
+    assert np.array_equal(served.tables["year"][1], own.tables["year"][1])
+    served.check_kinds(blocks_of(far.block))
+    again = score.control(near, near, pairs=20_000)  # of these it knows all
+    assert np.array_equal(again.between, score.control(near, pairs=20_000).between)
 
 
 @pytest.mark.slow

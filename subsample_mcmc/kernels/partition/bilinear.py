@@ -7,6 +7,16 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.kernels.base import NOW, Chain
+from subsample_mcmc.kernels.partition.categories import (
+    LearntTable,
+    PairKinds,
+    codes_of,
+    columns_of,
+    combined,
+    rare_pairs,
+    refuse_unseen,
+    whole,
+)
 from subsample_mcmc.kernels.partition.cluster_sums import LeftOver, Pieces
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
 from subsample_mcmc.kernels.partition.members import Blocks, blocks_of, keys_of
@@ -39,7 +49,8 @@ class Bilinear:
         edges[k - 1]. Default: one level.
     reach: standard deviations by which a cluster must be behind to be ruled out unread.
     explained: share of similarity's variance that h has; written by fit, printed, used by nothing.
-    learnt: of each table its kind and coefficients, by which `of` makes it for other mentions.
+    learnt: of each table its kind and coefficients, by which `of` makes it for other mentions, and
+        of which kinds of pairs these know; written by fit.
 
     `Bilinear.fit` estimates all of it from scored pairs.
 
@@ -63,7 +74,7 @@ class Bilinear:
     edges: Any = ()
     reach: float = 2.5
     explained: float = float("nan")
-    learnt: Any = None  # by table: kind and coefficients
+    learnt: Any = None  # LearntTable, by table
 
     def __post_init__(self):
         for name in ("tokens", "tables", "learnt"):
@@ -115,6 +126,11 @@ class Bilinear:
                     "use `of(tokens, categories)` for another set of mentions."
                 )
 
+    def check_kinds(self, blocks: Blocks) -> None:
+        """Refuse mentions of which pairs are of kinds that no pair of the fit was."""
+        for name, learnt in self.learnt.items():
+            refuse_unseen(name, learnt, self.tables[name][0], blocks)
+
     def pieces(self) -> Pieces:
         """What the sums of a partition are made of."""
         edges = np.array(self.edges, dtype=float)
@@ -157,14 +173,15 @@ class Bilinear:
         made = {name: (*tokens[name], old[3]) for name, old in self.tokens.items()}
         tables = {}
         for name, (_, table) in self.tables.items():
-            kind, found = self.learnt.get(name, ("given", ()))
+            learnt = self.learnt.get(name)
+            kind = learnt.kind if learnt else "given"
             codes = codes_of(name, categories[name], kind)
             if np.max(codes, initial=-1) >= len(table):
                 if kind not in ("same", "gap"):
                     raise ValueError(
                         f"categories[{name!r}] go to {np.max(codes)}, but {len(table)} were fitted."
                     )
-                table = combined(columns_of(name, codes, kind), found)
+                table = combined(columns_of(name, codes, kind), learnt.coefficients)
             tables[name] = (codes, table)
         return replace(self, tokens=made, tables=tables)
 
@@ -196,7 +213,6 @@ class Bilinear:
         blocks = blocks_of(keys_of(candidates, model))
         rng = np.random.default_rng(seed)
         one, other = random_pairs(blocks, pairs, rng)
-        scores = scores_of(similarity, model.data, one, other)
         size = len(blocks.order)
         codes_by = {name: codes_of(name, *given) for name, given in categories.items()}
         bases = {name: columns_of(name, codes_by[name], categories[name][1]) for name in codes_by}
@@ -208,6 +224,13 @@ class Bilinear:
         for name, count in counts.items():
             if count != size:
                 raise ValueError(f"{name!r} is of {count} mentions, candidates are of {size}.")
+        kinds = {name: PairKinds.of(categories[name][1], bases[name]) for name in codes_by}
+        own = np.random.default_rng([seed, RARE])
+        more = [rare_pairs(blocks, codes_by[n], kinds[n], one, other, own) for n in codes_by]
+        one, other = (
+            np.concatenate([x, *(m[k] for m in more)]) for k, x in enumerate((one, other))
+        )
+        scores = scores_of(similarity, model.data, one, other)
         design = [np.ones(len(one))]
         design += [part.products(one, other) for part in parts.values()]
         for name, basis in bases.items():
@@ -222,19 +245,21 @@ class Bilinear:
         tables, learnt = {}, {}
         for name, basis in bases.items():
             own = found[at : at + len(basis)]
-            tables[name] = (codes_by[name], combined(basis, own))
-            kind = categories[name][1]
-            learnt[name] = (kind if isinstance(kind, str) else "given", own)
+            codes = codes_by[name]
+            tables[name] = (codes, combined(basis, own))
+            seen = np.unique(kinds[name].numbers(codes[one], codes[other]))
+            learnt[name] = LearntTable(kinds[name].kind, own, kinds[name], frozenset(seen.tolist()))
             at += len(basis)
         spread = float(np.var(scores))
+        varies = spread > ROUNDING**2 * float(np.mean(scores**2))
         coefficients = dict(zip(tokens, found[1:].tolist(), strict=False))
         made = cls(
             {name: (*given, coefficients[name]) for name, given in tokens.items()},
             tables, float(found[0]), 0.0, float(np.mean(left**2)), 0.0, (), reach,
-            1.0 - float(np.mean(left**2)) / spread if spread > 0.0 else 1.0, learnt,
+            1.0 - float(np.mean(left**2)) / spread if varies else 1.0, learnt,
         )  # fmt: skip
         if clusters is None:
-            clusters = pilot(made, data, candidates, rng)
+            clusters = pilot(made, data, size, candidates, rng)
         seen = left_over(similarity, model.data, made, blocks, np.asarray(clusters), rng)
         return replace(made, **seen)
 
@@ -252,14 +277,10 @@ def upper_lines(edges: np.ndarray, most: np.ndarray) -> np.ndarray:
     return np.array([most[0], steep, tops[0] - steep * edges[0]])
 
 
-def combined(basis: list[np.ndarray], coefficients: Any) -> np.ndarray:
-    """The linear combination of some matrices: a fitted table."""
-    return np.tensordot(np.asarray(coefficients, dtype=float), np.array(basis), axes=1)
-
-
-def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generator) -> np.ndarray:
+def pilot(
+    control: Bilinear, data: Any, size: int, candidates: Any, rng: np.random.Generator
+) -> np.ndarray:
     """A labelling by the control variate alone, annealed: it reads no pair."""
-    size = len(next(iter(data.values() if isinstance(data, dict) else data)))
     model = Model(None, data, {"y": np.arange(size)}, support={"y": size}, missing="allow")
     heat = np.geomspace(8.0, 0.3, 8)
     kernel = GibbsPartition("y", None, candidates, control=control, temperature=heat)
@@ -273,10 +294,7 @@ def pilot(control: Bilinear, data: Any, candidates: Any, rng: np.random.Generato
     return ints
 
 
-# ------------------------------------------------------------------ checks of tokens and categories
-RANGE = 500  # ordered categories beyond which a table of all pairs is no longer sensible
-
-
+# ---------------------------------------------------------------- checks of tokens and tables
 def token_lists(name: str, given: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(indptr, ids, values) as arrays; refuses lists that are not what they should be."""
     if len(given) != 3:
@@ -331,34 +349,9 @@ def scored(name: str, given: Any) -> tuple[np.ndarray, np.ndarray]:
     return codes, table
 
 
-def codes_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
-    """Categories, from codes or (codes, kind); ordered ones begin at 0."""
-    codes = whole(name, given[0] if isinstance(given, tuple) else given)
-    if isinstance(kind, str) and kind == "gap" and np.any(codes >= 0):
-        codes = np.where(codes < 0, -1, codes - codes[codes >= 0].min())
-        if codes.max() > RANGE:
-            raise ValueError(
-                f"categories[{name!r}] span {codes.max()}: at most {RANGE}; give coarser ones."
-            )
-    return np.where(codes < 0, -1, codes)
-
-
-def whole(name: str, given: Any) -> np.ndarray:
-    """Integers; refuses what would be rounded."""
-    array = np.asarray(given)
-    if array.dtype.kind not in "iub" and not (
-        array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.rint(array))
-    ):
-        raise ValueError(
-            f"{name!r} has dtype {array.dtype}: codes, ids and indptr must be integers; code "
-            "missing categories as -1."
-        )
-    return array.astype(np.int64)
-
-
 # ---------------------------------------------------------------- what a fit is made of, and leaves
-GAP = 20  # largest difference of ordered categories that is told apart
-FREE = 12  # categories up to which every pair of them may have a coefficient
+ROUNDING = 1e-12  # of the largest score: means that differ by less are the same
+RARE = 1  # of a seed's streams: the one by which pairs of rare kinds are drawn
 LOOKED = 8000  # clusters that variances are measured on
 MEMBERS = 8  # of each of them
 LEVELS = 8
@@ -377,37 +370,6 @@ class Sample:
     def products(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Inner products of pairs of mentions."""
         return np.asarray(self.matrix[one].multiply(self.matrix[other]).sum(axis=1)).ravel()
-
-
-def columns_of(name: str, codes: Any, kind: Any) -> list[np.ndarray]:
-    """The matrices of which a fitted table is a linear combination, by kind of categories."""
-    size = int(np.max(codes, initial=0)) + 1
-    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
-    if isinstance(kind, str) and kind == "same":
-        return [np.ones((size, size)), np.eye(size)]
-    if isinstance(kind, str) and kind == "gap":
-        return [(np.minimum(apart, GAP) == gap).astype(float) for gap in range(GAP + 1)]
-    if isinstance(kind, str) and kind == "free":
-        if size > FREE:
-            raise ValueError(
-                f'categories[{name!r}]: {size} categories are too many for "free" (at most '
-                f'{FREE}): use "same" or "gap", or give matrices.'
-            )
-        found = []
-        for a in range(size):
-            for b in range(a + 1):
-                matrix = np.zeros((size, size))
-                matrix[a, b] = matrix[b, a] = 1.0
-                found.append(matrix)
-        return found
-    if isinstance(kind, str):
-        raise ValueError(
-            f'categories[{name!r}]: kind={kind!r}; give "same", "gap", "free" or matrices.'
-        )
-    found = [np.asarray(matrix, dtype=float) for matrix in kind]
-    if any(matrix.shape != found[0].shape or len(matrix) < size for matrix in found):
-        raise ValueError(f"categories[{name!r}]: give matrices of at least {size} rows.")
-    return found
 
 
 def left_over(
@@ -457,6 +419,8 @@ def by_level(number, known, total, square) -> dict[str, Any]:
     level_by, mean = known / number, total / number
     # Between two values that occur: rounding must not carry a sum from one level to another.
     values = np.unique(level_by)
+    apart = np.diff(values) > ROUNDING * np.max(np.abs(values))
+    values = values[np.concatenate([[True], apart])]
     at = np.searchsorted(values, np.quantile(level_by, np.arange(1, LEVELS) / LEVELS))
     at = np.unique(np.clip(at, 1, None)[np.clip(at, 1, None) < len(values)])
     edges = 0.5 * (values[at - 1] + values[at])

@@ -254,6 +254,8 @@ class GibbsPartition(Leaf):
 
     def compare(self, model) -> None:
         """Refuse scores that are others where they are compiled, or than the control says."""
+        if self.controlled:
+            self.control.check_kinds(self.blocks(model))
         if self.similarity is not None:  # whose look-ups were checked by now
             compare_pairs(self.similarity, model.data, self.blocks(model))
             if self.controlled:

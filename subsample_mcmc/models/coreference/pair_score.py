@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from subsample_mcmc.kernels.partition.bilinear import Bilinear
 from subsample_mcmc.kernels.partition.gibbs_partition import GibbsPartition
+from subsample_mcmc.kernels.partition.members import blocks_of
 from subsample_mcmc.models.coreference import pair_features
 from subsample_mcmc.models.coreference.agreement import b_cubed
 from subsample_mcmc.models.coreference.mentions import (
@@ -160,7 +161,8 @@ class PairScore:
         """The control variate of this score, fitted on one set of mentions, to serve another.
 
         What it leaves over is measured on the true clusters of labelled mentions; without any, on
-        those of a pilot.
+        those of a pilot. Where the others have pairs of a kind that no pair of the first is, such
+        as years further apart, it is fitted to the others themselves.
 
         learn: mentions to fit it to.
         serve: those that it serves; default: the same.
@@ -171,11 +173,23 @@ class PairScore:
             learn = known if np.bincount(known.block).max(initial=0) > 1 else learn
         labelled = learn.truth is not None and bool(np.all(learn.truth >= 0))
         clusters = {"clusters": learn.truth if labelled else None}
-        made = Bilinear.fit(
-            pair_features.similarity, self.data(learn), token_fields(learn), category_fields(learn),
-            candidates=learn.block, **clusters | options,
-        )  # fmt: skip
-        return made if serve is None else made.of(token_fields(serve), category_fields(serve))
+        made = self.fitted(learn, **clusters | options)
+        if serve is None:
+            return made
+        try:
+            served = made.of(token_fields(serve), category_fields(serve))
+            served.check_kinds(blocks_of(serve.block))
+        except ValueError:
+            return self.fitted(serve, **options | {"clusters": None})
+        return served
+
+    def fitted(self, mentions: Mentions, **options: Any) -> Bilinear:
+        """The control variate of this score on some mentions."""
+        fields = token_fields(mentions), category_fields(mentions)
+        candidates = mentions.block
+        return Bilinear.fit(
+            pair_features.similarity, self.data(mentions), *fields, candidates, **options
+        )
 
     def kernel(self, mentions: Mentions, **options: Any) -> GibbsPartition:
         """sm.GibbsPartition of the mentions' blocks.

@@ -126,7 +126,8 @@ def test_categories_that_no_pair_had_are_noticed(data):
     wide = replace(
         fitted, tables={"kind": (data["kind"], np.pad(fitted.tables["kind"][1], (0, 2)))}
     )
-    refused(data, replace(wide, between=1e-9, within=1e-9), by_kind)
+    by_hand = replace(wide, between=1e-9, within=1e-9, learnt=None)  # it knows of no fit
+    refused(data, by_hand, by_kind)
 
 
 @pytest.mark.parametrize("name", ["reach", "between", "within"])
