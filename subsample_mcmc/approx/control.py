@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.decisions.rules.rule import SINGLE
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.numerics.digest import PACKAGE
 from subsample_mcmc.numerics.jit import jit
@@ -31,6 +32,7 @@ from subsample_mcmc.target.rewards import example_context, place, probe, rewards
 # To see whether a user's control variate adds up: how far off, and how much of the log likelihoods
 # may be rounding.
 NEARBY, ROUNDING = 0.01, 1e-7
+SEEN = 4096  # data that tell how large log likelihoods are
 BOLD = 0.01  # delta from which on predictions may take a part of it
 
 
@@ -190,6 +192,8 @@ class Prepared:
     absolute: bool = False  # are residuals bounded at each arm, not only their differences
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
     found: str = ""  # what the model was found to allow, where draws depend on it
+    # How coarse log likelihoods are, where nothing else tells how widely residuals vary.
+    grain: float = 0.0
     # Of the likelihood: for a residual, beside its own; for an arm, before any datum is read.
     evaluations: tuple[int, int] = (0, 0)
     # Attributes made anew elsewhere.
@@ -275,6 +279,8 @@ def prepared_for(model, control: Control, selector: Selector | None = None) -> P
         users = type(found).__module__.partition(".")[0] != PACKAGE
         if users and model.elsewhere is None and found.functions.sum is sum_of_state:
             compare_sums(control, model, found)
+        if users and found.functions.spread is None:
+            found.grain = grain_at(model)
         model.prepared[control] = found
     found = model.prepared[control]
     if selector is not None and selector.takes_control and not selector.thins:
@@ -329,6 +335,29 @@ def sums_of_both(model, prepared: Prepared, ints, floats) -> tuple[float, float,
             values = own[: len(some)]
             total += left[: len(some)].sum(), values.sum(), np.abs(values).sum()
     return float(total[0]), float(total[1]), float(total[2])
+
+
+def grain_at(model) -> float:
+    """How large log likelihoods are, times how coarse such numbers are; at the initial state.
+
+    Where residuals are nothing but rounding in most rows, they are so small that it looks like
+    variance: a race would take what few rows say for noise.
+    """
+    rows = np.random.default_rng(0).choice(model.size, min(SEEN, model.size), replace=False)
+    rows = np.sort(rows).astype(np.int64)
+    here = model if model.elsewhere is None else model.elsewhere.of_rows(rows)
+    places = rows if model.elsewhere is None else np.arange(len(rows))
+    values, places = np.zeros(len(rows)), places.astype(row_kind(here.size))
+    trial = probe(here, model.ints.copy(), model.floats.copy(), model.floats[None].copy())
+    with np.errstate(all="ignore"):
+        for first in range(0, len(rows), CHUNK):
+            part = slice(first, first + CHUNK)
+            rewards_of(trial, 0, places[part], values[part])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0
+    fine = np.any(values.astype(np.float32) != values)
+    return float(np.sqrt(np.mean(values**2))) * (1.0 if fine else SINGLE)
 
 
 @memoised

@@ -177,7 +177,7 @@ def make_auditor(sources: Sources, controlled: bool) -> Any:
         if unknown >= 0:  # nothing is counted: these steps are made again once sums are known
             return 1.0 * unknown if case.wanted[1] == TOGETHER else -1.0
         # The same numbers added in another order: within rounding of the best is the best.
-        wrong = best != chosen and first - score > 1e-11 * abs(first)
+        wrong = best != chosen and first - score > 1e-13 * abs(first)
         two = second >= 0 and runner > -np.inf
         count_audit(tally, wrong, first - score, first - runner if two else 0.0)
         if two:
@@ -293,10 +293,11 @@ def make_judge(
     again: Any,
     bound: np.ndarray,
     wanted: np.ndarray,
+    grain: float,
 ) -> Judge:
     """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.
 
-    bound: where a selector that thins adds up what it met. wanted: see Case.
+    bound: where a selector that thins adds up what it met. wanted: see Case. grain: see Prepared.
     """
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
@@ -305,6 +306,8 @@ def make_judge(
     trial, scratch = trial._replace(pulls=tally["pulls"]), selector.scratch(shape)
     if selector.thins:
         scratch = scratch._replace(bound=bound)
+    if hasattr(scratch, "race"):
+        scratch.race.now["grain"] = grain
     case = Case(
         trial, offsets, trial.control.left if trial.control else offsets, selector.params(shape),
         scratch, tally, np.zeros(SAMPLED, dtype=row_kind(model.size)),
@@ -382,6 +385,7 @@ class Decision:
             model, trial, selector, self.arms, tally_of(words), decide,
             again if run.audited else None, words[counted:].view(float),
             np.zeros(2, np.int64) if run.data is None else run.data.resident_told,
+            0.0 if self.control is None else prepared_for(model, self.control).grain,
         )  # fmt: skip
 
 

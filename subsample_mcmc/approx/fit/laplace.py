@@ -33,6 +33,7 @@ from subsample_mcmc.approx.fit.newton import (
     climb,
     deviations,
     differences,
+    falls_around,
     several,
     spectrum,
     widths,
@@ -48,7 +49,7 @@ from subsample_mcmc.approx.taylor.found.derivatives_found import (
 from subsample_mcmc.approx.taylor.predictor_chunks import Keep
 from subsample_mcmc.approx.taylor.taylor import PATIENT
 from subsample_mcmc.decisions.compared import check_compiled
-from subsample_mcmc.errors import RewardError, helpful
+from subsample_mcmc.errors import RewardError, helpful, warn
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.target.dyadic import RowBlocks
 from subsample_mcmc.target.lookups.bounds import check_model
@@ -63,6 +64,12 @@ STEP = 1e-3  # of a difference over data, in standard deviations: more where rou
 HALF = 0.5  # the same, where it is asked whether a function has kinks
 BENT = 0.1  # the part by which curvatures at these two may differ
 FAR = 2.0  # the step for functions that have kinks
+KINKED = 1e7  # evaluations for which sm.Predictors are searched by differences, where they may have
+NARROW = (
+    "the log likelihood has kinks around the mode, and no search over wide steps came to an end: "
+    "the fit's standard deviations are those of single kinks, and may be a hundredth of the "
+    "posterior's. Chains that propose from it hardly move: take sm.Metropolis(...) without a fit."
+)
 KEPT = (  # fields of a fit that are remembered
     "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
     "passes",
@@ -76,6 +83,7 @@ class Summed:
 
     step = STEP
     kinks = np.zeros(0, dtype=bool)  # along which coordinates the prior has some
+    rough = 0  # 1: it is read over steps as wide as the posterior
     last: Local | None = None  # where a search came to
 
     def __init__(self, coordinates: Coordinates, spans, bar):
@@ -160,13 +168,13 @@ def why_not_predicted(model) -> str:
 class Wide(Summed):
     """A log_likelihood with kinks: what a Gaussian as wide as the posterior should follow."""
 
-    step = FAR
+    step, rough = FAR, 1
 
 
 class Expanded:
     """A log likelihood with derivatives by the blocks' values: these, and the chain rule."""
 
-    kinks, last = Summed.kinks, Summed.last
+    kinks, rough, last = Summed.kinks, Summed.rough, Summed.last
 
     def __init__(self, coordinates: Coordinates, spans, bar):
         self.coordinates, self.bar, self.passes, model = coordinates, bar, 0, coordinates.model
@@ -393,12 +401,19 @@ def laplace(
             said = isinstance(error, RewardError) or too_many(co.size) in str(error)
             more = "" if said else f" If it has kinks, such as abs: {too_many(co.size)}"
             raise (ValueError(f"{error}{more}") if more else error) from error.__cause__
-        if kind is not Expanded:
+        if kind is not Expanded or co.count * co.size**2 <= KINKED:  # derivatives see no kinks
             with suppress(*FAILURES):
-                made = search(Wide)
+                made = searched_widely()
                 if kinks_at(made, FAR):
                     return Wide, made
         raise error
+
+    def searched_widely() -> tuple:
+        """The same for functions that have kinks."""
+        made = search(Wide)
+        if not falls_around(Wide(co, co.spans, bar).rises, made[0]):
+            raise ValueError("no posterior mode was found: wide steps end on a plain.")
+        return made
 
     def kinks_at(made: tuple, within: float) -> bool:
         """Has it kinks around there, beside those of the prior that were found."""
@@ -423,9 +438,11 @@ def laplace(
         if kind in (Followed, Predicted, Summed) and kinks_at(made, HALF):
             if kind is Predicted:  # derivatives see no kinks, and differences do not serve
                 raise ValueError(too_many(co.size))
-            with suppress(*FAILURES):  # else that is what there is
-                u = made[0][0].u
-                made = search(Wide)
+            u = made[0][0].u
+            try:
+                made = searched_widely()
+            except FAILURES:
+                warn(NARROW)
     found, heights, passes, near = made
     fit = finished(co, heights, passes, *found)
     warn_of_kinks(near, co.labels)

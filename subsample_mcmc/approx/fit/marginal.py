@@ -45,6 +45,7 @@ class Marginal:
     """The density, by differences."""
 
     sites: Any  # Sites, or CrossedSites
+    rough = 0  # it is read over short steps
 
     def __init__(self, coordinates: Coordinates, sites: Any, bar):
         self.coordinates, self.sites, self.bar, self.passes = coordinates, sites, bar, 0

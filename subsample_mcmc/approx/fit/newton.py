@@ -20,9 +20,13 @@ SIGNS = 16  # directions along all coordinates
 APART = 1e-9
 
 
-# Nats that a step may lose for each kink of a prior: gradients over wide steps lead to the middle
-# of the posterior, which is not its mode. Of -t |x| + g x these are at most .85.
+# Nats that a step may lose for each kink of a prior, and for those of a likelihood: gradients over
+# wide steps lead to the middle of the posterior, which is not its mode. Of -t |x| + g x these are
+# at most .85.
 OF_KINK = 1.0
+SADDLE = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
+WIDE, LEAST = 2.0, 0.1  # standard deviations from a mode, and nats that it is higher at least
+PARTS = ((10, 1.0), (25, 0.5), (LIMIT, 0.2))  # of steps across kinks, in searches up to so long
 
 
 class Local(NamedTuple):
@@ -110,11 +114,13 @@ def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, 
     Newton's steps with |eigenvalues|, shortened where the log density does not rise as it should.
     Near a mode their length in posterior standard deviations is squared each time, up to a constant
     that the last two tell: the search ends when the next would be shorter than the tolerance.
+    Over wide steps across kinks they need not shrink, and may go to and fro: then parts of them are
+    taken.
     """
     co, last, runs, share = likelihood.coordinates, None, 0, 1.0
     if not now.usable:
         raise RewardError(f"the log density is not finite at {co.show(now.u)}.")
-    for _ in range(LIMIT):
+    for turn in range(LIMIT):
         scale, values, vectors = spectrum(now.curvature)
         along = vectors.T @ (scale * now.gradient)
         size = np.maximum(np.abs(values), FLAT * np.abs(values).max())
@@ -133,9 +139,11 @@ def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, 
         rounding = sd < 1e-3 and ratio > 0.3 and abs(bent - 1.0) < 0.1
         if converged or rounding or (sd <= tolerance and ratio < 0.9):
             return now, move, float(0.5 * sd**2)
+        if likelihood.rough:
+            share = min(share, next(part for past, part in PARTS if turn < past))
         trial = likelihood.around(now.u + share * move, now)
         rise = trial.value - now.value
-        lost = OF_KINK * float(likelihood.kinks.sum()) + 1e-11 * abs(now.value)
+        lost = OF_KINK * (likelihood.kinks.sum() + likelihood.rough) + 1e-11 * abs(now.value)
         if trial.usable and rise >= 0.05 * share * sd**2 - lost:
             last = (now.curvature, max(sd, 1e-150)) if share == 1.0 else None
             now, share = trial, min(1.0, 4.0 * share)
@@ -147,6 +155,23 @@ def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, 
         "separates the data, or where only a prior can hold values back: give a log_prior, such "
         "as -0.5 * (x / 10)**2, or start nearer, by given={...}."
     )
+
+
+def falls_around(rises, found: tuple[Local, np.ndarray, float]) -> bool:
+    """Does the log density fall to both sides of what a search found, in all that is not flat.
+
+    Wide steps may end anywhere on a plain, as far out where a plane separates the data: there it
+    does not fall away from 0, but in all directions across that one.
+    """
+    now, move, _ = found
+    scale, values, vectors = spectrum(now.curvature)
+    sharp, u = values > FLAT * np.abs(values).max(), now.u + move
+    if values.min() < -SADDLE * values.max():
+        return False
+    ends = WIDE * (scale[:, None] * vectors[:, sharp] / np.sqrt(values[sharp])).T
+    if (across := u @ now.curvature @ u) > WIDE**2:
+        ends = np.concatenate([ends, WIDE / sqrt(across) * u[None]])
+    return bool(np.all(rises(np.concatenate([u[None], u + ends, u - ends]))[1] < -LEAST))
 
 
 def begin(likelihood, u: np.ndarray) -> Local:

@@ -30,6 +30,7 @@ SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 # nearly all draws from a posterior of d parameters lie: sqrt(d) standard deviations, and 3 more.
 BEYOND, FARTHER = 1.25, 3.0
 AXES = 3.0  # standard deviations along each parameter, where few points are all that is looked at
+APART = 4.0  # times the median size of residuals, which no smooth likelihood's directions explain
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
@@ -216,12 +217,22 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             seen = np.fmax(seen, np.array(each) / unit)
         write(sums.raced, table, SAFETY * seen[[0, 1, 2]], source.known(), model.size)
         if squares:
-            sums.raced.limits[table, 6] = np.median(np.sqrt(squares) / np.array(units))
+            sums.raced.limits[table, 6] = typical(np.sqrt(squares) / np.array(units))
         farthest = min(BEYOND * farthest, sqrt(sums.used[table]) + FARTHER)
         sums.raced.limits[table, 16] = sums.whole.limits[table, 16] = farthest
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
+
+
+def typical(sizes: np.ndarray) -> float:
+    """Of the sizes of residuals at some points the median, or the largest where it is far above.
+
+    Where most points lie on one side of a kink all that they leave over is rounding, and a race
+    would believe it of the others.
+    """
+    middle, most = float(np.median(sizes)), float(np.max(sizes))
+    return most if most > APART * middle else middle
 
 
 def unit_of(parts: Terms, size: Any) -> Any:
@@ -279,7 +290,7 @@ def spread_of(probe: Probe, rows: np.ndarray) -> float:
         if probe.size(arm) > 0.0 and np.all(np.isfinite(found)):
             ratios.append(np.sqrt((found @ found) / len(found)) / probe.own.guesses[arm, 1])
     ratios = [ratio for ratio in ratios if ratio > 0.0]  # no doubt is known beyond what was seen
-    return float(np.median(ratios)) if len(ratios) >= POINTS // 3 else 0.0
+    return typical(np.array(ratios)) if len(ratios) >= POINTS // 3 else 0.0
 
 
 def steps_cubed(s3: np.ndarray, steps: np.ndarray, used: int) -> np.ndarray:

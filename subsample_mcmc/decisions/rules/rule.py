@@ -81,6 +81,7 @@ NOW = np.dtype(
         ("code", np.int64),  # 0, or what went wrong ...
         ("bad_arm", np.int64),  # ... in which arm
         ("bad_row", np.int64),  # ... at which datum
+        ("grain", float),  # what all may be rounding of besides, see ARM: of residuals, the rewards
         ("prefetched", float),  # a sum nobody reads: it keeps the prefetch from being left out
     ],
     align=True,
@@ -224,7 +225,7 @@ def add_moments(race, leader, arm, lo, hi):
     values, own = race.values, race.arms[arm]
     if own.seen == 0.0:  # shifting by a typical value keeps the power sums accurate
         own.shift = values[arm, lo] if leader < 0 else values[leader, lo] - values[arm, lo]
-        own.grain = grain_of(values, leader, arm, lo, min(hi, lo + GLANCE))
+        own.grain = max(race.now[0].grain, grain_of(values, leader, arm, lo, min(hi, lo + GLANCE)))
     shift, first, second, third = own.shift, 0.0, 0.0, 0.0
     if leader < 0:
         for c in range(np.uint64(lo), np.uint64(hi)):
