@@ -70,6 +70,7 @@ def check_run(kernel, model) -> None:
     """Refuse a model, or a user's function in a kernel, that looks up what is not there."""
     free = free_blocks(kernel, model)
     check_model(model, free)
+    model = model.near
     labels = {id(leaf): label for label, leaf in labelled(kernel)}
     for at in states(model, free):
         if at.whole and not impossible(model, model.state(at.ints, at.floats)):

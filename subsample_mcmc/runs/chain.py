@@ -105,7 +105,7 @@ class Program:
             check_elsewhere(kernel, model)
         check(kernel, model)
         kernel = kernel.settled(model)
-        check_run(kernel, model.near)
+        check_run(kernel, model)
         check_padding(model.near)
         self.doubtful = is_doubtful(kernel, model.near)
         self.model, self.kernel = model, kernel

@@ -355,7 +355,7 @@ def laplace(
     few, co_few = windows(size, WINDOWS, WINDOW) if size >= MANY else co.spans, co
     if model.elsewhere is not None:  # the same rows, side by side
         few, co_few = side_by_side(few, co)
-    check_model(model.near, ints=co.ints)
+    check_model(model, ints=co.ints)
     if model.predictors is None:  # chains compare those, too
         check_compiled(model.near)
 

@@ -18,12 +18,14 @@ from subsample_mcmc.numerics.rows import row_kind
 from subsample_mcmc.target.dyadic import BLOCK, Tree, aligned, blocks_of, whole_blocks
 from subsample_mcmc.target.elsewhere.alone import check_alone
 from subsample_mcmc.target.elsewhere.resident import MARK, Resident
+from subsample_mcmc.target.lookups.bounds import at_state, first_row_beyond, suspects_of
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reuse.nodes import WholeNodes
 from subsample_mcmc.target.subset import without
 
 PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
 FEW = 2  # rows that travel with the functions of a model
+LOOKED_UP = "look-ups"  # the name of that pass
 PATIENT = 2.0  # seconds after which a bar is shown
 
 
@@ -43,7 +45,7 @@ class RowsElsewhere:
 
     def __init__(self, model: Any, source: Any):
         """model: an ordinary one, of some of the rows."""
-        self.source, self.near = source, with_rows(model, {})
+        self.source, self.near, self.numbers = source, with_rows(model, {}), some_numbers(source)
         source.missing = model.missing
         columns = [name for name in source.columns if name in model.data._fields]
         wrong = [name for name in columns if name.startswith(MARK)]
@@ -142,6 +144,30 @@ class RowsElsewhere:
             return chosen, []
         return chosen, [(block * BLOCK, self.source.receive(self.source.request(rows)))]
 
+    def look_up(self, model: Any, states: list[tuple[Any, int]]) -> None:
+        """Refuse rows at which the model's functions look up what is not there: one pass.
+
+        states: (a State, every how many rows). Of rows that were appended, those alone are read.
+        """
+        nodes = None
+        smaller = None if model.grown is None else model.grown.smaller()
+        keys = [(at.ints.tobytes(), at.floats.tobytes(), 1) for at, step in states if step == 1]
+        if smaller is not None and all(key in smaller.looked_up for key in keys):
+            known = [(k, i, np.full(1, np.inf)) for k, i in aligned(0, model.grown.rows // BLOCK)]
+            nodes = WholeNodes(self.source.size, {LOOKED_UP: known})
+        (row,) = self.sum_over(
+            rows_beyond, (states,), np.minimum, told="look-ups", nodes=nodes, name=LOOKED_UP
+        )
+        if not row < self.source.size:
+            return
+        one = self.of_rows(np.array([int(row)]))
+        for at, _ in states:
+            at_state(one, suspects_of(one), at, range(1), [int(row)])
+        raise IndexError(
+            f"the model's functions look up what is not there at one of the data from {int(row)} "
+            "on: compare the indices with the lengths of what they are looked up in."
+        )
+
     def sums_at(self, ints: np.ndarray, floats: np.ndarray) -> np.ndarray:
         """The exact log likelihoods at some floats, one state a row: one pass."""
         return self.sums_of([(ints, floats)])
@@ -159,6 +185,11 @@ class RowsElsewhere:
 
 def some_rows(source: Any) -> dict[str, np.ndarray]:
     """Rows of several parts, the last row among them; a first pass, where lengths are not known."""
+    return source.receive(source.request(some_numbers(source)))
+
+
+def some_numbers(source: Any) -> np.ndarray:
+    """Their numbers."""
     lengths, starts = np.asarray(source.lengths()), np.asarray(source.starts())
     size = int(lengths.sum())
     if size == 0:
@@ -166,7 +197,7 @@ def some_rows(source: Any) -> dict[str, np.ndarray]:
     parts = np.flatnonzero(lengths)
     chosen = parts[np.unique(np.linspace(0, len(parts) - 1, PARTS).astype(int))]
     rows = [starts[i] + np.arange(min(ROWS, lengths[i])) for i in chosen]
-    return source.receive(source.request(np.unique(np.concatenate([*rows, [size - 1]]))))
+    return np.unique(np.concatenate([*rows, [size - 1]]))
 
 
 def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
@@ -258,6 +289,18 @@ def exact_sums(model: Any, begin: int, states: list) -> Tree:
     tree = Tree()
     for (level, index), value in zip(nodes, found, strict=True):
         tree.add(level, index, value)
+    return tree
+
+
+def rows_beyond(model: Any, begin: int, states: list) -> Tree:
+    """By block, the first row at which a look-up fails at one of some states; infinite: none."""
+    tree = Tree(np.minimum)
+    numbers = np.full((blocks_of(model.size), 1), np.inf)
+    found = [first_row_beyond(model, at, step) for at, step in states]
+    row = min((row for row in found if row >= 0), default=-1)
+    if row >= 0:
+        numbers[row // BLOCK] = begin * BLOCK + row
+    tree.add_blocks(begin, numbers)
     return tree
 
 

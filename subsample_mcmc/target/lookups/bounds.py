@@ -1,7 +1,8 @@
 """Which of the users' functions are passed over all data, and in which states of the blocks.
 
 An index may depend on data, so all rows are read; and on discrete blocks, so all rows are read at
-their lowest and at their highest values, and some at each of those between.
+their lowest and at their highest values, and some at each of those between. Where rows are
+elsewhere, by one more pass over them.
 """
 
 import itertools
@@ -10,10 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.constraints import INTERVAL
 from subsample_mcmc.target.data import datum_of
-from subsample_mcmc.target.lookups.checked import look, look_once
-from subsample_mcmc.target.lookups.guards import guarded, guarded_data, guarded_state
+from subsample_mcmc.target.lookups.checked import blamed, first_beyond, look, look_once
+from subsample_mcmc.target.lookups.guards import (
+    guarded,
+    guarded_data,
+    guarded_function,
+    guarded_state,
+)
 from subsample_mcmc.target.lookups.reads import cannot_fail, trusted, turns_on_values
 
 MOST_STATES = 64  # states of the discrete blocks, or arms, at which some rows are read
@@ -125,24 +132,36 @@ def check_model(model, free=(), ints=None) -> None:
 
     free: discrete blocks that take any value; ints: where they are held instead.
     """
-    done = model.looked_up
-    suspects = suspects_of(model)
+    near = model.near  # of rows that are elsewhere, some
+    suspects = suspects_of(near)
     if not suspects:
         return
     if model.noticed is None:
         model.notice_changes()  # later changes are of these data
     if ints is not None:
-        words = "" if np.array_equal(ints, model.ints) else held(model, ints)
-        chosen = [State(ints.copy(), model.floats, words)]
+        words = "" if np.array_equal(ints, near.ints) else held(near, ints)
+        chosen = [State(ints.copy(), near.floats, words)]
     else:
-        chosen = list(states(model, free))
+        chosen = list(states(near, free))
     few = max(1, sum(not one.whole for one in chosen))
-    for one in chosen:
-        step = 1 if one.whole else max(1, model.size * few // SOME)
-        key = (one.ints.tobytes(), one.floats.tobytes(), step)
-        if key not in done:
-            at_state(model, suspects, one, range(0, model.size, step))
-            done.add(key)
+
+    def unknown(looked_up: set, size: int) -> list[tuple[State, int, tuple]]:
+        """(state, every how many rows, its key) of those that were not looked at."""
+        found = []
+        for one in chosen:
+            step = 1 if one.whole else max(1, size * few // SOME)
+            found.append((one, step, (one.ints.tobytes(), one.floats.tobytes(), step)))
+        return [x for x in found if x[2] not in looked_up]
+
+    for one, step, key in unknown(near.looked_up, near.size):
+        numbers = None if model.elsewhere is None else model.elsewhere.numbers
+        at_state(near, suspects, one, range(0, near.size, step), numbers)
+        near.looked_up.add(key)
+    if model.elsewhere is None or all(role in OF_STATES for role, _ in suspects):
+        return
+    if left := unknown(model.looked_up, model.size):
+        model.elsewhere.look_up(model, [(one, step) for one, step, _ in left])
+        model.looked_up.update(key for *_, key in left)
 
 
 def held(model, ints) -> str:
@@ -199,14 +218,48 @@ def after_eta(eta, function) -> Any:
     return of_state
 
 
-def at_state(model, suspects, at: State, rows: range) -> None:
-    """Call the functions at one state, over some rows."""
+OF_STATES = ("log_prior", "prepare")  # roles of functions that read no row
+
+
+def first_row_beyond(model, at: State, step: int) -> int:
+    """The first row at which a function looks up what is not there, at a state; -1: none does."""
+    state, rows = model.state(at.ints, at.floats.copy()), range(0, model.size, step)
+    if impossible(model, state):
+        return -1
+    suspects = [(role, f) for role, f in suspects_of(model) if role not in OF_STATES]
+    found = [row_beyond(model, role, f, state, rows) for role, f in suspects]
+    return min((row for row in found if row >= 0), default=-1)
+
+
+def row_beyond(model, role: str, function, state, rows: range) -> int:
+    """The same of one of the functions."""
+    shown, data = guarded_state(state), guarded_data(model.data, model.size)
+    if role == "etas":
+        try:
+            look_at_etas(model, function, state, shown, data, "")
+        except IndexError:
+            return 0  # one of them all
+        return -1
+    made, seen = prepared(model, state)
+    if not DISABLED:
+        return first_beyond(function, (state, model.data), made, rows)
+    called = guarded_function(function)
+    calls = ((n, blamed(role, called, (shown, data, n, *seen), "")) for n in rows)
+    return next((n for n, error in calls if error is not None), -1)
+
+
+def at_state(model, suspects, at: State, rows: range, numbers=None) -> None:
+    """Call the functions at one state, over some rows.
+
+    numbers: of a model's rows among all, for messages, where they are only some of them.
+    """
     state, words = model.state(at.ints, at.floats.copy()), at.words
     shown, data = guarded_state(state), guarded_data(model.data, model.size)
     made, seen = None, None
 
     def where(n) -> str:
-        return f" at datum {n}{datum_of(model.data, n, model.size)}{words}"
+        number = n if numbers is None else numbers[n]
+        return f" at datum {number}{datum_of(model.data, n, model.size)}{words}"
 
     if impossible(model, state) and ("log_prior", model.log_prior) not in suspects:
         return
