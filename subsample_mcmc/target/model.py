@@ -163,6 +163,9 @@ class Model:
         self.hashed: Any = None  # (the same, hashes of the parts)
         self.looked_up: set = set()  # functions and states whose look-ups were found to be right
         self.elsewhere: Any = None  # target/elsewhere, where the rows are
+        self.numbers: Any = (
+            None  # of its rows among all, of a model of some rows that are elsewhere
+        )
         self.more: Any = None  # of ready models: what makes columns of further rows
         self.grown: Any = None  # of which model, and which row is the first that it lacks
         self.remembered: Any = None  # target/reuse, the file of what passes over them found

@@ -8,6 +8,7 @@ import numpy as np
 # Arms that are nearer, in units of the spread of all, are equal by rounding: distances in the
 # metric of a design come out of differences, with an error of 1e-16 over the square of this.
 TWINS = 1e-6
+SPANNED = 1e-10  # of the largest singular value: directions below it are rounding
 
 
 def check_noise(noise) -> None:
@@ -35,7 +36,7 @@ def checked_features(features, arms: int) -> np.ndarray:
             "Merge them."
         )
     left, values, basis = np.linalg.svd(features, full_matrices=False)
-    keep = values > 1e-10 * values[0]
+    keep = values > SPANNED * values[0]
     if arms > 1:  # in units of their spread, which is what designs and bounds see of features
         from scipy.spatial import cKDTree  # .1 s at import, seldom needed
 
@@ -47,6 +48,14 @@ def checked_features(features, arms: int) -> np.ndarray:
                 f"arms {sorted(near[arm].tolist())} have features that differ by rounding alone: "
                 "hardly any number of pulls tells them apart. Merge them."
             )
+    size = np.abs(features).max(axis=0)
+    own = np.linalg.svd(features / np.where(size > 0.0, size, 1.0), compute_uv=False)
+    if (own > SPANNED * own[0]).sum() > keep.sum():
+        raise ValueError(
+            f"features have columns of sizes {size.min():.3g} to {size.max():.3g}, beside which a "
+            "direction that tells arms apart is as small as rounding: centre and scale the "
+            "columns, (x - x.mean(axis=0)) / x.std(axis=0) beside a column of ones."
+        )
     return features if keep.sum() == features.shape[1] else features @ basis[keep].T
 
 

@@ -45,7 +45,8 @@ class RowsElsewhere:
 
     def __init__(self, model: Any, source: Any):
         """model: an ordinary one, of some of the rows."""
-        self.source, self.near, self.numbers = source, with_rows(model, {}), some_numbers(source)
+        self.source, self.near = source, with_rows(model, {})
+        self.near.numbers = some_numbers(source)
         source.missing = model.missing
         columns = [name for name in source.columns if name in model.data._fields]
         wrong = [name for name in columns if name.startswith(MARK)]
@@ -161,8 +162,9 @@ class RowsElsewhere:
         if not row < self.source.size:
             return
         one = self.of_rows(np.array([int(row)]))
+        one.numbers = [int(row)]
         for at, _ in states:
-            at_state(one, suspects_of(one), at, range(1), [int(row)])
+            at_state(one, suspects_of(one), at, range(1))
         raise IndexError(
             f"the model's functions look up what is not there at one of the data from {int(row)} "
             "on: compare the indices with the lengths of what they are looked up in."
@@ -206,6 +208,7 @@ def with_rows(model: Any, columns: dict[str, np.ndarray]) -> Any:
     vars(made).update(vars(model))
     made.prepared, made.looked_up = WeakKeyDictionary(), set()
     made.noticed = made.hashed = made.elsewhere = made.remembered = made.grown = None
+    made.numbers = None
     for name in ("large", "chunks"):  # of these rows
         vars(made).pop(name, None)
     if columns:

@@ -154,8 +154,7 @@ def check_model(model, free=(), ints=None) -> None:
         return [x for x in found if x[2] not in looked_up]
 
     for one, step, key in unknown(near.looked_up, near.size):
-        numbers = None if model.elsewhere is None else model.elsewhere.numbers
-        at_state(near, suspects, one, range(0, near.size, step), numbers)
+        at_state(near, suspects, one, range(0, near.size, step))
         near.looked_up.add(key)
     if model.elsewhere is None or all(role in OF_STATES for role, _ in suspects):
         return
@@ -248,17 +247,14 @@ def row_beyond(model, role: str, function, state, rows: range) -> int:
     return next((n for n, error in calls if error is not None), -1)
 
 
-def at_state(model, suspects, at: State, rows: range, numbers=None) -> None:
-    """Call the functions at one state, over some rows.
-
-    numbers: of a model's rows among all, for messages, where they are only some of them.
-    """
+def at_state(model, suspects, at: State, rows: range) -> None:
+    """Call the functions at one state, over some rows."""
     state, words = model.state(at.ints, at.floats.copy()), at.words
     shown, data = guarded_state(state), guarded_data(model.data, model.size)
     made, seen = None, None
 
     def where(n) -> str:
-        number = n if numbers is None else numbers[n]
+        number = n if model.numbers is None else model.numbers[n]
         return f" at datum {number}{datum_of(model.data, n, model.size)}{words}"
 
     if impossible(model, state) and ("log_prior", model.log_prior) not in suspects:

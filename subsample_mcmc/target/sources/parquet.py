@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from subsample_mcmc.errors import helpful, warn
 from subsample_mcmc.target.sources.arrow import declared, made_of, wanted_of
 from subsample_mcmc.target.sources.local import LocalSource
@@ -22,9 +24,11 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
 
     path: of a file, or of a folder; or a pattern, "rows/*.parquet", whose files are read in the
         order of their names; or a list of them. Of other file systems, "s3://bucket/rows/".
+        Names of folders, "year=2020", are a column.
     columns: names of those that are read, or {name: column}; of several columns, a matrix is made:
         {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. Numbers keep
-        their type: float32 takes half the room of float64. Lists of one length are matrices;
+        their type: float32 takes half the room of float64; of files that differ, the one that holds
+        all. Lists of one length are matrices;
         dictionaries are codes of their labels, sorted: of ordered ones, too, which is warned of.
 
     Threads read row groups (best of 100,000 to 1,000,000 rows), as many at a time as there are
@@ -48,7 +52,8 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
         raise ImportError(
             "sm.parquet needs pyarrow: pip install 'subsample-mcmc[parquet]'."
         ) from None
-    return ParquetSource(files.dataset(paths_of(path), format="parquet"), columns)
+    found = files.dataset(paths_of(path), format="parquet", partitioning="hive")
+    return ParquetSource(found, columns)
 
 
 def paths_of(path: Any) -> Any:
@@ -80,14 +85,16 @@ class ParquetSource(LocalSource):
     kind = "Parquet"
 
     def __init__(self, dataset: Any, columns: Any = None, threads: int | None = None):
-        names = list(dataset.schema.names)
+        fragments = list(dataset.get_fragments())
+        self.schema: Any = schema_of(dataset, fragments, columns)
+        names = list(self.schema.names)
         self.wanted = wanted_of(columns, names, "dataset")
         self.fields = sorted({part for parts in self.wanted.values() for part in parts})
         parts: list[Any] = []
         self.places: list[str] = []
         lengths: list[int] | None = []
         self.files = 0
-        for fragment in dataset.get_fragments():
+        for fragment in fragments:
             self.files += 1
             path = getattr(fragment, "path", "") or "in memory"
             if not hasattr(fragment, "row_groups"):
@@ -102,13 +109,12 @@ class ParquetSource(LocalSource):
                 self.places.append(f"{path}{ROW_GROUP}{last}")
                 if lengths is not None:
                     lengths.append(sum(fragment.row_groups[i].num_rows for i in groups))
-        self.schema: Any = dataset.schema
         self.filesystem: Any = getattr(dataset, "filesystem", None)
         self.written = {path: self.stamp(path) for path in getattr(dataset, "files", ())}
         self.opened = time.time_ns()
         loaders = [Decoded(self, fragment) for fragment in parts]
         kinds = {name: categories_of(dataset, name) for name in self.fields if self.coded(name)}
-        super().__init__(loaders, declared(self.wanted, dataset.schema, kinds), lengths, threads)
+        super().__init__(loaders, declared(self.wanted, self.schema, kinds), lengths, threads)
 
     def coded(self, name: str) -> bool:
         """Does a column hold labels that have codes."""
@@ -164,6 +170,63 @@ class Decoded:
                 "before. Give files that nobody writes."
             ) from error
         return made_of(table, source.columns, source.wanted)
+
+
+def schema_of(dataset: Any, fragments: list, columns: Any) -> Any:
+    """The types that columns have in all files: of numbers those that hold all of them.
+
+    A dataset takes those of the first file, and others are cast to them: 7 to true, say. Refuses
+    what is a number in some files only, and a column that some do not have.
+    """
+    schema = dataset.schema
+    own = [(getattr(f, "path", "") or "in memory", f.physical_schema) for f in fragments]
+    if columns is None:
+        for path, one in own:
+            if more := [name for name in one.names if name not in schema.names]:
+                raise ValueError(
+                    f"{path} has a column {more[0]!r}, and the first file has none: say which are "
+                    "read, columns=[...], or write it to all files."
+                )
+        wanted = set(schema.names)
+    else:
+        every = [*schema.names, *(name for _, one in own for name in one.names)]
+        made = wanted_of(columns, list(dict.fromkeys(every)), "dataset")
+        wanted = {part for parts in made.values() for part in parts}
+    in_files = {name for _, one in own for name in one.names}
+    for name in sorted(wanted & in_files):  # others are of the folders' names
+        if lacking := [path for path, one in own if name not in one.names]:
+            raise ValueError(
+                f"{lacking[0]} has no column {name!r}, which other files have: write it to all "
+                "files, or give others, columns=[...]."
+            )
+        kinds = {path: one.field(name).type for path, one in own}
+        at = schema.get_field_index(name)
+        field = schema.field(at).with_type(common_type(name, kinds, schema.field(at).type))
+        schema = schema.set(at, field)
+    return schema
+
+
+def common_type(name: str, kinds: dict[str, Any], declared: Any) -> Any:
+    """The type of a column by its types in all files."""
+    from pyarrow import from_numpy_dtype, types
+
+    known = [(path, kind) for path, kind in kinds.items() if not types.is_null(kind)]
+    found = {kind for _, kind in known}
+    if len(found) < 2 or declared != known[0][1]:  # as somebody said who made the dataset
+        return declared
+
+    def is_number(kind: Any) -> bool:
+        return types.is_integer(kind) or types.is_floating(kind)
+
+    if all(map(is_number, found)):
+        return from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in found)))
+    if any(is_number(kind) or types.is_boolean(kind) for kind in found):
+        (first, kind), (path, other) = known[0], next(one for one in known if one[1] != known[0][1])
+        raise TypeError(
+            f"data {name} is a column of type {kind} in {first}, and {other} in {path}: write it "
+            "as numbers of one type to all files, or leave it out, columns=[...]."
+        )
+    return declared
 
 
 def together(rows: list[int]) -> list[list[int]]:

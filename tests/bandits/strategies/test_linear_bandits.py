@@ -409,3 +409,43 @@ def test_a_tiny_delta_takes_more_pulls_and_no_overflow(delta):
 def test_wrong_numbers_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make(np.eye(2))
+
+
+# ------------------------------------------------------------------------------------------ scales
+YEARS = np.arange(2000.0, 2011.0)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: sm.bandits.XYAllocation(x, delta=0.05, noise=0.05),
+    lambda x: sm.bandits.LinGapE(x, delta=0.05, noise=0.05, norm=3e5, ridge=1e-12),
+])  # fmt: skip
+@pytest.mark.parametrize("x", [
+    np.column_stack([np.ones(11), YEARS, YEARS**2]),
+    np.column_stack([1e5 * np.arange(1.0, 12.0), 1e-6 * np.cos(np.arange(11.0))]),
+], ids=["powers of years", "other units"])  # fmt: skip
+def test_directions_that_only_units_make_small_are_refused(make, x):
+    """They were left out as rounding: wrong in 20 of 20 runs, "bounded"."""
+
+    def of_year(data, arm, rng):
+        return data.m[arm] + 0.05 * rng.standard_normal()
+
+    means = -0.05 * (YEARS - 2006.0) ** 2
+    with pytest.raises(ValueError, match="centre and scale the columns"):
+        sm.identify(of_year, 11, make(x), data={"m": means}, runs=1, seed=1, progress=False)
+
+
+def test_centred_columns_serve_and_equal_ones_are_one():
+    """The same curve, about its middle; and a column that is a multiple of another."""
+
+    def of_year(data, arm, rng):
+        return data.m[arm] + 0.05 * rng.standard_normal()
+
+    t = YEARS - 2005.0
+    means = -0.05 * (YEARS - 2006.0) ** 2
+    for x in (np.column_stack([np.ones(11), t, t * t]),
+              np.column_stack([np.ones(11), 1e3 * t, t, t * t])):  # fmt: skip
+        found = sm.identify(
+            of_year, 11, sm.bandits.XYAllocation(x, delta=0.05, noise=0.05), data={"m": means},
+            truth=means, runs=5, seed=1, progress=False,
+        )  # fmt: skip
+        assert found.errors.sum() == 0

@@ -193,3 +193,75 @@ def test_labels_with_an_order_of_their_own_are_told_of(tmp_path):
     labels = pa.DictionaryArray.from_arrays(labels.indices, ["a", "b", "c"], ordered=True)
     pq.write_table(pa.table({"c": labels}), tmp_path / "sorted.parquet")
     assert parquet(tmp_path / "sorted.parquet").columns["c"].categories == ("a", "b", "c")
+
+
+# ------------------------------------------------------------------------- files of other types
+def one_each(folder, *columns):
+    for i, given in enumerate(columns):
+        pq.write_table(pa.table(given), folder / f"{i}.parquet")
+    return folder / "*.parquet"
+
+
+def values(source, name="y"):
+    received = source.receive(source.request(np.arange(source.size)))
+    source.close()
+    return received[name]
+
+
+@pytest.mark.parametrize(("first", "second", "kind"), [
+    (np.float32, np.float64, np.float64), (np.float64, np.float32, np.float64),
+    (np.int8, np.int64, np.int64), (np.int32, np.float64, np.float64),
+    (np.float32, np.float32, np.float32),
+])  # fmt: skip
+def test_numbers_are_of_the_type_that_holds_those_of_all_files(tmp_path, first, second, kind):
+    """Seconds since 1970 in float32, as of the first file, were 6 of 600 different ones."""
+    large = 100 if second is np.float32 or second is np.int8 else 1_700_000_000
+    one, two = np.arange(5).astype(first), (large + np.arange(6)).astype(second)
+    found = values(parquet(one_each(tmp_path, {"y": one}, {"y": two})))
+    assert found.dtype == kind
+    assert found.tolist() == [*one.tolist(), *two.tolist()]
+
+
+@pytest.mark.parametrize("other", [
+    np.array([5, 7]), np.array(["7", "8"]), np.array(["2020-01-01", "2021-01-01"], "M8[ms]"),
+    np.array([0.5, 1.0]),
+], ids=["numbers", "text", "dates", "fractions"])  # fmt: skip
+def test_what_is_no_number_in_one_file_alone_is_refused(tmp_path, other):
+    """Counts of a later file were true, beside booleans of the first."""
+    path = one_each(tmp_path, {"y": np.array([True, False])}, {"y": other})
+    with pytest.raises(TypeError, match=r"data y is a column of type bool in .*0\.parquet, and "):
+        parquet(path)
+    assert parquet(one_each(tmp_path, {"y": [1.0], "z": [True]}, {"y": [2.0], "z": [3]}),
+                   columns=["y"]).size == 2  # fmt: skip
+
+
+def test_a_column_that_some_files_lack_is_refused(tmp_path):
+    path = one_each(tmp_path, {"y": [1.0]}, {"y": [2.0], "x": [3.0]})
+    with pytest.raises(ValueError, match=r"1\.parquet has a column 'x', and the first file has no"):
+        parquet(path)
+    with pytest.raises(ValueError, match=r"0\.parquet has no column 'x'"):
+        parquet(path, columns=["y", "x"])
+    assert values(parquet(path, columns=["y"])).tolist() == [1.0, 2.0]
+
+
+def test_a_file_of_nulls_alone_says_nothing_of_a_type(tmp_path):
+    path = one_each(tmp_path, {"y": [1.0]}, {"y": pa.nulls(1)})
+    assert np.array_equal(values(parquet(path)), [1.0, np.nan], equal_nan=True)
+
+
+def test_names_of_folders_are_a_column(tmp_path):
+    for year in (2020, 2021):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(pa.table({"y": [1.0 * year]}), tmp_path / f"year={year}" / "a.parquet")
+    assert values(parquet(tmp_path), "year").tolist() == [2020, 2021]
+    assert values(parquet(tmp_path, columns=["y"])).tolist() == [2020.0, 2021.0]
+
+
+def test_a_dataset_of_a_given_schema_keeps_it(tmp_path):
+    import pyarrow.dataset as files
+
+    one_each(tmp_path, {"y": np.arange(3.0)}, {"y": np.arange(3, 6)})
+    schema = pa.schema([("y", pa.float32())])
+    found = module.ParquetSource(files.dataset(tmp_path, format="parquet", schema=schema))
+    made = values(found)
+    assert made.dtype == np.float32 and made.tolist() == list(range(6))
