@@ -28,6 +28,7 @@ class JoinedSource(Source):
         self.kind = first.kind
         self.seen = [*first.seen, *second.seen]
         self.looked = [*first.looked, *second.looked]
+        self.glanced = first.glanced | {first.count + p: v for p, v in second.glanced.items()}
         self.window = max(first.window, second.window)
 
     def of(self, part: int) -> tuple[int, int]:

@@ -53,6 +53,8 @@ class Source:
         self.columns, self.count = columns, count
         self.missing = "refuse"  # NaN and infinite values, as Model's argument says
         self.seen: list[SeenPart | None] = [None] * count  # of parts that were read whole
+        # Of others of which some rows were read: (rows, probe), as they were at first.
+        self.glanced: dict[int, tuple[int, int]] = {}
         self.looked = [-1] * count  # for what: the place of `missing` in LOOKS
         self._lengths = None if lengths is None else as_lengths(lengths, count)
         self._counting = threading.RLock()
@@ -133,7 +135,7 @@ class Source:
         """The same parts, of which `read` makes other columns."""
         made = copy(self)
         made.columns, made.read, made.origin = columns, read, origin  # type: ignore[method-assign]
-        made.seen, made.looked = [None] * self.count, [-1] * self.count
+        made.seen, made.looked, made.glanced = [None] * self.count, [-1] * self.count, {}
         made._rows_of = None
         return made
 
@@ -201,6 +203,9 @@ class Source:
         known = self.seen[part]
         if known is not None and known[:2] != seen[:2]:
             raise self.changed(part, first, known.rows, seen.rows)
+        rows, probe = self.glanced.get(part, (seen.rows, seen.probe))
+        if known is None and (rows, probe) != (seen.rows, seen.probe):
+            raise self.changed(part, first, rows, seen.rows)
         if self._lengths is not None and self._lengths[part] != seen.rows:
             raise ValueError(
                 f"{self.part_name(part)}, whose first is row {first}, holds {seen.rows} rows, and "
@@ -267,10 +272,13 @@ class Source:
                     if isinstance(taken.error, MissingError):
                         raise self.refused(taken.error.args, part, first)
                     raise self.noted(taken.error, part, first)
-                if taken.probe is not None and seen is not None:
-                    if (taken.rows, taken.probe) != (seen.rows, seen.probe):
+                if taken.probe is not None:
+                    now = taken.rows, taken.probe
+                    before = self.glanced.setdefault(part, now)
+                    rows, probe = before if seen is None else (seen.rows, seen.probe)
+                    if (rows, probe) != now:
                         self.cancel(ticket)
-                        raise self.changed(part, first, seen.rows, taken.rows)
+                        raise self.changed(part, first, rows, taken.rows)
                 found[part] = taken.columns
         ticket.groups = []
         none = {n: np.zeros((0, *c.shape), c.dtype) for n, c in self.columns.items()}

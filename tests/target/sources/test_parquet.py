@@ -265,3 +265,24 @@ def test_a_dataset_of_a_given_schema_keeps_it(tmp_path):
     found = module.ParquetSource(files.dataset(tmp_path, format="parquet", schema=schema))
     made = values(found)
     assert made.dtype == np.float32 and made.tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("size", [3_000, 30_000])
+def test_files_that_change_after_a_fit_are_named(tmp_path, size):
+    """A fit of few rows reads them as such, and a control variate is made of all: of others."""
+    import subsample_mcmc as sm
+
+    rng = np.random.default_rng(0)
+    a, path = rng.normal(size=size), tmp_path / "rows.parquet"
+    y = 1.0 + 2.0 * a + rng.normal(size=size)
+
+    def write(shift):
+        pq.write_table(pa.table({"one": np.ones(size), "a": a, "y": y + shift}), path)
+
+    write(0.0)
+    model = sm.models.glm.gaussian(parquet(path), "y")
+    fit = sm.laplace(model, progress=False)
+    write(5.0)
+    kernel = sm.Metropolis("beta", proposal=sm.pcn(fit), control=sm.Taylor(fit))
+    with pytest.raises(ValueError, match="rows changed between passes"):
+        sm.sample(model, kernel, draws=10, warmup=0, chains=1, seed=1, progress=False)

@@ -179,11 +179,18 @@ def test_rows_that_are_made_anew_are_noticed_when_some_are_fetched(arrays):
         return {"y": rng.normal(size=100)}
 
     source = LocalSource([made, made], lengths=[100, 100], kept=0)
-    assert source.receive(source.request([7]))["y"].shape == (1,)  # nothing is known of it yet
     source.content()
     with pytest.raises(ValueError, match=r"rows changed between passes: part 1, .* row 100"):
         source.receive(source.request([107]))
     source.close()
+    # Before any pass: what some rows were at first is remembered.
+    other = LocalSource([made, made], lengths=[100, 100], kept=0)
+    assert other.receive(other.request([7]))["y"].shape == (1,)
+    with pytest.raises(ValueError, match=r"rows changed between passes: part 0, .* row 0"):
+        other.content()
+    with pytest.raises(ValueError, match=r"rows changed between passes: part 0, .* row 0"):
+        other.receive(other.request([8]))
+    other.close()
 
 
 def test_rows_are_fetched_while_a_pass_is_made(arrays):
