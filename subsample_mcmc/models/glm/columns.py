@@ -1,6 +1,8 @@
 """What a GLM is given, checked in pieces: a matrix on disk is read once and never copied."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,6 +186,24 @@ def positive(value: Any, name: str, meaning: str) -> float:
     if not 0.0 < number < np.inf:
         raise ValueError(f"{name}={value!r}: give {meaning}, a positive number.")
     return number
+
+
+SOME: ContextVar[bool] = ContextVar("some", default=False)
+
+
+@contextmanager
+def some_of_all():
+    """Families that are made here have some of their rows: what all have alike, others may not."""
+    token = SOME.set(True)
+    try:
+        yield
+    finally:
+        SOME.reset(token)
+
+
+def all_are_here() -> bool:
+    """May it be refused that all rows are alike."""
+    return not (SOME.get() or TRIED.get())
 
 
 def warn_of_columns(rows: Regression, prior_sd: Any, effect: float, cutpoints: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.models.glm.columns import some_of_all
 from subsample_mcmc.numerics.digest import content
 from subsample_mcmc.target.elsewhere.rows import some_rows
 from subsample_mcmc.target.model import move_elsewhere
@@ -183,7 +184,8 @@ class FurtherRows(NamedTuple):
                 f"rows={given}: of this model append {{name: array}} of what it was given by row: "
                 f"{wanted}."
             )
-        model = self.function(**rows, **self.others)
+        with some_of_all():
+            model = self.function(**rows, **self.others)
         if terms_of(model) != self.terms:
             raise ValueError(
                 f"x has the columns {terms_of(model)}, and the model {self.terms}: give the same."
@@ -257,7 +259,8 @@ def regression(function: Any, source: Source, terms, by_row, others) -> Any:
     family = Family(
         function, terms, by_row, others, source.read, source.origin, dict(source.columns), some
     )
-    model = family.model(some, labels_of(source, terms))
+    with some_of_all():
+        model = family.model(some, labels_of(source, terms))
     columns = {
         name: SourceColumn(array.dtype, array.shape[1:])
         for name, array in model.data._asdict().items()

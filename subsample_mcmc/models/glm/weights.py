@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from subsample_mcmc.models.glm.columns import Regression, first_wrong, per_row
+from subsample_mcmc.models.glm.columns import Regression, all_are_here, first_wrong, per_row
 from subsample_mcmc.models.glm.scores import TOGETHER
 from subsample_mcmc.target.predictors import Predictors
 
@@ -18,7 +18,7 @@ def weighed(likelihood: Any, data: dict, rows: Regression, count: int = 1) -> An
     wrong = first_wrong(weights, lambda piece: piece >= 0.0)
     if wrong is not None:
         raise ValueError(f"weights[{wrong[0]}] is {weights[wrong]:g}: give numbers from 0.")
-    if first_wrong(weights, lambda piece: piece == 0.0) is None:
+    if all_are_here() and first_wrong(weights, lambda piece: piece == 0.0) is None:
         raise ValueError(
             "weights are all 0: no row says anything, and draws would be the prior's. Give more "
             f"than 0 to rows that count, or no weights= where all of the {len(weights):,} do."
