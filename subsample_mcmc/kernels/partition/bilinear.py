@@ -127,7 +127,10 @@ class Bilinear:
                 )
 
     def check_kinds(self, blocks: Blocks) -> None:
-        """Refuse mentions of which pairs are of kinds that no pair of the fit was."""
+        """Refuse mentions of which pairs are of kinds that no pair of the fit was.
+
+        blocks: of mentions that may share a cluster.
+        """
         for name, learnt in self.learnt.items():
             refuse_unseen(name, learnt, self.tables[name][0], blocks)
 
@@ -247,8 +250,10 @@ class Bilinear:
             own = found[at : at + len(basis)]
             codes = codes_by[name]
             tables[name] = (codes, combined(basis, own))
-            seen = np.unique(kinds[name].numbers(codes[one], codes[other]))
-            learnt[name] = LearntTable(kinds[name].kind, own, kinds[name], frozenset(seen.tolist()))
+            numbers = np.unique(kinds[name].numbers(codes[one], codes[other]))
+            learnt[name] = LearntTable(
+                kinds[name].kind, own, kinds[name], frozenset(numbers.tolist())
+            )
             at += len(basis)
         spread = float(np.var(scores))
         varies = spread > ROUNDING**2 * float(np.mean(scores**2))

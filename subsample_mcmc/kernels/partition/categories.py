@@ -136,7 +136,7 @@ class Runs(NamedTuple):
 
     mentions: np.ndarray
     first: np.ndarray
-    count: np.ndarray
+    length: np.ndarray
     block: np.ndarray  # of each run
     code: np.ndarray
 
@@ -146,7 +146,7 @@ class Runs(NamedTuple):
             one = np.arange(len(self.first) - step)
             near = self.block[one] == self.block[one + step]
             if step == 0:
-                near = self.count > 1
+                near = self.length > 1
             elif not near.any():
                 return
             yield one[near], one[near] + step
@@ -202,11 +202,11 @@ def rare_pairs(
         have = int(times[number == kind].sum())
         own = np.flatnonzero(of_kind == kind)
         same = first[own] == second[own]
-        work = runs.count[first[own]] * (runs.count[second[own]] - same.astype(float))
+        work = runs.length[first[own]] * (runs.length[second[own]] - same.astype(float))
         k = own[rng.choice(len(own), ENOUGH - have, p=work / work.sum())]
         a, b = first[k], second[k]
-        i = rng.integers(runs.count[a])
-        j = rng.integers(runs.count[b] - (a == b))
+        i = rng.integers(runs.length[a])
+        j = rng.integers(runs.length[b] - (a == b))
         j += (a == b) & (j >= i)
         left.append(runs.mentions[runs.first[a] + i])
         right.append(runs.mentions[runs.first[b] + j])

@@ -184,7 +184,11 @@ class PairScore:
         return served
 
     def fitted(self, mentions: Mentions, **options: Any) -> Bilinear:
-        """The control variate of this score on some mentions."""
+        """The control variate of this score on some mentions.
+
+        mentions: as in sm.models.coreference.token_fields.
+        options: of sm.Bilinear.fit.
+        """
         fields = token_fields(mentions), category_fields(mentions)
         candidates = mentions.block
         return Bilinear.fit(
