@@ -192,8 +192,6 @@ class Prepared:
     absolute: bool = False  # are residuals bounded at each arm, not only their differences
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
     found: str = ""  # what the model was found to allow, where draws depend on it
-    # How coarse log likelihoods are, where nothing else tells how widely residuals vary.
-    grain: float = 0.0
     # Of the likelihood: for a residual, beside its own; for an arm, before any datum is read.
     evaluations: tuple[int, int] = (0, 0)
     # Attributes made anew elsewhere.
@@ -279,8 +277,6 @@ def prepared_for(model, control: Control, selector: Selector | None = None) -> P
         users = type(found).__module__.partition(".")[0] != PACKAGE
         if users and model.elsewhere is None and found.functions.sum is sum_of_state:
             compare_sums(control, model, found)
-        if users and found.functions.spread is None:
-            found.grain = grain_at(model)
         model.prepared[control] = found
     found = model.prepared[control]
     if selector is not None and selector.takes_control and not selector.thins:
@@ -337,27 +333,42 @@ def sums_of_both(model, prepared: Prepared, ints, floats) -> tuple[float, float,
     return float(total[0]), float(total[1]), float(total[2])
 
 
-def grain_at(model) -> float:
-    """How large log likelihoods are, times how coarse such numbers are; at the initial state.
+def grain_of_residuals(model, control: Control | None) -> float:
+    """How coarse log likelihoods are, where nothing else tells how residuals vary; 0: it does.
 
-    Where residuals are nothing but rounding in most rows, they are so small that it looks like
-    variance: a race would take what few rows say for noise.
+    Where residuals are nothing but rounding in most rows, that looks like variance, as they are so
+    small: a race would take what few rows say for noise. The least of some states, as far out log
+    likelihoods are larger than where chains will be; not a chain's own, which another part of the
+    same run would not have.
     """
+    prepared = None if control is None else prepared_for(model, control)
+    if prepared is None or prepared.functions.spread is not None:
+        return 0.0
+    if type(prepared).__module__.partition(".")[0] == PACKAGE:
+        return 0.0
+    near = model.near  # of rows that are elsewhere, some
+    rng = np.random.default_rng(0)
+    beside = rng.uniform(-NEARBY, NEARBY, len(near.floats)) * np.maximum(np.abs(near.floats), 1.0)
+    points = near.floats, near.floats + beside, np.zeros(len(near.floats))
+    found = [grain_at(near, near.ints, floats) for floats in points]
+    return min((grain for grain in found if grain > 0.0), default=0.0)
+
+
+def grain_at(model, ints: np.ndarray, floats: np.ndarray) -> float:
+    """How large log likelihoods are at a state, times how coarse such numbers are; 0: not known."""
     rows = np.random.default_rng(0).choice(model.size, min(SEEN, model.size), replace=False)
-    rows = np.sort(rows).astype(np.int64)
-    here = model if model.elsewhere is None else model.elsewhere.of_rows(rows)
-    places = rows if model.elsewhere is None else np.arange(len(rows))
-    values, places = np.zeros(len(rows)), places.astype(row_kind(here.size))
-    trial = probe(here, model.ints.copy(), model.floats.copy(), model.floats[None].copy())
+    rows, values = np.sort(rows).astype(row_kind(model.size)), np.zeros(len(rows))
+    trial = probe(model, ints.copy(), floats.copy(), floats[None].copy())
     with np.errstate(all="ignore"):
         for first in range(0, len(rows), CHUNK):
             part = slice(first, first + CHUNK)
-            rewards_of(trial, 0, places[part], values[part])
+            rewards_of(trial, 0, rows[part], values[part])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0
-    fine = np.any(values.astype(np.float32) != values)
-    return float(np.sqrt(np.mean(values**2))) * (1.0 if fine else SINGLE)
+    short = any(np.asarray(column).dtype == np.float32 for column in model.data)
+    coarse = short and np.all(values.astype(np.float32) == values)
+    return float(np.sqrt(np.mean(values**2))) * (SINGLE if coarse else 1.0)
 
 
 @memoised

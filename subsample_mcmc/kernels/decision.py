@@ -8,6 +8,7 @@ import numpy as np
 from subsample_mcmc.approx.control import (
     Control,
     check_control,
+    grain_of_residuals,
     make_controls,
     prepared_for,
     with_range,
@@ -297,7 +298,8 @@ def make_judge(
 ) -> Judge:
     """A kernel's means to decide between `arms` arms; decide, again: compiled, or None.
 
-    bound: where a selector that thins adds up what it met. wanted: see Case. grain: see Prepared.
+    bound: where a selector that thins adds up what it met. wanted: see Case. grain: see
+    grain_of_residuals.
     """
     barred = trial.control.outliers if trial.control else ()
     sizes = (int(trial.target[0].rows),) * arms
@@ -385,7 +387,7 @@ class Decision:
             model, trial, selector, self.arms, tally_of(words), decide,
             again if run.audited else None, words[counted:].view(float),
             np.zeros(2, np.int64) if run.data is None else run.data.resident_told,
-            0.0 if self.control is None else prepared_for(model, self.control).grain,
+            grain_of_residuals(model, self.control),
         )  # fmt: skip
 
 

@@ -91,21 +91,61 @@ def test_few_rows_that_vary_are_not_noise(rule, share):
 
 
 def test_as_if_all_were_variance_they_are(monkeypatch):
-    monkeypatch.setattr(controls, "grain_at", lambda model: 0.0)
+    monkeypatch.setattr(controls, "grain_at", lambda *given: 0.0)
     wrong, decided, _ = errors(marked(0.02), walk(sm.Normal()), 1_000)
     assert stats.binom.sf(wrong - 1, decided, DELTA) < 1e-12, (wrong, decided)
 
 
+def grain(model, floats=None):
+    return controls.grain_at(model, model.ints, model.floats if floats is None else floats)
+
+
+def shifted(y):
+    return sm.Model(lambda state, data, n: data.y[n] + 0.0 * state.mu[0], {"y": y}, {"mu": 0.0})
+
+
 def test_log_likelihoods_say_how_coarse_they_are():
-    """Root mean squares: of 64 bits, and of 32, which round 2^29 times as much."""
+    """Root mean squares: of 64 bits, and of 32, which round 2^29 times as much, if not whole."""
     y = np.random.default_rng(3).standard_normal(5_000)
-    fine = sm.Model(lambda state, data, n: data.y[n] + 0.0 * state.mu[0], {"y": y}, {"mu": 0.0})
-    assert controls.grain_at(fine) == pytest.approx(np.sqrt(np.mean(y**2)), rel=0.05)
-    short = y.astype(np.float32)
-    coarse = sm.Model(
-        lambda state, data, n: data.y[n] + 0.0 * state.mu[0], {"y": short}, {"mu": 0.0}
-    )
-    assert controls.grain_at(coarse) == pytest.approx(2.0**29 * controls.grain_at(fine), rel=1e-6)
+    fine, coarse = grain(shifted(y)), grain(shifted(y.astype(np.float32)))
+    assert fine == pytest.approx(np.sqrt(np.mean(y**2)), rel=0.05)
+    assert coarse == pytest.approx(2.0**29 * fine, rel=1e-6)
+    assert grain(shifted(np.rint(y))) < 2.0
+    assert grain(shifted(y), np.full(1, np.nan)) == 0.0
+
+
+def test_far_out_they_are_larger_than_where_chains_will_be():
+    """The least of some states counts: else races would read on for nothing."""
+    size = 5_000
+    data = {"y": np.random.default_rng(0).standard_normal(size), "marked": np.zeros(size)}
+    far = sm.Model(bent, data, {"mu": 1e6})
+    assert controls.grain_of_residuals(far, Quadratic()) == pytest.approx(0.9, rel=0.2)
+    assert controls.grain_of_residuals(far, None) == 0.0
+    assert controls.grain_of_residuals(far, sm.Taylor({"mu": 0.0})) == 0.0
+
+
+@dataclass(frozen=True)
+class Frozen(sm.extend.Prepared):
+    """What a user made a frozen dataclass."""
+
+    arrays: object
+
+    @property
+    def functions(self):
+        return sm.extend.functions_of_state(known_sum, residuals)
+
+
+@dataclass(frozen=True, eq=False)
+class OfFrozen(sm.extend.Control):
+    def prepare(self, model):
+        return Frozen(Squares(model.data.y).arrays)
+
+
+def test_what_a_user_prepared_is_not_written_to():
+    kernel = sm.Metropolis("mu", scale=0.02, adapt=False, control=OfFrozen())
+    assert sm.sample(
+        marked(0.02), kernel, draws=5, warmup=5, chains=1, seed=1, progress=False
+    ).shape == (1, 5)
 
 
 # ------------------------------------------------------------------------------------ sm.Taylor

@@ -194,3 +194,17 @@ class Coordinates:
             part = array[block.start : block.start + block.length].reshape(block.shape)
             found[block.name] = part.copy() if block.shape else part.item()
         return found
+
+
+def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
+    """Some of many data, in so many runs of this length: at most as many as there are."""
+    starts = [i * size // count for i in range(count)]
+    return [(start, min(start + length, size)) for start in starts]
+
+
+def side_by_side(spans: list[tuple[int, int]], co: Coordinates) -> tuple[list, Coordinates]:
+    """(spans, coordinates) of some rows that are elsewhere, and are fetched."""
+    ends = np.cumsum([last - first for first, last in spans])
+    rows = np.concatenate([np.arange(*span) for span in spans])
+    found = [(int(b - (y - x)), int(b)) for b, (x, y) in zip(ends, spans, strict=True)]
+    return found, co.of_rows(np.unique(rows))

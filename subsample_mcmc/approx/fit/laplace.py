@@ -14,7 +14,7 @@ import numpy as np
 
 from subsample_mcmc.approx.elsewhere.over_parts import JetsOverParts, LinearOverParts
 from subsample_mcmc.approx.fit.by_sites import factors_of, fit_hierarchy, goes_by_site
-from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.coordinates import Coordinates, side_by_side, windows
 from subsample_mcmc.approx.fit.fit import Fit, finished
 from subsample_mcmc.approx.fit.hierarchy import HierarchyFit
 from subsample_mcmc.approx.fit.kinks import (
@@ -67,8 +67,8 @@ FAR = 2.0  # the step for functions that have kinks
 KINKED = 1e7  # evaluations for which sm.Predictors are searched by differences, where they may have
 NARROW = (
     "the log likelihood has kinks around the mode, and no search over wide steps came to an end: "
-    "the fit's standard deviations are those of single kinks, and may be a hundredth of the "
-    "posterior's. Chains that propose from it hardly move: take sm.Metropolis(...) without a fit."
+    "the fit's standard deviations are those of single kinks, as a rule, and may be a hundredth of "
+    "the posterior's. Chains that propose from it hardly move: take sm.Metropolis(...) without it."
 )
 KEPT = (  # fields of a fit that are remembered
     "point", "mean", "covariance", "factor", "log_density", "log_evidence", "starts", "repaired",
@@ -169,6 +169,12 @@ class Wide(Summed):
     """A log_likelihood with kinks: what a Gaussian as wide as the posterior should follow."""
 
     step, rough = FAR, 1
+
+
+class Steep(Wide):
+    """The same, by whole steps that must rise."""
+
+    rough = 0
 
 
 class Expanded:
@@ -276,20 +282,6 @@ class Predicted(Followed):
             raise ValueError(f"{too_many(len(u))} Here {error}.") from error
 
 
-def windows(size: int, count: int, length: int) -> list[tuple[int, int]]:
-    """Some of many data, in so many runs of this length: at most as many as there are."""
-    starts = [i * size // count for i in range(count)]
-    return [(start, min(start + length, size)) for start in starts]
-
-
-def side_by_side(spans: list[tuple[int, int]], co: Coordinates) -> tuple[list, Coordinates]:
-    """(spans, coordinates) of some rows that are elsewhere, and are fetched."""
-    ends = np.cumsum([last - first for first, last in spans])
-    rows = np.concatenate([np.arange(*span) for span in spans])
-    found = [(int(b - (y - x)), int(b)) for b, (x, y) in zip(ends, spans, strict=True)]
-    return found, co.of_rows(np.unique(rows))
-
-
 @helpful
 def laplace(
     model, blocks=None, *, given: dict[str, Any] | None = None, starts: int = 1, seed=None,
@@ -372,7 +364,7 @@ def laplace(
                 tried[-1].kinks = kinks
                 return tried[-1]
 
-            return search_once(of_kind, kind is Wide or bool(kinks.any()))
+            return search_once(of_kind, issubclass(kind, Wide) or bool(kinks.any()))
 
         made, near = searched(once, co)
         return *made, near
@@ -409,11 +401,19 @@ def laplace(
         raise error
 
     def searched_widely() -> tuple:
-        """The same for functions that have kinks."""
-        made = search(Wide)
-        if not falls_around(Wide(co, co.spans, bar).rises, made[0]):
-            raise ValueError("no posterior mode was found: wide steps end on a plain.")
-        return made
+        """The same for functions that have kinks; from its end where that is far too wide."""
+        nonlocal u
+        begun, trouble = u, ValueError("no posterior mode was found: wide steps end on a plain.")
+        for kind, first in ((Wide, True), (Wide, False), (Steep, True)):
+            u = begun if first else u
+            try:
+                made = search(kind)
+                if falls_around(Wide(co, co.spans, bar).rises, made[0]):
+                    return made
+                u = made[0][0].u + made[0][1]
+            except FAILURES as error:
+                trouble, u = error, begun
+        raise trouble
 
     def kinks_at(made: tuple, within: float) -> bool:
         """Has it kinks around there, beside those of the prior that were found."""
@@ -421,6 +421,7 @@ def laplace(
         full.kinks = made[3]
         return full.kinked(now.u, now.curvature, within)
 
+    narrow = False
     with np.errstate(all="ignore"), Bar(
         desc="laplace", unit="row", unit_scale=True, progress=progress,
         delay=0.0 if progress else PATIENT,
@@ -442,11 +443,12 @@ def laplace(
             try:
                 made = searched_widely()
             except FAILURES:
+                narrow = True
                 warn(NARROW)
     found, heights, passes, near = made
     fit = finished(co, heights, passes, *found)
     warn_of_kinks(near, co.labels)
-    if not fit.repaired and not near.any():  # what was warned of is warned of again
+    if not (fit.repaired or near.any() or narrow):  # what was warned of is warned of again
         keep_found(model, "fit", key, tuple(getattr(fit, name) for name in KEPT))
     return fit
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.fit.coordinates import Coordinates
+from subsample_mcmc.approx.fit.coordinates import Coordinates, windows
 from subsample_mcmc.approx.fit.fit import Fit
 from subsample_mcmc.approx.fit.laplace import (
     FAILURES,
     Summed,
     laplace,
     way_of,
-    windows,
 )
 from subsample_mcmc.approx.fit.newton import (
     FLOOR,

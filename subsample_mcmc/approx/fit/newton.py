@@ -25,7 +25,9 @@ APART = 1e-9
 # at most .85.
 OF_KINK = 1.0
 SADDLE = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
-WIDE, LEAST = 2.0, 0.1  # standard deviations from a mode, and nats that it is higher at least
+# Standard deviations from a mode, and nats that it is higher: 2 of a Gaussian, and there to one
+# side, or to the other, within these.
+WIDE, LEAST, MOST = 2.0, 0.1, 30.0
 PARTS = ((10, 1.0), (25, 0.5), (LIMIT, 0.2))  # of steps across kinks, in searches up to so long
 
 
@@ -158,10 +160,11 @@ def climb(likelihood, now: Local, tolerance: float) -> tuple[Local, np.ndarray, 
 
 
 def falls_around(rises, found: tuple[Local, np.ndarray, float]) -> bool:
-    """Does the log density fall to both sides of what a search found, in all that is not flat.
+    """Does the log density fall, as far as it should, around what a search found.
 
     Wide steps may end anywhere on a plain, as far out where a plane separates the data: there it
-    does not fall away from 0, but in all directions across that one.
+    does not fall away from 0, but in all directions across that one. And where they are far too
+    long, they may say so to each other.
     """
     now, move, _ = found
     scale, values, vectors = spectrum(now.curvature)
@@ -169,9 +172,13 @@ def falls_around(rises, found: tuple[Local, np.ndarray, float]) -> bool:
     if values.min() < -SADDLE * values.max():
         return False
     ends = WIDE * (scale[:, None] * vectors[:, sharp] / np.sqrt(values[sharp])).T
-    if (across := u @ now.curvature @ u) > WIDE**2:
-        ends = np.concatenate([ends, WIDE / sqrt(across) * u[None]])
-    return bool(np.all(rises(np.concatenate([u[None], u + ends, u - ends]))[1] < -LEAST))
+    falls = -rises(np.concatenate([u[None], u + ends, u - ends]))[1].reshape(2, -1)
+    if not np.all(falls > LEAST) or np.any(falls.min(axis=0) > MOST):
+        return False
+    across = u @ now.curvature @ u
+    if across <= WIDE**2:
+        return True
+    return bool(rises(np.array([u, u + WIDE / sqrt(across) * u]))[1][0] < -LEAST)
 
 
 def begin(likelihood, u: np.ndarray) -> Local:

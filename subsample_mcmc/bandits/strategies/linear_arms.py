@@ -8,6 +8,7 @@ import numpy as np
 # Arms that are nearer, in units of the spread of all, are equal by rounding: distances in the
 # metric of a design come out of differences, with an error of 1e-16 over the square of this.
 TWINS = 1e-6
+ROUNDING = 1e-13  # of the largest: columns below it are what is left of others
 SPANNED = 1e-10  # of the largest singular value: directions below it are rounding
 
 
@@ -49,7 +50,8 @@ def checked_features(features, arms: int) -> np.ndarray:
                 "hardly any number of pulls tells them apart. Merge them."
             )
     size = np.abs(features).max(axis=0)
-    own = np.linalg.svd(features / np.where(size > 0.0, size, 1.0), compute_uv=False)
+    there = size > ROUNDING * size.max()
+    own = np.linalg.svd(features[:, there] / size[there], compute_uv=False)
     if (own > SPANNED * own[0]).sum() > keep.sum():
         raise ValueError(
             f"features have columns of sizes {size.min():.3g} to {size.max():.3g}, beside which a "

@@ -92,8 +92,10 @@ class PairKinds:
         """Those of a table by its kind, or by the matrices that were given."""
         if isinstance(kind, str):
             return PairKinds(kind)
-        there = np.array([matrix != 0.0 for matrix in basis]).reshape(len(basis), -1).T
-        number = np.unique(there, axis=0, return_inverse=True)[1].ravel()
+        number = np.zeros(basis[0].size, dtype=np.int64)
+        for matrix in basis:  # a pattern is a number, and those that occur are numbered anew
+            both = 2 * number + (matrix.ravel() != 0.0)
+            number = np.unique(both, return_inverse=True)[1].ravel()
         return PairKinds("given", 1 + number.reshape(basis[0].shape))
 
     def numbers(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
 
     path: of a file, or of a folder; or a pattern, "rows/*.parquet", whose files are read in the
         order of their names; or a list of them. Of other file systems, "s3://bucket/rows/".
-        Names of folders, "year=2020", are a column.
+        Names of folders in one that is given, "year=2020", are a column of numbers.
     columns: names of those that are read, or {name: column}; of several columns, a matrix is made:
         {"y": "y", "x": ["x0", "x1"]}. By default all. Only these are decoded. Numbers keep
         their type: float32 takes half the room of float64; of files that differ, the one that holds
@@ -52,8 +52,35 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
         raise ImportError(
             "sm.parquet needs pyarrow: pip install 'subsample-mcmc[parquet]'."
         ) from None
-    found = files.dataset(paths_of(path), format="parquet", partitioning="hive")
+    given = paths_of(path)
+    found = files.dataset(given, format="parquet")
+    if isinstance(given, str) and Path(given).is_dir():  # names of the folders below it
+        below = files.dataset(
+            given, format="parquet", partitioning=of_folders(found, given), partition_base_dir=given
+        )
+        found = below if len(below.schema) > len(found.schema) else found
     return ParquetSource(found, columns)
+
+
+def of_folders(dataset: Any, folder: str) -> Any:
+    """Columns by the names of folders below one, such as year=2020: numbers that no file has."""
+    import pyarrow
+    from pyarrow import types
+    from pyarrow.dataset import HivePartitioning
+    from pyarrow.dataset import dataset as made_of_files
+
+    try:
+        every = made_of_files(
+            folder, format="parquet", partitioning="hive", partition_base_dir=folder
+        )
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # a file has a column of that name
+        return HivePartitioning(pyarrow.schema([]))
+    own = {name for one in dataset.get_fragments() for name in one.physical_schema.names}
+    fields = [
+        field for field in every.partitioning.schema
+        if field.name not in own and types.is_integer(field.type)
+    ]  # fmt: skip
+    return HivePartitioning(pyarrow.schema(fields))
 
 
 def paths_of(path: Any) -> Any:
@@ -220,7 +247,7 @@ def common_type(name: str, kinds: dict[str, Any], declared: Any) -> Any:
 
     if all(map(is_number, found)):
         return from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in found)))
-    if any(is_number(kind) or types.is_boolean(kind) for kind in found):
+    if any(is_number(kind) or types.is_boolean(kind) or types.is_nested(kind) for kind in found):
         (first, kind), (path, other) = known[0], next(one for one in known if one[1] != known[0][1])
         raise TypeError(
             f"data {name} is a column of type {kind} in {first}, and {other} in {path}: write it "

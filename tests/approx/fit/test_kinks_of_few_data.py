@@ -9,6 +9,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.approx.fit import laplace
+from subsample_mcmc.approx.fit.newton import Local, falls_around
 
 
 def predictor(state, data, n):
@@ -92,13 +93,60 @@ def test_they_are_about_as_wide_as_the_posterior(kind, loss, size, seed):
     assert abs(fit.log_evidence - evidence) < 0.6
 
 
-def test_a_search_that_finds_no_end_says_so(monkeypatch):
-    """What short steps found is told to be narrow."""
+@pytest.mark.parametrize(("values", "times", "start"), [
+    ([0.0, 1.0, 2.0], [30, 40, 30], 0.0), ([1.0, 2.0, 3.0, 4.0, 5.0], [100] * 5, 1.0),
+    ([3.0], [50], 1.0), ([3.0], [50], 0.0),
+])  # fmt: skip
+def test_few_values_have_wide_kinks(values, times, start):
+    """Ties: between kinks the sum is straight, and steps as long as all of it seemed right."""
+    y = np.repeat(values, times)
+
+    def absolute(state, data, n):
+        return -abs(data.y[n] - state.m[0])
+
+    fit = sm.laplace(sm.Model(absolute, {"y": y}, {"m": start}), progress=False)
+    middle = np.median(y)
+    points = middle + np.linspace(-1.0, 1.0, 20_001)
+    height = -np.abs(y[:, None] - points).sum(axis=0)
+    weights = np.exp(height - height.max())
+    sd = np.sqrt(np.average((points - middle) ** 2, weights=weights))
+    assert 0.7 < np.sqrt(fit.covariance[0, 0]) / sd < 1.5
+    assert abs(fit.mean[0] - middle) < 0.6 * sd
+
+
+@pytest.mark.parametrize(("factor", "is_right"), [
+    (1.0, True), (0.7, True), (30.0, False), (1e-3, False),
+])  # fmt: skip
+def test_an_end_is_one_if_the_density_falls_as_it_should(factor, is_right):
+    """Of a Gaussian whose width is told right, and wrong."""
+
+    def rises(points):
+        own = -0.5 * (points**2).sum(axis=1)
+        return 0.0, own[1:] - own[0]
+
+    told = Local(np.zeros(2), 0.0, np.zeros(2), np.eye(2) / factor**2)
+    assert falls_around(rises, (told, np.zeros(2), 0.0)) is is_right
+
+
+def test_a_slope_without_end_is_no_mode():
+    """It falls to the other side alone, as where a plane separates the data."""
+
+    def rises(points):
+        own = -np.logaddexp(0.0, -points[:, 0]) - 0.5 * points[:, 1] ** 2
+        return 0.0, own[1:] - own[0]
+
+    told = Local(np.array([20.0, 0.0]), 0.0, np.zeros(2), np.eye(2))
+    assert not falls_around(rises, (told, np.zeros(2), 0.0))
+
+
+def test_a_search_that_finds_no_end_says_so(monkeypatch, tmp_path):
+    """What short steps found is told to be narrow, and is not kept: it would be without a word."""
     monkeypatch.setattr(laplace.Wide, "around", refused)
-    data = data_of(fifth, 60, 3)
-    model = sm.Model(plain(fifth), data, {"b": np.zeros(2)}, log_prior)
-    with pytest.warns(UserWarning, match="standard deviations are those of single kinks"):
-        sm.laplace(model, progress=False)
+    for _ in range(2):
+        model = sm.Model(plain(fifth), data_of(fifth, 60, 3), {"b": np.zeros(2)}, log_prior)
+        model.remember(tmp_path / "kept")
+        with pytest.warns(UserWarning, match="standard deviations are those of single kinks"):
+            sm.laplace(model, progress=False)
 
 
 def refused(*given):

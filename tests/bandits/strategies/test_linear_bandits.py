@@ -8,7 +8,7 @@ from scipy import optimize
 
 import subsample_mcmc as sm
 from subsample_mcmc.bandits.strategies.linear import distance, times_inverse
-from subsample_mcmc.bandits.strategies.linear_arms import best_shares, sparsest
+from subsample_mcmc.bandits.strategies.linear_arms import best_shares, checked_features, sparsest
 from subsample_mcmc.numerics.jit import jit
 from tests.helpers import naive_bandits as naive
 from tests.helpers.claims import at_most
@@ -449,3 +449,12 @@ def test_centred_columns_serve_and_equal_ones_are_one():
             truth=means, runs=5, seed=1, progress=False,
         )  # fmt: skip
         assert found.errors.sum() == 0
+
+
+def test_what_is_left_of_a_column_that_others_make_is_no_direction():
+    """Scores of components: the last is 1e-15, whatever its units."""
+    z = np.random.default_rng(0).standard_normal((30, 2))
+    u, sizes, _ = np.linalg.svd(np.column_stack([z, z @ [1.0, 2.0]]), full_matrices=False)
+    scores = u * sizes
+    assert checked_features(scores, 30).shape == (30, 2)
+    assert checked_features(np.column_stack([np.ones(30), scores]), 30).shape == (30, 3)

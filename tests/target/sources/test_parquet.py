@@ -249,12 +249,53 @@ def test_a_file_of_nulls_alone_says_nothing_of_a_type(tmp_path):
     assert np.array_equal(values(parquet(path)), [1.0, np.nan], equal_nan=True)
 
 
-def test_names_of_folders_are_a_column(tmp_path):
-    for year in (2020, 2021):
-        (tmp_path / f"year={year}").mkdir()
-        pq.write_table(pa.table({"y": [1.0 * year]}), tmp_path / f"year={year}" / "a.parquet")
-    assert values(parquet(tmp_path), "year").tolist() == [2020, 2021]
-    assert values(parquet(tmp_path, columns=["y"])).tolist() == [2020.0, 2021.0]
+def in_folders(folder, name, *tables):
+    for value, table in tables:
+        (folder / f"{name}={value}").mkdir()
+        pq.write_table(pa.table(table), folder / f"{name}={value}" / "a.parquet")
+    return folder
+
+
+def test_names_of_folders_are_a_column_of_numbers(tmp_path):
+    tables = [(year, {"y": [1.0 * year]}) for year in (2020, 2021)]
+    folder = in_folders(tmp_path, "year", *tables)
+    assert values(parquet(folder), "year").tolist() == [2020, 2021]
+    assert values(parquet(folder, columns=["y"])).tolist() == [2020.0, 2021.0]
+    assert list(parquet(folder / "year=2020").columns) == ["y"]  # not of that folder itself
+    assert list(parquet(folder / "year=2020" / "a.parquet").columns) == ["y"]
+    assert list(parquet(folder / "*" / "*.parquet").columns) == ["y"]
+
+
+def test_names_of_folders_that_are_text_are_none(tmp_path):
+    folder = in_folders(tmp_path, "country", ("de", {"y": [1.0]}), ("fr", {"y": [2.0]}))
+    assert list(parquet(folder).columns) == ["y"]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.float64])
+def test_a_column_of_the_files_stays_theirs(tmp_path, kind):
+    """Under a folder of its name it was the folder's number."""
+    folder = in_folders(tmp_path, "y", (7, {"y": np.arange(3).astype(kind)}))
+    for path in (folder, folder / "y=7", folder / "y=7" / "a.parquet"):
+        assert values(parquet(path)).tolist() == [0, 1, 2]
+
+
+def test_rows_are_appended_to_those_under_a_folder(tmp_path):
+    import subsample_mcmc as sm
+
+    folder = in_folders(tmp_path, "fold", (3, {"y": [1.0, 2.0]}))
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.m[0]) ** 2, parquet(folder / "fold=3"),
+        {"m": 0.0},
+    )  # fmt: skip
+    assert model.append({"y": np.array([3.0])}).size == 3
+
+
+def test_lists_of_other_numbers_are_refused(tmp_path):
+    """7 was true there, too."""
+    lists = [pa.FixedSizeListArray.from_arrays(pa.array(x), 2) for x in ([True, False], [7, 0])]
+    path = one_each(tmp_path, {"v": lists[0]}, {"v": lists[1]})
+    with pytest.raises(TypeError, match=r"data v is a column of type fixed_size_list.* bool"):
+        parquet(path)
 
 
 def test_a_dataset_of_a_given_schema_keeps_it(tmp_path):
