@@ -21,6 +21,7 @@ from subsample_mcmc.target.elsewhere.resident import MARK, Resident
 from subsample_mcmc.target.lookups.bounds import at_state, first_row_beyond, suspects_of
 from subsample_mcmc.target.population import read_only
 from subsample_mcmc.target.reuse.nodes import WholeNodes
+from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
 from subsample_mcmc.target.subset import without
 
 PARTS, ROWS = 16, 64  # rows that a model is tried on: so many of so many parts
@@ -148,8 +149,12 @@ class RowsElsewhere:
     def look_up(self, model: Any, states: list[tuple[Any, int]]) -> None:
         """Refuse rows at which the model's functions look up what is not there: one pass.
 
-        states: (a State, every how many rows). Of rows that were appended, those alone are read.
+        states: (a State, every how many rows). Of rows that were appended, those alone are read;
+        and none where the model remembers that all was right.
         """
+        key = key_of("look-ups", tuple((at.ints, at.floats, step) for at, step in states))
+        if found_before(model, LOOKED_UP, key) is not None:
+            return
         nodes = None
         smaller = None if model.grown is None else model.grown.smaller()
         keys = [(at.ints.tobytes(), at.floats.tobytes(), 1) for at, step in states if step == 1]
@@ -160,6 +165,7 @@ class RowsElsewhere:
             rows_beyond, (states,), np.minimum, told="look-ups", nodes=nodes, name=LOOKED_UP
         )
         if not row < self.source.size:
+            keep_found(model, LOOKED_UP, key, True)
             return
         one = self.of_rows(np.array([int(row)]))
         one.numbers = [int(row)]

@@ -127,3 +127,21 @@ def test_of_appended_rows_these_are_looked_at(monkeypatch):
     worse = model.append(rows(-1, 300, 700))
     with pytest.raises(IndexError, match=rf"at datum {SIZE + 300} .*asks for index -1"):
         fitted(worse)
+
+
+def test_what_was_looked_at_is_remembered(monkeypatch, tmp_path):
+    """Another process makes no pass for it, and one for other rows."""
+    path = tmp_path / "kept.npz"
+    model = model_of(by_level, rows(LEVELS - 1))
+    model.remember(path)
+    fitted(model)
+    seen = counted(monkeypatch)
+    again = model_of(by_level, rows(LEVELS - 1), [SIZE // 2, SIZE // 2])
+    again.remember(path)
+    drawn(again)
+    assert not seen
+    other = model_of(by_level, rows(LEVELS))
+    with pytest.warns(UserWarning, match="other rows"):
+        other.remember(path)
+    with pytest.raises(IndexError, match=rf"at datum {BAD} "):
+        drawn(other)
