@@ -17,6 +17,8 @@ from subsample_mcmc.bandits.strategy import begin, note
 from subsample_mcmc.numerics.jit import FLAGS, jit
 
 SMALL_EIGENVALUE = 1e-12  # eigenvalues below this share of the largest are rounding
+TOLD = 1e-14  # of the largest number of a covariance: differences that it can tell of
+LOOKED = 2_000  # arms of which all pairs are looked at
 SAME = 1e-14  # a smaller relative change leaves a variance as it is: equal arms stay equal
 LEAST = 1e-8  # share of an arm's precision that must be left when some of it is taken back
 
@@ -72,6 +74,7 @@ def prior_of(covariance, noise, mean, arms: int) -> Prior:
         )
     keep = values > SMALL_EIGENVALUE * values[-1]
     root = vectors[:, keep] * np.sqrt(values[keep])
+    refuse_lost(covariance, root)
     variance = for_each_arm(noise, arms)
     if variance is None or not np.all(variance > 0.0):
         raise ValueError(
@@ -81,6 +84,26 @@ def prior_of(covariance, noise, mean, arms: int) -> Prior:
     if centre is None:
         raise ValueError(f"mean={mean!r:.60}: give a finite number, or one for each arm.")
     return Prior(centre, np.ascontiguousarray(root), variance, np.sqrt(np.diag(covariance)))
+
+
+def refuse_lost(covariance: np.ndarray, root: np.ndarray) -> None:
+    """Refuse what is so wide in one direction that differences of arms are rounding beside it."""
+    some = np.unique(np.linspace(0, len(root) - 1, min(len(root), LOOKED)).astype(int))
+    covariance, root = covariance[np.ix_(some, some)], root[some]
+    given, kept = (
+        np.add.outer(np.diag(c), np.diag(c)) - 2.0 * c for c in (covariance, root @ root.T)
+    )
+    told = given > TOLD * np.abs(covariance).max()  # less may be rounding of what was given
+    lost = np.where(told, np.abs(kept - given) - 0.5 * given, 0.0)
+    if not (lost > 0.0).any():
+        return
+    i, j = np.unravel_index(np.argmax(lost), lost.shape)
+    size = np.abs(covariance).max()
+    raise ValueError(
+        f"covariance: arms {some[i]} and {some[j]} differ by a variance of {given[i, j]:.3g}, "
+        f"which is rounding beside {size:.3g}. Give what all arms have in common, or the widest "
+        "of them, a variance that is 1e6 times that of differences, say, which tells as little."
+    )
 
 
 def belief(prior: Prior) -> Belief:
