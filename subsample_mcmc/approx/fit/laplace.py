@@ -393,7 +393,8 @@ def laplace(
             said = isinstance(error, RewardError) or too_many(co.size) in str(error)
             more = "" if said else f" If it has kinks, such as abs: {too_many(co.size)}"
             raise (ValueError(f"{error}{more}") if more else error) from error.__cause__
-        if kind is not Expanded or co.count * co.size**2 <= KINKED:  # derivatives see no kinks
+        untold = kind is Expanded and co.model.predictors.derivatives is None  # they see no kinks
+        if kind is not Expanded or (untold and co.count * co.size**2 <= KINKED):
             with suppress(*FAILURES):
                 made = searched_widely()
                 if kinks_at(made, FAR):
