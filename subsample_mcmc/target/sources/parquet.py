@@ -54,33 +54,30 @@ def parquet(path: Any, columns: Any = None) -> "ParquetSource":
         ) from None
     given = paths_of(path)
     found = files.dataset(given, format="parquet")
-    if isinstance(given, str) and Path(given).is_dir():  # names of the folders below it
-        below = files.dataset(
-            given, format="parquet", partitioning=of_folders(found, given), partition_base_dir=given
-        )
-        found = below if len(below.schema) > len(found.schema) else found
+    if isinstance(given, str) and Path(given).is_dir():
+        found = with_folders(found, given)
     return ParquetSource(found, columns)
 
 
-def of_folders(dataset: Any, folder: str) -> Any:
-    """Columns by the names of folders below one, such as year=2020: numbers that no file has."""
-    import pyarrow
-    from pyarrow import types
-    from pyarrow.dataset import HivePartitioning
-    from pyarrow.dataset import dataset as made_of_files
+def with_folders(dataset: Any, folder: str) -> Any:
+    """The dataset, with names of folders below one, such as year=2020, as columns.
 
+    Those that are whole numbers, and of which no file has a column itself.
+    """
+    if not any("=" in os.path.relpath(os.path.dirname(name), folder) for name in dataset.files):
+        return dataset
+    import pyarrow
+    from pyarrow import dataset as files
+
+    given = {"format": "parquet", "partition_base_dir": folder}
     try:
-        every = made_of_files(
-            folder, format="parquet", partitioning="hive", partition_base_dir=folder
-        )
+        every = files.dataset(folder, partitioning="hive", **given).partitioning.schema
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # a file has a column of that name
-        return HivePartitioning(pyarrow.schema([]))
+        return dataset
     own = {name for one in dataset.get_fragments() for name in one.physical_schema.names}
-    fields = [
-        field for field in every.partitioning.schema
-        if field.name not in own and types.is_integer(field.type)
-    ]  # fmt: skip
-    return HivePartitioning(pyarrow.schema(fields))
+    fields = [f for f in every if f.name not in own and pyarrow.types.is_integer(f.type)]
+    by_name = files.HivePartitioning(pyarrow.schema(fields))
+    return files.dataset(folder, partitioning=by_name, **given) if fields else dataset
 
 
 def paths_of(path: Any) -> Any:
