@@ -26,6 +26,7 @@ from subsample_mcmc.numerics.pointers import (
     call_residuals,
 )
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
+from subsample_mcmc.target.constraints import REAL
 from subsample_mcmc.target.elsewhere.resident import reader_of_resident
 from subsample_mcmc.target.rewards import example_context, place, probe, rewards_of
 
@@ -347,9 +348,11 @@ def grain_of_residuals(model, control: Control | None) -> float:
     if type(prepared).__module__.partition(".")[0] == PACKAGE:
         return 0.0
     near = model.near  # of rows that are elsewhere, some
-    rng = np.random.default_rng(0)
-    beside = rng.uniform(-NEARBY, NEARBY, len(near.floats)) * np.maximum(np.abs(near.floats), 1.0)
-    points = near.floats, near.floats + beside, np.zeros(len(near.floats))
+    points = [near.floats]
+    if all(v.support or v.constraint.kind == REAL for v in near.variables.values()):
+        rng, size = np.random.default_rng(0), np.maximum(np.abs(near.floats), 1.0)
+        beside = near.floats + NEARBY * rng.uniform(-1.0, 1.0, len(size)) * size
+        points += [beside, np.zeros(len(size))]
     found = [grain_at(near, near.ints, floats) for floats in points]
     return min((grain for grain in found if grain > 0.0), default=0.0)
 
