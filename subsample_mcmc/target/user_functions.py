@@ -302,13 +302,18 @@ TRIED: ContextVar[bool] = ContextVar("tried", default=False)
 
 
 @contextmanager
-def tried_before():
-    """Models that are made here have functions that were tried: on some of all rows, say."""
-    token = TRIED.set(True)
+def noted(flag: ContextVar[bool]):
+    """Let what is made here know that a flag is set."""
+    token = flag.set(True)
     try:
         yield
     finally:
-        TRIED.reset(token)
+        flag.reset(token)
+
+
+def tried_before():
+    """Models that are made here have functions that were tried: on some of all rows, say."""
+    return noted(TRIED)
 
 
 def try_functions(model) -> None:

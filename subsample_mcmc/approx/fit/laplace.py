@@ -405,15 +405,16 @@ def laplace(
         """The same for functions that have kinks; from its end where that is far too wide."""
         nonlocal u
         begun, trouble = u, ValueError("no posterior mode was found: wide steps end on a plain.")
-        for kind, first in ((Wide, True), (Wide, False), (Steep, True)):
-            u = begun if first else u
+        for kind in (Wide, Steep):
+            u = begun
             try:
-                made = search(kind)
-                if falls_around(Wide(co, co.spans, bar).rises, made[0]):
-                    return made
-                u = made[0][0].u + made[0][1]
+                for _ in range(2):
+                    made = search(kind)
+                    if falls_around(Wide(co, co.spans, bar).rises, made[0]):
+                        return made
+                    u = made[0][0].u + made[0][1]
             except FAILURES as error:
-                trouble, u = error, begun
+                trouble = error
         raise trouble
 
     def kinks_at(made: tuple, within: float) -> bool:

@@ -1,7 +1,6 @@
 """What a GLM is given, checked in pieces: a matrix on disk is read once and never copied."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.models.glm.formulas import by_formula
 from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
 from subsample_mcmc.target.population import numeric, whole
-from subsample_mcmc.target.user_functions import TRIED
+from subsample_mcmc.target.user_functions import TRIED, noted
 
 PIECE = 1 << 16  # numbers that are looked at together: what is made of them stays in the cache
 LOOKED = 2048  # rows that tell how far from 0 a column lies, and how much it varies
@@ -191,14 +190,9 @@ def positive(value: Any, name: str, meaning: str) -> float:
 SOME: ContextVar[bool] = ContextVar("some", default=False)
 
 
-@contextmanager
 def some_of_all():
     """Families that are made here have some of their rows: what all have alike, others may not."""
-    token = SOME.set(True)
-    try:
-        yield
-    finally:
-        SOME.reset(token)
+    return noted(SOME)
 
 
 def all_are_here() -> bool:
