@@ -187,6 +187,8 @@ def test_the_median_serves_where_points_agree():
     rng = np.random.default_rng(2)
     smooth = rng.uniform(1.0, 2.0, 25)
     assert pilot.typical(smooth) == np.median(smooth)
+    heavy = np.geomspace(1e-7, 2e-4, 25)  # as of an ARCH model, in 25 directions
+    assert pilot.typical(heavy) == np.median(heavy)
     assert pilot.typical(np.append(1e-14 * smooth, 0.003)) == 0.003
     assert pilot.typical(np.array([1e-14, 2e-14, 1.5e-14])) == 1.5e-14
 

@@ -30,7 +30,7 @@ SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 # nearly all draws from a posterior of d parameters lie: sqrt(d) standard deviations, and 3 more.
 BEYOND, FARTHER = 1.25, 3.0
 AXES = 3.0  # standard deviations along each parameter, where few points are all that is looked at
-APART = 4.0  # times the median size of residuals, which no smooth likelihood's directions explain
+APART = 1e4  # times the median size of residuals: no smooth likelihood's directions differ so much
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
 
