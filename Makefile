@@ -75,7 +75,8 @@ clusters:
 
 clusters-tests: $(MADE)-dask,ray,parquet,zarr,polars,test
 	$(BIN)/python -m pytest tests/runs/test_clusters.py tests/target/sources \
-	  tests/target/elsewhere tests/target/reuse tests/target/test_frames.py tests/test_examples.py::test_rows_in_files \
+	  tests/target/elsewhere tests/target/reuse tests/target/test_frames.py \
+	  tests/target/test_names_of_columns.py tests/test_examples.py::test_rows_in_files \
 	  "tests/test_docs.py::test_code_with_other_tools_runs[docs/guides/rows-beyond-memory-0-pyarrow]" \
 	  "tests/test_docstrings.py::test_examples_give_what_they_say[parquet]" $(ARGS)
 

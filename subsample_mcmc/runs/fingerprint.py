@@ -15,7 +15,7 @@ from subsample_mcmc.kernels.base import Kernel, Leaf, labelled
 from subsample_mcmc.numerics.digest import PACKAGE, content
 from subsample_mcmc.numerics.jit import NUMBA
 from subsample_mcmc.target.dyadic import ORDER
-from subsample_mcmc.target.model import Model
+from subsample_mcmc.target.model import LABELS, Model
 from subsample_mcmc.target.sources.checksums import array_hash
 
 INITIAL = "initial state"
@@ -110,10 +110,12 @@ def own_code(kind: type) -> list[str]:
 def refuse_changes(stored: dict[str, str], today: dict[str, str], path, begun: bool) -> None:
     """Raise if anything that the draws depend on is not what it was.
 
-    begun: all chains have left the model's initial state, which may then be another.
+    begun: all chains have left the model's initial state, which may then be another. Runs that were
+    stored before had no names of columns: draws do not depend on them.
     """
     changed = [name for name, value in stored.items() if today.get(name, value) != value]
     changed += sorted(set(stored) ^ set(today))
+    changed = [name for name in changed if name in stored or not name.startswith(LABELS)]
     changed = [name for name in changed if not (begun and name == INITIAL)]
     if not changed:
         return

@@ -19,13 +19,13 @@ from subsample_mcmc.numerics.jit import DISABLED, FLAGS, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.progress import Bar, quietly
 from subsample_mcmc.numerics.random import root_of
-from subsample_mcmc.numerics.records import similar
+from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
 from subsample_mcmc.runs.views.log_likelihoods import check
 from subsample_mcmc.runs.views.predictions import Predictions
-from subsample_mcmc.target.data import by_name, datum_of, is_frame
-from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
+from subsample_mcmc.target.data import by_name, datum_of, in_order, is_frame, names_of_columns
+from subsample_mcmc.target.elsewhere.resident import MARK, refuse_rows_elsewhere
 from subsample_mcmc.target.exact_sums import MASK
 from subsample_mcmc.target.lookups.checked import blamed, told
 from subsample_mcmc.target.lookups.guards import guarded_data, guarded_function, guarded_state
@@ -114,7 +114,7 @@ def predict(
 
 def new_data(model: Model, data: Any) -> tuple[Any, int]:
     """Other data for a model's functions, and their number: what has a name is put by its name."""
-    known = model.data._fields
+    known = tuple(name for name in model.data._fields if not name.startswith(MARK))
     if not is_frame(data):  # which may have columns that are not asked for, of any name
         data = by_name(data)
     if is_frame(data) and model.design is not None:
@@ -133,24 +133,31 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             f"{similar(str(unknown[0]), known)}"
         )
     for name, value in fields.items():
-        if is_frame(value):
+        if names_of_columns(value) is not None:
             if name in model.columns:
                 fields[name] = in_order(name, value, model.columns[name])
             continue
         kind = getattr(getattr(value, "dtype", None) or np.asarray(value).dtype, "kind", "O")
         if name in model.categories:  # codes stay codes, unless numbers are categories themselves
-            known = model.categories[name]
-            if kind not in "iu" or known.dtype.kind in "iuf":
-                fields[name] = as_before(name, value, known)
+            categories = model.categories[name]
+            if kind not in "iu" or categories.dtype.kind in "iuf":
+                fields[name] = as_before(name, value, categories)
             else:
-                refuse_unclear(name, np.asarray(value), known)
+                refuse_unclear(name, np.asarray(value), categories)
     if not fields:
         raise ValueError(
             f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
             f"data, {', '.join(known)}. Give data={{'x': frame}} where x is a matrix."
         )
     made = prepared(fields, model.missing)  # missing values as the model has them
-    size = common_length(made)
+    by_row = {n: v for n, v in made._asdict().items() if n not in model.tables and np.ndim(v)}
+    if not by_row:
+        columns = (n for n in known if n not in model.tables and np.ndim(getattr(model.data, n)))
+        raise ValueError(
+            f"data has {', '.join(made._fields)}, and nothing that is given by row: give at least "
+            f"one of {', '.join(columns)}, which says how many rows are predicted."
+        )
+    size = common_length(record(*by_row)(*by_row.values()))
     filled = {}
     for name, before in zip(model.data._fields, model.data, strict=True):
         if hasattr(made, name):
@@ -171,14 +178,6 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
         else:  # a column that simulate may not read, as what it predicts
             filled[name] = absent_column(before, size)
     return type(model.data)(**filled), size
-
-
-def in_order(name: str, frame: Any, terms: list[str]) -> Any:
-    """The columns of a design matrix, in the order of the model's coefficients."""
-    columns = [str(column) for column in frame.columns]
-    if sorted(columns) != sorted(terms):
-        raise ValueError(f"data {name} has the columns {columns}: the model was given {terms}.")
-    return frame[[frame.columns[columns.index(term)] for term in terms]]
 
 
 def as_before(name: str, value: Any, categories: np.ndarray) -> np.ndarray:

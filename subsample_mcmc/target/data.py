@@ -68,8 +68,8 @@ def refuse_elsewhere(value: Any, name: str) -> None:
     numpy would read all of it into memory, without a word.
     """
     kind = type(value)
-    if hasattr(kind, "__dask_graph__"):  # also xarray's, which may be in memory
-        away, load = value.__dask_graph__() is not None, ".compute()"
+    if hasattr(kind, "__dask_graph__"):
+        away, load = is_collection(value), ".compute()"
     elif hasattr(kind, "collect") and hasattr(kind, "columns"):  # a lazy frame of polars, spark's
         away, load = not hasattr(kind, "to_numpy"), ".collect()"
     else:
@@ -84,6 +84,11 @@ def refuse_elsewhere(value: Any, name: str) -> None:
         f"{name.rpartition(' ')[2]}{load}, a sample of its rows if that is too much, or write it "
         "to files once, np.save, and give np.load(path, mmap_mode='r')."
     )
+
+
+def is_collection(value: Any) -> bool:
+    """Is it a collection of dask, or an array of xarray that is not in memory."""
+    return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
 
 def size_of(value: Any) -> str:
@@ -230,10 +235,35 @@ def labels_of(column: Any) -> tuple[list[Any], list[Any]] | None:
 
 
 def columns_of(data: Any) -> dict[str, list[str]]:
-    """Names of the columns of each matrix that is a data frame."""
+    """Names of the columns of each matrix that has some."""
     fields = data._asdict() if hasattr(data, "_asdict") else data
-    matrices = ((name, v) for name, v in fields.items() if is_frame(v))
-    return {name: [str(column) for column in value.columns] for name, value in matrices}
+    found = {name: names_of_columns(value) for name, value in fields.items()}
+    return {name: names for name, names in found.items() if names is not None}
+
+
+def names_of_columns(matrix: Any) -> list[str] | None:
+    """Of a data frame, a Table of pyarrow, an array of xarray; None: it has none."""
+    if is_frame(matrix):
+        return [str(name) for name in matrix.columns]
+    if hasattr(matrix, "column_names") and callable(getattr(matrix, "column", None)):
+        return [str(name) for name in matrix.column_names]
+    if hasattr(matrix, "indexes") and len(getattr(matrix, "dims", ())) == 2:
+        index = matrix.indexes.get(matrix.dims[1])
+        return None if index is None else [str(name) for name in index]
+    return None
+
+
+def in_order(name: str, matrix: Any, terms: list[str]) -> Any:
+    """The columns of a matrix that has names for them, in the order in which a model has them."""
+    names = names_of_columns(matrix)
+    if names is None or names == terms:
+        return matrix
+    if sorted(names) != sorted(terms) or len(set(names)) < len(names):
+        raise ValueError(f"data {name} has the columns {names}: the model was given {terms}.")
+    order = [names.index(term) for term in terms]
+    if hasattr(matrix, "column_names"):
+        return matrix.select(order)
+    return matrix[[matrix.columns[j] for j in order]] if is_frame(matrix) else matrix[:, order]
 
 
 def as_array(value: Any, name: str, missing: str = "refuse") -> np.ndarray:

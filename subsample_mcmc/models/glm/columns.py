@@ -8,7 +8,7 @@ import numpy as np
 
 from subsample_mcmc.errors import warn
 from subsample_mcmc.models.glm.formulas import by_formula
-from subsample_mcmc.target.data import as_array, is_frame, refuse_other_order
+from subsample_mcmc.target.data import as_array, is_frame, names_of_columns, refuse_other_order
 from subsample_mcmc.target.population import numeric, whole
 from subsample_mcmc.target.user_functions import TRIED, noted
 
@@ -70,7 +70,7 @@ class Regression(NamedTuple):
 
 def terms_of(x) -> list[str] | None:
     """Names of the coefficients: those of a data frame's columns, if these differ."""
-    names = [str(name) for name in x.columns] if is_frame(x) else []
+    names = names_of_columns(x)
     return names if names and len(set(names)) == len(names) else None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from subsample_mcmc.models.glm.columns import some_of_all
 from subsample_mcmc.numerics.digest import content
+from subsample_mcmc.target.data import is_collection
 from subsample_mcmc.target.elsewhere.rows import some_rows
 from subsample_mcmc.target.model import move_elsewhere
 from subsample_mcmc.target.reuse.append import parts_of
@@ -115,10 +116,10 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
     except TypeError:
         return None
     x = arguments.pop("x")
-    shaped = {n: v for n, v in arguments.items() if hasattr(type(v), "__dask_graph__")}
+    shaped = {n: v for n, v in arguments.items() if is_collection(v)}
     if isinstance(x, str):
         return None
-    if shaped and not hasattr(type(x), "__dask_graph__") and np.ndim(x) == 2:
+    if shaped and not is_collection(x) and np.ndim(x) == 2:
         name = next(iter(shaped))
         raise TypeError(
             f"x is {type(x).__name__}, and {name} is a collection of dask: give both as one, "
@@ -127,7 +128,7 @@ def given_elsewhere(signature: inspect.Signature, given: tuple, named: dict) -> 
     if isinstance(x, np.ndarray):
         return None
     for name, value in arguments.items():
-        if name in BY_ROW and hasattr(type(x), "__dask_graph__") and in_memory(value):
+        if name in BY_ROW and is_collection(x) and in_memory(value):
             raise TypeError(
                 f"x is a collection of dask, and {name} is {type(value).__name__}: give it as one, "
                 f"too, such as dask.array.from_array({name}, chunks=...), or the name of a column."
@@ -239,7 +240,7 @@ def told_columns(columns: dict[str, SourceColumn]) -> str:
 
 def in_memory(value: Any) -> bool:
     """Is it a column of numbers in this process."""
-    return np.ndim(value) > 0 and not hasattr(type(value), "__dask_graph__")
+    return np.ndim(value) > 0 and not is_collection(value)
 
 
 def named_as(argument: str, column: Any) -> str:

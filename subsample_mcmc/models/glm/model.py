@@ -340,7 +340,7 @@ def scaled(predictors, simulate, data, log_prior, prior_sd, start, rows) -> Mode
 def as_given(model: Model, rows: Regression) -> Model:
     """The model, which knows how data frames of predictions are made what it reads."""
     model.design = rows.design
-    if rows.terms is not None and rows.design is None:
+    if rows.terms is not None:
         model.columns = {"x": rows.terms}
     return model
 

@@ -292,8 +292,8 @@ def check(
     data = tuple(f"data {field}" for field in model.data._fields)
     parts = *data, ELSEWHERE, *FUNCTIONS
     known = {k: v for k, v in stored.items() if k in parts or k.startswith(("block ", LABELS))}
-    if not any(k.startswith(LABELS) for k in stored):  # runs that were stored before had none
-        today = {k: v for k, v in today.items() if not k.startswith(LABELS)}
+    # Runs that were stored before had fewer labels.
+    today = {k: v for k, v in today.items() if k in stored or not k.startswith(LABELS)}
     if any(stored.get(f"version of {name}") != version for name, version in VERSIONS.items()):
         for name in FUNCTIONS:  # bytecode differs between versions of Python
             known.pop(name, None), today.pop(name, None)

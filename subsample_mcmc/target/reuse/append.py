@@ -6,7 +6,7 @@ from weakref import ref
 import numpy as np
 
 from subsample_mcmc.target.axes import ROWS
-from subsample_mcmc.target.data import by_name
+from subsample_mcmc.target.data import by_name, in_order
 from subsample_mcmc.target.elsewhere.rows import RowsElsewhere, some_rows, with_rows
 from subsample_mcmc.target.model import Model
 from subsample_mcmc.target.population import prepared
@@ -73,7 +73,10 @@ def in_memory(model: Model, rows: Any) -> Model:
 
 def columns_of(model: Model, rows: Any, old: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The columns of further rows, of the kinds that the model has."""
-    fields = model.more(rows) if model.more is not None else prepared(rows, model.missing)
+    if model.more is None:
+        fields = prepared(in_orders(model, by_name(rows)), model.missing)
+    else:
+        fields = model.more(rows)
     if not hasattr(fields, "_asdict"):
         raise TypeError(f"rows={rows!r:.60}: give them by name, as data of sm.Model: {{'y': y}}.")
     shared = {n: v for n, v in model.given[1]._asdict().items() if not np.ndim(v)}
@@ -102,6 +105,15 @@ def columns_of(model: Model, rows: Any, old: dict[str, np.ndarray]) -> dict[str,
                 f"{value.shape[1:]}: give the same."
             )
     return {name: as_before(name, value, old[name].dtype) for name, value in found.items()}
+
+
+def in_orders(model: Model, rows: Any) -> Any:
+    """Rows whose matrices have the columns as the model has them, by their names."""
+    fields = rows._asdict() if hasattr(rows, "_asdict") else rows
+    if not isinstance(fields, dict):
+        return rows
+    known = model.columns
+    return {n: in_order(n, v, known[n]) if n in known else v for n, v in fields.items()}
 
 
 def as_before(name: str, value: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.target.data import refuse_names
+from subsample_mcmc.target.data import is_collection, refuse_names
 from subsample_mcmc.target.sources.frames import of_dtype, of_frame, of_series
 from subsample_mcmc.target.sources.local import LocalSource
 from subsample_mcmc.target.sources.parts import Parcel, SourceColumn, as_declared, look, take
@@ -229,7 +229,7 @@ def of_collections(data: dict[str, Any]) -> tuple[dict[str, SourceColumn], list[
     arrays = {n: v for n, v in data.items() if hasattr(v, "chunks")}
     chunks = {n: v.chunks[0] for n, v in arrays.items() if v.ndim}
     for name, value in data.items():
-        if not hasattr(type(value), "__dask_graph__") or (name in arrays and not value.ndim):
+        if not is_collection(value) or (name in arrays and not value.ndim):
             raise TypeError(
                 f"data {name} is {type(value).__name__}, and others are collections of dask: give "
                 f"it as one, too, dask.array.from_array({name}, chunks=...); what stands in no row "
