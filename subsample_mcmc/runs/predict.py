@@ -149,7 +149,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
             f"data: none of the columns {', '.join(map(str, list(data)[:6]))} is among the model's "
             f"data, {', '.join(known)}. Give data={{'x': frame}} where x is a matrix."
         )
-    made = prepared(fields, model.missing)  # missing values as the model has them
+    made: Any = prepared(fields, model.missing)  # missing values as the model has them
     by_row = {n: v for n, v in made._asdict().items() if n not in model.tables and np.ndim(v)}
     if not by_row:
         columns = (n for n in known if n not in model.tables and np.ndim(getattr(model.data, n)))
