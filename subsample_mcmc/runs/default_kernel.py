@@ -6,7 +6,8 @@ their own one by one, and all at once with their mean and scale; where no moves 
 slices, along its lines if there is one; and adaptive random walks. Pilots start at the fit and
 count effective draws of the slowest quantity. As plain walks are among the candidates, the choice
 is no slower than they are, by as much as a pilot can tell. Where a run that reads all data is over
-at once, none of its decisions is an estimate.
+at once, none of its decisions is an estimate; where one of slices is over before pilots would
+be, there are none.
 """
 
 import itertools
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,13 +31,21 @@ from subsample_mcmc.kernels.compose import Single
 from subsample_mcmc.kernels.sites.ordered import all_cumulative
 from subsample_mcmc.kernels.sites.touches import could_touch
 from subsample_mcmc.numerics.progress import quietly
-from subsample_mcmc.runs.defaults.code import FEW, OPTIONS, all_as_one, of_code
+from subsample_mcmc.runs.defaults.code import OPTIONS, all_as_one, of_code
 from subsample_mcmc.runs.defaults.configurations import Configurations, at_configurations
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
-from subsample_mcmc.runs.defaults.pilots import EXACT, Candidate, by_pilots, certain, first_sentence
+from subsample_mcmc.runs.defaults.pilots import (
+    EXACT,
+    Candidate,
+    at_once,
+    by_pilots,
+    certain,
+    first_sentence,
+)
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
 from subsample_mcmc.runs.defaults.starts import anywhere, blocks_to_draw
+from subsample_mcmc.runs.defaults.tails import heavier, of_few_data
 from subsample_mcmc.runs.plan import state_of
 from subsample_mcmc.style import safe
 from subsample_mcmc.target.lookups.reads import unread
@@ -55,6 +64,7 @@ WALK = "2.4 / len(fit.mean) ** 0.5 * fit.covariance.diagonal() ** 0.5"
 CONTROL = ", control=control"  # in code that is written
 RACED = (", selector=sm.Racing()",)
 BY_ALL = ", selector=sm.Exact()"
+LEARNT = "a Gaussian that is learnt"
 WIDE = 2.0  # standard deviations of the fit by which chains start apart
 
 
@@ -173,11 +183,13 @@ def default_kernel(
     refuse_spikes(model)
     warn_of_site_priors(model)  # here, as pilots run without a word
     with quietly(progress):
-        found, notes, fit, modes, others = candidates_of(model, promise)
-        if len(found) > 1:
-            found, told = by_pilots(model, found, state_of(fit), steps, progress)
-            notes = [*told, *notes]
-        best, told = certain(model, found[0], state_of(fit), steps)
+        found, notes, fit, modes, others, slices = candidates_of(model, promise)
+        best, told = at_once(model, slices, found, state_of(fit), steps)
+        if best is None:
+            if len(found) > 1:
+                found, told = by_pilots(model, found, state_of(fit), steps, progress)
+                notes = [*told, *notes]
+            best, told = certain(model, found[0], state_of(fit), steps)
     notes = [*told, *notes]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
     if others is not None and others.elsewhere:
@@ -187,10 +199,19 @@ def default_kernel(
 
 
 # --------------------------------------------------------------------------------- the candidates
-def candidates_of(
-    model: Model, promise: str | None
-) -> tuple[list[Candidate], list[str], Any, Modes | None, Configurations | None]:
-    """(candidates that serve the model, why others do not, the fit, what else was searched for)."""
+class Found(NamedTuple):
+    """What serves a model, and why others do not."""
+
+    candidates: list[Candidate]
+    notes: list[str]
+    fit: Any
+    modes: Modes | None  # what further searches came to
+    others: Configurations | None
+    slices: Candidate | None  # of all that is continuous, by all data, if there is a fit
+
+
+def candidates_of(model: Model, promise: str | None) -> Found:
+    """See Found."""
     fit, setup, why = fitted(model)
     modes = others = None
     if isinstance(fit, Fit):
@@ -205,10 +226,19 @@ def candidates_of(
     found: list[Candidate] = []
     notes, refusal, known = [why] if why else [], None, dict.fromkeys(setup, fit)
     lines_of: tuple[str, ...] = ()
-    if isinstance(fit, Fit) and (why := not_to_follow(model, fit, others, modes)):
-        setup, lines_of = (), setup  # it is where chains start
-        notes.append(f"no moves along the fit: {why}")
-    for name, lines, code in written(model, setup, getattr(fit, "local", ()), lines_of):
+    walks: tuple[str, ...] = ()
+    slices, tails = None, ""
+    if isinstance(fit, Fit):
+        slices, tails = sure_slices(model, setup, known), of_few_data(model, fit)
+        apart = tails or lies_apart(model, fit, others, modes)
+        if not apart and (tails := heavier(model, fit)):
+            walks = setup
+        if why := apart or tails:
+            setup, lines_of = (), setup  # it is where chains start
+            notes.append(f"no moves along the fit: {why}")
+    for name, lines, code in written(model, setup, getattr(fit, "local", ()), lines_of, walks):
+        if tails and name == LEARNT:  # it would know as little
+            continue
         try:
             candidate = made(model, name, lines, code, known, promise)
         except (TypeError, ValueError) as error:
@@ -227,21 +257,24 @@ def candidates_of(
     if others is not None and others.left:
         notes.append(f"no time for fits at {others.left} more values of {', '.join(others.names)}")
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
-    return found, notes, fit, modes, others
+    return Found(found, notes, fit, modes, others, slices)
 
 
-def not_to_follow(
+def sure_slices(model: Model, setup, known: dict) -> Candidate | None:
+    """Slices by all data of all that is continuous, if that is not site by site."""
+    if sites_of(model) or chooser_of(model) or not kinds_of_blocks(model)[1]:
+        return None
+    lines = () if change_points(model) else setup  # whose fit is of one change point
+    try:
+        return made(model, *slices_of(model, lines), known, EXACT, (BY_ALL,))
+    except (TypeError, ValueError):
+        return None
+
+
+def lies_apart(
     model: Model, fit: Fit, others: Configurations | None = None, modes: Modes | None = None
 ) -> str:
-    """Why no proposals along a fit are tried; empty if they are.
-
-    Of few data posteriors have tails that no Gaussian has, which such proposals hardly enter: a
-    pilot, which begins at the fit, sees many effective draws of what lies between them.
-    """
-    if model.size < FEW * len(fit.mean):
-        return (
-            f"of {model.size:,} data and {len(fit.mean)} parameters it may know little of the tails"
-        )
+    """Why a fit that knows the tails is not one of all of the posterior; empty if it is."""
     if others is not None and others.elsewhere:
         return f"those at other values of {', '.join(others.names)} lie elsewhere"
     if modes is not None and len(modes.near) > 1:  # in another, a wrong decision is for good
@@ -316,24 +349,17 @@ def chooser_of(model: Model) -> str:
 
 
 def written(
-    model: Model, setup, local=(), lines_of: tuple[str, ...] = ()
+    model: Model, setup, local=(), lines_of: tuple[str, ...] = (), walks: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more.
 
     setup: makes a fit, if there is one. local: blocks that it has site by site. lines_of: makes a
-    fit that no moves follow, along whose lines slices may be.
+    fit that no moves follow, along whose lines slices may be; walks: one that is good for a control
+    variate all the same.
     """
-    discrete = [name for name, v in model.variables.items() if v.block.discrete]
-    continuous = [name for name, v in model.variables.items() if not v.block.discrete]
-    continuous.sort(key=lambda name: model.variables[name].place >= 0)  # one that varies: last
-    together = all_as_one(continuous)
-    ordered = {name for name in discrete if is_change_point(model, name)}
-
-    def gibbs(names, more: str = "") -> list[str]:
-        return [
-            f"sm.Gibbs({json.dumps(name)}, cumulative=True)" if name in ordered else
-            f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names
-        ]  # fmt: skip
+    discrete, continuous = kinds_of_blocks(model)
+    together, ordered = all_as_one(continuous), change_points(model)
+    gibbs = partial(gibbs_of, ordered=ordered)
 
     def moves(blocks: str, more: str = "") -> str:
         return f"sm.Metropolis({blocks}{more}{OPTIONS})"
@@ -344,39 +370,79 @@ def written(
             ("jumps with a control variate", (*setup, "control = sm.Taylor(fits)"), CONTROL),
             ("jumps", setup, ""),
         ):
-            jump = gibbs([chooser], f", pseudo=sm.PseudoPrior(fits){more}")
+            jump = gibbs([chooser], more=f", pseudo=sm.PseudoPrior(fits){more}")
             along = moves(together, f", proposal=sm.pcn(fits){more}")
             if setup:
                 yield name, lines, " >> ".join([*jump, *gibbs(others), along])
         return
-    if continuous and setup and not local and not ordered:  # whose fit is of one change point
-        for name, proposal in (
-            ("pCN along the fit", ", proposal=sm.pcn(fit)"),
-            ("independence proposals of the fit", ", proposal=sm.independence(fit)"),
-            ("a walk with a control variate", f", scale={WALK}"),
-        ):
-            parts = [*gibbs(discrete, CONTROL), moves(together, proposal + CONTROL)]
-            yield name, (*setup, "control = sm.Taylor(fit)"), " >> ".join(parts)
+    follows = continuous and not local and not ordered  # whose fit is of one change point
+    for name, proposal, lines in (
+        ("pCN along the fit", ", proposal=sm.pcn(fit)", setup),
+        ("independence proposals of the fit", ", proposal=sm.independence(fit)", setup),
+        ("a walk with a control variate", f", scale={WALK}", setup or walks),
+    ):
+        if follows and lines:
+            parts = [*gibbs(discrete, more=CONTROL), moves(together, proposal + CONTROL)]
+            yield name, (*lines, "control = sm.Taylor(fit)"), " >> ".join(parts)
+    if follows and walks:
+        parts = [
+            *gibbs(discrete, more=CONTROL),
+            f"sm.Slice({together}, along=fit{CONTROL}{OPTIONS})",
+        ]
+        lines = (*walks, "control = sm.Taylor(fit)")
+        yield "slices with a control variate", lines, " >> ".join(parts)
+    if follows and setup:
         along = moves(together, ", proposal=sm.pcn(fit)")
         yield "pCN that reads data", setup, " >> ".join([*gibbs(discrete), along])
-    sites = [name for name in continuous if model.variables[name].touches is not None]
-    if sites:
+    if sites := sites_of(model):
         yield from of_sites(model, gibbs(discrete), sites, setup, local)
     elif continuous:
         free = moved(model, tuple(continuous)).free
         if not setup and free <= DENSE:
-            along = ", along=fit" if lines_of else ""
-            name = "slices along the lines of the fit" if along else "slices"
-            slices = f"sm.Slice({together}{along}{OPTIONS})"
-            yield name, lines_of, " >> ".join([*gibbs(discrete), slices])
+            yield slices_of(model, lines_of)
         if free <= LEARNABLE and (discrete or not setup):  # a fit holds discrete ones where it is
             learnt = moves(together, ", proposal=sm.pcn()")
-            yield "a Gaussian that is learnt", (), " >> ".join([*gibbs(discrete), learnt])
+            yield LEARNT, (), " >> ".join([*gibbs(discrete), learnt])
     if len(continuous) > 1:
         yield "a walk of all blocks as one", (), " >> ".join([*gibbs(discrete), moves(together)])
     one_by_one = [moves(json.dumps(name)) for name in continuous]
     name = "walks, block by block" if continuous else "Gibbs"
     yield name, (), " >> ".join([*gibbs(discrete), *one_by_one])
+
+
+def kinds_of_blocks(model: Model) -> tuple[list[str], list[str]]:
+    """Names of (discrete, continuous) ones; one whose length varies is the last."""
+    discrete = [name for name, v in model.variables.items() if v.block.discrete]
+    continuous = [name for name, v in model.variables.items() if not v.block.discrete]
+    return discrete, sorted(continuous, key=lambda name: model.variables[name].place >= 0)
+
+
+def sites_of(model: Model) -> list[str]:
+    """Continuous blocks of sites that see data of their own."""
+    continuous = kinds_of_blocks(model)[1]
+    return [name for name in continuous if model.variables[name].touches is not None]
+
+
+def slices_of(model: Model, lines: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
+    """(name, setup, code) of slices of the continuous blocks; lines: makes a fit, or is empty."""
+    discrete, continuous = kinds_of_blocks(model)
+    along = ", along=fit" if lines else ""
+    name = "slices along the lines of the fit" if lines else "slices"
+    slices = f"sm.Slice({all_as_one(continuous)}{along}{OPTIONS})"
+    return name, lines, " >> ".join([*gibbs_of(discrete, change_points(model)), slices])
+
+
+def gibbs_of(names: list[str], ordered: set[str], more: str = "") -> list[str]:
+    """Code of steps of discrete blocks; ordered: change points."""
+    return [
+        f"sm.Gibbs({json.dumps(name)}, cumulative=True)" if name in ordered else
+        f"sm.Gibbs({json.dumps(name)}{more}{OPTIONS})" for name in names
+    ]  # fmt: skip
+
+
+def change_points(model: Model) -> set[str]:
+    """Discrete blocks that is_change_point knows."""
+    return {name for name in kinds_of_blocks(model)[0] if is_change_point(model, name)}
 
 
 def is_change_point(model: Model, name: str) -> bool:

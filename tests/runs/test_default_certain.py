@@ -72,3 +72,95 @@ def test_what_cannot_read_all_data_stays_as_it_is():
 
     raced, _ = candidates(by_all=refused)
     assert pilots.certain(regression(100), raced, None, 8_000) == (raced, [])
+
+
+# ------------------------------------------------------------------- slices in the place of pilots
+def zeros_and_counts(state, data, n):
+    p, rate = state.p[0], state.rate[0]
+    if data.y[n] == 0:
+        return sm.log(p + (1.0 - p) * sm.exp(-rate))
+    return sm.log(1.0 - p) + data.y[n] * sm.log(rate) - rate
+
+
+def skewed(size=220):
+    """Zeros by either of two causes: a ridge that bends, of which a fit knows the top alone."""
+    rng = np.random.default_rng(9)
+    y = rng.poisson(0.2, size) * (rng.random(size) > 0.85)
+    return sm.Model(
+        zeros_and_counts, {"y": y}, {"p": 0.5, "rate": 1.0}, lambda state: -0.5 * state.rate[0],
+        constraints={"p": sm.interval(0.0, 1.0), "rate": sm.positive},
+    )  # fmt: skip
+
+
+def distribution(model, points=400):
+    """P(p < .05, ..., p < .95), by a grid."""
+    y, p = model.data.y, (np.arange(points) + 0.5) / points
+    rate = np.geomspace(1e-4, 30.0, points)
+    zero = np.log(p[:, None] + (1.0 - p[:, None]) * np.exp(-rate))
+    some = np.log1p(-p[:, None]) * (y > 0).sum() + y.sum() * np.log(rate) - rate * (y > 0).sum()
+    density = (y == 0).sum() * zero + some - 0.5 * rate + np.log(rate)
+    mass = np.exp(density - density.max()).sum(axis=1)
+    return np.interp(np.linspace(0.05, 0.95, 10), p + 0.5 / points, np.cumsum(mass) / mass.sum())
+
+
+def test_slices_of_few_data_have_their_posterior():
+    """Within 5 standard errors in each of ten points: an alarm in 10^5. No pilot has run."""
+    model = skewed()
+    kernel = sm.default_kernel(model, progress=False)
+    assert kernel.code.endswith(
+        'kernel = sm.Slice(("p", "rate"), along=fit, selector=sm.Exact())'
+    ) and kernel.found[0].startswith("slices along the lines of the fit: by all data a step takes")
+    trace = sm.sample(model, kernel, draws=1_000, seed=1, progress=False, start=kernel.in_turn())
+    ess = float(trace.mixing("p").ess)
+    assert ess > 400.0  # by pCN along the fit 10 of 1,600
+    p, truth = trace.draws["p"].ravel(), distribution(model)
+    told = np.array([(p < at).mean() for at in np.linspace(0.05, 0.95, 10)])
+    allowed = 5.0 * np.sqrt(truth * (1.0 - truth) / ess) + 1e-3
+    assert np.all(np.abs(told - truth) < allowed), (told, truth)
+
+
+def test_change_points_have_slices_of_their_own():
+    """The fit is of one of them: its lines are not those of others."""
+    y = np.random.default_rng(0).poisson(np.where(np.arange(80) < 30, 1.5, 2.5)).astype(float)
+
+    def log_likelihood(state, data, n):
+        rate = state.rate[1] if n >= state.tau[0] else state.rate[0]
+        return data.y[n] * sm.log(rate) - rate
+
+    model = sm.Model(
+        log_likelihood, {"y": y}, {"tau": 40, "rate": np.ones(2)}, support={"tau": 80},
+        constraints={"rate": sm.positive},
+    )  # fmt: skip
+    kernel = sm.default_kernel(model, progress=False)
+    assert kernel.code == (
+        'kernel = sm.Gibbs("tau", cumulative=True) >> sm.Slice("rate", selector=sm.Exact())'
+    )
+
+
+WALKS, PCN = (
+    pilots.Candidate("a", ("fit = 1",), code, "k", "exact")
+    for code in ("sm.Metropolis(scale=fit)", "sm.Metropolis(proposal=sm.pcn(fit))")
+)
+
+
+@pytest.mark.parametrize(("along", "cost", "steps", "taken"), [
+    (WALKS, 1.2e-4, 8_000, True), (WALKS, 1.3e-4, 8_000, False), (WALKS, 1.2e-4, 9_000, False),
+    (WALKS, 1e-6, 900_000, True), (PCN, 3e-5, 8_000, True), (PCN, 4e-5, 8_000, False),
+])  # fmt: skip
+def test_slices_are_taken_where_pilots_would_take_longer(monkeypatch, along, cost, steps, taken):
+    """A second, and a quarter of one where others propose along the fit."""
+    _, slices = candidates()
+    monkeypatch.setattr(pilots, "step_cost", lambda *given: cost)
+    best, told = pilots.at_once(regression(100), slices, [along], None, steps)
+    assert (best is slices) == taken == len(told) and (taken or best is None)
+
+
+def test_slices_that_fail_are_not_taken(monkeypatch):
+    def failing(*given):
+        raise sm.RewardError("the log likelihood is nan")
+
+    _, slices = candidates()
+    monkeypatch.setattr(pilots, "step_cost", failing)
+    assert pilots.at_once(regression(100), slices, [], None, 8_000) == (None, [])
+    assert pilots.at_once(regression(100), None, [], None, 8_000) == (None, [])
+    assert pilots.at_once(regression(100_000), slices, [], None, 8_000_000) == (None, [])

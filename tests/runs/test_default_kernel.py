@@ -1,6 +1,7 @@
 """sm.sample(model) without a kernel: what is chosen, that its code makes it, and its draws."""
 
 import dataclasses
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,8 +73,8 @@ def remade(kernel, model):
 
 @pytest.mark.slow_for("mixed-wanted1", "nested-wanted3")
 @pytest.mark.parametrize(("make", "wanted"), [
-    (regression, ["sm.Metropolis(\"beta\"", "control=control"]),
-    (mixed, ["sm.Gibbs(\"k\"", "sm.Metropolis((\"mu\", \"sigma\")"]),
+    (partial(regression, 20_000), ["sm.Metropolis(\"beta\"", "control=control"]),
+    (partial(mixed, 20_000), ["sm.Gibbs(\"k\"", "sm.Metropolis((\"mu\", \"sigma\")"]),
     (levels, ["kernel = sm.Gibbs(\"k\""]),
     (nested, ["sm.Gibbs(\"q\", pseudo=sm.PseudoPrior(fits)", "fits = [sm.laplace(model, given="]),
 ])  # fmt: skip
@@ -205,7 +206,7 @@ def test_what_fails_late_in_its_pilot_is_left_out(monkeypatch):
 
 
 def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
-    model, real = mixed(), pilots.step_cost
+    model, real = mixed(20_000), pilots.step_cost
 
     def failing(model, kernel, start):
         if "Gibbs" in kernel.text() and any(getattr(leaf, "control", None)

@@ -107,7 +107,7 @@ def test_no_fit_is_followed_of_more_configurations_than_have_sums(sites, told):
 
     state = {"z": np.zeros(sites, int), "mu": 0.0}
     model = sm.Model(log_likelihood, {"y": np.zeros(9_000)}, state, support={"z": 2})
-    found = default_kernel.not_to_follow(model, SimpleNamespace(mean=np.zeros(1)))
+    found = default_kernel.lies_apart(model, SimpleNamespace(mean=np.zeros(1)))
     assert told in found and bool(told) == bool(found)
 
 
@@ -143,6 +143,7 @@ def test_neither_looks_at_indices_nor_waiting_for_a_core_make_steps_dear(monkeyp
     late = itertools.count()
     times = SimpleNamespace(monotonic=lambda: 0.06 * next(late))
     monkeypatch.setattr(parallel, "time", times)
+    monkeypatch.setattr(default_kernel, "at_once", lambda *given: (None, []))
     kernel = sm.default_kernel(model, progress=False)
     assert not [line for line in kernel.found if "too slow" in line], kernel.found
     assert sum("effective draws a second" in line for line in kernel.found) >= 2

@@ -1,12 +1,13 @@
-"""sm.sample(model) of few data: tails that no Gaussian has are drawn from."""
+"""sm.sample(model) of few data, or where few tell: tails that no Gaussian has are drawn from."""
 
 import arviz
 import numpy as np
 import pytest
-from scipy.stats import beta, chi2
+from scipy.stats import beta, chi2, gamma
 
 import subsample_mcmc as sm
 from subsample_mcmc.runs import default_kernel as defaults
+from subsample_mcmc.runs.defaults import tails
 from subsample_mcmc.runs.defaults.hierarchies import of_sites
 
 ALARM = 1e-4  # of each test
@@ -103,3 +104,67 @@ def test_what_few_data_of_sites_see_follows_no_polynomial():
     assert any('SurrogateTransition(("mu", "tau")' in code for code in few)
     assert all('"sigma"' in code for code in few)
     assert any('SurrogateTransition("sigma"' in code for code in more)
+
+
+# ---------------------------------------------------------------- many data, and few of some kind
+COUNTED = 20_000
+
+
+def rates(events: int, rare: int = 40) -> sm.Model:
+    """Two groups, of which one is rare: exp(b) of each has a gamma law a posteriori."""
+    group = (np.arange(COUNTED) < rare).astype(int)
+    y = np.zeros(COUNTED)
+    y[: min(events, rare)] += events / min(events, rare) if events else 0.0
+    y[rare::20] = 1.0
+
+    def log_likelihood(state, data, n):
+        b = state.b[data.group[n]]
+        return data.y[n] * b - sm.exp(b)
+
+    return sm.Model(
+        log_likelihood, {"y": y, "group": group}, {"b": np.zeros(2)},
+        lambda state: np.sum(0.5 * state.b),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("events", [1, 4, 30])
+def test_by_how_much_a_posterior_is_above_its_fit(events):
+    """Of a gamma law's logarithm with shape k that is known: at c standard deviations out."""
+    model = rates(events)
+    fit = sm.laplace(model, progress=False)
+    shape = events + 0.5
+    out = tails.OUT / np.sqrt(shape) * np.array([-1.0, 1.0])
+    known = np.max(shape * out - shape * np.expm1(out)) + 0.5 * tails.OUT**2
+    assert tails.nats_above(fit) == pytest.approx(known, abs=1e-3)
+    assert bool(tails.heavier(model, fit)) == (events < 5) == (known > tails.ABOVE)
+
+
+def test_what_would_take_too_long_is_not_read(monkeypatch):
+    monkeypatch.setattr(tails, "MOST", 100.0)
+    model = rates(1)
+    assert tails.heavier(model, sm.laplace(model, progress=False)) == ""
+
+
+def rare_and_its_law(kernel=None):
+    """(share of draws of the rare group's b below some of its quantiles, of 10, and their ESS)."""
+    model = rates(1)
+    trace = sm.sample(model, kernel, draws=2_000, seed=4, progress=False)
+    shares = np.array([0.005, 0.05, 0.25, 0.5, 0.9])
+    b = trace.draws["b"][..., 1]
+    below = [b < np.log(gamma.ppf(share, 1.5) / 40.0) for share in shares]
+    return shares, [(np.mean(x), ess(x.astype(float)) if x.any() else 0.0) for x in below], trace
+
+
+def test_many_data_of_which_few_tell_have_their_posterior():
+    """Along the fit chains hardly get to the half percent that lies farthest out."""
+    shares, found, trace = rare_and_its_law()
+    assert "sm.Slice(" in trace.meta["chosen"]
+    for share, (seen, effective) in zip(shares, found, strict=True):
+        assert effective > 800.0
+        alarm = ALARM / len(shares)
+        low = beta.ppf(alarm / 2.0, seen * effective, (1.0 - seen) * effective + 1.0)
+        high = beta.ppf(1.0 - alarm / 2.0, seen * effective + 1.0, (1.0 - seen) * effective)
+        assert low <= share <= high
+    fit = sm.laplace(rates(1), progress=False)
+    _, along, _ = rare_and_its_law(sm.Metropolis("b", proposal=sm.pcn(fit), selector=sm.Exact()))
+    assert along[0][1] < 0.2 * found[0][1]

@@ -119,6 +119,29 @@ def certain(
     return other, [f"{best.name}: {told}"]
 
 
+def at_once(
+    model: Model, slices: Candidate | None, found: list[Candidate], start: dict | None, steps: int
+) -> tuple[Candidate | None, list[str]]:
+    """(slices by all data, a note of them), where their run is over at once; or None.
+
+    Posteriors of few data have tails and corners that no Gaussian has. Proposals along a fit stand
+    still there for hundreds of steps, and pilots, which begin at the fit, do not see it; slices
+    are at home anywhere. Where none proposes along a fit, they may take as long as pilots.
+    """
+    along = any(c.setup and "proposal=" in c.code for c in found)
+    soon = (INSTANT if along else FLOOR) / steps
+    if slices is None or model.elsewhere is not None or model.size * QUICKEST >= soon:
+        return None, []
+    try:
+        cost = step_cost(model, slices.kernel, start)
+    except (ValueError, TypeError):
+        return None, []
+    if cost > soon:
+        return None, []
+    told = f"by all data a step takes {told_time(cost)}, and the run less than pilots would"
+    return slices, [f"{slices.name}: {told}, so none of its decisions is an estimate"]
+
+
 def told_time(seconds: float) -> str:
     """In words."""
     return f"{1e6 * seconds:,.3g} us" if seconds < 1e-3 else f"{1e3 * seconds:,.3g} ms"
