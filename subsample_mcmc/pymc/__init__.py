@@ -23,7 +23,8 @@ def from_pymc(pm_model: Any, rows: Any = None, touches: Any = None) -> Any:
     The log likelihood of one row is translated into plain Python, which `model.source` shows; it
     is as fast as a hand-written one, and works with every kernel, control variate and store. Its
     data are copies: later pm.set_data does not change them. Constraints and supports are taken
-    over ("sigma" is positive, not "sigma_log__"). A DiscreteUniform from 1 on is held from 0 on.
+    over ("sigma" is positive, not "sigma_log__"). A DiscreteUniform from 20 on is held from 0 on,
+    as a block `tau_minus_20`; from -3 on, `k_plus_3`: sm.pymc.posterior has its own values.
     Values of functions are compared with PyMC's at four points, and refused if they differ.
 
     Rows are the entries of the observed variables, which must be independent given the free

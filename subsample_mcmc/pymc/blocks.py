@@ -98,7 +98,7 @@ def parts_of(model) -> list[Part]:
         value_name = model.rvs_to_values[rv].name
         if rv.dtype.startswith(("int", "uint", "bool")):
             support, shift = support_of(model, rv)
-            block = identifier(rv.name, taken)
+            block = identifier(f"{rv.name}{told_shift(shift)}", taken)
             parts.append(Part(rv.name, block, value_name, start, support, shift))
         elif (constraint := constraint_of(model, rv, start)) is not None:
             block = identifier(rv.name, taken)
@@ -109,6 +109,13 @@ def parts_of(model) -> list[Part]:
                 Part(rv.name, block, value_name, np.asarray(values[value_name]), free=True)
             )
     return parts
+
+
+def told_shift(shift: int) -> str:
+    """What the name of a block says that counts from 0, of a variable that does not."""
+    if not shift:
+        return ""
+    return f"_minus_{shift}" if shift > 0 else f"_plus_{-shift}"
 
 
 def identifier(name: str, taken: set[str]) -> str:

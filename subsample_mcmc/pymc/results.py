@@ -27,6 +27,8 @@ def posterior(pm_model, trace, var_names=None) -> Any:
         shapes = pm_model.eval_rv_shapes() | {
             v.name: tuple(v.shape.eval()) for v in pm_model.deterministics
         }
+        for rv in pm_model.observed_RVs:  # with missing values, the whole is a deterministic
+            rows |= set(shapes.get(rv.name.removesuffix("_observed"), ())[:1])
         var_names = [n for n in known if n in free or not rows & set(shapes[n][:1])]
     for name in var_names:
         if name not in known:

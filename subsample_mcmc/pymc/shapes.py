@@ -76,9 +76,13 @@ class Translator(Graph):
             def of(k):
                 first = ends[k - 1] if k else 0
                 moved = i - first if not isinstance(i, Node) else self.moved(i, -first)
-                if isinstance(moved, Node) and moved is not i:  # never beyond the part's ends
-                    last = self.make.const(parts[k].shape[axis] - 1)
-                    moved = self.make("min", self.make("max", moved, self.make.const(0)), last)
+                if isinstance(moved, Node):  # never beyond the part's ends
+                    if first:
+                        moved = self.make("max", moved, self.make.const(0))
+                    if ends[k] < shape[axis]:
+                        last = self.make.const(parts[k].shape[axis] - 1)
+                        inside = self.make("le", moved, last)  # min of one row would be no row's
+                        moved = self.make("select", inside, moved, last)
                 return parts[k].at((*index[:axis], moved, *index[axis + 1 :]))
 
             if not isinstance(i, Node):

@@ -43,3 +43,31 @@ def test_names_that_blocks_have_name_no_axis(rng):
         b = pm.Normal("b x", 0.0, 1.0, dims="b_x")  # whose block is b_x, too
         pm.Normal("y", x @ b, 1.0, observed=np.zeros(50))
     assert sm.from_pymc(made).axes.dims == {}
+
+
+@pytest.mark.parametrize(("low", "name"), [(20, "tau_minus_20"), (0, "tau"), (-3, "tau_plus_3")])
+def test_what_counts_from_elsewhere_says_so_in_its_name(rng, low, name):
+    """Its draws were 20 less than PyMC's, under PyMC's name."""
+    level = np.arange(low, low + 6)[rng.integers(6, size=200)]
+    with pm.Model() as made:
+        tau = pm.DiscreteUniform("tau", low, low + 5)
+        pm.Normal("y", tau, 1.0, observed=low + 4 + rng.normal(size=200))
+        pm.Normal("z", 0.0, 1.0, observed=level.astype(float))
+    model = sm.from_pymc(made)
+    assert list(model.variables) == [name]
+    trace = sm.sample(model, draws=20, chains=1, seed=1, progress=False)
+    assert set(np.ravel(trace.draws[name])) == {4}
+    assert set(sm.pymc.posterior(made, trace)["tau"].values.ravel()) == {low + 4}
+
+
+@pytest.mark.filterwarnings("ignore:.*missing")  # PyMC's
+def test_rows_of_missing_outcomes_are_left_out_of_posteriors(rng):
+    """mu and y have an entry per row, which may be millions."""
+    x = rng.normal(size=40)
+    y = np.ma.masked_array(x + rng.normal(size=40), mask=np.arange(40) == 3)
+    with pm.Model() as made:
+        b = pm.Normal("b", 0.0, 1.0)
+        mu = pm.Deterministic("mu", b * x)
+        pm.Normal("y", mu, 1.0, observed=y)
+    trace = sm.sample(sm.from_pymc(made), draws=20, chains=1, seed=1, progress=False)
+    assert set(sm.pymc.posterior(made, trace).data_vars) == {"b", "y_unobserved"}

@@ -173,8 +173,16 @@ def counted_truths():
     pm.Normal("y", (pt.eq(z, 1).sum() + pt.sum(b > 0.5)) * D.x, 1.0, observed=D.x)
 
 
+def joined_rows():
+    """Rows that see the one before, and first rows that are other ones than the rest."""
+    a, b = pm.Normal("a"), pm.Normal("b")
+    few = pt.exp(b * D.x[:20])
+    joined = pt.concatenate([few + 1.0 / (1.0 + few), b + pt.zeros(N - 20)])
+    pm.Normal("y", pt.roll(a * pt.as_tensor(D.x), 1) + joined, 1.0, observed=D.x)
+
+
 MODELS = [
-    counted_from_the_end, counted_truths,
+    counted_from_the_end, counted_truths, joined_rows,
     logistic, logistic_data, wide, hierarchical, not_centred, student, negative_binomial, poisson,
     shared_discrete, marginal_mixture, mixture_of_two, change_point, softmax, ordinal,
     two_responses, censored, steps, latent,
@@ -342,7 +350,7 @@ def test_names_constraints_and_supports():
     _, _, model = built(shared_discrete)
     supports = {name: v.support for name, v in model.variables.items()}
     assert supports == {"k": 3, "s": 2, "mu": 0, "m": 5}
-    assert built(change_point)[2].variables["tau"].support == N - 5
+    assert built(change_point)[2].variables["tau_minus_5"].support == N - 5
     marginal = built(marginal_mixture)[2].variables
     assert marginal["w"].constraint == sm.simplex and marginal["sigma"].constraint == sm.positive
     assert built(not_centred)[2].variables["sigma"].constraint == sm.interval(0.1, 7.0)
