@@ -147,3 +147,36 @@ def test_neither_looks_at_indices_nor_waiting_for_a_core_make_steps_dear(monkeyp
     kernel = sm.default_kernel(model, progress=False)
     assert not [line for line in kernel.found if "too slow" in line], kernel.found
     assert sum("effective draws a second" in line for line in kernel.found) >= 2
+
+
+def test_chains_begin_where_the_prior_is_positive(rng):
+    """Two numbers in order by -inf: of 200 starts around the fit 50 were out of it."""
+
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.b[0] * data.x[n] - state.b[1]) ** 2
+
+    def log_prior(state):
+        return -np.inf if state.b[1] <= state.b[0] else -0.5 * (state.b[0] ** 2 + state.b[1] ** 2)
+
+    x = rng.standard_normal(60)
+    data = {"x": x, "y": 0.6 * x + 0.9 + rng.standard_normal(60)}
+    model = sm.Model(log_likelihood, data, {"b": np.array([0.0, 0.5])}, log_prior)
+    fit = sm.laplace(model, progress=False)
+    starts = np.array([fit.start(rng)["b"] for _ in range(200)])
+    assert np.all(starts[:, 1] > starts[:, 0]) and np.ptp(starts) > 0.5
+
+
+def test_sites_begin_where_the_prior_is_positive(rng):
+    def of_site(state, g):
+        z = (state.a[g] - state.mu[0]) / state.tau[0]
+        return -0.5 * z * z - np.log(state.tau[0])
+
+    group = np.repeat(np.arange(6), 4)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[data.g[n]]) ** 2,
+        {"y": rng.standard_normal(24), "g": group}, {"a": np.zeros(6), "mu": 0.1, "tau": 1.0},
+        lambda state: -state.tau[0] if state.mu[0] > 0.0 else -np.inf,
+        constraints={"tau": sm.positive}, touches={"a": "g"}, site_prior={"a": of_site},
+    )  # fmt: skip
+    fit = sm.laplace(model, progress=False)
+    assert np.all(np.array([fit.start(rng)["mu"] for _ in range(100)]) > 0.0)

@@ -81,16 +81,9 @@ class Fit:
 
     def _repr_html_(self) -> str:
         frame = self.to_frame()
-        rows = [
-            [name, significant(mode), significant(sd)]
-            for name, mode, sd in zip(frame.index, frame["mode"], frame["sd"], strict=True)
-        ]
-        head = ["", "mode", "sd"]
-        parts = [f"<p>{safe(str(self).splitlines()[0])}</p>", *tabled(head, rows[:SHOWN])]
-        if more := rows[SHOWN:UNFOLDED]:
-            parts += folded(f"{len(more)} more", tabled(head, more))
-        if len(rows) > UNFOLDED:
-            parts.append(f"<p>... {len(rows) - UNFOLDED:,} more: fit.to_frame() has all.</p>")
+        parts = [f"<p>{safe(str(self).splitlines()[0])}</p>", *mode_table(frame[:UNFOLDED])]
+        if len(frame) > UNFOLDED:
+            parts.append(f"<p>... {len(frame) - UNFOLDED:,} more: fit.to_frame() has all.</p>")
         return "\n".join(parts)
 
     def to_frame(self) -> Any:
@@ -185,9 +178,9 @@ class Fit:
         co, centre = self.coordinates, self.mean if centre is None else centre
         for _ in range(TRIES):
             u = centre + wide * self.factor @ rng.standard_normal(len(centre))
-            values, _, slopes = co.lift(u)
             with np.errstate(all="ignore"):
-                if slopes[0] > -np.inf and np.isfinite(co.sums(values, co.spans)[0]):
+                values, base, _ = co.lift(u)
+                if np.isfinite(base[0]) and np.isfinite(co.sums(values, co.spans)[0]):
                     return self.state | co.dict_of(values[0])
         return self.state
 
@@ -316,6 +309,19 @@ class Fit:
             panel.remove()
         axes.flat[0].legend(fontsize=8)
         return figure
+
+
+def mode_table(frame: Any) -> list[str]:
+    """HTML of modes and standard deviations, by name; what is more than a few is folded."""
+    rows = [
+        [name, significant(mode), significant(sd)]
+        for name, mode, sd in zip(frame.index, frame["mode"], frame["sd"], strict=True)
+    ]
+    head = ["", "mode", "sd"]
+    parts = list(tabled(head, rows[:SHOWN]))
+    if more := rows[SHOWN:]:
+        parts += folded(f"{len(more)} more", tabled(head, more))
+    return parts
 
 
 def finished(co: Coordinates, heights, passes: int, now: Local, move, gain: float) -> Fit:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.fit.coordinates import Coordinates
-from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit
+from subsample_mcmc.approx.fit.fit import SHOWN, TRIES, UNFOLDED, Fit, mode_table
 from subsample_mcmc.approx.fit.sites import columns_of, free_of, lift_sites, part_of, place_at
 from subsample_mcmc.errors import RewardError
-from subsample_mcmc.style import folded, safe, significant, tabled
+from subsample_mcmc.style import safe
 
 DENSE = 2_000  # free coordinates of which a covariance is made
 OFF = 1_000  # draws that may lie off the support
@@ -107,17 +107,8 @@ class HierarchyFit:
         return f"{', '.join(self.local)}: {count:,} sites of {k} numbers, each"
 
     def _repr_html_(self) -> str:
-        frame = self.to_frame(UNFOLDED)
-        rows = [
-            [name, significant(mode), significant(sd)]
-            for name, mode, sd in zip(frame.index, frame["mode"], frame["sd"], strict=True)
-        ]
-        head = ["", "mode", "sd"]
         told = str(self).split("\n  and that")[0].split(",\n")[0]
-        parts = [f"<p>{safe(told)}</p>", *tabled(head, rows[:SHOWN])]
-        if more := rows[SHOWN:]:
-            parts += folded(f"{len(more)} more", tabled(head, more))
-        return "\n".join(parts)
+        return "\n".join([f"<p>{safe(told)}</p>", *mode_table(self.to_frame(UNFOLDED))])
 
     def to_frame(self, most: int | None = None) -> Any:
         """A pandas table with one row per component: mode, and sd to first order around it.
@@ -261,7 +252,8 @@ class HierarchyFit:
             for v in co.variables:
                 part_of(v, floats)[:] = np.ravel(state[v.block.name])
             with np.errstate(all="ignore"):
-                if np.isfinite(co.sums(floats[None], co.spans)[0]):
+                possible = np.isfinite(co.prior(co.free(floats))[0])
+                if possible and np.isfinite(co.sums(floats[None], co.spans)[0]):
                     return self.state | state
         return self.state
 
