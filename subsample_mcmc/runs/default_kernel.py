@@ -41,6 +41,7 @@ from subsample_mcmc.runs.defaults.pilots import (
     by_pilots,
     certain,
     first_sentence,
+    several_a_draw,
 )
 from subsample_mcmc.runs.defaults.site_priors import warn_of_site_priors
 from subsample_mcmc.runs.defaults.spikes import refuse_spikes
@@ -190,7 +191,8 @@ def default_kernel(
                 found, told = by_pilots(model, found, state_of(fit), steps, progress)
                 notes = [*told, *notes]
             best, told = certain(model, found[0], state_of(fit), steps)
-    notes = [*told, *notes]
+        best, more = several_a_draw(model, best, state_of(fit), steps)
+    notes = [*more, *told, *notes]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
     if others is not None and others.elsewhere:
         told.append(f"# {others.told()}")
@@ -199,10 +201,10 @@ def default_kernel(
 
 
 # --------------------------------------------------------------------------------- the candidates
-class Found(NamedTuple):
+class Candidates(NamedTuple):
     """What serves a model, and why others do not."""
 
-    candidates: list[Candidate]
+    found: list[Candidate]
     notes: list[str]
     fit: Any
     modes: Modes | None  # what further searches came to
@@ -210,8 +212,8 @@ class Found(NamedTuple):
     slices: Candidate | None  # of all that is continuous, by all data, if there is a fit
 
 
-def candidates_of(model: Model, promise: str | None) -> Found:
-    """See Found."""
+def candidates_of(model: Model, promise: str | None) -> Candidates:
+    """See Candidates."""
     fit, setup, why = fitted(model)
     modes = others = None
     if isinstance(fit, Fit):
@@ -257,7 +259,7 @@ def candidates_of(model: Model, promise: str | None) -> Found:
     if others is not None and others.left:
         notes.append(f"no time for fits at {others.left} more values of {', '.join(others.names)}")
     notes += [told for told in (could_touch(model, name) for name in model.names) if told]
-    return Found(found, notes, fit, modes, others, slices)
+    return Candidates(found, notes, fit, modes, others, slices)
 
 
 def sure_slices(model: Model, setup, known: dict) -> Candidate | None:

@@ -1,5 +1,7 @@
 """Default kernels of few data: where all of them are read at once, no decision is an estimate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ def test_the_run_must_be_over_at_once(monkeypatch, cost, steps, is_sure):
     timed = []
     monkeypatch.setattr(pilots, "step_cost", lambda m, k, s: timed.append(k) or cost)
     best, told = pilots.certain(regression(100), raced, None, steps)
-    assert best is (sure if is_sure else raced) and timed == ["by all"]
+    assert best == (sure if is_sure else raced) and timed == ["by all"]
     assert len(told) == is_sure
 
 
@@ -151,8 +153,9 @@ def test_slices_are_taken_where_pilots_would_take_longer(monkeypatch, along, cos
     """A second, and a quarter of one where others propose along the fit."""
     _, slices = candidates()
     monkeypatch.setattr(pilots, "step_cost", lambda *given: cost)
+    monkeypatch.setattr(pilots, "effective", lambda *given: (0.7, cost))
     best, told = pilots.at_once(regression(100), slices, [along], None, steps)
-    assert (best is slices) == taken == len(told) and (taken or best is None)
+    assert best == (replace(slices, share=0.7) if taken else None) and len(told) == taken
 
 
 def test_slices_that_fail_are_not_taken(monkeypatch):
@@ -164,3 +167,50 @@ def test_slices_that_fail_are_not_taken(monkeypatch):
     assert pilots.at_once(regression(100), slices, [], None, 8_000) == (None, [])
     assert pilots.at_once(regression(100), None, [], None, 8_000) == (None, [])
     assert pilots.at_once(regression(100_000), slices, [], None, 8_000_000) == (None, [])
+
+
+# ----------------------------------------------------------------------------- several steps a draw
+@pytest.mark.parametrize(("share", "cost", "steps", "times"), [
+    (0.6, 1e-6, 8_000, 1), (None, 1e-6, 8_000, 1), (0.26, 1e-6, 8_000, 2), (0.05, 1e-6, 8_000, 10),
+    (0.0, 1e-6, 8_000, 20), (0.05, 3e-5, 8_000, 4), (0.05, 7e-5, 8_000, 1),
+    (0.05, 1e-6, 400_000, 2), (0.05, 1e-6, 10**6, 1),
+])  # fmt: skip
+def test_draws_that_say_little_are_several_steps(monkeypatch, share, cost, steps, times):
+    """Half of them shall be effective, if the run takes no second."""
+    monkeypatch.setattr(pilots, "step_cost", lambda *given: cost)
+    walk = sm.Metropolis("beta", selector=sm.Exact())
+    candidate = pilots.Candidate("walks", (), "code", walk, "exact", None, share)
+    best, told = pilots.several_a_draw(regression(100), candidate, None, steps)
+    if times == 1:
+        assert best is candidate and not told
+    else:
+        assert best.code == f"sm.repeat(code, {times})" and len(told) == 1
+        assert best.kernel.text() == f"repeat({walk.text()}, {times})"
+
+
+def test_many_data_are_not_timed_for_it(monkeypatch):
+    monkeypatch.setattr(pilots, "step_cost", lambda *given: 1 / 0)
+    candidate = pilots.Candidate("walks", (), "code", None, "exact", None, 0.01)
+    assert pilots.several_a_draw(regression(100_000), candidate, None, 8_000) == (candidate, [])
+
+
+def test_hierarchies_of_few_data_have_effective_draws():
+    """Of a scale that data say little of: 85 of 1,600 draws were, a step each."""
+
+    def of_group(state, g):
+        z = (state.a[g] - state.mu[0]) / state.tau[0]
+        return -0.5 * z * z - sm.log(state.tau[0])
+
+    rng = np.random.default_rng(8)
+    group = np.repeat(np.arange(15), 4)
+    model = sm.Model(
+        lambda state, data, n: -0.5 * (data.y[n] - state.a[data.g[n]]) ** 2,
+        {"y": -2.0 + rng.normal(size=60), "g": group},
+        {"a": np.zeros(15), "mu": 0.0, "tau": 1.0},
+        lambda state: -0.5 * state.mu[0] ** 2 - state.tau[0],
+        constraints={"tau": sm.positive}, touches={"a": "g"}, site_prior={"a": of_group},
+    )  # fmt: skip
+    trace = sm.sample(model, draws=400, seed=1, progress=False)
+    code = trace.meta["chosen"].splitlines()[-1]
+    assert code.startswith("kernel = sm.repeat(") and code.endswith(")")
+    assert float(trace.mixing("tau").ess) > 400.0

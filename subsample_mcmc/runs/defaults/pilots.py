@@ -7,10 +7,12 @@ the kernel, a draw.
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 from subsample_mcmc.kernels.base import GUARANTEES, Kernel
+from subsample_mcmc.kernels.compose import repeat
 from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.sample import sample
 from subsample_mcmc.target.model import Model
@@ -26,6 +28,9 @@ QUICKEST = 2e-9  # seconds in which a datum is read at best
 BRIEF = 0.02  # seconds of steps that are long enough to time
 # Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
 CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
+# Of draws, so many should be effective: where fewer are, each is the last of several steps, if all
+# of them take less than FLOOR.
+RICH, TIMES = 0.5, 20
 MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
 
 
@@ -39,6 +44,7 @@ class Candidate:
     kernel: Kernel
     guarantee: str  # the weakest, with the selectors that it decides by
     by_all: "Callable[[], Candidate] | None" = None  # the same, every decision by all data
+    share: float | None = None  # of its draws, so many are effective, as its pilot says
 
 
 def first_sentence(error: BaseException) -> str:
@@ -53,6 +59,7 @@ def by_pilots(
     """(candidates that ran, the best first, what pilots found)."""
     costs: dict[str, float] = {}
     rates: dict[str, float] = {}
+    shared: dict[str, float] = {}
     notes: list[str] = []
     bar = Bar(found, "pilots", progress=progress)
     for candidate in bar:
@@ -83,6 +90,7 @@ def by_pilots(
             notes.append(f"{candidate.name}: it failed. {first_sentence(error)}")
             del costs[candidate.name]
             continue
+        shared[candidate.name] = shares
         rates[candidate.name], short = shares / max(seconds, instant), short or draws < LONG
         shown = f"{shares / seconds:,.3g} effective draws a second of the slowest quantity"
         if shares == 0.0:
@@ -94,7 +102,8 @@ def by_pilots(
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
     top, close = max(rates.values()), ROUGH if short else CLOSE
     best = next(c for c in able if c.name in rates and close * rates[c.name] >= top)
-    return [best, *(c for c in able if c is not best)], notes
+    others = [c for c in able if c is not best]
+    return [replace(best, share=shared[best.name]), *others], notes
 
 
 def certain(
@@ -116,7 +125,24 @@ def certain(
     if cost > instant:
         return best, []
     told = f"by all data a step takes {told_time(cost)}, so none of its decisions is an estimate"
-    return other, [f"{best.name}: {told}"]
+    return replace(other, share=best.share), [f"{best.name}: {told}"]
+
+
+def several_a_draw(
+    model: Model, best: Candidate, start: dict | None, steps: int
+) -> tuple[Candidate, list[str]]:
+    """(the candidate, repeated where its draws say little each and time is no matter; a note)."""
+    if best.share is None or best.share >= RICH or model.elsewhere is not None:
+        return best, []
+    if model.size * QUICKEST * steps >= FLOOR:
+        return best, []
+    times = ceil(RICH / max(best.share, RICH / TIMES))
+    times = min(times, int(FLOOR / steps / step_cost(model, best.kernel, start)))
+    if times < 2:
+        return best, []
+    code, kernel = f"sm.repeat({best.code}, {times})", repeat(best.kernel, times)
+    told = f"{best.name}: {times} times a draw, which takes less than a second in all"
+    return replace(best, code=code, kernel=kernel), [told]
 
 
 def at_once(
@@ -134,12 +160,14 @@ def at_once(
         return None, []
     try:
         cost = step_cost(model, slices.kernel, start)
+        if cost > soon:
+            return None, []
+        share, _ = effective(model, slices.kernel, start, LONG)
     except (ValueError, TypeError):
         return None, []
-    if cost > soon:
-        return None, []
     told = f"by all data a step takes {told_time(cost)}, and the run less than pilots would"
-    return slices, [f"{slices.name}: {told}, so none of its decisions is an estimate"]
+    told = f"{slices.name}: {told}, so none of its decisions is an estimate"
+    return replace(slices, share=share), [told]
 
 
 def told_time(seconds: float) -> str:

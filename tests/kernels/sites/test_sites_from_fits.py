@@ -90,7 +90,7 @@ def test_default_kernels_begin_with_a_fit_of_many_sites(rng):
         lambda state: -0.5 * (state.mu[0] ** 2 + state.tau[0] ** 2),
         constraints={"tau": sm.positive}, touches={"a": "group"}, site_prior={"a": of_intercept},
     )  # fmt: skip
-    found, _, fit, modes, _ = candidates_of(model, None)
+    found, _, fit, modes, *_ = candidates_of(model, None)
     assert modes is None and fit.local == ("a",)
     own = 'sm.Metropolis("a", proposal=sm.pcn(fit))'
     assert [c.name for c in found if own in c.code and c.setup == ("fit = sm.laplace(model)",)] == [
