@@ -11,12 +11,10 @@ import numpy as np
 
 from subsample_mcmc.decisions.thinned import RowWeights
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.rows import WEYL, draw, hashed, row_kind
+from subsample_mcmc.numerics.rows import draw, row_kind, uniform
 
 LARGEST = 1e38  # of bounds: they are kept in single precision
 UNKNOWN = 1e200  # nats that no bound of a sum comes to where one is known
-
-U11 = np.uint64(11)
 
 
 # ------------------------------------------------------------------------------------- the tables
@@ -133,13 +131,6 @@ def rates_of(weights, raced, whole, table):
 def without_rare(rates):
     """Those of the rows that are left where outliers are read."""
     return Rates(rates.table, rates.usual, 0.0, rates.unit, rates.rare_unit)
-
-
-@jit(inner=True)
-def uniform(stream):
-    """Above 0, and at most 1."""
-    stream[0] += WEYL
-    return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
 
 
 @jit(inner=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.approx.row_weights import draw_points, rates_of, uniform, without_rare
+from subsample_mcmc.approx.row_weights import draw_points, rates_of, without_rare
 from subsample_mcmc.approx.thinning import FIRST, beyond, rows_of_sum, sum_of_outliers
 from subsample_mcmc.decisions.rules.rule import (
     ALL_IMPOSSIBLE,
@@ -23,7 +23,7 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import failed, not_a_sum, possible_arms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import CHUNK, draw
+from subsample_mcmc.numerics.rows import CHUNK, draw, uniform
 from subsample_mcmc.target.rewards import Sources, place
 
 MOST_TRIED = 1.0  # an arm with a larger bound is summed, or a draw would be tried too often ...

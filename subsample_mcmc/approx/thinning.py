@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from subsample_mcmc.approx.control import ControlFunctions
-from subsample_mcmc.approx.row_weights import draw_points, rates_of, uniform, without_rare
+from subsample_mcmc.approx.row_weights import draw_points, rates_of, without_rare
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
     BEYOND_BOUND,
@@ -22,7 +22,7 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import CHUNK
+from subsample_mcmc.numerics.rows import CHUNK, uniform
 from subsample_mcmc.target.rewards import Sources, place
 
 FIRST = 8  # points that are looked at together; then twice as many

@@ -20,8 +20,8 @@ from subsample_mcmc.numerics.jit import jit
 SURE = 20.0  # nats: rewards of the given scale are so wide with probability e^-20 at most
 SURE_OF_EACH = 30.0  # the same of one decision, of which a chain makes millions
 # Rewards beyond as many as there are means or coefficients. Of LUCB and TopTwo with 3 arms and a
-# scale 1.5 to 6 times too small, .3% of runs are wrong and not found out (of 300 each); with 10 of
-# them it is up to 3%, where delta is 5%.
+# scale 1.5 to 6 times too small, .3% of runs are wrong and not found out (of 300 each); with 10
+# arms it is up to 3%, where delta is 5%.
 ENOUGH = 20
 
 

@@ -34,8 +34,8 @@ class Racing(Selector):
     rule: Normal() (default), BernsteinSerfling(spread=...), Betting(spread=...), or your own.
     delta: chance of a wrong arm per decision that the rule may spend.
     batch: rows before the first look; None takes the rule's own. A few are too few for Normal(): at
-        delta=.05, of decisions between arms that nearly tie, .2 are wrong with 2 rows (.09 where
-        an error may cost more than `worst` nats), .07 with 8.
+        delta=.05, of decisions between two arms that nearly tie, .2 are wrong with 2 rows (.09
+        where an error may cost more than `worst` nats), .07 with 8; between forty, half with 2.
     growth: each look reads this many times the rows of the one before (2 = the paper's); 1.0
         means `batch` more rows each time, for rules made for that (TTest, Confidence).
         Rules that are valid at every row (Betting) look more often.

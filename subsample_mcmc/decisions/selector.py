@@ -23,7 +23,7 @@ class Selector:
 
     @property
     def itself(self) -> "Selector":
-        """What it is where no model says otherwise."""
+        """What decides where no model is known: itself, but for the one that stands for others."""
         return self
 
     @property

@@ -68,7 +68,7 @@ class ContinuousBlock(OneBlock):
         return self.decision.usual_selector(model, self.writes[0])
 
     def facts(self, model: Model | None = None) -> dict[str, Any]:
-        """Adds what moves as one, where that is more than one block; and sites that need not."""
+        """Adds which blocks move as one, and which could move site by site, by touches=."""
         told = super().facts(model)
         if model is not None:
             told["note"] = "; ".join(filter(None, (could_touch(model, n) for n in self.writes)))

@@ -41,7 +41,7 @@ from subsample_mcmc.numerics.pointers import (
     call_decision,
     call_record,
 )
-from subsample_mcmc.numerics.rows import WEYL, hashed, row_kind
+from subsample_mcmc.numerics.rows import is_audited, row_kind
 from subsample_mcmc.target.elsewhere.resident import TOGETHER
 from subsample_mcmc.target.layout import TALLY
 from subsample_mcmc.target.population import Shape
@@ -55,9 +55,6 @@ from subsample_mcmc.target.rewards import (
 )
 
 SAMPLED = 1024  # rows that an audit measures the skewness of a difference on
-
-
-U11 = np.uint64(11)
 
 
 @jit(inner=True)
@@ -223,18 +220,14 @@ def make_decider(choose: Any, resize: Any, touched: bool, predict: Any) -> Any:
             fail(now, trial, made.ended, made.bad_arm, row)
             place(trial, current)
             return -1
-        if (
-            now.audit > 0.0 and case.audit != 0
-        ):  # a stream of its own: draws are the same with and without audit
-            chain.audits[0] += WEYL
-            if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
-                trial.target[0].asleep += 1  # an audit leaves no trace
-                none = np.int64(call_record(case.audit, case, made.arm))
-                trial.target[0].asleep -= 1
-                if none >= 0:  # a race may not have read the datum that is no number
-                    fail(now, trial, NOT_FINITE, none, -1)
-                    place(trial, current)
-                    return -1
+        if now.audit > 0.0 and case.audit != 0 and is_audited(chain):
+            trial.target[0].asleep += 1  # an audit leaves no trace
+            none = np.int64(call_record(case.audit, case, made.arm))
+            trial.target[0].asleep -= 1
+            if none >= 0:  # a race may not have read the datum that is no number
+                fail(now, trial, NOT_FINITE, none, -1)
+                place(trial, current)
+                return -1
         tally.accepted += 1 if made.arm != current else 0
         place(trial, made.arm)
         return made.arm

@@ -81,8 +81,8 @@ class Slope(NamedTuple):
     rows: Rows
     batch: np.ndarray  # S; empty if the gradient reads no data
     weight: float  # N / m
-    cost: int  # gradients of one datum that one gradient reads ...
-    each: int  # ... or rewards, for each coordinate
+    cost: int  # what a gradient reads: gradients of so many data ...
+    each: int  # ... or, where it is made of differences, so many rewards for each coordinate
     up: np.ndarray  # (CHUNK,) rewards at either end
     down: np.ndarray
     point: np.ndarray  # free coordinates of an end

@@ -172,7 +172,7 @@ class Metropolis(ContinuousBlock):
         if model is None:
             return told
         if self.by_site(model):
-            # Where it learns, it knows where it goes: no acceptance is too high.
+            # Where it learns, it proposes by the sites' own Gaussians: no acceptance is too high.
             return told | facts_of_sites(self, model) | {"walks": not self.adapt}
         if by_sums(self):
             return told | {

@@ -45,7 +45,7 @@ from subsample_mcmc.kernels.sites.by_site import (
 )
 from subsample_mcmc.kernels.sites.watching import Watched, remember, sees_others, watched
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.rows import WEYL
+from subsample_mcmc.numerics.rows import BACK, WEYL
 from subsample_mcmc.target.lookups.reads import unread
 from subsample_mcmc.target.moved import (
     BlockCoordinates,
@@ -60,8 +60,6 @@ from subsample_mcmc.target.rewards import place
 # Width per bracket left after shrinking: on a Gaussian, averages settle at a width of 4 standard
 # deviations, which needs the fewest tests (4.8 a slice; 5.1 at half and 5.0 at twice that).
 SHARE = 2.0 / 3.0
-# The inverse of WEYL modulo 2^64: times how far a stream has moved, how many rows it has given.
-UNWEYL = np.uint64(pow(int(WEYL), -1, 1 << 64))
 
 
 class SliceTools(NamedTuple):
@@ -335,7 +333,7 @@ def test(chain, tools, site, level, j, at):
     tally.accepted = moved
     place(trial, 0)
     if tools.frozen == 1:
-        read = (chain.rows[0] - tools.order[0]) * UNWEYL
+        read = (chain.rows[0] - tools.order[0]) * BACK
         tools.order[1] = max(tools.order[1], read)
     return won
 

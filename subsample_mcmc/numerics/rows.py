@@ -27,7 +27,8 @@ BACK = np.uint64(pow(int(WEYL), -1, 1 << 64))  # times WEYL: 1
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _LOW = np.uint64(0xFFFFFFFF)
-_U1, _U6, _U27, _U30, _U31, _U32, _U63 = (np.uint64(i) for i in (1, 6, 27, 30, 31, 32, 63))
+_U1, _U27, _U30, _U31, _U32, _U63 = (np.uint64(i) for i in (1, 27, 30, 31, 32, 63))
+U11 = np.uint64(11)
 
 
 PART = np.dtype(
@@ -118,6 +119,20 @@ def draw(stream, size):
     """The next number of a stream, uniform on 0 .. size - 1."""
     stream[0] += WEYL
     return below(hashed(stream[0]), size)
+
+
+@jit(inner=True)
+def uniform(stream):
+    """The next of a stream between 0 and 1: above 0, and 1 once in 2^54."""
+    stream[0] += WEYL
+    return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
+
+
+@jit(inner=True)
+def is_audited(chain):
+    """Is this decision audited: a stream of its own says so, and draws are the same without."""
+    chain.audits[0] += WEYL
+    return (hashed(chain.audits[0]) >> U11) * 2.0**-53 < chain.now[0].audit
 
 
 def slots_between(first: np.uint64, counter: np.uint64) -> int:

@@ -22,7 +22,7 @@ from subsample_mcmc.numerics.random import root_of
 from subsample_mcmc.numerics.records import record, similar
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views.log_likelihoods import check
+from subsample_mcmc.runs.views.log_likelihoods import check, kept_draws
 from subsample_mcmc.runs.views.predictions import Predictions
 from subsample_mcmc.target.data import by_name, datum_of, in_order, is_frame, names_of_columns
 from subsample_mcmc.target.elsewhere.resident import MARK, refuse_rows_elsewhere
@@ -102,8 +102,7 @@ def predict(
         observed = read_only(np.asarray(observed))
         if observed.shape != (size,):
             raise ValueError(f"observed has shape {observed.shape}: {size} data are predicted.")
-    count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
-    kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    kept = kept_draws(trace, draws)
     asked = statistics_of(statistics)
     cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")
     maker = Maker(model, simulate, given, size, root_of(seed))
@@ -176,7 +175,7 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
         elif np.ndim(before) == 0 or name in model.tables:
             filled[name] = before
         else:  # a column that simulate may not read, as what it predicts
-            filled[name] = absent_column(before, size)
+            filled[name] = absent_column(before)
     return type(model.data)(**filled), size
 
 
@@ -194,7 +193,7 @@ def as_before(name: str, value: Any, categories: np.ndarray) -> np.ndarray:
     return found
 
 
-def absent_column(before: np.ndarray, size: int) -> np.ndarray:
+def absent_column(before: np.ndarray) -> np.ndarray:
     """A column without rows, of the same kind: whoever reads it is told."""
     shape = (0, *before.shape[1:]) if before.ndim > 1 else 0
     return read_only(np.zeros(shape, dtype=before.dtype))
@@ -355,7 +354,7 @@ class Maker:
         """Arrays (chains, draws, ...) by name: of statistics, or "" of all data."""
         chains, drawn = trace.shape[0], trace.flat
         if not asked:
-            self.refuse_too_many(chains, len(kept), trace.shape[1])
+            self.refuse_too_many(chains, len(kept))
         found: dict[str, np.ndarray] = {}
         self.check_same(drawn, [(0, int(kept[0])), (chains - 1, int(kept[-1]))])
         if not asked:
@@ -405,7 +404,7 @@ class Maker:
                     raise
         return found
 
-    def refuse_too_many(self, chains: int, draws: int, most: int) -> None:
+    def refuse_too_many(self, chains: int, draws: int) -> None:
         """Refuse what would fill the memory."""
         needed = 8 * chains * draws * self.size
         if needed <= LIMIT:

@@ -62,7 +62,7 @@ class Constraint:
 
     @property
     def noun(self) -> str:
-        """What such values are, where they are nothing one by one."""
+        """What a block of such values is called, whose values mean nothing one by one."""
         return {ORDERED: "an ordered vector", CHOLESKY: "a Cholesky factor"}.get(
             self.kind, "a simplex"
         )

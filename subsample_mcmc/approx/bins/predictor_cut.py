@@ -50,7 +50,7 @@ class Survey(NamedTuple):
 
     values: np.ndarray  # (p, N) predictors at the reference
     varies: np.ndarray  # (p, 1 + used) which derivatives by (1, x) vary over rows
-    fixed: np.ndarray  # what those are that do not; else 0
+    fixed: np.ndarray  # derivatives that are the same in all rows; 0 where they vary
 
 
 class Design:

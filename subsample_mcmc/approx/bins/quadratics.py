@@ -85,7 +85,7 @@ def subtractor(q: int) -> Any:
 # --------------------------------------------------------------------------- what is known of arms
 @jit(inner=True)
 def stands(own, trial, arm):
-    """Is what is known of an arm about the state as it is: the same numbers, to the last bit."""
+    """Is what is kept of an arm of the present state: the same numbers, to the last bit."""
     if own.known[arm] == 0:
         return False
     for j in range(len(trial.floats)):
@@ -99,7 +99,7 @@ def stands(own, trial, arm):
 
 @jit(inner=True)
 def note(own, trial, arm):
-    """What is known of an arm is about the state as it is."""
+    """Say that what is kept of an arm is of the present state."""
     for j in range(len(trial.floats)):
         own.floats[arm, j] = trial.floats[j]
     for j in range(len(trial.ints)):
@@ -117,7 +117,7 @@ def copy_table(source, out):
 
 @jit(inner=True)
 def take_over(own, arm, other):
-    """What is known of another arm's residuals is of this arm's: it stands where that one stood."""
+    """Copy another arm's sampled residuals: this arm is now in the state that that one had."""
     own.sampled[arm] = own.sampled[other]
     for i in range(len(own.sample.rows)):
         own.left[arm, i] = own.left[other, i]

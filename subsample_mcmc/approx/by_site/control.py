@@ -74,7 +74,7 @@ class SiteTaylor(Control):
         return repr(self)
 
     def check(self, model, block: str) -> None:
-        """Only sm.Metropolis asks for it, and not by this."""
+        """Refuse: sm.Metropolis, which it serves, asks check_serves; others ask this."""
         raise ValueError(
             f"block {block!r}: SiteTaylor is for decisions of sm.Metropolis by sm.Thinned(): leave "
             "control out here."

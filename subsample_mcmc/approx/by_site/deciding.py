@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.approx.by_site.monomials import collapse, fill, gain_of_site
-from subsample_mcmc.approx.row_weights import uniform
 from subsample_mcmc.approx.thinning import beyond, weighed
 from subsample_mcmc.decisions.rules.rule import (
     ALONE,
@@ -35,6 +34,7 @@ from subsample_mcmc.decisions.rules.rule import (
 from subsample_mcmc.decisions.selector import failed, not_a_sum
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.pointers import call_residuals, call_rows
+from subsample_mcmc.numerics.rows import uniform
 from subsample_mcmc.target.rewards import place, remembered_total, sum_between, total
 
 SITE, EVERY = 0, 1  # what moves: a site, or what all rows see
@@ -252,6 +252,15 @@ def known_of_site(trial, site):
 
 
 @jit(inner=True)
+def with_all_known(trial, gap):
+    """A gap, and by how much the polynomial of what all rows see rises, of these monomials."""
+    room = trial.control.room
+    for j in range(1, len(room.together)):
+        gap += room.together[j] * (room.common[1, j] - room.common[0, j])
+    return gap
+
+
+@jit(inner=True)
 def choose_site(stream, trial, offsets, params, scratch):
     """Stay or go, of one site."""
     if offsets[0] == -np.inf or offsets[1] == -np.inf:
@@ -326,11 +335,9 @@ def choose_common(stream, trial, offsets, params, scratch):
         go = remembered_total(trial, 1, rows)
         return compare(offsets[0] + stay, offsets[1] + go, 0.0, 2 * rows)
     sums, room = trial.control.sums, trial.control.room
-    gap = offsets[1] - offsets[0]
     for arm in range(2):
         fill(sums.shape.common, room.wide[arm], room.common[arm])
-    for j in range(1, len(room.together)):
-        gap += room.together[j] * (room.common[1, j] - room.common[0, j])
+    gap = with_all_known(trial, offsets[1] - offsets[0])
     if read > 0:
         stay, go = add_sites(trial, 0), add_sites(trial, 1)
         if not_a_sum(stay) or not_a_sum(go) or stay == -np.inf:
@@ -396,9 +403,7 @@ def audit_common(case, chosen):
     for g in range(len(room.times)):
         if room.times[g] >= 0.0:
             add_residuals(trial, g, found)
-    gap = offsets[1] - offsets[0]
-    for j in range(1, len(room.together)):
-        gap += room.together[j] * (room.common[1, j] - room.common[0, j])
+    gap = with_all_known(trial, offsets[1] - offsets[0])
     if read > 0:
         gap += add_sites(trial, 1) - add_sites(trial, 0)
     return count(case, found, gap, rows)

@@ -50,7 +50,7 @@ class SiteSums(NamedTuple):
     shape: SiteShape
     coefficients: np.ndarray  # (sites + 1, size); last, of rows that see no site
     places: np.ndarray  # (sites, k) where the numbers of each stand in the state
-    common: np.ndarray  # (c,) where those do that all rows see
+    common: np.ndarray  # (c,) where the numbers stand that all rows see
     point: np.ndarray  # (d,) the fit
     inverse: np.ndarray  # (sites, k, k) L_g^-1
     inverse_common: np.ndarray  # (c, c)

@@ -166,13 +166,13 @@ def why_not_predicted(model) -> str:
 
 
 class Wide(Summed):
-    """A log_likelihood with kinks: what a Gaussian as wide as the posterior should follow."""
+    """By differences over steps as wide as the posterior, for log likelihoods with kinks."""
 
     step, rough = FAR, 1
 
 
 class Steep(Wide):
-    """The same, by whole steps that must rise."""
+    """The same, where each step of the search must rise, as if there were none."""
 
     rough = 0
 

@@ -30,8 +30,8 @@ from subsample_mcmc.numerics.jit import DISABLED
 from subsample_mcmc.target.lookups.reads import unread
 
 STEP = 0.1  # of a difference, in standard deviations
-NEAR = 0.03  # the same, where it reads no data
-CLOSER = 0.1  # the part of that where scales multiply sites: of all, fourth powers add up
+NEAR = 0.03  # of a difference of expansions nearby, which read no data
+CLOSER = 0.1  # times that, where scales multiply sites: errors of fourth order add up over these
 FIRST = 1e-3  # ... before these are known, of numbers of the size of 1
 ALONG = 0.02  # of a difference along single directions, which may be others each time
 TELLS = 0.01, 3.0  # standard deviations of steps that tell of curvature

@@ -22,7 +22,7 @@ from subsample_mcmc.decisions.rules.rule import (
     RACED,
     Outcome,
 )
-from subsample_mcmc.decisions.selector import failed, not_a_sum
+from subsample_mcmc.decisions.selector import failed, not_a_sum, possible_arms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import WEYL, hashed, put_back, take
@@ -137,11 +137,9 @@ def gap_choice(sources: Sources) -> Any:
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
-        alive, last = 0, 0
         for arm in range(len(offsets)):
             scratch.belief.offsets[arm] = offsets[arm]
-            if offsets[arm] > -np.inf:
-                alive, last = alive + 1, arm
+        alive, last = possible_arms(offsets)
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:

@@ -41,7 +41,7 @@ from subsample_mcmc.decisions.rules.rule import (
     RETREATED,
     Outcome,
 )
-from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum
+from subsample_mcmc.decisions.selector import Selector, failed, not_a_sum, possible_arms
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, WEYL, below, hashed, row_kind
@@ -298,10 +298,7 @@ def linear_choice(sources: Sources) -> Any:
 
     @jit(inner=True)
     def choose(rng, context, offsets, params, scratch):
-        alive, last = 0, 0
-        for arm in range(len(offsets)):
-            if offsets[arm] > -np.inf:
-                alive, last = alive + 1, arm
+        alive, last = possible_arms(offsets)
         if alive == 0:
             return failed(ALL_IMPOSSIBLE, -1, -1, 0, 0)
         if alive == 1:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.row_weights import uniform
 from subsample_mcmc.approx.thinning import FIRST, beyond
 from subsample_mcmc.decisions.rules.rule import EXACT, NOT_FINITE, PREDICTED, RACED, Outcome
 from subsample_mcmc.decisions.selector import failed
@@ -34,7 +33,7 @@ from subsample_mcmc.kernels.columns.kept import (
     sum_bound,
 )
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.rows import CHUNK, draw, row_kind
+from subsample_mcmc.numerics.rows import CHUNK, draw, row_kind, uniform
 
 SOME = 1 / 16  # decisions that are about all rows, whatever residuals may cost
 

@@ -11,9 +11,9 @@ from subsample_mcmc.kernels.base import BAD_PRIOR
 from subsample_mcmc.kernels.columns.flip import Flips, audit, choose
 from subsample_mcmc.kernels.columns.kept import add_scaled, begin, go, known_gap
 from subsample_mcmc.kernels.columns.proposal import is_asked, proposed
-from subsample_mcmc.kernels.decision import U11, count_decision, count_end, fail
+from subsample_mcmc.kernels.decision import count_decision, count_end, fail
 from subsample_mcmc.numerics.jit import jit
-from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.numerics.rows import is_audited
 from subsample_mcmc.target.rewards import Trial, prior_of
 
 
@@ -56,13 +56,11 @@ def count(chain, tools, made, k, value):
     if made.ended < 0:
         fail(now, trial, made.ended, made.bad_arm, made.bad_row)
         return False
-    if now.audit > 0.0 and tools.audited != 0:
-        chain.audits[0] += WEYL  # a stream of its own: draws are the same with and without audit
-        if (hashed(chain.audits[0]) >> U11) * 2.0**-53 < now.audit:
-            row = audit(tools.flips, tally, k, value)
-            if row >= 0:
-                fail(now, trial, NOT_FINITE, 1, row)
-                return False
+    if now.audit > 0.0 and tools.audited != 0 and is_audited(chain):
+        row = audit(tools.flips, tally, k, value)
+        if row >= 0:
+            fail(now, trial, NOT_FINITE, 1, row)
+            return False
     tally.accepted += made.arm
     return True
 

@@ -19,9 +19,8 @@ from subsample_mcmc.kernels.partition.members import Members, bring_forward, emp
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import WEYL, hashed
+from subsample_mcmc.numerics.rows import U11, WEYL, hashed, uniform
 
-U11 = np.uint64(11)
 LARGEST_GUMBEL = 38.0  # no Gumbel variable of 53 bits is larger: log(2^54) = 37.4
 LARGE = 1000  # members from which on the second look reads LARGE_SHARE of them, else SHARE
 SHARE, LARGE_SHARE = 0.1, 0.01
@@ -70,13 +69,6 @@ class Contest(NamedTuple):
     audits: np.ndarray  # ... and of decisions to audit
     tally: np.recarray  # (blocks,) of TALLY
     numbers: ContestNumbers
-
-
-@jit(inner="always")
-def uniform(stream):
-    """The next uniform variable of a stream, strictly between 0 and 1."""
-    stream[0] += WEYL
-    return (np.float64(hashed(stream[0]) >> U11) + 0.5) * 2.0**-53
 
 
 @jit(inner="always")

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from subsample_mcmc.kernels.base import Leaf
-from subsample_mcmc.kernels.partition.cluster_race import uniform
 from subsample_mcmc.kernels.partition.cluster_sums import (
     add_to_sums,
     cluster_scores,
@@ -33,7 +32,7 @@ from subsample_mcmc.kernels.partition.one_target import must_agree
 from subsample_mcmc.kernels.partition.pair_test import score_of_one, sum_of_pairs
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import draw
+from subsample_mcmc.numerics.rows import draw, uniform
 
 
 @dataclass(frozen=True, eq=False)

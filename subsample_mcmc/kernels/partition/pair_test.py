@@ -9,12 +9,12 @@ from typing import Any
 
 from subsample_mcmc.decisions.rules.rule import EXACT, EXHAUSTED, PREDICTED, RACED
 from subsample_mcmc.kernels.decision import count_audit, count_decision, count_end
-from subsample_mcmc.kernels.partition.cluster_race import level_of, uniform
+from subsample_mcmc.kernels.partition.cluster_race import level_of
 from subsample_mcmc.kernels.partition.cluster_sums import pair_score
 from subsample_mcmc.kernels.partition.pair_scores import LARGEST, fill_scores
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
-from subsample_mcmc.numerics.rows import draw
+from subsample_mcmc.numerics.rows import draw, uniform
 
 FEW = 512  # pairs up to which all are read
 WIDER = 2.0  # times the control's reach before it decides alone: parts differ more than mentions

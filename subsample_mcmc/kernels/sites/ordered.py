@@ -168,7 +168,7 @@ def value_of_its_own(name: str, site: str, k: int, n: int, seen: float, wanted: 
 
 
 def all_cumulative(name: str, model) -> bool:
-    """The same of every datum, where nobody has said that it is so.
+    """May cumulative=True be taken for granted: all data are looked at.
 
     At value k the data before k must be as at the highest value, all others as at the lowest.
     """

@@ -22,8 +22,6 @@ from subsample_mcmc.numerics.special import log_normal_cdf, log_sigmoid
 from subsample_mcmc.target.constraints import ordered
 from subsample_mcmc.target.model import Model
 
-FLIPPED = 30.0  # from where on both ends of an interval are taken from above: beyond all data
-
 
 # ------------------------------------------------------------------------------- one datum each
 def logistic_level(state, data, n):

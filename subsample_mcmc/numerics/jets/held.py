@@ -162,7 +162,7 @@ class HeldLineModel(kinds.AlongModel):
 
 @lower_cast(HeldLine, HeldLine)
 def loosen(target, builder, source, goal, value):
-    """A loose one of a Held one: it says so itself."""
+    """Cast a held line to a loose one: both parts are copied."""
     content = target.make_helper(builder, source, value=value).c
     parts = [builder.extract_value(content, i) for i in range(2)]
     return kinds.put_together(target, builder, goal, parts)

@@ -257,12 +257,6 @@ def log_sigmoid(low, high):
     return -f[1], -f[0], f[2], f[3], -f[5], -f[4], f[6], f[7], -f[9], -f[8]
 
 
-@jit(inner="always")
-def polygamma_pair(a, b, k):
-    """Of the k-th, which rises or falls above 0."""
-    return hull(a, b, ROUGH)
-
-
 @jit(inner=True)
 def log_gamma(low, high):
     if not (low > 0.0 and high < np.inf):

@@ -213,7 +213,7 @@ def add_lanes(typing, array, start, slope):
 
 # --------------------------------------------------------------------------------- lines and jets
 def bent(slope):
-    """Of a line's slope: that of what becomes of it where it bends."""
+    """The slope of the jet that a line becomes, by a function that is not linear."""
     return getattr(slope, "jet_slope", slope)
 
 

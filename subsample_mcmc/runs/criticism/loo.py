@@ -23,7 +23,7 @@ from subsample_mcmc.runs.criticism.psis import FEWEST, leave_out, scratch_of, ta
 from subsample_mcmc.runs.criticism.sampling import SampleOfData, chances_of, sampled
 from subsample_mcmc.runs.store.netcdf import tempered, tilted, unadjusted
 from subsample_mcmc.runs.trace import Trace
-from subsample_mcmc.runs.views.log_likelihoods import check, own_labels, weighted
+from subsample_mcmc.runs.views.log_likelihoods import check, kept_draws, own_labels, weighted
 from subsample_mcmc.target.data import datum_of
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.model import Model, must_be_model
@@ -89,8 +89,7 @@ def loo(
     check(trace, model, "model", needs_likelihood=True)
     refuse_other_laws(trace, "sm.loo")
     refuse_weights(model, "sm.loo")
-    count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
-    kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    kept = kept_draws(trace, draws)
     if (total := trace.shape[0] * len(kept)) < FEWEST:
         raise ValueError(f"{total} draws in all: sm.loo needs {FEWEST}, better 1,000. Take more.")
     cores = whole(os.cpu_count() or 1 if cores is None else cores, "cores", "how many, at least 1")

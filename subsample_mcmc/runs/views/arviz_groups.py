@@ -7,7 +7,7 @@ import numpy as np
 
 from subsample_mcmc.runs.store.netcdf import attributes
 from subsample_mcmc.runs.store.thinned import thinned_in
-from subsample_mcmc.runs.views.log_likelihoods import LogLikelihoods, check, lazily
+from subsample_mcmc.runs.views.log_likelihoods import LogLikelihoods, check, kept_draws, lazily
 from subsample_mcmc.target.axes import ROWS, Axes, in_nanoseconds
 from subsample_mcmc.target.elsewhere.resident import refuse_rows_elsewhere
 from subsample_mcmc.target.layout import DECISIONS
@@ -82,8 +82,7 @@ def likelihoods(trace: Any, of: LogLikelihoods, values: Any, name: str) -> Any:
 
 def log_likelihood(trace: Any, model: Any, draws: Any, rows: Any) -> Any:
     """See Trace.log_likelihood."""
-    count = trace.shape[1] if draws is None else whole(draws, "draws", "of each chain, at least 1")
-    kept = np.unique(np.linspace(0, trace.shape[1] - 1, min(count, trace.shape[1])).astype(int))
+    kept = kept_draws(trace, draws)
     refuse_rows_elsewhere(model, "trace.log_likelihood")
     check(trace, model, "model", needs_likelihood=True)
     found = LogLikelihoods(trace, model, kept, rows, None)

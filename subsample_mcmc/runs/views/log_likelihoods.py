@@ -17,6 +17,7 @@ from subsample_mcmc.numerics.progress import Bar
 from subsample_mcmc.runs.store.netcdf import tilted
 from subsample_mcmc.target.model import ELSEWHERE, LABELS, Model
 from subsample_mcmc.target.pointwise import Pointwise, left_out_of
+from subsample_mcmc.target.population import whole
 
 LIMIT = 2_000_000_000  # bytes of log likelihoods that are made at a time
 # Seconds of compiled work between two looks at Ctrl-C; seconds after which a bar appears.
@@ -246,6 +247,13 @@ def lazily(of: LogLikelihoods) -> Any:
 
 
 # ------------------------------------------------------------------------- is it the same model
+def kept_draws(trace: Any, draws: Any) -> np.ndarray:
+    """Which draws of each chain are used, where `draws` says how many: these are spread evenly."""
+    most = trace.shape[1]
+    count = most if draws is None else whole(draws, "draws", "of each chain, at least 1")
+    return np.unique(np.linspace(0, most - 1, min(count, most)).astype(int))
+
+
 def check(
     trace: Any, model: Any, argument: str = "log_likelihood", needs_likelihood: bool = False
 ) -> None:
