@@ -8,7 +8,7 @@ from subsample_mcmc.errors import warn
 from subsample_mcmc.pymc.algebra import Algebra
 from subsample_mcmc.pymc.blocks import Part, parts_of
 from subsample_mcmc.pymc.checking import check
-from subsample_mcmc.pymc.columns import Columns
+from subsample_mcmc.pymc.columns import ROW, Columns
 from subsample_mcmc.pymc.expressions import Expressions, Node
 from subsample_mcmc.pymc.graph import RefusedError, Tensor, range_of
 from subsample_mcmc.pymc.rows import (
@@ -44,13 +44,23 @@ class Translated(Model):
                         asked, self.together)  # fmt: skip
         super().__init__(
             made["log_likelihood"], data, state, made["log_prior"], support, constraints,
-            touches, made.get("prepare"), missing="allow" if "isnan(" in source else "infinite",
+            touches, made.get("prepare"), missing=missing_in(source, data),
             site_prior={name: made[of_site(name)] for name in state if of_site(name) in made},
             coords=coords, dims=dims,
         )  # fmt: skip
 
     def __reduce__(self):
         return Translated, (self.source, self.arrays, self.parts, *self.options)
+
+
+def missing_in(source: str, data: dict[str, np.ndarray]) -> str:
+    """May there be NaN: where the model asks, or where all of them come of arithmetic on data.
+
+    Of log(x) where x <= 0, say, which stands in a branch that these rows do not take.
+    """
+    gone = [n for n, v in data.items() if v.dtype.kind == "f" and np.isnan(v).any()]
+    of_arithmetic = bool(gone) and all(name.startswith(ROW) for name in gone)
+    return "allow" if of_arithmetic or "isnan(" in source else "infinite"
 
 
 def from_pymc(pm_model, rows=None, touches=None) -> Model:

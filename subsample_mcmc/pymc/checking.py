@@ -47,7 +47,15 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
         parts = of(likelihood, given)
         if parts is None:  # PyMC refuses these parameters: they are impossible
             continue
-        compare("the log likelihood of row", found, rows.added(parts)[picked], picked)
+        every = rows.added(parts)
+        compare("the log likelihood of row", found, every[picked], picked)
+        if any(np.isnan(column).any() for column in floats_of(model)) and np.isnan(every).any():
+            n = int(np.argmax(np.isnan(every)))
+            raise RefusedError(
+                f"from_pymc: the log likelihood of row {n} is nan: it reads a missing value (NaN), "
+                "given, or made of data as log(x) of a negative x. Drop these rows in all data, or "
+                "let the model take another branch there."
+            )
         compared += 1
         if before is not None and (total := of(before, given)) is not None:
             compare("the log prior", np.array([density]), np.atleast_1d(total), [""])
@@ -62,6 +70,11 @@ def check(model: Any, natural: Any, rows: TermRows) -> None:
             "from_pymc: the initial values are impossible in PyMC, and so are values near them: "
             "give initval=... to the variables."
         )
+
+
+def floats_of(model: Any) -> list[np.ndarray]:
+    """Columns that may have missing values."""
+    return [column for column in model.data if np.asarray(column).dtype.kind == "f"]
 
 
 def rare(model: Any) -> list[int]:

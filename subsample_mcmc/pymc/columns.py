@@ -12,6 +12,7 @@ from subsample_mcmc.pymc.graph import Tensor
 PLACES: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum,
           "min": np.minimum, "signed": np.int64, "select": np.where, "lt": np.less,
           "le": np.less_equal}  # fmt: skip
+ROW = "row"  # how names of columns begin that have none of the user's
 LARGE = 100_000  # numbers of a table that becomes part of the code
 
 
@@ -74,7 +75,7 @@ class Columns:
             if kind == "i" and np.array_equal(column, np.arange(graph.rows)):
                 return row
             more = "_".join(str(i) for i in index[1:]) if per_row(array) > 1 else ""
-            label = f"{name or 'row'}_{more}" if more else name or "row"
+            label = f"{name or ROW}_{more}" if more else name or ROW
             field = self.field(self.data, self.padded(graph, column), label)
             return graph.make.read(
                 "data", field, (n,), kind, float(column.min()), float(column.max())

@@ -80,6 +80,7 @@ class Translator(Graph):
                     if first:
                         moved = self.make("max", moved, self.make.const(0))
                     if ends[k] < shape[axis]:
+                        moved = self.signed(moved)
                         last = self.make.const(parts[k].shape[axis] - 1)
                         inside = self.make("le", moved, last)  # min of one row would be no row's
                         moved = self.make("select", inside, moved, last)
@@ -102,8 +103,11 @@ class Translator(Graph):
         """An index plus a number."""
         if not by:
             return index
-        whole = self.make("signed", index) if index is self.make.row else index
-        return self.make("add", self.make.const(by), whole)
+        return self.make("add", self.make.const(by), self.signed(index))
+
+    def signed(self, index: Node) -> Node:
+        """A row's index is unsigned: right for reading, not for arithmetic."""
+        return self.make("signed", index) if index is self.make.row else index
 
     def do_Reshape(self, node) -> Tensor:
         tensor, wanted = self.tensor(node.inputs[0]), self.tensor(node.inputs[1])

@@ -6,8 +6,8 @@ their own one by one, and all at once with their mean and scale; where no moves 
 slices, along its lines if there is one; and adaptive random walks. Pilots start at the fit and
 count effective draws of the slowest quantity. As plain walks are among the candidates, the choice
 is no slower than they are, by as much as a pilot can tell. Where a run that reads all data is over
-at once, none of its decisions is an estimate; where one of slices is over before pilots would
-be, there are none.
+at once, none of its decisions is an estimate; where one of slices is over before pilots would be,
+there are no pilots.
 """
 
 import itertools
@@ -276,7 +276,7 @@ def sure_slices(model: Model, setup, known: dict) -> Candidate | None:
 def lies_apart(
     model: Model, fit: Fit, others: Configurations | None = None, modes: Modes | None = None
 ) -> str:
-    """Why a fit that knows the tails is not one of all of the posterior; empty if it is."""
+    """Why a fit is of a part of the posterior alone; empty if it is of all."""
     if others is not None and others.elsewhere:
         return f"those at other values of {', '.join(others.names)} lie elsewhere"
     if modes is not None and len(modes.near) > 1:  # in another, a wrong decision is for good

@@ -32,3 +32,28 @@ def test_a_look_up_beyond_what_is_put_together_is_refused(join):
         sm.from_pymc(model_of(join, 12, 11))
     model = sm.from_pymc(model_of(join, 11, 11))
     assert model.variables["k"].support == 11
+
+
+def test_a_branch_that_no_row_takes_may_have_no_value():
+    """log(x) of negative x, folded into a column, where the model takes another branch there."""
+    x = np.random.default_rng(1).normal(size=50)
+    with pm.Model() as made:
+        a, xd = pm.Normal("a"), pm.Data("x", x)
+        mean = pm.math.switch(xd > 0.0, a * pm.math.log(xd), a)
+        pm.Normal("y", mean, 1.0, observed=Y)
+    model = sm.from_pymc(made)
+    trace = sm.sample(model, draws=500, chains=2, seed=1, progress=False)
+    slopes = np.where(x > 0.0, np.log(np.abs(x)), 1.0)
+    precision = 1.0 + slopes @ slopes
+    error = 5.0 / np.sqrt(precision * float(trace.mixing("a").ess))  # an alarm in a million
+    assert abs(trace.draws["a"].mean() - slopes @ Y / precision) < error
+
+
+def test_values_that_are_missing_in_data_are_refused():
+    x = np.random.default_rng(1).normal(size=50)
+    x[3] = np.nan
+    with pm.Model() as made:
+        a = pm.Normal("a")
+        pm.Normal("y", a * x, 1.0, observed=Y)
+    with pytest.raises(ValueError, match="nan"):
+        sm.from_pymc(made)
