@@ -277,7 +277,7 @@ def test_a_default_kernel_knows_sites(monkeypatch):
     # Where no pilot tells anything, the best bet.
     monkeypatch.setattr(pilots, "effective", lambda *given: (0.0, 1.0))
     best, notes = pilots.by_pilots(model_of(), found, None, 1_000, False)
-    assert best[0] is found[0] and all("did not mix in" in note for note in notes)
+    assert best[0].code == found[0].code and all("did not mix in" in note for note in notes)
 
 
 def helped(state, data, n):
