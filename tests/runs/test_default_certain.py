@@ -214,3 +214,16 @@ def test_hierarchies_of_few_data_have_effective_draws():
     code = trace.meta["chosen"].splitlines()[-1]
     assert code.startswith("kernel = sm.repeat(") and code.endswith(")")
     assert float(trace.mixing("tau").ess) > 400.0
+
+
+def test_what_does_not_mix_is_not_taken_before_what_was_not_tried(monkeypatch):
+    """50 rows of 200 coefficients: walks that stand still, and slices too slow for a pilot."""
+    walks, slices = (
+        pilots.Candidate(name, (), name, name, "exact") for name in ("walks", "slices")
+    )
+    monkeypatch.setattr(pilots, "step_cost", lambda m, k, s: {"walks": 5e-6, "slices": 3e-3}[k])
+    monkeypatch.setattr(pilots, "effective", lambda *given: (0.0, 5e-6))
+    best, _ = pilots.by_pilots(regression(100), [walks, slices], None, 8_000, False)
+    assert [c.name for c in best] == ["slices", "walks"]
+    best, _ = pilots.by_pilots(regression(100), [walks], None, 8_000, False)
+    assert [c.name for c in best] == ["walks"]

@@ -87,6 +87,8 @@ def test_names_of_columns():
     assert names_of_columns(labelled(frame[["b", "a"]])) == ["b", "a"]
     assert names_of_columns(xr.DataArray(frame.to_numpy(), dims=("i", "j"))) is None
     assert names_of_columns(frame.to_numpy()) is None
+    numbered = pd.DataFrame(np.zeros((2, 2)))
+    assert in_order("x", numbered, ["a", "b"]) is numbered  # nobody gave names
     twice = pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"])
     assert in_order("x", twice, ["a", "a"]) is twice
     with pytest.raises(ValueError, match="has the columns"):

@@ -24,6 +24,7 @@ SHARE = 0.1  # of the time of the run that all pilots may take
 LEAST, FLOOR = 200, 1.0
 MOST = 4_000  # draws of a pilot
 INSTANT = 0.25  # seconds of a run to come, below which more effective draws are better than fewer
+AWHILE = 60.0  # seconds of a run by what no pilot had time for, where nothing else mixes
 QUICKEST = 2e-9  # seconds in which a datum is read at best
 BRIEF = 0.02  # seconds of steps that are long enough to time
 # Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
@@ -100,6 +101,11 @@ def by_pilots(
     if not rates:  # no time to tell: the cheapest step of those that follow a fit, if there is one
         follow = {c.name for c in able if c.setup and "along=" not in c.code}
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
+    if not any(rates.values()):  # what is known not to mix is no choice, if others take no hours
+        untried = [c for c in able if c.name not in rates and costs[c.name] * steps < AWHILE]
+        if untried:
+            first = min(untried, key=lambda c: costs[c.name])
+            return [first, *(c for c in able if c is not first)], notes
     top, close = max(rates.values()), ROUGH if short else CLOSE
     best = next(c for c in able if c.name in rates and close * rates[c.name] >= top)
     others = [c for c in able if c is not best]
