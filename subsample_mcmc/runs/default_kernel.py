@@ -229,16 +229,17 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
     notes, refusal, known = [why] if why else [], None, dict.fromkeys(setup, fit)
     lines_of: tuple[str, ...] = ()
     walks: tuple[str, ...] = ()
-    slices, tails = None, ""
+    slices, tails, ordered = None, "", change_points(model)  # which look at all data
     if isinstance(fit, Fit):
-        slices, tails = sure_slices(model, setup, known), of_few_data(model, fit)
+        slices, tails = sure_slices(model, setup, known, ordered), of_few_data(model, fit)
         apart = tails or lies_apart(model, fit, others, modes)
         if not apart and (tails := heavier(model, fit)):
             walks = setup
         if why := apart or tails:
             setup, lines_of = (), setup  # it is where chains start
             notes.append(f"no moves along the fit: {why}")
-    for name, lines, code in written(model, setup, getattr(fit, "local", ()), lines_of, walks):
+    local = getattr(fit, "local", ())
+    for name, lines, code in written(model, setup, ordered, local, lines_of, walks):
         if tails and name == LEARNT:  # it would know as little
             continue
         try:
@@ -262,13 +263,13 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
     return Candidates(found, notes, fit, modes, others, slices)
 
 
-def sure_slices(model: Model, setup, known: dict) -> Candidate | None:
+def sure_slices(model: Model, setup, known: dict, ordered: set[str]) -> Candidate | None:
     """Slices by all data of all that is continuous, if that is not site by site."""
     if sites_of(model) or chooser_of(model) or not kinds_of_blocks(model)[1]:
         return None
-    lines = () if change_points(model) else setup  # whose fit is of one change point
+    lines = () if ordered else setup  # whose fit is of one change point
     try:
-        return made(model, *slices_of(model, lines), known, EXACT, (BY_ALL,))
+        return made(model, *slices_of(model, lines, ordered), known, EXACT, (BY_ALL,))
     except (TypeError, ValueError):
         return None
 
@@ -351,16 +352,21 @@ def chooser_of(model: Model) -> str:
 
 
 def written(
-    model: Model, setup, local=(), lines_of: tuple[str, ...] = (), walks: tuple[str, ...] = ()
+    model: Model,
+    setup,
+    ordered: set[str],
+    local=(),
+    lines_of: tuple[str, ...] = (),
+    walks: tuple[str, ...] = (),
 ) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(name, setup, code) of each candidate, the best bets first; OPTIONS stands for more.
 
-    setup: makes a fit, if there is one. local: blocks that it has site by site. lines_of: makes a
-    fit that no moves follow, along whose lines slices may be; walks: one that is good for a control
-    variate all the same.
+    setup: makes a fit, if there is one. ordered: change points. local: blocks that the fit has site
+    by site. lines_of: makes a fit that no moves follow, along whose lines slices may be; walks: one
+    that is good for a control variate all the same.
     """
     discrete, continuous = kinds_of_blocks(model)
-    together, ordered = all_as_one(continuous), change_points(model)
+    together = all_as_one(continuous)
     gibbs = partial(gibbs_of, ordered=ordered)
 
     def moves(blocks: str, more: str = "") -> str:
@@ -401,7 +407,7 @@ def written(
     elif continuous:
         free = moved(model, tuple(continuous)).free
         if not setup and free <= DENSE:
-            yield slices_of(model, lines_of)
+            yield slices_of(model, lines_of, ordered)
         if free <= LEARNABLE and (discrete or not setup):  # a fit holds discrete ones where it is
             learnt = moves(together, ", proposal=sm.pcn()")
             yield LEARNT, (), " >> ".join([*gibbs(discrete), learnt])
@@ -425,13 +431,15 @@ def sites_of(model: Model) -> list[str]:
     return [name for name in continuous if model.variables[name].touches is not None]
 
 
-def slices_of(model: Model, lines: tuple[str, ...]) -> tuple[str, tuple[str, ...], str]:
+def slices_of(
+    model: Model, lines: tuple[str, ...], ordered: set[str]
+) -> tuple[str, tuple[str, ...], str]:
     """(name, setup, code) of slices of the continuous blocks; lines: makes a fit, or is empty."""
     discrete, continuous = kinds_of_blocks(model)
     along = ", along=fit" if lines else ""
     name = "slices along the lines of the fit" if lines else "slices"
     slices = f"sm.Slice({all_as_one(continuous)}{along}{OPTIONS})"
-    return name, lines, " >> ".join([*gibbs_of(discrete, change_points(model)), slices])
+    return name, lines, " >> ".join([*gibbs_of(discrete, ordered), slices])
 
 
 def gibbs_of(names: list[str], ordered: set[str], more: str = "") -> list[str]:
