@@ -191,6 +191,7 @@ class Prepared:
     known: bool = False  # is there a `reach` at all
     thins: bool = False  # are rows drawn by the bounds of their residuals where nothing is said
     absolute: bool = False  # are residuals bounded at each arm, not only their differences
+    slight: bool = False  # do residuals vary as log likelihoods do, where draws are
     wanted: str = "a bound of its residuals"  # what a proof would need, for a message
     found: str = ""  # what the model was found to allow, where draws depend on it
     # Of the likelihood: for a residual, beside its own; for an arm, before any datum is read.

@@ -134,7 +134,8 @@ def prediction(
     def say_spread(case):
         """Tell the rule how widely residuals of two arms vary, whatever a small batch shows.
 
-        Of many arms, those of each and the best so far.
+        Of many arms, those of each and the best so far. Without end: all rows are summed before
+        the first of them wins; so, too, where no residuals are read.
         """
         floor, own, best = case.params.rule.floor, case.trial.control, 0
         for j in range(len(own.left)):
@@ -144,9 +145,9 @@ def prediction(
             i = row if len(floor) == len(own.left) else best
             for j in range(len(own.left)):
                 floor[row, j] = 0.0
-                if own.off[0] == 0 and own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
+                if own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
                     one = spread(case.trial, i, j)
-                    floor[row, j] = one * one
+                    floor[row, j] = one * one if own.off[0] == 0 or one == np.inf else 0.0
 
     @jit(inner="always")
     def predict(case, current):

@@ -24,7 +24,13 @@ from subsample_mcmc.decisions.rules.rule import (
 )
 from subsample_mcmc.decisions.selector import Selector
 from subsample_mcmc.errors import CompileError, RewardError, SpreadError, compile_message, helpful
-from subsample_mcmc.numerics.compared import in_numbers, refuse_apart, value_of, zeros_of
+from subsample_mcmc.numerics.compared import (
+    extremes_of,
+    in_numbers,
+    refuse_apart,
+    value_of,
+    zeros_of,
+)
 from subsample_mcmc.numerics.jit import DISABLED, NUMBA_ERRORS, jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.pointers import pointer_to
@@ -304,8 +310,9 @@ def check_compiled_factor(population) -> None:
     if DISABLED:
         return
     rng, data = np.random.default_rng(4), population.data
-    zeros = zeros_of(data, population.size) if divides_whole(population.log_factor) else []
-    rows = np.r_[0, population.size - 1, zeros, rng.integers(0, population.size, size=24)]
+    rare = extremes_of(data, population.size)
+    rare += zeros_of(data, population.size) if divides_whole(population.log_factor) else []
+    rows = np.r_[0, population.size - 1, rare, rng.integers(0, population.size, size=24)]
     rows = np.unique(rows).astype(np.int64)
     factor = plain(population.log_factor, "log_factor", "f")
     for arm in np.unique(np.r_[0, population.arms - 1, rng.integers(0, population.arms, size=3)]):

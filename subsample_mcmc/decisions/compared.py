@@ -1,7 +1,8 @@
 """Before a chain or a fit: log_likelihood and log_prior, as compiled, beside the same in Python.
 
-At some data, the first and the last among them, in the initial state and in others, where all
-blocks have other values. Where whole numbers are divided, also at data and values that are 0.
+At some data, the first and the last among them, and those at which columns of whole numbers are
+least and greatest, in the initial state and in others, where all blocks have other values. Where
+whole numbers are divided, also at data and values that are 0.
 """
 
 import time
@@ -9,7 +10,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from subsample_mcmc.numerics.compared import in_numbers, in_python, refuse_apart, value_of, zeros_of
+from subsample_mcmc.numerics.compared import (
+    extremes_of,
+    in_numbers,
+    in_python,
+    refuse_apart,
+    value_of,
+    zeros_of,
+)
 from subsample_mcmc.numerics.jit import DISABLED, jit
 from subsample_mcmc.numerics.pointers import pointer_to
 from subsample_mcmc.numerics.rows import row_kind
@@ -45,8 +53,9 @@ def check_compiled(model) -> None:
     some = rng.integers(0, model.size, size=ROWS)
     given = [model.log_likelihood, *(function for function, _, _ in model.priors)]
     whole = any(divides_whole(function) for function in given)
-    zeros = zeros_of(model.data, model.size) if whole else []
-    rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, zeros, some])
+    rare = extremes_of(model.data, model.size)
+    rare += zeros_of(model.data, model.size) if whole else []
+    rows = np.unique(np.r_[0, min(1, model.size - 1), model.size - 1, rare, some])
     rows = rows.astype(np.int64)
     sites, done = any(v.touches is not None for v in model.variables.values()), 0
     states = [(*state, True) for state in some_states(model, TRIES, rng)]

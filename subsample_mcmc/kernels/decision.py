@@ -16,6 +16,7 @@ from subsample_mcmc.approx.control import (
 from subsample_mcmc.approx.prediction import prediction, questions_of, residual_sources
 from subsample_mcmc.approx.thinned_draws import distances, thinned_draw
 from subsample_mcmc.approx.thinning import known_sums, negative_parts, thinned_choice
+from subsample_mcmc.decisions.exact import Exact
 from subsample_mcmc.decisions.racing import Racing
 from subsample_mcmc.decisions.rules.betting import Betting
 from subsample_mcmc.decisions.rules.rule import (
@@ -350,13 +351,18 @@ class Decision:
         check_control(self.control, model, block, self.selector, self.arms)
 
     def usual_selector(self, model, block: str) -> Selector:
-        """What decides where no selector was given: exactly, by few rows, where bounds allow it."""
+        """What decides where no selector was given: exactly, by few rows, where bounds allow it.
+
+        And by all rows where the control variate explains too little for a race to read fewer.
+        """
         if self.control is None or not (self.proposes or self.draws):
             return Racing()
         check_control(self.control, model, block, Racing(), self.arms)
         known = prepared_for(model, self.control)
         if model.elsewhere is not None:  # weights of all rows would be kept in memory
             return Racing(Betting()) if known.proved else Racing()
+        if known.slight and self.proposes:
+            return Exact()
         return Thinned() if known.thins and (known.absolute or not self.draws) else Racing()
 
     def deciders(self, model) -> tuple[Any, Any]:

@@ -30,6 +30,7 @@ from subsample_mcmc.kernels.gradient import (
 )
 from subsample_mcmc.kernels.proposals.langevin_step import (
     OPTIMAL,
+    LONGEST,
     WALKS,
     Push,
     go_there,
@@ -75,8 +76,7 @@ class Langevin(ContinuousBlock):
         from 1 with a preconditioner; warm-up adapts it to an acceptance of 0.574 (adapt=False
         keeps it).
     gradient: "control", that of the control variate's sum, which reads no data: the default with
-        control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale; one step
-        in eight walks without it, since far out it leads nowhere and the chain must go there.
+        control=sm.Taylor(fit), and 100 times better than a mini-batch at posterior scale.
         "minibatch", the default without: derivatives of log_likelihood itself, 8 components at
         once, where it is a plain function that compiles for them and more than two numbers move;
         else central differences, 2 batch rewards a coordinate. Or gradient(state, data, n, out),
@@ -90,8 +90,9 @@ class Langevin(ContinuousBlock):
         else warm-up learns one scale per coordinate.
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded, else Racing(). It reads rows of its own.
-    correct: False is plain SGLD: no decision, and a bias that nobody knows. Proposals off the
-        support are refused.
+    correct: True decides, and one step in eight walks without the gradient, which leads nowhere
+        far out and beside bounds, where chains must go, too. False is plain SGLD: no decision, and
+        a bias that nobody knows. Proposals off the support are refused.
     adapt: learn step and scales in warm-up.
     decay: with correct=False steps are h (1 + t)^-decay, t the chain's iterations before, warm-up
         included; where they decrease, weight draws by the statistic `scale`, the step.
@@ -194,16 +195,17 @@ class Langevin(ContinuousBlock):
 
     def found(self, model) -> str:
         """Runs that were stored by differences, or without walks, cannot go on as they are now."""
-        if self.walks:
-            return "of the control variate, some steps without"
         if self.by_site(model):
             return ""
-        return DERIVATIVES if self.source_of(model) is DERIVATIVES else ""
+        some = ", some steps without" if self.walks else ""
+        if self.surrogate_gradient:
+            return f"of the control variate{some}" if some else ""
+        return (DERIVATIVES if self.source_of(model) is DERIVATIVES else "") + some
 
     @property
     def walks(self) -> float:
         """The share of its steps that use no gradient."""
-        return WALKS if self.surrogate_gradient and self.correct else 0.0
+        return WALKS if self.correct else 0.0
 
     @property
     def variate(self) -> Control | None:
@@ -243,7 +245,7 @@ class Langevin(ContinuousBlock):
         note = f"{kind}, batch {self.batch}" + (", control variate" if self.anchored else "")
         if self.surrogate_gradient:
             note = "gradient of the control variate, which reads no data"
-            note += ", one step in eight without" if self.walks else ""
+        note += ", one step in eight without" if self.walks else ""
         if not self.correct:
             fall = f" (1 + t)^-{self.decay:g}, t iterations before" if self.decay else ""
             name = "SGLD-CV" if self.anchored else "plain SGLD"
@@ -327,7 +329,8 @@ class Langevin(ContinuousBlock):
         target = OPTIMAL if self.adapt and self.correct else 0.0
         tuning = make_tuning(run, float(h) ** 0.5, scales, free, target, scaled=given is None)
         room = (np.zeros(free) for _ in range(4))
-        push = Push(matrix, factors, float(self.decay), self.walks, np.zeros(1), *room)
+        longest = LONGEST if self.surrogate_gradient and self.correct else 0.0
+        push = Push(matrix, factors, float(self.decay), self.walks, longest, np.zeros(1), *room)
         return LangevinTools(self.judge(model, run), blocks.coordinates(), tuning, slope, push)
 
 

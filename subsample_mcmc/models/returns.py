@@ -32,7 +32,8 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
     """Bars of a CSV file (gz and the like too) with the columns time and close, in order of time.
 
     The file has a header; its columns are `datetime`, or `date` and `time`, and `close`, in any
-    order and any case. Others are ignored. Stamps are of the bars' ends or their starts, all alike.
+    order and any case. Others are ignored. Stamps are of the bars' ends or their starts, all alike;
+    whether 10/12/2015 is in October or in December, a row such as 13/12/2015 must tell.
     Refused, with line numbers or times: what is no time or no number, missing or non-positive
     prices, stamps that repeat or go back. Gaps within a day are no error: log_returns reports them.
 
@@ -73,16 +74,25 @@ def read_bars(path: str | os.PathLike) -> pd.DataFrame:
 
 def times_of(text: pd.Series, path: str) -> pd.Series:
     """Stamps of a file, not a time where there is none; refuses what can be read in two ways."""
-    parts = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}").astype(float)
-    if parts.notna().all(axis=None) and parts.max(axis=None) <= 12 and (parts[0] != parts[1]).any():
+    short = text.str.match(r"\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2}(?!\d)").fillna(False).astype(bool)
+    if short.any():
         raise ValueError(
-            f"{path}: of dates such as {text.iloc[0]!r} no row tells whether the day or the month "
-            "comes first: write 2016-01-04 09:20."
+            f"{path} line {text.index[short][0] + 2}: {text[short].iloc[0]!r} has a year of two "
+            "digits, and could be read in several ways: write 2016-01-04 09:20."
         )
+    parts = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]\d{4}").astype(float)
+    day_first = False
+    if parts.notna().all(axis=None):
+        if parts.max(axis=None) <= 12 and (parts[0] != parts[1]).any():
+            raise ValueError(
+                f"{path}: of dates such as {text.iloc[0]!r} no row tells whether the day or the "
+                "month comes first: write 2016-01-04 09:20."
+            )
+        day_first = bool(parts[0].max() > 12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a format that cannot be inferred, or several zones
         try:
-            found = pd.to_datetime(text, errors="coerce")
+            found = pd.to_datetime(text, errors="coerce", dayfirst=day_first)
         except ValueError:
             found = None
     if found is None or found.dtype == object:

@@ -1,8 +1,8 @@
 """Compiled functions say what the same functions say in Python: what a comparison of both needs.
 
-Python's integers have no end; compiled ones have 64 bits, those of unsigned columns wrap below 0,
-2 ** -k is a whole number, 0, if k is one, and so are k // 0 and k % 0, where Python raises. Such a
-function is another one where it is compiled, and draws from another posterior, without a word.
+Python's integers have no end; compiled ones have 64 bits, 2 ** -k is a whole number, 0, if k is
+one, and so are k // 0 and k % 0, where Python raises. Such a function is another one where it is
+compiled, and draws from another posterior, without a word.
 """
 
 import linecache
@@ -15,12 +15,14 @@ from subsample_mcmc.numerics.bytecode import DIVISIONS, instructions
 
 NEAR, LITTLE = 1e-4, 1e-6  # relative and absolute differences that are never looked into
 SHAKES = 8  # how often that is tried
+MOST_COLUMNS = 16  # of whole numbers, whose extremes are looked at
 LONG = 1 << 31  # integers from here on are no index
 ROUNDED = 100.0  # times what the last digits of the arguments change: rounding may make so much
 ADVICE = (
-    "Integers of compiled code have 64 bits, unsigned ones wrap below 0, and 2 ** -k is 0 where k "
-    "is an integer. Write such numbers as floats, 2.0 ** -k or float(n) ** 4, and give columns "
-    "that are subtracted as int64 or float. (Or terms of 10^11 and more cancel: no digit is left.)"
+    "Integers of compiled code have 64 bits, those of whole arrays of unsigned ones wrap below 0, "
+    "and 2 ** -k is 0 where k is an integer. Write such numbers as floats, 2.0 ** -k or "
+    "float(n) ** 4, and give arrays that are subtracted as int64 or float. (Or terms of 10^11 and "
+    "more cancel: no digit is left.)"
 )
 
 
@@ -64,13 +66,28 @@ class Shaken(Numbers):
         return float(found) if isinstance(found, np.number) else found
 
 
+def columns_of(data: Any, size: int) -> list[np.ndarray]:
+    """The columns of whole numbers."""
+    known = (column for column in data if isinstance(column, np.ndarray))
+    return [c for c in known if c.dtype.kind in "iu" and c.ndim and c.size and len(c) == size]
+
+
 def zeros_of(data: Any, size: int) -> list[int]:
     """The first datum at which each column of whole numbers is 0."""
+    columns = (column for column in columns_of(data, size) if column.ndim == 1)
+    found = ((column, int(np.argmin(column != 0))) for column in columns)
+    return [first for column, first in found if not column[first]]
+
+
+def extremes_of(data: Any, size: int) -> list[int]:
+    """Data at which columns of whole numbers are least and greatest: few of them, wherever.
+
+    Powers and products of these, and powers of 2, are what 64 bits may not hold.
+    """
     found = []
-    for column in data:
-        if isinstance(column, np.ndarray) and column.shape == (size,):
-            if column.dtype.kind in "iu" and not column[first := int(np.argmin(column != 0))]:
-                found.append(first)
+    for column in columns_of(data, size)[:MOST_COLUMNS]:
+        each = column.size // size
+        found += [int(np.argmin(column)) // each, int(np.argmax(column)) // each]
     return found
 
 

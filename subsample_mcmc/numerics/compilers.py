@@ -2,7 +2,8 @@
 
 Inner functions are translated once, with their outermost caller; arrays that never overlap are
 said not to; checked functions refuse every look-up beyond an array, and every computed negative
-index; and in functions for bounds a number times itself is a square. If numba moves the private
+index; in a user's functions whole numbers have a sign; and in functions for bounds a number times
+itself is a square. If numba moves the private
 names used here, `jit` compiles with what is left.
 """
 
@@ -41,6 +42,7 @@ BEYOND = "index beyond the array"  # raised by compiled code; target/lookups/ sa
 try:
     from numba.core import caching, codegen, compiler, ir, ir_utils, options
     from numba.core.compiler_machinery import FunctionPass, register_pass
+    from numba.core.imputils import impl_ret_borrowed
     from numba.core.runtime import rtsys  # noqa: F401
     from numba.core.untyped_passes import IRProcessing
     from numba.extending import intrinsic
@@ -300,6 +302,21 @@ try:
         known = isinstance(array, numba.types.Array) and isinstance(index, numba.types.Integer)
         return numba.types.none(array, index), codegen if known else nothing
 
+    @intrinsic
+    def signed(typing, value):
+        """Compiled: a short whole number without a sign as one with a sign, all else as it is.
+
+        Of columns of uint8, a - b is 2**64 - 1 where it should be -1. Those of 64 bits are bits.
+        """
+        known = isinstance(value, numba.types.Integer) and not value.signed and value.bitwidth < 64
+
+        def codegen(context, builder, signature, arguments):
+            if known:
+                return context.cast(builder, arguments[0], value, numba.types.int64)
+            return impl_ret_borrowed(context, builder, value, arguments[0])
+
+        return (numba.types.int64 if known else value)(value), codegen
+
     def taken(code, call) -> tuple | None:
         """(array, index) of a call of np.take or of an array's own take; else None."""
         called = ir_utils.guard(ir_utils.get_definition, code, call.func)
@@ -328,6 +345,13 @@ try:
                 self.rewrite(code, block, before)
             code._definitions = ir_utils.build_definitions(code.blocks)
             return True
+
+        def call(self, block, function, arguments, target, where):
+            """Append the call of an intrinsic; target: the variable that takes what it gives."""
+            name = ir.Var(block.scope, ir_utils.mk_unique_var("$own"), where)
+            block.body.append(ir.Assign(ir.Global("own", function, where), name, where))
+            called = ir.Expr.call(name, list(arguments), (), where)
+            block.body.append(ir.Assign(called, target, where))
 
     @register_pass(mutates_CFG=False, analysis_only=False)
     class Refuse(Rewriting):
@@ -369,11 +393,8 @@ try:
 
         def add(self, block, test, arguments, where):
             """Append a call of a test."""
-            name = ir.Var(block.scope, ir_utils.mk_unique_var("$refuse"), where)
             done = ir.Var(block.scope, ir_utils.mk_unique_var("$refused"), where)
-            block.body.append(ir.Assign(ir.Global("refuse", test, where), name, where))
-            call = ir.Expr.call(name, list(arguments), (), where)
-            block.body.append(ir.Assign(call, done, where))
+            self.call(block, test, arguments, done, where)
 
         def slices(self, code, call) -> bool:
             """Is it a call of slice, as x[a:b] is."""
@@ -391,6 +412,23 @@ try:
             while isinstance(found, ir.Expr) and found.op in PARTS:
                 found = ir_utils.guard(ir_utils.get_definition, code, found.value)
             return isinstance(found, ir.Arg)
+
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class Sign(Rewriting):
+        """Whatever is looked up goes through `signed`."""
+
+        _name = "subsample_mcmc_sign"
+
+        def rewrite(self, code, block, steps):
+            for step in steps:
+                value = getattr(step, "value", None)
+                found = isinstance(value, ir.Expr) and value.op == "getitem"
+                if not (found and isinstance(step, ir.Assign)):
+                    block.body.append(step)
+                    continue
+                read = ir.Var(block.scope, ir_utils.mk_unique_var("$read"), step.loc)
+                block.body.append(ir.Assign(value, read, step.loc))
+                self.call(block, signed, [read], step.target, step.loc)
 
     @register_pass(mutates_CFG=False, analysis_only=False)
     class Square(Rewriting):
@@ -431,32 +469,28 @@ try:
             return ir.Assign(power, step.target, where)
 
     class Passing:
-        """Mixed into a compiler: its functions go through a pass of ours."""
+        """Mixed into a compiler: its functions go through passes of ours, one after another."""
 
-        ours: Any = None
+        ours: tuple = ()
 
         def define_pipelines(self):
             made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-            made.add_pass_after(self.ours, IRProcessing)
+            for one in reversed(self.ours):
+                made.add_pass_after(one, IRProcessing)
             made.finalize()
             return [made]
 
-    class Checked(Passing):
-        """Its functions refuse negative indices that are computed."""
+    def compiler_of(where, apart: bool, ours: tuple) -> Any:
+        """A class of compilers."""
+        kinds = (*(Passing,) * bool(ours), where, *(Disjoint,) * apart)
+        return type(where.__name__, kinds, {"ours": ours})
 
-        ours = Refuse
-
-    class Squaring(Passing):
-        """In its functions a number times itself is a square."""
-
-        ours = Square
-
-    # By (who calls it, whether its arrays never overlap, what is done to it beside).
-    MORE: Any = {"": (), "checked": (Checked,), "squares": (Squaring,)}
+    # By (who calls it, whether its arrays never overlap, what is done to it, is it a user's own).
+    MORE: Any = {"": (), "checked": (Refuse,), "squares": (Square,)}
     COMPILERS: Any = {
-        (where, apart, more): type(where.__name__, (*ours, where, *(Disjoint,) * apart), {})
+        (where, apart, more, own): compiler_of(where, apart, (*ours, *(Sign,) * own))
         for where in (Inner, Outer, OfUser) for apart in (True, False)
-        for more, ours in MORE.items()
+        for more, ours in MORE.items() for own in (True, False)
     }  # fmt: skip
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher

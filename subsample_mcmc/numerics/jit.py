@@ -27,7 +27,7 @@ from subsample_mcmc.numerics import compilers
 from subsample_mcmc.numerics.bytecode import looks_up
 from subsample_mcmc.numerics.cache import ContentCache, cache_directory
 from subsample_mcmc.numerics.compilers import CACHE_BASE, COMPILERS, KNOWN, Dispatcher
-from subsample_mcmc.numerics.digest import VERSIONED, Digest, belongs
+from subsample_mcmc.numerics.digest import PACKAGE, VERSIONED, Digest, belongs
 from subsample_mcmc.numerics.memo import keep, recall
 
 CONTRACT = frozenset({"contract"})
@@ -149,6 +149,7 @@ def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
     flags, _, inner, user, more = options
+    own = (function.__module__ or "").partition(".")[0] != PACKAGE  # is it a user's
     must_call_by_name(function)
 
     def compiled(value):
@@ -171,12 +172,12 @@ def _compiled(function, options, callers):
             return _compiled(value, own, (*callers, function))
         return None
 
-    digest = Digest(function, (options, VERSIONS), compiled)
+    digest = Digest(function, (options, own, VERSIONS), compiled)
     key = digest.hash.hexdigest()
     if (known := recall(("jit", key))) is not None:
         return known
     frozen = digest.frozen_copy(key)
-    made = numba.njit(**numba_options(*options, of_user=digest.of_user))(frozen)
+    made = numba.njit(**numba_options(*options, of_user=digest.of_user, own=own))(frozen)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
     if inner in NOT_FOR_PYTHON:
@@ -196,8 +197,13 @@ def _compiled(function, options, callers):
     return keep(("jit", key), made)
 
 
-def numba_options(flags, disjoint, inner, user, more="", of_user=False) -> dict[str, Any]:
-    """Arguments of numba.njit; its undocumented ones only as long as it knows them."""
+def numba_options(
+    flags, disjoint, inner, user, more="", of_user=False, own=False
+) -> dict[str, Any]:
+    """Arguments of numba.njit; its undocumented ones only as long as it knows them.
+
+    of_user: does it reach a user's function. own: is it one.
+    """
     undocumented = {
         "_nrt": bool(user),
         "no_cpython_wrapper": inner in NOT_FOR_PYTHON,
@@ -208,7 +214,7 @@ def numba_options(flags, disjoint, inner, user, more="", of_user=False) -> dict[
     if COMPILERS:
         outer = compilers.OfUser if of_user else compilers.Outer
         where = compilers.Inner if inner in (True, "always") else outer
-        wanted["pipeline_class"] = COMPILERS[where, disjoint, more]
+        wanted["pipeline_class"] = COMPILERS[where, disjoint, more, own]
     wanted["boundscheck"] = True if more == "checked" else None  # None: as the environment says
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.fit.by_sites import factors_of, fits_crossed, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
@@ -214,6 +215,12 @@ class Candidates(NamedTuple):
 
 def candidates_of(model: Model, promise: str | None) -> Candidates:
     """See Candidates."""
+    if len(several := choosers_of(model)) > 1:
+        moves = " >> ".join(f"sm.Gibbs({name!r}, pseudo=sm.PseudoPrior(...))" for name in several)
+        raise ValueError(
+            f"no kernel is known for a model whose blocks vary in length with each of "
+            f"{', '.join(several)}: give one, {moves} and moves of the other blocks."
+        )
     fit, setup, why = fitted(model)
     modes = others = None
     if isinstance(fit, Fit):
@@ -244,6 +251,9 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
             continue
         try:
             candidate = made(model, name, lines, code, known, promise)
+            if tails and candidate.guarantee == "asymptotic" and not explained(model, candidate):
+                name = f"{name.removesuffix(' with a control variate')}, by all data"
+                candidate, code = all_read(model, name, lines, code, known), ""
         except (TypeError, ValueError) as error:
             refusal = refusal or error
             notes.append(f"{name}: not for this model. {first_sentence(error)}")
@@ -309,6 +319,12 @@ def made(
     raise ValueError(f"its guarantee is {guarantee}.")
 
 
+def explained(model: Model, candidate: Candidate) -> bool:
+    """Do control variates explain, where draws are, most of what each of its kernels decides."""
+    controls = [getattr(leaf, "control", None) for leaf in candidate.kernel.leaves()]
+    return all(one is not None and not prepared_for(model, one).slight for one in controls)
+
+
 def all_read(model: Model, name: str, setup, code: str, known: dict) -> Candidate:
     """The same candidate, every decision by all data: a control variate is of no use then."""
     lines = [line for line in setup if not line.startswith("control = ")]
@@ -342,13 +358,16 @@ def fitted(model: Model) -> tuple[Any, tuple[str, ...], str]:
     return several, (f"fits = [{each} for k in range({len(values)})]",), ""
 
 
+def choosers_of(model: Model) -> list[str]:
+    """The discrete blocks that say how long others are."""
+    places = {v.place for v in model.variables.values() if v.place >= 0}
+    discrete = ((name, v.block) for name, v in model.variables.items() if v.block.discrete)
+    return [name for name, block in discrete if block.start in places]
+
+
 def chooser_of(model: Model) -> str:
     """The discrete block that says how long others are; empty: none does."""
-    for v in model.variables.values():
-        for name, other in model.variables.items():
-            if v.place >= 0 and other.block.discrete and other.block.start == v.place:
-                return name
-    return ""
+    return next(iter(choosers_of(model)), "")
 
 
 def written(

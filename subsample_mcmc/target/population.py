@@ -205,6 +205,17 @@ def numeric(array: np.ndarray, name: str) -> np.ndarray:
     return array
 
 
+def with_sign(array: np.ndarray) -> np.ndarray:
+    """Whole numbers of 64 bits without a sign as such with one, where their values allow it.
+
+    Their differences may be negative. Shorter ones have one where they are looked up: see `signed`
+    in numerics/compilers.py.
+    """
+    if array.dtype != np.uint64 or (array.size and array.max() >= 2**63):
+        return array
+    return array.view(np.int64)
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """A view no compiled function can write to."""
     view = array.view(np.ndarray)[...]
@@ -240,7 +251,7 @@ def prepared(data, missing: str = "refuse") -> tuple:
             refuse_nan(array, name, value, missing == "infinite")
         if told := coarse(array):
             warn(f"data {name} {told}")
-        values.append(read_only(array))
+        values.append(read_only(with_sign(array)))
     return type(fields)(*values) if hasattr(fields, "_fields") else tuple(values)
 
 

@@ -36,17 +36,11 @@ def a_large_power(rng, state, data):
     state.mu[0] = float((state.k[0] + 10) ** 25) * 1e-30 + rng.standard_normal()
 
 
-def an_unsigned_difference(rng, state, data):
-    state.mu[0] = float(data.c[0] - data.c[1]) + rng.standard_normal()
-
-
 def a_division_by_zero(rng, state, data):
     state.mu[0] = rng.standard_normal() + (7 // data.c[0])
 
 
-@pytest.mark.parametrize("function", [
-    a_power, a_large_power, an_unsigned_difference, a_division_by_zero,
-])  # fmt: skip
+@pytest.mark.parametrize("function", [a_power, a_large_power, a_division_by_zero])
 def test_steps_that_are_others_where_they_are_compiled_are_refused(function):
     with pytest.raises(ValueError, match=f"what kernel {function.__name__} writes is .* compiled"):
         run(function)
@@ -86,10 +80,14 @@ def of_global_numbers(rng, state, data):
     state.mu[0] = np.random.standard_normal()  # noqa: NPY002
 
 
-@pytest.mark.parametrize("function", [moved, chaotic])
+def a_difference(rng, state, data):
+    state.mu[0] = data.c[0] - data.c[1] + 0.1 * rng.random()
+
+
+@pytest.mark.parametrize("function", [moved, chaotic, a_difference])
 def test_other_steps_are_taken(function):
-    """The same ones, and those that rounding explains."""
-    assert np.all(np.isfinite(run(function).draws["mu"]))
+    """The same ones, those that rounding explains, and of numbers that have no sign."""
+    assert np.all(np.abs(run(function).draws["mu"]) < 9.0)
 
 
 def a_step_of_it(state):

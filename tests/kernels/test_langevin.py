@@ -518,7 +518,7 @@ def test_what_it_says_of_itself():
     raced = sm.Langevin("theta", batch=10)
     told = raced.facts(model)
     assert told["guarantee"] == "asymptotic" and told["arms"] == 2 and told["delta"] == 0.05
-    assert told["note"] == "gradient by central differences, batch 10"
+    assert told["note"] == "gradient by central differences, batch 10, one step in eight without"
     assert sm.Langevin("theta", selector=sm.Exact()).guarantee == "exact"
     unadjusted = sgld(0.01, gradient=slope_of_edgy, decay=0.55)
     assert "no decision; guarantee: unadjusted (your gradient, batch 10; plain SGLD, nothing" in (

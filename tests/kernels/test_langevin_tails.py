@@ -1,9 +1,11 @@
-"""Langevin along a control variate goes where its polynomial does not: into heavier tails."""
+"""Langevin goes where its gradient does not: into heavier tails, and beside bounds."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import subsample_mcmc as sm
+from subsample_mcmc.kernels import langevin
 from subsample_mcmc.numerics.jit import DISABLED
 
 SIZE, RARE = 300, 6
@@ -56,13 +58,45 @@ def test_tails_are_entered_and_left():
 def test_without_walks_and_uncut_gradients_tails_are_not_seen(monkeypatch):
     """The mutant is exact, too, and never there: that is what the test above is for."""
     monkeypatch.setattr(sm.Langevin, "walks", 0.0)
+    monkeypatch.setattr(langevin, "LONGEST", 0.0)
     x, y, model = rare_level()
     share, _ = beyond(model, tail_of(x, y, model), 100_000)
     assert share < 0.01
+
+
+def beside_a_bound():
+    """The share of draws of Gamma(.5, 5) in the upper thousandth of it, and its standard error.
+
+    In free coordinates, log t, the gradient grows without end to the right.
+    """
+    model = sm.Model(
+        lambda state, data, n: -data.y[n] * state.t[0], {"y": np.ones(5)}, {"t": 0.1},
+        lambda state: -0.5 * np.log(state.t[0]), constraints={"t": sm.positive},
+    )  # fmt: skip
+    kernel = sm.Langevin("t", batch=5, selector=sm.Exact())
+    t = sm.sample(model, kernel, 100_000, 1000, chains=4, seed=1, progress=False).draws["t"]
+    shares = (stats.gamma(0.5, scale=0.2).cdf(t.reshape(40, -1)) > 0.999).mean(axis=1)
+    return shares.mean(), shares.std(ddof=1) / np.sqrt(40)
+
+
+@pytest.mark.skipif(DISABLED, reason="a few hundred thousand steps")
+def test_tails_are_entered_where_a_gradient_has_no_end():
+    """|z| of 40 batches below 6."""
+    share, error = beside_a_bound()
+    assert error < 0.0003
+    assert abs(share - 0.001) < 6.0 * error
+    assert share > 0.0004
+
+
+@pytest.mark.skipif(DISABLED, reason="a few hundred thousand steps")
+def test_without_walks_they_are_not(monkeypatch):
+    monkeypatch.setattr(sm.Langevin, "walks", 0.0)
+    assert beside_a_bound()[0] < 0.0002
 
 
 def test_it_says_so():
     _, _, model = rare_level()
     kernel = sm.Langevin("beta", control=sm.Taylor(sm.laplace(model, progress=False)))
     assert "reads no data, one step in eight without" in kernel.describe(model)
-    assert "one step in eight" not in sm.Langevin("beta", batch=20).describe(model)
+    assert "batch 20, one step in eight" in sm.Langevin("beta", batch=20).describe(model)
+    assert "one step" not in sm.Langevin("beta", step=0.1, correct=False).describe(model)

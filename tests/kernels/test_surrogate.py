@@ -527,7 +527,7 @@ def by_bins():
 def test_bins_go_with_a_minibatch():
     """As the message about their missing gradient says; they have no reference point."""
     told = Program(location(), by_bins()).kernel.describe(location())
-    assert "gradient by central differences, batch 20)" in told
+    assert "gradient by central differences, batch 20, one step" in told
 
 
 @pytest.mark.slow

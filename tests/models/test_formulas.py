@@ -119,6 +119,18 @@ def test_classes_without_a_row_are_told(ratings, family):
         assert make("o ~ x", rest.assign(o=rest.o.cat.remove_unused_categories())).size == len(rest)
 
 
+@pytest.mark.parametrize("term", ["level", "C(level)", "age:level"])
+@pytest.mark.parametrize("gone", ["low", "high"])
+def test_categories_of_no_row_are_told_of(frame, term, gone):
+    """The first one would be what all others are compared with, of which no row says anything."""
+    rest = frame[frame.level != gone]
+    with pytest.warns(UserWarning, match=f"no row is of {gone} in column level: .* prior alone"):
+        sm.models.glm.gaussian(f"cost ~ {term}", rest)
+    known = rest.assign(level=rest.level.cat.remove_unused_categories())
+    assert sm.models.glm.gaussian(f"cost ~ {term}", known).size == len(rest)
+
+
+
 def test_classes_that_a_term_lists_have_their_names(ratings):
     model = sm.models.glm.softmax(f"C(r, levels={LEVELS}) ~ x", ratings)
     assert model.axes.coords["class"].tolist() == ["mid", "high"]

@@ -236,6 +236,8 @@ def test_a_day_without_midnight_is_one():
 @pytest.mark.parametrize(("stamps", "words"), [
     (["04/01/2016 09:20", "05/01/2016 09:20"], "whether the day or the month comes first"),
     (["4.1.2016 09:20", "5.1.2016 09:20"], "whether the day or the month comes first"),
+    (["10/12/15 09:20", "13/12/15 09:20"], r"line 2: '10/12/15 09:20' has a year of two digits"),
+    (["2015-12-10 09:20", "11.12.15 09:20"], r"line 3: '11.12.15 09:20' has a year of two digits"),
     (["2016-03-27 01:00:00+01:00", "2016-03-27 03:00:00+02:00"], "convert them to the time zone"),
 ])  # fmt: skip
 def test_stamps_that_may_be_read_in_two_ways_are_refused(tmp_path, stamps, words):
@@ -249,6 +251,8 @@ def test_stamps_that_may_be_read_in_two_ways_are_refused(tmp_path, stamps, words
     ["01/01/2016 09:20", "01/01/2016 09:21"],  # the same in either order
     ["14/01/2016 09:20", "15/01/2016 09:20"],
     ["01/14/2016 09:20", "01/15/2016 09:20"],
+    ["04/01/2016 09:20", "05/01/2016 09:20", "13/01/2016 09:20"],
+    ["01/04/2016 09:20", "01/05/2016 09:20", "01/13/2016 09:20"],
 ])  # fmt: skip
 def test_stamps_that_one_row_makes_clear_are_read(tmp_path, stamps):
     path = tmp_path / "bars.csv"

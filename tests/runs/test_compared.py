@@ -31,11 +31,6 @@ def fractions_of_a_column(state, data, n):
     return -0.5 * (data.y[n] - state.b[0] * 2 ** (-data.lag[n])) ** 2
 
 
-def unsigned(state, data, n):
-    higher = 1.0 if data.a[n] - data.b[n] > 0 else 0.0
-    return -0.5 * (data.y[n] - state.b[0] * higher) ** 2
-
-
 def inner(k):
     return 3 ** (-k)
 
@@ -46,7 +41,7 @@ def in_a_helper(state, data, n):
 
 DATA = {"y": Y, "a": A, "b": B, "lag": np.r_[0, np.arange(SIZE - 2) % 7, 0]}
 DATA["even"] = np.arange(SIZE) % 2 == 0
-WRONG = [long_integers, fractions_of_integers, fractions_of_a_column, unsigned, in_a_helper]
+WRONG = [long_integers, fractions_of_integers, fractions_of_a_column, in_a_helper]
 
 
 def run(log_likelihood, data=DATA, log_prior=None, **more):
@@ -209,14 +204,95 @@ def test_what_prepare_makes_and_priors_are_compared():
 
 
 def test_a_population_is_compared():
-    def unsigned_factor(data, arm, n):
+    def halved(data, arm, n):
+        return -abs(2 ** (-data.y[n]) - data.at[arm])
+
+    given = {"y": A % 4, "at": np.array([0.0, 0.5, 1.0])}
+    with pytest.raises(ValueError, match=r"log_factor of datum \d+ \(y=\d+\), arm \d, is"):
+        sm.draw(sm.Population(halved, given, arms=3), size=2)
+
+
+# ---------------------------------------------------------- columns of whole numbers
+def a_difference(state, data, n):
+    z = (data.a[n] - data.b[n] - state.b[0]) / 60.0
+    return -2.5 * sm.log1p(0.25 * z * z)
+
+
+def a_sign(state, data, n):
+    return -0.5 * (-data.a[n] + state.b[0]) ** 2 / 1e4
+
+
+def of_a_loop(state, data, n):
+    total = 0
+    for j in range(2):
+        total += data.both[n, j] * (1 - 2 * j)
+    return -0.5 * (total - state.b[0]) ** 2 / 1e4
+
+
+def of_rows(state, data, n):
+    row = data.both[n]
+    return -0.5 * (row[0] - row[1] - state.b[0]) ** 2 / 1e4
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("log_likelihood", [a_difference, a_sign, of_a_loop, of_rows])
+def test_columns_without_a_sign_are_numbers_with_one(log_likelihood, kind):
+    """Where they are subtracted: 3 - 5 was 2**64 - 2, and the draws those of another posterior."""
+    found = []
+    for dtype in (kind, "int64"):
+        a, b = A[:4_000].astype(dtype), B[:4_000].astype(dtype)
+        data = {"a": a, "b": b, "both": np.column_stack([a, b])}
+        model = sm.Model(log_likelihood, data, {"b": 0.0}, lambda state: -1e-6 * state.b[0] ** 2)
+        fit = sm.laplace(model, progress=False)
+        moves = sm.Metropolis("b", control=sm.Taylor(fit)) >> sm.Metropolis("b", selector=sm.Exact())
+        trace = sm.sample(model, moves, draws=50, chains=1, seed=1, progress=False)
+        found.append(np.r_[fit.mean, trace.draws["b"].ravel()])
+    assert np.all(found[0] == found[1])
+
+
+def test_factors_of_columns_without_a_sign():
+    def factor(data, arm, n):
         return -abs(data.y[n] - data.at[arm]) * 0.01
 
     given = {"y": A, "at": np.array([90, 100, 110], dtype=np.uint8)}
-    with pytest.raises(ValueError, match=r"log_factor of datum \d+ \(y=\d+\), arm \d, is"):
-        sm.draw(sm.Population(unsigned_factor, given, arms=3), size=2)
     signed = {name: column.astype(int) for name, column in given.items()}
-    assert set(sm.draw(sm.Population(unsigned_factor, signed, arms=3), size=50).arms) == {1}
+    one, other = (
+        sm.draw(sm.Population(factor, data, arms=3), size=50, seed=1).arms for data in (given, signed)
+    )
+    assert set(one) == {1}
+    assert np.all(one == other)
+
+
+def a_half(state, data, n):
+    return -abs(2 ** (data.k[n] - 3) - state.b[0])
+
+
+def a_cube(state, data, n):
+    return -0.1 * abs(data.k[n] ** 3 * 1e-10 - state.b[0])
+
+
+def a_square(state, data, n):
+    return -0.1 * abs(data.k[n] * data.k[n] * 1e-10 - state.b[0])
+
+
+def a_square_of_two(state, data, n):
+    return -0.1 * abs(data.pair[n, 1] * data.pair[n, 1] * 1e-10 - state.b[0])
+
+
+@pytest.mark.parametrize(("log_likelihood", "rare"), [
+    (a_half, 2), (a_cube, 3_000_000), (a_square, 4_000_000_000), (a_square_of_two, -4_000_000_000),
+])  # fmt: skip
+def test_few_extreme_values_are_refused(log_likelihood, rare):
+    """15 of 20,000 data, which are seldom among some at random."""
+    k = 3 + RNG.integers(0, 4, 20_000)
+    model = sm.Model(log_likelihood, {"k": k, "pair": np.column_stack([k, k])}, {"b": 0.0})
+    moves = sm.Metropolis("b", adapt=False)
+    given = {"draws": 2, "warmup": 0, "chains": 1, "seed": 1, "progress": False}
+    sm.sample(model, moves, **given)
+    k[7_000:7_015] = rare
+    model = sm.Model(log_likelihood, {"k": k, "pair": np.column_stack([k, k])}, {"b": 0.0})
+    with pytest.raises(ValueError, match=r"log_likelihood of datum 70\d\d .* it is compiled"):
+        sm.sample(model, moves, **given)
 
 
 def test_what_is_compared():

@@ -235,6 +235,17 @@ def typical(sizes: np.ndarray) -> float:
     return most if most > APART * middle else middle
 
 
+def explain_little(parts: Terms, used: np.ndarray, size: int) -> bool:
+    """Do residuals vary as log likelihoods do, half as far off as most draws lie.
+
+    Then hardly a decision trusts them: see `trusted` of polynomial.py. used: numbers that move.
+    """
+    far = 0.5 * np.sqrt(used)
+    left = parts.limits[:, 4] * unit_of(parts, far)
+    left *= np.exp(np.minimum(parts.limits[:, 2] * far, 700.0))
+    return bool(np.all(left > sqrt(size) * np.maximum(far, 1.0)))
+
+
 def unit_of(parts: Terms, size: Any) -> Any:
     """What a remainder at some distance is told in: it grows with the power of what is left out."""
     return size**4 / 24.0 if len(parts.cubes) else size**3 / 6.0

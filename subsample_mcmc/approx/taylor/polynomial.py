@@ -437,8 +437,13 @@ def estimate(trial, i, j, everything):
 def spread(trial, i, j):
     """How widely residuals of two arms differ over the raced rows.
 
-    Typically; more where rows with large residuals are among them, or where delta is small.
+    Typically; more where rows with large residuals are among them, or where delta is small. Without
+    end where arm i is farther off than any pilot has been: few rows may decide there, of which
+    nothing is known, and a chain that goes there goes on by sums over all rows.
     """
+    arrays = trial.control.arrays
+    if arrays.sizes[i] > arrays.sums.raced.limits[arrays.tables[i], 16]:
+        return np.inf
     wide = 1.0 if len(trial.control.outliers) > 0 else HEAVY
     if trial.control.likely == 1:
         wide = CAREFUL

@@ -33,7 +33,7 @@ from subsample_mcmc.approx.taylor.found.ways import (
     without_predictors,
 )
 from subsample_mcmc.approx.taylor.influence import influential, loud, room_for_scores, score_lines
-from subsample_mcmc.approx.taylor.pilot import Probes, pilot, study
+from subsample_mcmc.approx.taylor.pilot import Probes, explain_little, pilot, study
 from subsample_mcmc.approx.taylor.polynomial import (
     LIMITS,
     Sums,
@@ -416,6 +416,7 @@ class Expansion(Prepared):
         # What sums over these rows and more go on from.
         self.nodes, self.inverses, self.typical = found.nodes, found.inverses, found.typical
         self.absolute = self.proved and len(sums.points) > 1
+        self.slight = not self.proved and explain_little(sums.raced, sums.used, model.size)
         self.way = how[2], why  # where derivatives come from, and why from nothing better
         self.studied = bool(sums.learnt.known.any())
         # Runs that were stored when there were no jets cannot go on with them.
@@ -424,8 +425,7 @@ class Expansion(Prepared):
             self.found += ", bounded, all squares known"
             self.found += ", far out, too" if source.reaches_far() else ""
         if isinstance(source, Stencil):
-            d = len(model.floats)
-            self.evaluations = d * d + d + 1, 0
+            self.evaluations = 1 + len(model.floats) * (1 + len(model.floats)), 0
         if self.absolute and len(sums.points) >= MANY:
             self.found += ", with ceilings"
 

@@ -242,7 +242,7 @@ def design_answer(params, state):
     now = state.now[0]
     if params.allocation == 2:
         return params.best
-    if now.total <= len(state.possible):  # nothing was estimated yet
+    if now.total <= len(state.possible) and now.ended != OWN_RULE:  # nothing was estimated yet
         return highest_mean(state)
     if params.allocation == 1 and now.cursor < now.first:
         return now.second

@@ -19,8 +19,9 @@ from subsample_mcmc.target.moved import all_to_block, all_to_free, in_use
 from subsample_mcmc.target.rewards import place, prior_of
 
 OPTIMAL = 0.574  # acceptance at which a Langevin proposal moves farthest, in many dimensions
-# Far from its reference the gradient of a polynomial throws proposals away, and all of them are
-# refused: a chain would hardly ever enter a heavier tail. So it is cut, and some steps walk.
+# Far from its reference the gradient of a polynomial throws proposals away, as any does beside a
+# bound where it has no end, and all of them are refused: a chain would hardly ever enter a heavier
+# tail, or come near the bound. So some steps walk, and a polynomial's gradient is cut, too.
 LONGEST = 3.0  # times d^1/2, the length that a Gaussian's has: of a thousand steps three are cut
 WALKS = 0.125
 WALK_STEP = 1.44  # times d^-1/3: how long, in Langevin steps (Roberts & Rosenthal 2001)
@@ -33,6 +34,7 @@ class Push(NamedTuple):
     factor: np.ndarray  # (models, d, d); of one model where `narrowed`
     decay: float
     walks: float  # the share of steps without a gradient
+    longest: float  # where a gradient is cut; 0.0: nowhere
     walking: np.ndarray  # 1.0: this is one
     noise: np.ndarray  # z
     lean: np.ndarray  # z plus h^1/2 / 2 L' g
@@ -47,7 +49,7 @@ def narrowed(tools):
     push, d = tools.push, len(u)
     return u, v, Push(
         push.full, push.factor[min(which, len(push.factor) - 1)], push.decay, push.walks,
-        push.walking, push.noise[:d], push.lean[:d], push.here[:d], push.there[:d],
+        push.longest, push.walking, push.noise[:d], push.lean[:d], push.here[:d], push.there[:d],
     )  # fmt: skip
 
 
@@ -70,11 +72,11 @@ def turned(push, tuning, g, i):
 def lean(push, tuning, g, root):
     """Add h^1/2 / 2 L' g to push.lean; of a control variate's, L' g is cut to a length."""
     cut = 1.0
-    if push.walks > 0.0:
+    if push.longest > 0.0:
         square = 0.0
         for i in range(len(g)):
             square += turned(push, tuning, g, i) ** 2
-        cut = min(1.0, LONGEST * (len(g) / square) ** 0.5) if square > 0.0 else 1.0
+        cut = min(1.0, push.longest * (len(g) / square) ** 0.5) if square > 0.0 else 1.0
     for i in range(len(g)):
         push.lean[i] += 0.5 * root * cut * turned(push, tuning, g, i)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import warn
-from subsample_mcmc.models.glm.formulas import by_formula
+from subsample_mcmc.models.glm.formulas import by_formula, warn_of_unseen
 from subsample_mcmc.target.data import as_array, is_frame, names_of_columns, refuse_other_order
 from subsample_mcmc.target.population import numeric, whole
 from subsample_mcmc.target.user_functions import TRIED, noted
@@ -109,6 +109,8 @@ def rows_of(x, y, most: int = 1, intercept: bool = True, **others) -> Regression
                 f"{', '.join(made.classes[:6])}: this family needs {usual}."
             )
         refuse_other_order({"y": y, **made.others})
+        if all_are_here():
+            warn_of_unseen(made.design, y)
         return Regression(matrix(made.x), per_row(made.y, "y", len(made.x)), *made[2:])
     if isinstance(y, str) and is_frame(x):
         raise TypeError(

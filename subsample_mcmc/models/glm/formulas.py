@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from subsample_mcmc.errors import warn
 from subsample_mcmc.target.data import absent, as_array, is_frame
 
 SHORT = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16")  # what products leave
@@ -133,6 +134,22 @@ def by_formula(
         matrix, terms = matrix[:, kept], [t for t in terms if t != "Intercept"]
     ordered = classes is not None and in_order(known, frame, classes)
     return Designed(matrix, y, terms, classes, ordered, design, columns)
+
+
+def warn_of_unseen(design: FormulaDesign, frame: Any) -> None:
+    """Say which categories no row is of: the first one would be what others are compared with."""
+    for term, (kind, state) in design.right.encoder_state.items():
+        name = term if term in frame.columns else "".join(re.findall(r"^C\(\s*(\w+)", term))
+        if kind.value != "categorical" or name not in frame.columns:
+            continue
+        seen = set(np.asarray(frame[name]).tolist())
+        unseen = [str(value) for value in state["categories"] if value not in seen]
+        if unseen:
+            warn(
+                f"the formula {design.formula!r}: no row is of {', '.join(unseen[:6])} in column "
+                f"{name}: about it, and about all that is compared with it, the prior alone says "
+                "something. Drop what cannot occur, frame.column.cat.remove_unused_categories()."
+            )
 
 
 def made(formula: str, part: Any, frame: Any) -> Any:

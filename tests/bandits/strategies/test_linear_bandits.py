@@ -269,6 +269,16 @@ def test_errors_stay_below_delta(name):
     at_most(int(runs.errors.sum()), 200, 0.2)
 
 
+@pytest.mark.parametrize("allocation", ["static", "adaptive"])
+def test_a_run_that_each_arm_ends_answers_by_the_estimate(allocation):
+    """Of fifty arms on a line one pull each is enough; the best single reward errs in 90%."""
+    x = np.linspace(1.0, 2.0, 50)[:, None]
+    runs = play(B.XYAllocation(x, 0.05, 0.5, allocation), x, np.ones(1), sd=0.5, runs=200)
+    assert (runs.totals == 50).mean() > 0.5
+    assert (runs.stopped_by == "own rule").all()
+    at_most(int(runs.errors.sum()), 200, 0.05)
+
+
 @pytest.mark.parametrize("name", [n for n in BOUNDED if n != "oracle"])
 @pytest.mark.slow
 def test_errors_stay_below_delta_where_arms_are_nearly_equal(name):
