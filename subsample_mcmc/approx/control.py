@@ -61,6 +61,12 @@ def always_trusted(trial, arm):
     return True
 
 
+@jit(inner=True)
+def never_far(trial, arm):
+    """Of control variates without pilots."""
+    return False
+
+
 @jit(inner="always")
 def no_ceilings(trial, out):
     """Nothing is known of arms before they are placed."""
@@ -95,6 +101,7 @@ class ControlFunctions(NamedTuple):
     reader(context, source, arm, rows, out): what knows the model, for residuals; called by its
         address as trial.control.reader.
     adder(context, source, number) -> float: the same for sum, as trial.control.adder.
+    far(trial, arm) -> bool: is it farther from the reference than any pilot has been.
     """
 
     sum: Any
@@ -111,6 +118,7 @@ class ControlFunctions(NamedTuple):
     ceilings: Any = no_ceilings
     reader: Any = None
     adder: Any = None
+    far: Any = never_far
 
 
 class Controls(NamedTuple):

@@ -61,6 +61,7 @@ def prediction(
     """predict(case, current): moves what is known into the offsets, and rules arms out."""
     needs_range, asks_range, takes_floor = questions
     known_sum, _, reach, distance, trusted, estimate, spread, whole, *_ = functions
+    far = functions.far
     rewards, early = sources.rewards, whole is not None
     first = whole if early else known_sum
 
@@ -131,13 +132,15 @@ def prediction(
                 low[i, j] = -far if both else 0.0
 
     @jit(inner=True)
-    def say_spread(case):
+    def say_spread(case, current):
         """Tell the rule how widely residuals of two arms vary, whatever a small batch shows.
 
-        Of many arms, those of each and the best so far. Without end: all rows are summed before
-        the first of them wins; so, too, where no residuals are read.
+        Of many arms, those of each and the best so far. Without end, which is to sum all rows,
+        where no pilot has been: few rows may decide there, of which nothing is known. A chain does
+        not go there, nor leave again, by some rows. But what lies there may lose by some: walks
+        and slices look at many such arms in vain (at ten times the rows, were all of them read).
         """
-        floor, own, best = case.params.rule.floor, case.trial.control, 0
+        trial, floor, own, best = case.trial, case.params.rule.floor, case.trial.control, 0
         for j in range(len(own.left)):
             if own.left[j] > own.left[best]:
                 best = j
@@ -146,8 +149,11 @@ def prediction(
             for j in range(len(own.left)):
                 floor[row, j] = 0.0
                 if own.left[i] > -np.inf and own.left[j] > -np.inf and i != j:
-                    one = spread(case.trial, i, j)
-                    floor[row, j] = one * one if own.off[0] == 0 or one == np.inf else 0.0
+                    if far(trial, i) or (j == current and far(trial, j)):
+                        floor[row, j] = np.inf
+                    elif own.off[0] == 0:
+                        one = spread(trial, i, j)
+                        floor[row, j] = one * one
 
     @jit(inner="always")
     def predict(case, current):
@@ -194,7 +200,7 @@ def prediction(
         if asks_range:
             declare(case)
         if takes_floor:
-            say_spread(case)
+            say_spread(case, current)
         return -1, -1, risk
 
     return predict

@@ -29,8 +29,8 @@ from subsample_mcmc.kernels.gradient import (
     slope_of,
 )
 from subsample_mcmc.kernels.proposals.langevin_step import (
-    OPTIMAL,
     LONGEST,
+    OPTIMAL,
     WALKS,
     Push,
     go_there,

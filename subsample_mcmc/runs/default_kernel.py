@@ -12,6 +12,7 @@ there are no pilots.
 
 import itertools
 import json
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from subsample_mcmc.approx.control import prepared_for
 from subsample_mcmc.approx.fit.by_sites import factors_of, fits_crossed, goes_by_site
 from subsample_mcmc.approx.fit.coordinates import Coordinates
 from subsample_mcmc.approx.fit.fit import Fit
@@ -182,6 +182,7 @@ def default_kernel(
     must_be_model(model, "sm.default_kernel(model)")
     if promise is not None and promise not in PROMISES:
         raise ValueError(f"promise={promise!r}: give one of {', '.join(PROMISES)}, or None.")
+    begun = time.monotonic()
     refuse_spikes(model)
     warn_of_site_priors(model)  # here, as pilots run without a word
     with quietly(progress):
@@ -192,7 +193,8 @@ def default_kernel(
                 found, told = by_pilots(model, found, state_of(fit), steps, progress)
                 notes = [*told, *notes]
             best, told = certain(model, found[0], state_of(fit), steps)
-        best, more = several_a_draw(model, best, state_of(fit), steps)
+        waited = time.monotonic() - begun
+        best, more = several_a_draw(model, best, state_of(fit), steps, waited)
     notes = [*more, *told, *notes]
     told = [f"# {modes.told()}"] if modes is not None and modes.several else []
     if others is not None and others.elsewhere:
@@ -251,7 +253,7 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
             continue
         try:
             candidate = made(model, name, lines, code, known, promise)
-            if tails and candidate.guarantee == "asymptotic" and not explained(model, candidate):
+            if tails and candidate.guarantee == "asymptotic":  # a race errs most in such tails
                 name = f"{name.removesuffix(' with a control variate')}, by all data"
                 candidate, code = all_read(model, name, lines, code, known), ""
         except (TypeError, ValueError) as error:
@@ -317,12 +319,6 @@ def made(
             by_all = partial(all_read, model, name, setup, code, known)
             return Candidate(name, tuple(setup), own, kernel, guarantee, by_all)
     raise ValueError(f"its guarantee is {guarantee}.")
-
-
-def explained(model: Model, candidate: Candidate) -> bool:
-    """Do control variates explain, where draws are, most of what each of its kernels decides."""
-    controls = [getattr(leaf, "control", None) for leaf in candidate.kernel.leaves()]
-    return all(one is not None and not prepared_for(model, one).slight for one in controls)
 
 
 def all_read(model: Model, name: str, setup, code: str, known: dict) -> Candidate:

@@ -130,7 +130,6 @@ def test_categories_of_no_row_are_told_of(frame, term, gone):
     assert sm.models.glm.gaussian(f"cost ~ {term}", known).size == len(rest)
 
 
-
 def test_classes_that_a_term_lists_have_their_names(ratings):
     model = sm.models.glm.softmax(f"C(r, levels={LEVELS}) ~ x", ratings)
     assert model.axes.coords["class"].tolist() == ["mid", "high"]

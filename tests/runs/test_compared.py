@@ -244,7 +244,9 @@ def test_columns_without_a_sign_are_numbers_with_one(log_likelihood, kind):
         data = {"a": a, "b": b, "both": np.column_stack([a, b])}
         model = sm.Model(log_likelihood, data, {"b": 0.0}, lambda state: -1e-6 * state.b[0] ** 2)
         fit = sm.laplace(model, progress=False)
-        moves = sm.Metropolis("b", control=sm.Taylor(fit)) >> sm.Metropolis("b", selector=sm.Exact())
+        moves = sm.Metropolis("b", control=sm.Taylor(fit)) >> sm.Metropolis(
+            "b", selector=sm.Exact()
+        )
         trace = sm.sample(model, moves, draws=50, chains=1, seed=1, progress=False)
         found.append(np.r_[fit.mean, trace.draws["b"].ravel()])
     assert np.all(found[0] == found[1])
@@ -257,7 +259,8 @@ def test_factors_of_columns_without_a_sign():
     given = {"y": A, "at": np.array([90, 100, 110], dtype=np.uint8)}
     signed = {name: column.astype(int) for name, column in given.items()}
     one, other = (
-        sm.draw(sm.Population(factor, data, arms=3), size=50, seed=1).arms for data in (given, signed)
+        sm.draw(sm.Population(factor, data, arms=3), size=50, seed=1).arms
+        for data in (given, signed)
     )
     assert set(one) == {1}
     assert np.all(one == other)

@@ -173,14 +173,14 @@ def test_slices_that_fail_are_not_taken(monkeypatch):
 @pytest.mark.parametrize(("share", "cost", "steps", "times"), [
     (0.6, 1e-6, 8_000, 1), (None, 1e-6, 8_000, 1), (0.26, 1e-6, 8_000, 2), (0.05, 1e-6, 8_000, 10),
     (0.0, 1e-6, 8_000, 20), (0.05, 3e-5, 8_000, 4), (0.05, 7e-5, 8_000, 1),
-    (0.05, 1e-6, 400_000, 2), (0.05, 1e-6, 10**6, 1),
+    (0.05, 1e-6, 400_000, 2), (0.05, 1e-6, 10**6, 1), (0.05, 1e-4, 8_000, 1),
 ])  # fmt: skip
 def test_draws_that_say_little_are_several_steps(monkeypatch, share, cost, steps, times):
     """Half of them shall be effective, if the run takes no second."""
     monkeypatch.setattr(pilots, "step_cost", lambda *given: cost)
     walk = sm.Metropolis("beta", selector=sm.Exact())
     candidate = pilots.Candidate("walks", (), "code", walk, "exact", None, share)
-    best, told = pilots.several_a_draw(regression(100), candidate, None, steps)
+    best, told = pilots.several_a_draw(regression(100), candidate, None, steps, 0.0)
     if times == 1:
         assert best is candidate and not told
     else:
@@ -188,10 +188,23 @@ def test_draws_that_say_little_are_several_steps(monkeypatch, share, cost, steps
         assert best.kernel.text() == f"repeat({walk.text()}, {times})"
 
 
+@pytest.mark.parametrize(("waited", "times"), [(1.9, 1), (4.0, 2), (17.0, 10), (900.0, 10)])
+def test_so_are_they_where_choosing_took_longer(monkeypatch, waited, times):
+    """Half the time of that, at most: a run of a second with few effective draws is no gain."""
+    monkeypatch.setattr(pilots, "step_cost", lambda *given: 1e-4)
+    candidate = pilots.Candidate("walks", (), "code", sm.Metropolis("beta"), "exact", None, 0.05)
+    best, told = pilots.several_a_draw(regression(100), candidate, None, 8_000, waited)
+    assert best.code == (f"sm.repeat(code, {times})" if times > 1 else "code")
+    assert [f"choosing took {waited:.2g}" in line for line in told] == [True] * (times > 1)
+
+
 def test_many_data_are_not_timed_for_it(monkeypatch):
     monkeypatch.setattr(pilots, "step_cost", lambda *given: 1 / 0)
     candidate = pilots.Candidate("walks", (), "code", None, "exact", None, 0.01)
-    assert pilots.several_a_draw(regression(100_000), candidate, None, 8_000) == (candidate, [])
+    assert pilots.several_a_draw(regression(100_000), candidate, None, 8_000, 0.0) == (
+        candidate,
+        [],
+    )
 
 
 def test_hierarchies_of_few_data_have_effective_draws():

@@ -437,13 +437,8 @@ def estimate(trial, i, j, everything):
 def spread(trial, i, j):
     """How widely residuals of two arms differ over the raced rows.
 
-    Typically; more where rows with large residuals are among them, or where delta is small. Without
-    end where arm i is farther off than any pilot has been: few rows may decide there, of which
-    nothing is known, and a chain that goes there goes on by sums over all rows.
+    Typically; more where rows with large residuals are among them, or where delta is small.
     """
-    arrays = trial.control.arrays
-    if arrays.sizes[i] > arrays.sums.raced.limits[arrays.tables[i], 16]:
-        return np.inf
     wide = 1.0 if len(trial.control.outliers) > 0 else HEAVY
     if trial.control.likely == 1:
         wide = CAREFUL
@@ -454,6 +449,13 @@ def spread(trial, i, j):
         if one + two < np.inf:
             return wide * sqrt(one * one + two * two)
     return wide * apart(trial, i, j, own.sums.raced, 6)
+
+
+@jit(inner="always")
+def far(trial, arm):
+    """Is an arm farther off than any pilot has been."""
+    own = trial.control.arrays
+    return own.sizes[arm] > own.sums.raced.limits[own.tables[arm], 16]
 
 
 @jit(inner="always")
@@ -493,5 +495,5 @@ def polynomial_functions(residuals, reader=None) -> ControlFunctions:
     """The compiled half of a control variate whose sums are a polynomial."""
     return ControlFunctions(
         raced_sum, residuals, reach, distance, trusted, estimate, spread, guessed_sum, sum_alone,
-        residual_bounds, residual_bound, write_ceilings, reader,
+        residual_bounds, residual_bound, write_ceilings, reader, far=far,
     )  # fmt: skip

@@ -30,8 +30,8 @@ BRIEF = 0.02  # seconds of steps that are long enough to time
 # Times as fast, below which the earlier candidate is taken: by long pilots, and by short ones.
 CLOSE, ROUGH, LONG = 1.15, 1.5, 1_000
 # Of draws, so many should be effective: where fewer are, each is the last of several steps, if all
-# of them take less than FLOOR.
-RICH, TIMES = 0.5, 20
+# of them take less than FLOOR, or this part of the time in which the kernel was chosen.
+RICH, TIMES, PART = 0.5, 20, 0.5
 MIXED = 10.0  # effective draws, below which a chain that stands still or drifts looks the same
 
 
@@ -135,19 +135,28 @@ def certain(
 
 
 def several_a_draw(
-    model: Model, best: Candidate, start: dict | None, steps: int
+    model: Model, best: Candidate, start: dict | None, steps: int, waited: float
 ) -> tuple[Candidate, list[str]]:
-    """(the candidate, repeated where its draws say little each and time is no matter; a note)."""
+    """(the candidate, repeated where its draws say little each and time is no matter; a note).
+
+    waited: seconds, so far, of choosing.
+    """
+    room = max(FLOOR, PART * waited)
     if best.share is None or best.share >= RICH or model.elsewhere is not None:
         return best, []
-    if model.size * QUICKEST * steps >= FLOOR:
+    if model.size * QUICKEST * steps >= room:
         return best, []
     times = ceil(RICH / max(best.share, RICH / TIMES))
-    times = min(times, int(FLOOR / steps / step_cost(model, best.kernel, start)))
+    times = min(times, int(room / steps / step_cost(model, best.kernel, start)))
     if times < 2:
         return best, []
     code, kernel = f"sm.repeat({best.code}, {times})", repeat(best.kernel, times)
-    told = f"{best.name}: {times} times a draw, which takes less than a second in all"
+    soon = (
+        "a second in all"
+        if room == FLOOR
+        else f"{room:.2g} s in all, and choosing took {waited:.2g}"
+    )
+    told = f"{best.name}: {times} times a draw, which takes less than {soon}"
     return replace(best, code=code, kernel=kernel), [told]
 
 
