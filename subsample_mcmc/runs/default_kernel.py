@@ -190,7 +190,7 @@ def default_kernel(
         best, told = at_once(model, slices, found, state_of(fit), steps)
         if best is None:
             if len(found) > 1:
-                found, told = by_pilots(model, found, state_of(fit), steps, progress)
+                found, told = by_pilots(model, found, state_of(fit), steps, progress, slices)
                 notes = [*told, *notes]
             best, told = certain(model, found[0], state_of(fit), steps)
         waited = time.monotonic() - begun

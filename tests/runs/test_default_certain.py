@@ -240,3 +240,9 @@ def test_what_does_not_mix_is_not_taken_before_what_was_not_tried(monkeypatch):
     assert [c.name for c in best] == ["slices", "walks"]
     best, _ = pilots.by_pilots(regression(100), [walks], None, 8_000, False)
     assert [c.name for c in best] == ["walks"]
+    # Slices by all data are no candidate where proposals follow a fit; but if none of these mixes.
+    for known in ([walks], [walks, slices]):
+        best, _ = pilots.by_pilots(regression(100), known, None, 8_000, False, slices)
+        assert [c.name for c in best] == ["slices", "walks"]
+    best, _ = pilots.by_pilots(regression(100), [walks], None, 80_000, False, slices)
+    assert [c.name for c in best] == ["walks", "slices"]

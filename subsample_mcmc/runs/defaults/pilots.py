@@ -7,6 +7,7 @@ the kernel, a draw.
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -55,9 +56,10 @@ def first_sentence(error: BaseException) -> str:
 
 
 def by_pilots(
-    model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool
-) -> tuple[list[Candidate], list[str]]:
-    """(candidates that ran, the best first, what pilots found)."""
+    model: Model, found: list[Candidate], start: dict | None, steps: int, progress: bool,
+    spare: Candidate | None = None,
+) -> tuple[list[Candidate], list[str]]:  # fmt: skip
+    """(candidates that ran, the best first, what pilots found); spare: where none of them mixes."""
     costs: dict[str, float] = {}
     rates: dict[str, float] = {}
     shared: dict[str, float] = {}
@@ -102,6 +104,10 @@ def by_pilots(
         follow = {c.name for c in able if c.setup and "along=" not in c.code}
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
     if not any(rates.values()):  # what is known not to mix is no choice, if others take no hours
+        if spare is not None and spare.name not in costs:
+            with suppress(ValueError, TypeError):
+                costs[spare.name] = step_cost(model, spare.kernel, start)
+                able.append(spare)
         untried = [c for c in able if c.name not in rates and costs[c.name] * steps < AWHILE]
         if untried:
             first = min(untried, key=lambda c: costs[c.name])
