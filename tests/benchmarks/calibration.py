@@ -7,6 +7,9 @@ the kernel that is chosen for it. The rank of what was drawn among the draws is 
 each quantity, whatever the posterior looks like: of each Kolmogorov and Smirnov's p, and a
 chi-squared test's of ten bins. Of a hundred such tests the least p is some .01. Beside it how often
 the report said that the chains had converged: what it called "no" counts as well.
+
+The models are in calibration_models.py, of few data, and in calibration_tall.py, of some hundred to
+thirty thousand rows, of which decisions read some: --only tall.
 """
 
 import argparse
@@ -17,8 +20,11 @@ import numpy as np
 from scipy import stats
 
 import subsample_mcmc as sm
-from tests.benchmarks.calibration_models import MODELS
+from tests.benchmarks import calibration_models
+from tests.benchmarks.calibration_tall import TALL
 from tests.benchmarks.report import table
+
+MODELS = calibration_models.MODELS | TALL
 
 DRAWS, BINS = 400, 10
 VERDICTS = ("yes", "nearly", "no", "not known")
