@@ -89,7 +89,8 @@ class Langevin(ContinuousBlock):
         tuple of matrices, one for each. Default: the fit behind control=sm.Taylor(fit);
         else warm-up learns one scale per coordinate.
     selector: how the decision is made; default Thinned() with a control variate whose residuals
-        are bounded, else Racing(). It reads rows of its own.
+        are bounded, Exact() with one that explains too little, else Racing(). It reads rows of its
+        own.
     correct: True decides, and one step in eight walks without the gradient, which leads nowhere
         far out and beside bounds, where chains must go, too. False is plain SGLD: no decision, and
         a bias that nobody knows. Proposals off the support are refused.

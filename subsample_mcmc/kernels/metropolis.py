@@ -92,8 +92,8 @@ class Metropolis(ContinuousBlock):
         It works on the block itself, not on free coordinates; of several blocks, by their names,
         as on a state: out.b[0] = current.b[0] + rng.standard_normal().
     selector: how the decision is made; default Thinned() with a control variate whose residuals
-        are bounded; Exact() for sites that touch few data; else Racing(). describe(model) says
-        which.
+        are bounded; Exact() for sites that touch few data, and where a control variate explains too
+        little; else Racing(). describe(model) says which.
     control: a control variate such as sm.Taylor(fit): the race is about what it leaves over;
         sm.SiteTaylor(fit) for sites of many data, and for what all data see beside their site.
     adapt: let warm-up learn the scale, and the beta of sm.pcn.
