@@ -91,9 +91,9 @@ class Langevin(ContinuousBlock):
     selector: how the decision is made; default Thinned() with a control variate whose residuals
         are bounded, Exact() with one that explains too little, else Racing(). It reads rows of its
         own.
-    correct: True decides, and one step in eight walks without the gradient, which leads nowhere
-        far out and beside bounds, where chains must go, too. False is plain SGLD: no decision, and
-        a bias that nobody knows. Proposals off the support are refused.
+    correct: True decides, and one step in eight walks without the gradient, but for sites, which
+        leads nowhere far out and beside bounds, where chains must go, too. False is plain SGLD: no
+        decision, and a bias that nobody knows. Proposals off the support are refused.
     adapt: learn step and scales in warm-up.
     decay: with correct=False steps are h (1 + t)^-decay, t the chain's iterations before, warm-up
         included; where they decrease, weight draws by the statistic `scale`, the step.

@@ -3,8 +3,7 @@
 Inner functions are translated once, with their outermost caller; arrays that never overlap are
 said not to; checked functions refuse every look-up beyond an array, and every computed negative
 index; in a user's functions whole numbers have a sign; and in functions for bounds a number times
-itself is a square. If numba moves the private
-names used here, `jit` compiles with what is left.
+itself is a square. If numba moves the names used here, `jit` compiles with what is left.
 """
 
 import ctypes
@@ -44,7 +43,7 @@ try:
     from numba.core.compiler_machinery import FunctionPass, register_pass
     from numba.core.imputils import impl_ret_borrowed
     from numba.core.runtime import rtsys  # noqa: F401
-    from numba.core.untyped_passes import IRProcessing
+    from numba.core.untyped_passes import InlineClosureLikes
     from numba.extending import intrinsic
 
     def free_pass_managers() -> None:
@@ -303,19 +302,21 @@ try:
         return numba.types.none(array, index), codegen if known else nothing
 
     @intrinsic
-    def signed(typing, value):
-        """Compiled: a short whole number without a sign as one with a sign, all else as it is.
+    def signed(typing, array, value):
+        """Compiled: a whole number without a sign as one with a sign, all else as it is.
 
-        Of columns of uint8, a - b is 2**64 - 1 where it should be -1. Those of 64 bits are bits.
+        Of columns of uint8, a - b is 2**64 - 1 for -1. Of 64 bits only those of data.
         """
-        known = isinstance(value, numba.types.Integer) and not value.signed and value.bitwidth < 64
+        bits = isinstance(array, numba.types.Array) and array.mutable
+        known = isinstance(value, numba.types.Integer) and not value.signed
+        known = known and (value.bitwidth < 64 or not bits)
 
         def codegen(context, builder, signature, arguments):
             if known:
-                return context.cast(builder, arguments[0], value, numba.types.int64)
-            return impl_ret_borrowed(context, builder, value, arguments[0])
+                return context.cast(builder, arguments[1], value, numba.types.int64)
+            return impl_ret_borrowed(context, builder, value, arguments[1])
 
-        return (numba.types.int64 if known else value)(value), codegen
+        return (numba.types.int64 if known else value)(array, value), codegen
 
     def taken(code, call) -> tuple | None:
         """(array, index) of a call of np.take or of an array's own take; else None."""
@@ -422,13 +423,13 @@ try:
         def rewrite(self, code, block, steps):
             for step in steps:
                 value = getattr(step, "value", None)
-                found = isinstance(value, ir.Expr) and value.op == "getitem"
-                if not (found and isinstance(step, ir.Assign)):
+                found = isinstance(value, ir.Expr) and value.op in ("getitem", "static_getitem")
+                if found and isinstance(step, ir.Assign):
+                    read = ir.Var(block.scope, ir_utils.mk_unique_var("$read"), step.loc)
+                    block.body.append(ir.Assign(value, read, step.loc))
+                    self.call(block, signed, [value.value, read], step.target, step.loc)
+                else:
                     block.body.append(step)
-                    continue
-                read = ir.Var(block.scope, ir_utils.mk_unique_var("$read"), step.loc)
-                block.body.append(ir.Assign(value, read, step.loc))
-                self.call(block, signed, [read], step.target, step.loc)
 
     @register_pass(mutates_CFG=False, analysis_only=False)
     class Square(Rewriting):
@@ -476,21 +477,20 @@ try:
         def define_pipelines(self):
             made = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
             for one in reversed(self.ours):
-                made.add_pass_after(one, IRProcessing)
+                made.add_pass_after(one, InlineClosureLikes)  # what stands in lambdas, too
             made.finalize()
             return [made]
 
     def compiler_of(where, apart: bool, ours: tuple) -> Any:
-        """A class of compilers."""
         kinds = (*(Passing,) * bool(ours), where, *(Disjoint,) * apart)
         return type(where.__name__, kinds, {"ours": ours})
 
-    # By (who calls it, whether its arrays never overlap, what is done to it, is it a user's own).
+    # By (who calls it, whether its arrays never overlap, what is done to it, is it a user's).
     MORE: Any = {"": (), "checked": (Refuse,), "squares": (Square,)}
     COMPILERS: Any = {
-        (where, apart, more, own): compiler_of(where, apart, (*ours, *(Sign,) * own))
+        (where, apart, more, foreign): compiler_of(where, apart, (*ours, *(Sign,) * foreign))
         for where in (Inner, Outer, OfUser) for apart in (True, False)
-        for more, ours in MORE.items() for own in (True, False)
+        for more, ours in MORE.items() for foreign in (True, False)
     }  # fmt: skip
     CACHE_BASE: Any = caching._Cache
     Dispatcher: Any = numba.core.registry.CPUDispatcher

@@ -149,7 +149,7 @@ def _compiled(function, options, callers):
     if isinstance(function, Dispatcher):  # ours already
         return function
     flags, _, inner, user, more = options
-    own = (function.__module__ or "").partition(".")[0] != PACKAGE  # is it a user's
+    foreign = (function.__module__ or "").partition(".")[0] != PACKAGE  # is it a user's
     must_call_by_name(function)
 
     def compiled(value):
@@ -172,12 +172,12 @@ def _compiled(function, options, callers):
             return _compiled(value, own, (*callers, function))
         return None
 
-    digest = Digest(function, (options, own, VERSIONS), compiled)
+    digest = Digest(function, (options, foreign, VERSIONS), compiled)
     key = digest.hash.hexdigest()
     if (known := recall(("jit", key))) is not None:
         return known
     frozen = digest.frozen_copy(key)
-    made = numba.njit(**numba_options(*options, of_user=digest.of_user, own=own))(frozen)
+    made = numba.njit(**numba_options(*options, of_user=digest.of_user, foreign=foreign))(frozen)
     if hasattr(made, "get_call_template"):
         made.get_call_template = without_literals(made.get_call_template)
     if inner in NOT_FOR_PYTHON:
@@ -198,11 +198,11 @@ def _compiled(function, options, callers):
 
 
 def numba_options(
-    flags, disjoint, inner, user, more="", of_user=False, own=False
+    flags, disjoint, inner, user, more="", of_user=False, foreign=False
 ) -> dict[str, Any]:
     """Arguments of numba.njit; its undocumented ones only as long as it knows them.
 
-    of_user: does it reach a user's function. own: is it one.
+    of_user: does it reach a user's function. foreign: is it one.
     """
     undocumented = {
         "_nrt": bool(user),
@@ -214,7 +214,7 @@ def numba_options(
     if COMPILERS:
         outer = compilers.OfUser if of_user else compilers.Outer
         where = compilers.Inner if inner in (True, "always") else outer
-        wanted["pipeline_class"] = COMPILERS[where, disjoint, more, own]
+        wanted["pipeline_class"] = COMPILERS[where, disjoint, more, foreign]
     wanted["boundscheck"] = True if more == "checked" else None  # None: as the environment says
     return {"nogil": True, "error_model": "numpy", "fastmath": set(flags) or False, **wanted}
 

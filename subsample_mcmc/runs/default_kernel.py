@@ -255,15 +255,17 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
             candidate = made(model, name, lines, code, known, promise)
             if tails and candidate.guarantee == "asymptotic":  # a race errs most in such tails
                 name = f"{name.removesuffix(' with a control variate')}, by all data"
-                candidate, code = all_read(model, name, lines, code, known), ""
+                candidate = all_read(model, name, lines, code, known)
         except (TypeError, ValueError) as error:
             refusal = refusal or error
             notes.append(f"{name}: not for this model. {first_sentence(error)}")
         else:
+            if candidate.code in {other.code for other in found}:
+                continue
             found.append(candidate)
-            if promise == "asymptotic" and CONTROL in code:  # which is exact where that is dear
-                raced = made(model, f"{name}, raced", lines, code, known, promise, RACED)
-                found.append(raced)
+            # Which is exact where that is dear.
+            if promise == "asymptotic" and CONTROL in code and not tails:
+                found.append(made(model, f"{name}, raced", lines, code, known, promise, RACED))
     if not found:
         raise refusal or ValueError(
             f"no kernel is known for a model whose blocks vary in length with "

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subsample_mcmc.errors import warn
-from subsample_mcmc.numerics.jit import FLAGS, jit
+from subsample_mcmc.numerics.jit import DISABLED, FLAGS, jit
 from subsample_mcmc.numerics.records import as_record, record
 from subsample_mcmc.target.data import (
     MISSING,
@@ -206,14 +206,13 @@ def numeric(array: np.ndarray, name: str) -> np.ndarray:
 
 
 def with_sign(array: np.ndarray) -> np.ndarray:
-    """Whole numbers of 64 bits without a sign as such with one, where their values allow it.
+    """Where nothing is compiled, whole numbers without a sign as such with one.
 
-    Their differences may be negative. Shorter ones have one where they are looked up: see `signed`
-    in numerics/compilers.py.
+    Compiled functions look them up so: see `signed` in numerics/compilers.py.
     """
-    if array.dtype != np.uint64 or (array.size and array.max() >= 2**63):
+    if not DISABLED or array.dtype.kind != "u" or (array.size and array.max() >= 2**63):
         return array
-    return array.view(np.int64)
+    return array.astype(np.int64)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -128,6 +128,11 @@ def test_categories_of_no_row_are_told_of(frame, term, gone):
         sm.models.glm.gaussian(f"cost ~ {term}", rest)
     known = rest.assign(level=rest.level.cat.remove_unused_categories())
     assert sm.models.glm.gaussian(f"cost ~ {term}", known).size == len(rest)
+    for other in ("C(age > 0)", "C(age.clip(-1, 1).round())"):  # no categories of a column
+        assert sm.models.glm.gaussian(f"cost ~ {other}", known).size == len(rest)
+    spaced = rest.rename(columns={"level": "my level"})
+    with pytest.warns(UserWarning, match=f"no row is of {gone} in column my level"):
+        sm.models.glm.gaussian("cost ~ C(`my level`)", spaced)
 
 
 def test_classes_that_a_term_lists_have_their_names(ratings):

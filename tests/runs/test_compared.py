@@ -234,8 +234,33 @@ def of_rows(state, data, n):
     return -0.5 * (row[0] - row[1] - state.b[0]) ** 2 / 1e4
 
 
+def in_a_lambda(state, data, n):
+    gap = lambda j: data.both[n, j] - data.both[n, 1 - j]  # noqa: E731
+    return -0.5 * (gap(0) - state.b[0]) ** 2 / 1e4
+
+
+def in_a_list(state, data, n):
+    gaps = [data.both[n, j] - data.both[n, 1 - j] for j in range(2)]
+    return -0.5 * (gaps[0] - gaps[1] - state.b[0]) ** 2 / 1e4
+
+
+def below_in_a_list(state, data, n):
+    low = n - n - 1
+    values = [state.b[low + i] for i in range(1)]
+    return -values[0] * data.a[n]
+
+
+def test_look_ups_in_lambdas_and_lists_are_checked():
+    """An index of -1 that a list gives reads the last one, unless it is refused."""
+    model = sm.Model(below_in_a_list, DATA, {"b": np.zeros(3), "k": 0}, support={"k": 4})
+    with pytest.raises(IndexError, match=r"state\.b"):
+        sm.sample(model, sm.Metropolis("b") >> sm.Gibbs("k"), draws=2, progress=False)
+
+
 @pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize("log_likelihood", [a_difference, a_sign, of_a_loop, of_rows])
+@pytest.mark.parametrize(
+    "log_likelihood", [a_difference, a_sign, of_a_loop, of_rows, in_a_lambda, in_a_list]
+)
 def test_columns_without_a_sign_are_numbers_with_one(log_likelihood, kind):
     """Where they are subtracted: 3 - 5 was 2**64 - 2, and the draws those of another posterior."""
     found = []

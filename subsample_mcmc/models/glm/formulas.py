@@ -28,6 +28,7 @@ OFFSETS = (
 )
 SOME = 500  # rows of a frame that are made into a matrix by themselves
 ENDS, ALONE = 8, 6  # columns whose least and largest rows are made alone, and other rows
+NAMED = r"^C\(\s*`?([^`,()]+?)`?\s*[,)]"  # a column that is said to be one of categories
 CLOSE = 1e-9  # of a column's largest number: splines of few rows are rounded otherwise
 
 
@@ -139,7 +140,7 @@ def by_formula(
 def warn_of_unseen(design: FormulaDesign, frame: Any) -> None:
     """Say which categories no row is of: the first one would be what others are compared with."""
     for term, (kind, state) in design.right.encoder_state.items():
-        name = term if term in frame.columns else "".join(re.findall(r"^C\(\s*(\w+)", term))
+        name = term if term in frame.columns else "".join(re.findall(NAMED, term))
         if kind.value != "categorical" or name not in frame.columns:
             continue
         seen = set(np.asarray(frame[name]).tolist())

@@ -104,7 +104,7 @@ def by_pilots(
         follow = {c.name for c in able if c.setup and "along=" not in c.code}
         return sorted(able, key=lambda c: (c.name not in follow, costs[c.name])), notes
     if not any(rates.values()):  # what is known not to mix is no choice, if others take no hours
-        if spare is not None and spare.name not in costs:
+        if spare is not None and spare.code not in {c.code for c in found}:
             with suppress(ValueError, TypeError):
                 costs[spare.name] = step_cost(model, spare.kernel, start)
                 able.append(spare)
