@@ -198,10 +198,13 @@ class Langevin(ContinuousBlock):
         """Runs that were stored by differences, or without walks, cannot go on as they are now."""
         if self.by_site(model):
             return ""
-        some = ", some steps without" if self.walks else ""
-        if self.surrogate_gradient:
-            return f"of the control variate{some}" if some else ""
-        return (DERIVATIVES if self.source_of(model) is DERIVATIVES else "") + some
+        found = DERIVATIVES if self.source_of(model) is DERIVATIVES else ""
+        if not self.walks:
+            return "" if self.surrogate_gradient else found
+        usual = (
+            "of the control variate" if self.surrogate_gradient else "as given or by differences"
+        )
+        return f"{found or usual}, some steps without"
 
     @property
     def walks(self) -> float:

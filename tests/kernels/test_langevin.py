@@ -108,12 +108,14 @@ def in_coordinates(name, x, slope):
 
 
 @pytest.mark.slow
-def test_gradients_proposals_and_their_densities():
+def test_gradients_proposals_and_their_densities(monkeypatch):
     """Every quantity of a step against the same on paper, for each constraint and preconditioner.
 
     The gradient; v from u; log q(u|v,S) - log q(v|u,S) from scipy's Gaussian densities, both with
-    the gradient on the same S; and the decision.
+    the gradient on the same S; and the decision. Of steps that use the gradient: of the others
+    test_langevin_tails.py tells.
     """
+    monkeypatch.setattr(sm.Langevin, "walks", 0.0)
     model = everything()
     mixing = np.array([[1.0, 0.4, 0.1], [0.4, 0.8, -0.2], [0.1, -0.2, 0.5]])
     options = {"selector": sm.Exact(), "batch": 7, "adapt": False}
@@ -610,10 +612,10 @@ def test_what_has_no_derivatives_takes_differences():
         sm.Model(running, data, {"beta": np.zeros(3)}), sm.models.glm.gaussian(x, x[:, 0]),
     ):  # fmt: skip
         assert kernel.source_of(model) is None
-        assert kernel.facts(model)["note"] == "gradient by central differences, batch 10"
+        assert kernel.facts(model)["note"].startswith("gradient by central differences, batch 10")
     assert sm.Langevin("theta").source_of(lines(50)) is None
     told = sm.Langevin("b", batch=10).facts(robust_model())["note"]
-    assert told == "gradient by derivatives of log_likelihood, batch 10"
+    assert told.startswith("gradient by derivatives of log_likelihood, batch 10")
 
 
 @pytest.mark.slow
@@ -634,7 +636,7 @@ def test_a_run_stored_by_differences_is_refused_to_derivatives(tmp_path, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(langevin, "has_derivatives", lambda model, length: False)
         before = drawn("before.nc")
-    with pytest.raises(ValueError, match=r"started: gradient for kernel b \(new\)"):
+    with pytest.raises(ValueError, match=r"gradient for kernel b \(as given or by diff"):
         sm.resume(before, model, kernel, draws=8, progress=False)
 
 
