@@ -150,12 +150,17 @@ def test_delayed_acceptance_leaves_it_fixed(logistic):
     assert told["accepted"] > 0.2 * told["decisions"] and told["predicted"] > 0
 
 
+def in_seven_of_eight(gradients, steps):
+    """Others walk without a gradient."""
+    return gradients % 1 == 0 and abs(gradients - 7 / 8 * steps) < 6.0 * (7 / 64 * steps) ** 0.5
+
+
 @pytest.mark.slow
 def test_a_minibatch_around_the_reference_leaves_it_fixed(logistic):
     p, told = logistic.chance(steps_of(logistic.control, gradient="minibatch", batch=50))
     assert p > ALARM
     # Both ends of a proposal, the point and the reference, four differences of 50 data.
-    assert told["gradients"] == told["steps"] * 2 * 2 * 4 * 50
+    assert in_seven_of_eight(told["gradients"] / (2 * 2 * 4 * 50), told["steps"])
     assert told["predicted"] > 0.5 * told["steps"]
 
 
@@ -535,7 +540,7 @@ def test_bins_with_a_minibatch():
     one = walker(location(), by_bins())
     made = one.advance(100)
     assert one.error is None and len(np.unique(made.floats)) > 20
-    assert tally(one, made.words, "mu")["gradients"] == 100 * 2 * 2 * 20
+    assert in_seven_of_eight(tally(one, made.words, "mu")["gradients"] / (2 * 2 * 20), 100)
 
 
 def test_a_minibatch_gradient_relative_to_a_point_needs_one_block(conjugate):
