@@ -263,7 +263,7 @@ def candidates_of(model: Model, promise: str | None) -> Candidates:
             if candidate.code in {other.code for other in found}:
                 continue
             found.append(candidate)
-            # Which is exact where that is dear.
+            # What decides where nothing is said may be exact, and dear.
             if promise == "asymptotic" and CONTROL in code and not tails:
                 found.append(made(model, f"{name}, raced", lines, code, known, promise, RACED))
     if not found:
