@@ -413,6 +413,13 @@ def residual_bound(trial, arm):
 
 
 @jit(inner="always")
+def far(trial, arm):
+    """Is an arm farther off than any pilot has been, of raced and whole sums alike."""
+    own = trial.control.arrays
+    return own.sizes[arm] > own.sums.raced.limits[own.tables[arm], 16]
+
+
+@jit(inner="always")
 def estimate(trial, i, j, everything):
     """What a pilot, with a margin, says of the sum, or of what was learnt of it."""
     own, learnt = trial.control.arrays, trial.control.arrays.sums.learnt
@@ -426,9 +433,8 @@ def estimate(trial, i, j, everything):
         if len(trial.control.outliers) > 0:  # no pilot knows the directions in which they decide
             return np.inf
     parts = own.sums.whole if everything else own.sums.raced
-    for arm in (i, j):  # farther off, where a kink may be, no pilot has been
-        if own.sizes[arm] > parts.limits[own.tables[arm], 16]:
-            return np.inf
+    if far(trial, i) or far(trial, j):  # where a kink may be
+        return np.inf
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
     return apart(trial, i, j, parts, 5) + rounding * trial.control.size
 
@@ -449,13 +455,6 @@ def spread(trial, i, j):
         if one + two < np.inf:
             return wide * sqrt(one * one + two * two)
     return wide * apart(trial, i, j, own.sums.raced, 6)
-
-
-@jit(inner="always")
-def far(trial, arm):
-    """Is an arm farther off than any pilot has been."""
-    own = trial.control.arrays
-    return own.sizes[arm] > own.sums.raced.limits[own.tables[arm], 16]
 
 
 @jit(inner="always")
