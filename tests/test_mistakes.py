@@ -639,6 +639,13 @@ def trying(state, data, n):
         return 0.0
 
 
+def in_pairs(state, data, n):
+    total = 0.0
+    for y, mu in zip(data.y[n : n + 1], state.mu, strict=True):
+        total -= 0.5 * (y - mu) ** 2
+    return total
+
+
 def with_gammaln(state, data, n):
     return -gammaln(data.y[n] ** 2 + state.mu[0] ** 2 + 1.0)
 
@@ -671,6 +678,7 @@ def test_14_a_python_feature_that_numba_refuses():
         (from_a_dict, 'SETTINGS["sigma"]) ** 2', ("'SETTINGS', of type dict", "SETTINGS[...]")),
         (with_helper, 'return float(len(f"{x:.3f}"))', ("f-string", "Leave text out")),
         (trying, "except ValueError:", ("except", "Test before, with if")),
+        (in_pairs, "zip(data.y[n : n + 1]", ("gives an argument by name",)),
     ):
         line = next(i for i, found in enumerate(source, 1) if text in found)
         refused(

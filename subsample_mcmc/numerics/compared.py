@@ -19,10 +19,10 @@ MOST_COLUMNS = 16  # of whole numbers, whose extremes are looked at
 LONG = 1 << 31  # integers from here on are no index
 ROUNDED = 100.0  # times what the last digits of the arguments change: rounding may make so much
 ADVICE = (
-    "Integers of compiled code have 64 bits, unsigned ones of whole arrays, and those that a loop "
-    "over an array gives, wrap below 0, and 2 ** -k is 0 where k is an integer. Write such numbers "
-    "as floats, 2.0 ** -k or float(n) ** 4, and give what is subtracted as int64 or float. (Or "
-    "terms of 10^11 and more cancel: no digit is left.)"
+    "Integers of compiled code have 64 bits, unsigned ones of whole arrays wrap below 0, and "
+    "2 ** -k is 0 where k is an integer. Write such numbers as floats, 2.0 ** -k or float(n) ** 4, "
+    "and give what is subtracted as int64 or float. (Or terms of 10^11 and more cancel: no digit "
+    "is left.)"
 )
 
 

@@ -9,15 +9,27 @@ itself is a square. If numba moves the names used here, `jit` compiles with what
 import ctypes
 import gc
 import importlib
-import operator
 import sys
-from collections import Counter
+import traceback
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import llvmlite.binding
 import numba
-import numpy as np
+
+# What numba raises by mistake of what it did not foresee: zip(..., strict=True), say.
+GAVE_UP = (AssertionError, AttributeError, KeyError, NotImplementedError)
+
+
+def gave_up(error: Exception) -> Exception:
+    """The same as an error of numba's own kind, with the line of the function if it is known."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    places = [getattr(frame.f_locals.get("self"), "loc", None) for frame in frames]
+    at = traceback.extract_tb(error.__traceback__)[-1].line
+    why = f"numba gives up on it with {type(error).__name__} at `{at}`: {error}".rstrip(": ")
+    if at == "assert not kws":
+        why = "it gives an argument by name to what is compiled without names"
+    return numba.core.errors.TypingError(why, loc=next(filter(None, reversed(places)), None))
 
 
 @contextmanager
@@ -35,16 +47,12 @@ def collecting_later():
             gc.enable()
 
 
-PARTS = ("getattr", "getitem", "static_getitem", "exhaust_iter")
-BEYOND = "index beyond the array"  # raised by compiled code; target/lookups/ says which and where
-
 try:
-    from numba.core import caching, codegen, compiler, ir, ir_utils, options
-    from numba.core.compiler_machinery import FunctionPass, register_pass
-    from numba.core.imputils import impl_ret_borrowed
+    from numba.core import caching, codegen, compiler, options
     from numba.core.runtime import rtsys  # noqa: F401
     from numba.core.untyped_passes import InlineClosureLikes
-    from numba.extending import intrinsic
+
+    from subsample_mcmc.numerics.passes import Refuse, Sign, Square
 
     def free_pass_managers() -> None:
         """Let LLVM's pass managers, of which a model takes twenty, go when Python's objects do.
@@ -206,8 +214,11 @@ try:
             super().__init__(*given)
 
         def compile_extra(self, func):
-            with collecting_later():
-                made = super().compile_extra(func)
+            try:
+                with collecting_later():
+                    made = super().compile_extra(func)
+            except GAVE_UP as error:
+                raise gave_up(error) from error
             return made._replace(type_annotation="") if hasattr(made, "type_annotation") else made
 
     class Outer(Lean):
@@ -239,235 +250,6 @@ try:
 
         def __init__(self, typingctx, targetctx, library, *rest):
             super().__init__(typingctx, targetctx, Draft(targetctx.codegen(), "inner"), *rest)
-
-    def least_of(index):
-        least = 0
-        for i in index.flat:
-            least = min(least, np.int64(i))
-        return least
-
-    def refusing(only_shared: bool) -> Any:
-        """refuse(array, index), compiled: raises where an index is negative.
-
-        only_shared: of arrays that may only be read (blocks, data and what is compiled in), not of
-        those that the function allocates for itself.
-        """
-
-        @intrinsic
-        def refuse(typing, array, index):
-            def codegen(context, builder, signature, arguments):
-                negative = builder.icmp_signed("<", arguments[1], arguments[1].type(0))
-                with builder.if_then(negative, likely=False):
-                    context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
-                return context.get_dummy_value()
-
-            def codegen_of_array(context, builder, signature, arguments):
-                least = context.compile_internal(
-                    builder, least_of, numba.types.int64(index), [arguments[1]]
-                )
-                negative = builder.icmp_signed("<", least, least.type(0))
-                with builder.if_then(negative, likely=False):
-                    context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
-                return context.get_dummy_value()
-
-            def nothing(context, builder, signature, arguments):
-                return context.get_dummy_value()
-
-            several = isinstance(index, numba.types.Array)
-            kind = index.dtype if several else index
-            known = isinstance(array, numba.types.Array) and isinstance(kind, numba.types.Integer)
-            known = known and kind.signed and not isinstance(kind, numba.types.Literal)
-            known = known and not (only_shared and array.mutable)
-            chosen = codegen_of_array if several else codegen
-            return numba.types.none(array, index), chosen if known else nothing
-
-        return refuse
-
-    @intrinsic
-    def refuse_beyond(typing, array, index):
-        """Compiled: raises where array.flat has no element with this index."""
-
-        def codegen(context, builder, signature, arguments):
-            held = context.make_array(array)(context, builder, arguments[0])
-            least = context.cast(builder, arguments[1], index, numba.types.intp)
-            beyond = builder.icmp_unsigned(">=", least, held.nitems)
-            with builder.if_then(beyond, likely=False):
-                context.call_conv.return_user_exc(builder, IndexError, (BEYOND,))
-            return context.get_dummy_value()
-
-        def nothing(context, builder, signature, arguments):
-            return context.get_dummy_value()
-
-        known = isinstance(array, numba.types.Array) and isinstance(index, numba.types.Integer)
-        return numba.types.none(array, index), codegen if known else nothing
-
-    @intrinsic
-    def signed(typing, array, value):
-        """Compiled: a whole number without a sign as one with a sign, all else as it is.
-
-        Of columns of uint8, a - b is 2**64 - 1 for -1. Of 64 bits only those of data.
-        """
-        bits = isinstance(array, numba.types.Array) and array.mutable
-        known = isinstance(value, numba.types.Integer) and not value.signed
-        known = known and (value.bitwidth < 64 or not bits)
-
-        def codegen(context, builder, signature, arguments):
-            if known:
-                return context.cast(builder, arguments[1], value, numba.types.int64)
-            return impl_ret_borrowed(context, builder, value, arguments[1])
-
-        return (numba.types.int64 if known else value)(array, value), codegen
-
-    def taken(code, call) -> tuple | None:
-        """(array, index) of a call of np.take or of an array's own take; else None."""
-        called = ir_utils.guard(ir_utils.get_definition, code, call.func)
-        given, names = list(call.args), dict(call.kws)
-        if isinstance(called, ir.Expr) and called.op == "getattr" and called.attr == "take":
-            if ir_utils.guard(ir_utils.find_const, code, called.value) is not np:
-                given.insert(0, called.value)
-        elif ir_utils.guard(ir_utils.find_const, code, call.func) is not np.take:
-            return None
-        if len(given) == 1 and "indices" in names:
-            given.append(names["indices"])
-        return (given[0], given[1]) if len(given) > 1 else None
-
-    REFUSE = {kind: refusing(kind) for kind in (True, False)}
-
-    class Rewriting(FunctionPass):
-        """A pass over a function's code: rewrite(code, block, steps) appends to an empty block."""
-
-        def __init__(self):
-            FunctionPass.__init__(self)
-
-        def run_pass(self, state):
-            code = state.func_ir
-            for block in code.blocks.values():
-                before, block.body = block.body, []
-                self.rewrite(code, block, before)
-            code._definitions = ir_utils.build_definitions(code.blocks)
-            return True
-
-        def call(self, block, function, arguments, target, where):
-            """Append the call of an intrinsic; target: the variable that takes what it gives."""
-            name = ir.Var(block.scope, ir_utils.mk_unique_var("$own"), where)
-            block.body.append(ir.Assign(ir.Global("own", function, where), name, where))
-            called = ir.Expr.call(name, list(arguments), (), where)
-            block.body.append(ir.Assign(called, target, where))
-
-    @register_pass(mutates_CFG=False, analysis_only=False)
-    class Refuse(Rewriting):
-        """Puts a test before each look-up whose index is not written as a constant."""
-
-        _name = "subsample_mcmc_refuse_negative"
-
-        def rewrite(self, code, block, steps):
-            for step in steps:
-                value = getattr(step, "value", None)
-                if isinstance(step, ir.SetItem):
-                    self.test(code, block, step.target, step.index, step.loc)
-                elif isinstance(value, ir.Expr) and value.op == "getitem":
-                    if array := self.flattened(code, value.value):
-                        self.add(block, refuse_beyond, (array, value.index), step.loc)
-                    else:
-                        self.test(code, block, value.value, value.index, step.loc)
-                elif isinstance(value, ir.Expr) and value.op == "call":
-                    if pair := taken(code, value):
-                        self.test(code, block, *pair, step.loc)
-                block.body.append(step)
-
-        def test(self, code, block, array, index, where):
-            """Append a test of each part of an index."""
-            try:
-                ir_utils.find_const(code, index)
-                return
-            except ir_utils.GuardException:
-                made = ir_utils.guard(ir_utils.get_definition, code, index)
-            parts = ()
-            if isinstance(made, ir.Expr) and made.op == "build_tuple":
-                parts = made.items
-            elif isinstance(made, ir.Expr) and made.op == "call" and self.slices(code, made):
-                parts = made.args[:2]  # where it begins and where it ends
-            for part in parts:
-                self.test(code, block, array, part, where)
-            if not parts:
-                self.add(block, REFUSE[not self.given(code, array)], (array, index), where)
-
-        def add(self, block, test, arguments, where):
-            """Append a call of a test."""
-            done = ir.Var(block.scope, ir_utils.mk_unique_var("$refused"), where)
-            self.call(block, test, arguments, done, where)
-
-        def slices(self, code, call) -> bool:
-            """Is it a call of slice, as x[a:b] is."""
-            return ir_utils.guard(ir_utils.find_const, code, call.func) is slice
-
-        def flattened(self, code, value) -> Any:
-            """The array of which a value is .flat; else None."""
-            made = ir_utils.guard(ir_utils.get_definition, code, value)
-            flat = isinstance(made, ir.Expr) and made.op == "getattr" and made.attr == "flat"
-            return made.value if flat else None
-
-        def given(self, code, array) -> bool:
-            """Is an array an argument, or part of one (state.b, made[0]), even if written to."""
-            found = ir_utils.guard(ir_utils.get_definition, code, array)
-            while isinstance(found, ir.Expr) and found.op in PARTS:
-                found = ir_utils.guard(ir_utils.get_definition, code, found.value)
-            return isinstance(found, ir.Arg)
-
-    @register_pass(mutates_CFG=False, analysis_only=False)
-    class Sign(Rewriting):
-        """Whatever is looked up goes through `signed`."""
-
-        _name = "subsample_mcmc_sign"
-
-        def rewrite(self, code, block, steps):
-            for step in steps:
-                value = getattr(step, "value", None)
-                found = isinstance(value, ir.Expr) and value.op in ("getitem", "static_getitem")
-                if found and isinstance(step, ir.Assign):
-                    read = ir.Var(block.scope, ir_utils.mk_unique_var("$read"), step.loc)
-                    block.body.append(ir.Assign(value, read, step.loc))
-                    self.call(block, signed, [value.value, read], step.target, step.loc)
-                else:
-                    block.body.append(step)
-
-    @register_pass(mutates_CFG=False, analysis_only=False)
-    class Square(Rewriting):
-        """Puts z ** 2 in the place of z * z: of a product nobody knows that both are one number."""
-
-        _name = "subsample_mcmc_square"
-
-        def rewrite(self, code, block, steps):
-            written: Counter[str] = Counter()  # how often a name was, in this block
-            meant: dict[str, tuple] = {}  # a name that is another's value, as it was then
-
-            def value_of(var):
-                return meant.get(var.name, (var.name, written[var.name]))
-
-            for step in steps:
-                if isinstance(step, ir.Assign):
-                    name, value = step.target.name, step.value
-                    if self.multiplies(value) and value_of(value.lhs) == value_of(value.rhs):
-                        step = self.squared(block, step)
-                    same = value_of(value) if isinstance(value, ir.Var) else None
-                    written[name] += 1
-                    meant.pop(name, None)
-                    if same is not None:
-                        meant[name] = same
-                block.body.append(step)
-
-        def multiplies(self, value) -> bool:
-            """Is it a product; z *= z may write into an array that has another name, too."""
-            known = isinstance(value, ir.Expr) and value.op == "binop"
-            return known and value.fn is operator.mul
-
-        def squared(self, block, step):
-            """Append the number 2; the same assignment, of a power."""
-            where = step.loc
-            two = ir.Var(block.scope, ir_utils.mk_unique_var("$two"), where)
-            block.body.append(ir.Assign(ir.Const(2, where), two, where))
-            power = ir.Expr.binop(operator.pow, step.value.lhs, two, where)
-            return ir.Assign(power, step.target, where)
 
     class Passing:
         """Mixed into a compiler: its functions go through passes of ours, one after another."""

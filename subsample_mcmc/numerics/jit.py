@@ -5,7 +5,7 @@ under a key made of it. Stock `cache=True` never hits for closures over user fun
 when another file changes, and can link two closures of one factory to the wrong function; a key
 of contents, which is also part of the symbol's name, does none of these.
 If numba moves the private names used here, it compiles with what is left. The others are
-compilers.py, cache.py, pointer_types.py, jets/kinds.py and jets/overloads.py.
+compilers.py, passes/, cache.py, pointer_types.py, jets/kinds.py and jets/overloads.py.
 """
 
 import hashlib
@@ -56,7 +56,11 @@ VERSIONS: tuple = (
     llvmlite.__version__, np.__version__, *(getattr(numba.config, name, None) for name in CONFIG),
 )  # fmt: skip
 with suppress(OSError):  # these files decide how everything is compiled
-    for file in (__file__, compilers.__file__, Path(__file__).with_name("pointer_types.py")):
+    here = Path(__file__)
+    for file in (
+        here, here.with_name("compilers.py"), here.with_name("pointer_types.py"),
+        *sorted(here.with_name("passes").glob("*.py")),
+    ):  # fmt: skip
         VERSIONS += (hashlib.sha256(Path(file).read_bytes()).hexdigest(),)
 
 

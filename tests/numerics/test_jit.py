@@ -21,7 +21,7 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.decisions.choose import engine_of
-from subsample_mcmc.numerics import bytecode, memo, records
+from subsample_mcmc.numerics import bytecode, memo, passes, records
 from subsample_mcmc.numerics import cache as disk
 from subsample_mcmc.numerics import jit as layer
 from subsample_mcmc.numerics.digest import Digest, content
@@ -755,7 +755,7 @@ def test_numba_still_lets_checks_into_its_pipeline():
     checked = jit(last, user=True, checked=True)
     x = np.arange(3.0)
     x.flags.writeable = False
-    with pytest.raises(IndexError, match=layer.compilers.BEYOND):  # not the last of x
+    with pytest.raises(IndexError, match=passes.BEYOND):  # not the last of x
         checked(x, 0)
 
 
@@ -812,10 +812,8 @@ def test_products_are_what_they_are_where_squares_are_told(function):
 
 def test_numba_still_lets_squares_into_its_pipeline(cache, monkeypatch):
     assert layer.COMPILERS, "bounds of z * z are wider than those of z ** 2"
-    known, seen = layer.compilers.Square.squared, []
-    monkeypatch.setattr(
-        layer.compilers.Square, "squared", lambda *given: seen.append(1) or known(*given)
-    )
+    known, seen = passes.Square.squared, []
+    monkeypatch.setattr(passes.Square, "squared", lambda *given: seen.append(1) or known(*given))
     for function, squares in ((lambda z: z * z + 2.25, True), (lambda z: z * (z + 2.25), False)):
         seen.clear()
         assert jit(function, user=True, squares=True)(1.5) == function(1.5)

@@ -234,6 +234,22 @@ def of_rows(state, data, n):
     return -0.5 * (row[0] - row[1] - state.b[0]) ** 2 / 1e4
 
 
+def of_a_loop_over_rows(state, data, n):
+    total = 0
+    for a, b in zip(data.both[n], data.turned[n]):  # noqa: B905
+        total += (a - b) * (a + 1)
+    for a in data.both[n]:
+        total -= a - data.b[n]
+    return -0.5 * (total - state.b[0]) ** 2 / 1e8
+
+
+def of_what_rows_give(state, data, n):
+    row, other = data.both[n], data.one[n]
+    gap = row.take(0) - np.take(row, 1) + row.min() - row.max() + np.min(other) - np.max(row)
+    gap += other.sum() - row.sum() + np.sum(other) - row.prod()
+    return -0.5 * (gap - state.b[0]) ** 2 / 1e4
+
+
 def in_a_lambda(state, data, n):
     gap = lambda j: data.both[n, j] - data.both[n, 1 - j]  # noqa: E731
     return -0.5 * (gap(0) - state.b[0]) ** 2 / 1e4
@@ -257,16 +273,18 @@ def test_look_ups_in_lambdas_and_lists_are_checked():
         sm.sample(model, sm.Metropolis("b") >> sm.Gibbs("k"), draws=2, progress=False)
 
 
-@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize(
-    "log_likelihood", [a_difference, a_sign, of_a_loop, of_rows, in_a_lambda, in_a_list]
-)
+@pytest.mark.parametrize(("log_likelihood", "kind"), [
+    *((f, "uint8") for f in (a_difference, a_sign, of_a_loop, of_rows, in_a_lambda, in_a_list)),
+    *((f, kind) for f in (of_what_rows_give, of_a_loop_over_rows) for kind in ("uint8", "uint64")),
+    *((a_difference, kind) for kind in ("uint16", "uint32", "uint64")),
+])  # fmt: skip
 def test_columns_without_a_sign_are_numbers_with_one(log_likelihood, kind):
     """Where they are subtracted: 3 - 5 was 2**64 - 2, and the draws those of another posterior."""
     found = []
     for dtype in (kind, "int64"):
         a, b = A[:4_000].astype(dtype), B[:4_000].astype(dtype)
         data = {"a": a, "b": b, "both": np.column_stack([a, b])}
+        data |= {"turned": data["both"][:, ::-1].copy(), "one": a[:, None]}
         model = sm.Model(log_likelihood, data, {"b": 0.0}, lambda state: -1e-6 * state.b[0] ** 2)
         fit = sm.laplace(model, progress=False)
         moves = sm.Metropolis("b", control=sm.Taylor(fit)) >> sm.Metropolis(
