@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -181,16 +182,32 @@ def new_data(model: Model, data: Any) -> tuple[Any, int]:
 
 def as_before(name: str, value: Any, categories: np.ndarray) -> np.ndarray:
     """Codes of categories in the order in which the model knows them."""
-    labels = np.asarray(value, dtype=object)
-    codes = {label: code for code, label in enumerate(categories.tolist())}
-    found = np.array([codes.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+    labels, known = comparable(value, categories)
+    codes = {label: code for code, label in enumerate(known)}
+    found = np.array([codes.get(label, -1) for label in labels], dtype=np.int64)
     if (found < 0).any():
         n = int(np.argmax(found < 0))
         raise ValueError(
-            f"data {name} is {labels[n]!r} in row {n}, which the model does not know: it has "
-            f"{', '.join(map(str, categories[:6]))}{', ...' if len(categories) > 6 else ''}."
+            f"data {name} is {np.asarray(value, dtype=object)[n]!r} in row {n}, which the model does "
+            f"not know: it has {', '.join(map(str, categories[:6]))}"
+            f"{', ...' if len(categories) > 6 else ''}."
         )
     return found
+
+
+def comparable(value: Any, categories: np.ndarray) -> tuple[list, list]:
+    """Labels and categories as what is equal where they are: dates in one unit."""
+    kind = categories.dtype.kind
+    if kind in "mM":  # of which numpy makes whole numbers if they are in nanoseconds
+        with suppress(TypeError, ValueError):
+            given = np.asarray(value)
+            given = given.astype(f"{kind}8[ns]") if given.dtype.kind == "O" else given
+            unit = np.result_type(given, categories)
+            if unit.kind == kind:
+                numbers = (dates.astype(unit).astype(np.int64) for dates in (given, categories))
+                labels, known = (each.tolist() for each in numbers)
+                return labels, known
+    return np.asarray(value, dtype=object).tolist(), categories.tolist()
 
 
 def absent_column(before: np.ndarray) -> np.ndarray:

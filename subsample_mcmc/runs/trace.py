@@ -13,6 +13,7 @@ from subsample_mcmc.runs.counts import Counts, stats_of
 from subsample_mcmc.runs.store import netcdf, store
 from subsample_mcmc.runs.store.thinned import thinned_in
 from subsample_mcmc.runs.views import arviz_groups
+from subsample_mcmc.runs.views.costs import seconds_of
 from subsample_mcmc.runs.views.mixing import Mixing, mixing_of
 from subsample_mcmc.runs.views.probabilities import ModelProbabilities, probabilities
 from subsample_mcmc.runs.views.relabelled import in_words, relabelled
@@ -228,11 +229,12 @@ class Trace:
         path: of the file.
         """
         meta = self.meta | {"draws": self.shape[1], "chains": self.shape[0]}
+        seconds = seconds_of(self).tolist()
         with store.Journal.create(path, meta) as journal:
             for i, blocks in enumerate(zip(*self.flat, strict=True)):
                 words, state = self._counts[i].words()[: self.shape[1]], self._checkpoints[i] or {}
                 kept = [v[i].reshape(len(v[i]), -1) for v in self.thinned.values()]
-                journal.append(i, *blocks, words, state, float(self.seconds[i]), kept)
+                journal.append(i, *blocks, words, state, seconds[i], kept)
         store.finish(path)
 
     def relabel(

@@ -256,9 +256,11 @@ def names_of_columns(matrix: Any) -> list[str] | None:
 def in_order(name: str, matrix: Any, terms: list[str]) -> Any:
     """The columns of a matrix that has names for them, in the order in which a model has them."""
     names = names_of_columns(matrix)
-    if names is None or names == terms or names == [str(j) for j in range(len(terms))]:
-        return matrix  # numbers stand where nobody gave names
+    if names is None or names == terms:
+        return matrix
     if sorted(names) != sorted(terms) or len(set(names)) < len(names):
+        if names == [str(j) for j in range(len(terms))]:
+            return matrix  # numbers stand where nobody gave names
         raise ValueError(f"data {name} has the columns {names}: the model was given {terms}.")
     order = [names.index(term) for term in terms]
     if hasattr(matrix, "column_names"):

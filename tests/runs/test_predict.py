@@ -285,6 +285,22 @@ def test_groups_are_found_by_their_names(kind):
     assert set(np.ravel(made - [20.0, 30.0, 30.0])) == {0.0, 5.0}
 
 
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+@pytest.mark.parametrize("other", ["ns", "s"])
+def test_dates_are_categories_in_any_unit(unit, other):
+    days = pd.to_datetime(["2024-01-03", "2024-01-01", "2024-02-01", "2024-01-03"])
+    frame = pd.DataFrame({"y": np.arange(4.0), "group": pd.Categorical(days.as_unit(unit))})
+    model = sm.Model(seen, frame, {"a": [10.0, 20.0, 30.0]}, touches={"a": "group"})
+    trace = sm.sample(model, stay_a, 5, 0, chains=1, seed=1, progress=False)
+    new = days[:3].as_unit(other)
+    for group in (pd.Categorical(new), pd.Series(new), new.to_numpy(), list(new)):
+        made = sm.predict(model, trace, of_group, data={"group": group}, progress=False).values[""]
+        assert set(np.ravel(made - [20.0, 10.0, 30.0])) == {0.0, 5.0}
+    for late in (new + pd.Timedelta("1ms"), new.to_numpy() + np.timedelta64(1, "ms")):
+        with pytest.raises(ValueError, match=r"data group is .* the model does not know"):
+            sm.predict(model, trace, of_group, data={"group": late}, progress=False)
+
+
 def test_columns_are_found_by_their_names(rng):
     x = pd.DataFrame({"one": np.ones(50), "age": rng.normal(size=50)})
     model = sm.models.glm.gaussian(x, 5.0 * x.age, sigma=1e-6, start=[0.0, 5.0])

@@ -89,6 +89,7 @@ def test_names_of_columns():
     assert names_of_columns(frame.to_numpy()) is None
     numbered = pd.DataFrame(np.zeros((2, 2)))
     assert in_order("x", numbered, ["a", "b"]) is numbered  # nobody gave names
+    assert list(in_order("x", numbered, ["1", "0"])) == [1, 0]  # these are the model's names
     twice = pd.DataFrame(np.zeros((2, 2)), columns=["a", "a"])
     assert in_order("x", twice, ["a", "a"]) is twice
     with pytest.raises(ValueError, match="has the columns"):

@@ -334,7 +334,8 @@ class Finished:
 
     def rows(self, chain: int) -> Iterator[DrawnRows]:
         """See StoredRun."""
-        stored = [(v, self._stored(v)) for v in variables(self.layout)]
+        axes = axes_in(self.meta)
+        stored = [(v, self._stored(v)) for v in variables(self.layout, axes)]
         thinned = thinned_in(self.meta)
         shorter = padded_thinned(self.meta, self.layout, thinned)
         width = 8 * (self.layout.ints + self.layout.floats + self.layout.words)

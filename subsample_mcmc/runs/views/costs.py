@@ -99,14 +99,14 @@ def microseconds_of(trace: Any, decisions: int) -> float:
     """Of one of these decisions, which are those of draws: seconds are of the warm-up, too."""
     drawn = trace.shape[1] * (trace.meta.get("thin") or 1)
     share = drawn / (drawn + (trace.meta.get("warmup") or 0))
-    return 1e6 * share * seconds_of(trace) / max(decisions, 1)
+    return 1e6 * share * float(seconds_of(trace).sum()) / max(decisions, 1)
 
 
-def seconds_of(trace: Any) -> float:
-    """Of all chains until the last draw that each of them has: others were cut off."""
+def seconds_of(trace: Any) -> np.ndarray:
+    """Of each chain until the last draw that all of them have: others were cut off."""
     before, each = trace.meta.get("warmup") or 0, trace.meta.get("thin") or 1
     shown, made = (before + each * np.array(draws) for draws in (trace.shape[1], trace.made))
-    return float(np.sum(trace.seconds * shown / np.maximum(made, 1)))
+    return np.asarray(trace.seconds * shown / np.maximum(made, 1))
 
 
 class Worst(NamedTuple):

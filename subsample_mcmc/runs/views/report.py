@@ -82,7 +82,7 @@ class Report:
     def __init__(self, trace: Any):
         meta, (chains, draws) = trace.meta, trace.shape
         kernels = [with_later_facts(kernel) for kernel in meta["kernels"]]
-        seconds = seconds_of(trace)
+        seconds = float(seconds_of(trace).sum())
         written = {name for kernel in kernels for name in kernel["writes"]}
         self.trace = trace
         functions = list((meta.get("keep") or {}).get("functions", ()))

@@ -17,7 +17,9 @@ import pytest
 
 import subsample_mcmc as sm
 from subsample_mcmc.errors import StoreError
+from subsample_mcmc.runs.counts import Counts
 from subsample_mcmc.runs.store import frames, netcdf, store
+from subsample_mcmc.runs.trace import ChainDraws, Trace
 from subsample_mcmc.target.layout import Block, Column, Layout
 
 LAYOUT = Layout(
@@ -137,7 +139,8 @@ def twin(path, rng):
 def child(code, *arguments, **options):
     """Runs Python with this module's names, in the project's folder."""
     start = "import os, sys\nfrom pathlib import Path\n"
-    start += "from subsample_mcmc.runs.store import frames, store\n"
+    start += "from subsample_mcmc.runs.counts import Counts
+from subsample_mcmc.runs.store import frames, store\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, **options,
@@ -337,6 +340,40 @@ def test_blocks_that_netcdf_cannot_tell_apart_are_refused_before_sampling(path):
         with pytest.raises(StoreError, match="Rename"):
             store.Journal.create(path, header(Layout(blocks, ())))
     assert not path.exists()
+
+
+def test_a_block_may_be_named_as_an_axis_would_be_that_has_another_name(path):
+    def log_likelihood(state, data, n):
+        return -0.5 * (data.y[n] - state.x[0] - state.x_dim_0[0]) ** 2
+
+    model = sm.Model(
+        log_likelihood, {"y": np.arange(9.0)}, {"x": np.zeros(2), "x_dim_0": np.zeros(3)},
+        lambda state: -0.5 * (np.sum(state.x**2) + np.sum(state.x_dim_0**2)), dims={"x": ["tag"]},
+    )  # fmt: skip
+    kernel = sm.Slice("x", selector=sm.Exact()) >> sm.Slice("x_dim_0", selector=sm.Exact())
+    run = {"draws": 9, "warmup": 1, "chains": 1, "seed": 1, "progress": False}
+    trace = sm.sample(model, kernel, **run, store=path)
+    for name in ("x", "x_dim_0"):
+        np.testing.assert_array_equal(sm.load(path).draws[name], trace.draws[name])
+    assert sm.resume(path, model, kernel, draws=12, progress=False).shape == (1, 12)
+
+
+def test_seconds_of_chains_that_were_cut_are_of_the_draws_that_are_saved(path):
+    """Of 4,000 draws in 4 s and 1,000 in 1 s there are 1,000 of each, in 2 s."""
+    model = sm.Model(lambda state, data, n: -(state.mu[0] ** 2), {"y": [0.0]}, {"mu": 0.0})
+    kernel = sm.Slice("mu", selector=sm.Exact(), adapt=False)
+    whole = sm.sample(model, kernel, 4_000, 0, chains=2, seed=1, progress=False)
+    chains = [
+        ChainDraws(*(part[i][:n] for part in whole.flat), Counts.of(whole._counts[i].words()[:n]), None, n / 1_000)
+        for i, n in enumerate((4_000, 1_000))
+    ]
+    cut = Trace(whole.meta, chains)
+    cut.save(path)
+    found = sm.load(path)
+    assert cut.shape == found.shape == (2, 1_000)
+    np.testing.assert_allclose(found.seconds, [1.0, 1.0])
+    rows = [one.report().rows[0]["ess_per_second"] for one in (cut, found)]
+    np.testing.assert_allclose(*rows)
 
 
 def test_names_with_slashes_and_of_similar_statistics(path, rng):
