@@ -188,8 +188,8 @@ def as_before(name: str, value: Any, categories: np.ndarray) -> np.ndarray:
     if (found < 0).any():
         n = int(np.argmax(found < 0))
         raise ValueError(
-            f"data {name} is {np.asarray(value, dtype=object)[n]!r} in row {n}, which the model does "
-            f"not know: it has {', '.join(map(str, categories[:6]))}"
+            f"data {name} is {np.asarray(value, dtype=object)[n]!r} in row {n}, which the model "
+            f"does not know: it has {', '.join(map(str, categories[:6]))}"
             f"{', ...' if len(categories) > 6 else ''}."
         )
     return found

@@ -139,8 +139,7 @@ def twin(path, rng):
 def child(code, *arguments, **options):
     """Runs Python with this module's names, in the project's folder."""
     start = "import os, sys\nfrom pathlib import Path\n"
-    start += "from subsample_mcmc.runs.counts import Counts
-from subsample_mcmc.runs.store import frames, store\n"
+    start += "from subsample_mcmc.runs.store import frames, store\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, **options,
@@ -363,10 +362,10 @@ def test_seconds_of_chains_that_were_cut_are_of_the_draws_that_are_saved(path):
     model = sm.Model(lambda state, data, n: -(state.mu[0] ** 2), {"y": [0.0]}, {"mu": 0.0})
     kernel = sm.Slice("mu", selector=sm.Exact(), adapt=False)
     whole = sm.sample(model, kernel, 4_000, 0, chains=2, seed=1, progress=False)
-    chains = [
-        ChainDraws(*(part[i][:n] for part in whole.flat), Counts.of(whole._counts[i].words()[:n]), None, n / 1_000)
-        for i, n in enumerate((4_000, 1_000))
-    ]
+    chains = []
+    for i, n in enumerate((4_000, 1_000)):
+        counts = Counts.of(whole._counts[i].words()[:n])
+        chains.append(ChainDraws(*(part[i][:n] for part in whole.flat), counts, None, n / 1_000))
     cut = Trace(whole.meta, chains)
     cut.save(path)
     found = sm.load(path)
