@@ -82,6 +82,7 @@ def test_sums_of_another_function_are_refused(lies):
         run(Rounded(lies))
 
 
+@pytest.mark.slow_for("outliers0-lies0")
 @pytest.mark.parametrize("lies", [(1.0, 0.0, 0.0), (1.0, 1e4, 0.0)])
 @pytest.mark.parametrize("outliers", [(), (0, 7, SIZE - 1)])
 def test_right_sums_are_taken_and_constants_do_no_harm(lies, outliers):

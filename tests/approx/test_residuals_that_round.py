@@ -81,6 +81,7 @@ def walk(rule):
     return sm.Metropolis("mu", scale=0.02, adapt=False, control=Quadratic(), selector=walked)
 
 
+@pytest.mark.slow_for("0.02-rule1")
 @pytest.mark.parametrize("rule", [sm.Normal(), sm.TTest()])
 @pytest.mark.parametrize("share", [0.02, 0.005])
 def test_few_rows_that_vary_are_not_noise(rule, share):

@@ -79,6 +79,7 @@ def test_a_new_model_compiles_its_own_functions_only(tmp_path):
     assert scored == str(["each", "fill", "loop", "pair", "similarity"])
 
 
+@pytest.mark.slow
 def test_a_unit_that_fails_is_named(monkeypatch, capfd, tmp_path):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
     monkeypatch.setattr(engine, "UNITS", {"none such": None, "nor this": None})
@@ -91,6 +92,7 @@ def test_a_unit_that_fails_is_named(monkeypatch, capfd, tmp_path):
     assert "compiling the engine, once per machine" in error
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_told_of_and_replaced(monkeypatch, capfd, tmp_path):
     monkeypatch.setenv("SUBSAMPLE_MCMC_CACHE", str(tmp_path))
     monkeypatch.setattr(engine, "UNITS", {"one": None, "another": None})

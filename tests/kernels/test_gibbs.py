@@ -422,6 +422,7 @@ def test_an_audit_of_some_decisions_changes_nothing_and_is_unbiased(rng):
     equal(int(some["wrong"]), int(all_of_them["wrong"]), 0.25, ALARM / 2)
 
 
+@pytest.mark.slow
 def test_an_audit_sees_an_arm_that_is_impossible(rng):
     """The race chose it before it saw the one datum that rules it out; the other arm is right."""
     table = np.zeros((4096, 2, 1, 1))

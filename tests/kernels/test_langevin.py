@@ -652,6 +652,7 @@ def walled(state, data, n):
     return -0.5 * (data.y[n] - total) ** 2 + 0.0 * math.sqrt(abs(state.theta[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_derivatives_that_are_none_count_as_nothing():
     """A datum that is none stops the chain and is named; -inf, or no derivative, is no error."""

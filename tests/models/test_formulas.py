@@ -189,6 +189,7 @@ def test_other_frames_are_made_the_same_way(frame):
         sm.predict(model, trace, data=new.drop(columns="time"))
 
 
+@pytest.mark.slow
 def test_what_stands_beside_a_formula_is_found_in_other_frames(frame):
     many = frame.assign(trials=frame.claims + 3)
     model = sm.models.glm.binomial("claims ~ age", many, trials="trials", start=[5.0, 0.0])

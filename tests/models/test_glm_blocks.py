@@ -239,6 +239,7 @@ def stay(rng, state, data):
     """Leaves all as it is."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["weibull", "hurdle_poisson"], FAMILIES))
 def test_predictions_have_the_law(name):
     """Of one datum 20,000 draws, counted at quantiles: an alarm in 10^6 a count."""
@@ -361,6 +362,7 @@ def frame():
     return made_of
 
 
+@pytest.mark.slow
 def test_ratings_by_a_formula(frame):
     pytest.importorskip("formulaic")
     model = glm.ordered_logistic("rating ~ age + C(site)", frame)
@@ -377,6 +379,7 @@ def test_ratings_by_a_formula(frame):
     assert set(np.unique(said.values[""])) <= {0.0, 1.0, 2.0}
 
 
+@pytest.mark.slow
 def test_times_by_a_formula(frame):
     pytest.importorskip("formulaic")
     model = glm.weibull("time ~ age", frame, event="died")

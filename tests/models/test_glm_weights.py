@@ -83,6 +83,7 @@ def test_a_row_of_weight_three_is_three_rows(name):
     assert model.fingerprints() != make(X, y, **more).fingerprints()
 
 
+@pytest.mark.slow_for("hurdle_poisson", "hurdle_negative_binomial")
 @pytest.mark.parametrize("name", [
     "probit", "poisson", "student_t", "hurdle_poisson", "hurdle_negative_binomial",
 ])  # fmt: skip

@@ -28,6 +28,7 @@ def inside(low, high):
     return True
 
 
+@pytest.mark.slow
 def test_bounds_of_a_hurdle_hold_everywhere(monkeypatch):
     """Proved by intervals for u from .05 to 60, and wrong if they were 1% less.
 

@@ -44,6 +44,7 @@ def of_normal(y, x):
     return 0.5 * mean @ precision @ mean - 0.5 * y @ y - half + 0.5 * len(mean) * np.log(2 * np.pi)
 
 
+@pytest.mark.slow_for("0")
 @pytest.mark.parametrize("start", [0, 3])
 def test_chains_begin_where_the_evidence_is_near_the_highest(start):
     """Of P(k) = .002, .997, .001 at 2, 3, 4 all chains had k=0, and "yes", where it began there."""
@@ -74,6 +75,7 @@ def test_the_remedy_that_is_named_serves():
     assert np.all(np.abs(seen - want) < 10.0 * error + 1e-4), (seen, want)
 
 
+@pytest.mark.slow
 def test_all_the_mass_at_another_value_than_the_first():
     """The fit is of that value, and its code says so; nothing is lost, so nothing is warned of."""
     model, evidence = powers(5_000, 10.0)
@@ -121,6 +123,7 @@ def test_the_same_column_in_another_unit_lies_elsewhere():
     assert sorted({int(np.ravel(q)[0]) for q in starts}) == [0, 1]
 
 
+@pytest.mark.slow
 def test_of_a_number_with_many_values_some_are_looked_at():
     """Locations on a grid: the fit is of the nearest that is looked at, not of where k begins."""
     y = np.random.default_rng(0).standard_normal(2_000) + 7.0
@@ -158,6 +161,7 @@ def test_which_values_have_a_fit():
     assert spread[0] == 0 and spread[-1] == 999 and len(spread) == configurations.MOST
 
 
+@pytest.mark.slow
 def test_a_block_that_varies_in_length_may_stand_anywhere_in_the_state():
     """The user named no Metropolis that could be told to name it last."""
     rng = np.random.default_rng(0)
@@ -187,6 +191,7 @@ def test_a_block_that_varies_in_length_may_stand_anywhere_in_the_state():
     assert '("s", "theta")' in first and '("s", "theta")' in last
 
 
+@pytest.mark.slow
 def test_values_that_are_reached_by_way_of_others_are_not_elsewhere():
     """Degrees of freedom and a scale: first and last lie apart, and neighbours do not."""
     y = np.random.default_rng(0).standard_t(5, 400)

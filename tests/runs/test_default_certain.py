@@ -207,6 +207,7 @@ def test_many_data_are_not_timed_for_it(monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_hierarchies_of_few_data_have_effective_draws():
     """Of a scale that data say little of: 85 of 1,600 draws were, a step each."""
 

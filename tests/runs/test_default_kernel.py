@@ -71,6 +71,7 @@ def remade(kernel, model):
     return scope["kernel"]
 
 
+@pytest.mark.slow_for("make1-wanted1")
 @pytest.mark.slow_for("mixed-wanted1", "nested-wanted3")
 @pytest.mark.parametrize(("make", "wanted"), [
     (partial(regression, 20_000), ["sm.Metropolis(\"beta\"", "control=control"]),
@@ -205,6 +206,7 @@ def test_what_fails_late_in_its_pilot_is_left_out(monkeypatch):
     assert notes[1] == "slices: it failed. the log prior is nan"
 
 
+@pytest.mark.slow
 def test_what_fails_in_its_pilot_is_left_out(monkeypatch):
     model, real = mixed(20_000), pilots.step_cost
 

@@ -136,6 +136,7 @@ def test_a_machine_that_stood_still_makes_no_step_dear(monkeypatch, step, stalls
     assert pilots.step_cost(model, None, None) == pytest.approx(step, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_neither_looks_at_indices_nor_waiting_for_a_core_make_steps_dear(monkeypatch):
     """Each call of compiled code 60 ms late: no candidate was tried, and one taken by chance."""
     rng = np.random.default_rng(0)

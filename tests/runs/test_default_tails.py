@@ -155,6 +155,7 @@ def rare_and_its_law(kernel=None):
     return shares, [(np.mean(x), ess(x.astype(float)) if x.any() else 0.0) for x in below], trace
 
 
+@pytest.mark.slow
 def test_many_data_of_which_few_tell_have_their_posterior():
     """Along the fit chains hardly get to the half percent that lies farthest out."""
     shares, found, trace = rare_and_its_law()

@@ -454,6 +454,7 @@ def test_pilots_fit_into_a_time(fit, monkeypatch):
         sm.plan(fit.model, proposing(fit), seconds=0)
 
 
+@pytest.mark.slow
 def test_kernels_that_always_decide_exactly_are_left_as_they_are():
     """Of sm.SurrogateTransition selector and control are no arguments: others are replaced."""
     rng = np.random.default_rng(0)

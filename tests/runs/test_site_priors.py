@@ -207,6 +207,7 @@ def test_its_integral_is_what_is_said():
     assert sizes[1] / sizes[0] == pytest.approx(2.0 ** lacking(model, "a")[0], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_run_says_so_once():
     kernel = sm.Metropolis("a") >> sm.Metropolis(("mu", "tau", "rho"))
     given = {"draws": 2, "warmup": 2, "chains": 1, "seed": 1, "progress": False}

@@ -176,6 +176,7 @@ def density_of_shares(to, given):
     return -0.95 * (math.log(to[0]) + math.log(to[1]))
 
 
+@pytest.mark.slow
 def test_a_proposal_of_ones_own_reaches_the_edge_of_a_simplex():
     """Draws from the target itself, so all are accepted: a sixth have a part that rounds to 1."""
     model = sm.Model(

@@ -119,6 +119,7 @@ def test_rows_far_out_are_read_beside_a_predictor_that_is_constant_but_for_round
 
 
 # ------------------------------------------------------------------------------------- the mean
+@pytest.mark.slow_for("False-False-1")
 @pytest.mark.slow_for("False-False-0")
 @pytest.mark.parametrize("k", [0, 1])
 @pytest.mark.parametrize("moving", [False, True])
@@ -163,6 +164,7 @@ def test_several_predictors_move_together():
     assert spread(bench) < 0.1 * SIZE * np.var(bench.values(0) - bench.values(1))
 
 
+@pytest.mark.slow_for("1")
 @pytest.mark.slow_for("0")
 @pytest.mark.parametrize("k", range(3))
 def test_arch(k):

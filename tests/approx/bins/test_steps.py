@@ -54,6 +54,7 @@ def audited(model, kernel, draws: int, name: str) -> tuple[int, int]:
     return int(told["wrong"].sum()), int(told["audited"].sum())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(DISABLED, reason="thousands of decisions")
 @pytest.mark.parametrize("outliers", [0.2, 0.0])
 def test_errors_in_whole_years_are_within_delta(outliers, monkeypatch):
@@ -109,6 +110,7 @@ def test_errors_where_a_step_stands_beside_a_slope_are_within_delta():
     at_most(*audited(step_beside_a_slope(), kernel, 2_000, "a+t"), 0.001, ALARM)
 
 
+@pytest.mark.slow_for("nothing is said")
 @pytest.mark.skipif(DISABLED, reason="thousands of decisions")
 @pytest.mark.parametrize("mutant", ["nothing is said", "a row in the middle", "one end alone"])
 def test_without_the_sample_they_are_not(monkeypatch, mutant):

@@ -65,6 +65,7 @@ def gain_of(known, site, here, there, rows=None):
 CASES = ["a site", "a slope", "a slope, sites far away"]
 
 
+@pytest.mark.slow_for("a site-factorised", "a slope-factorised")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", CASES)
 def test_moves_and_their_way_back_balance(known, case, form):

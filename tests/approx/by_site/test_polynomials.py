@@ -60,6 +60,7 @@ def test_what_a_polynomial_leaves_over_falls_with_the_fourth_power(known, rng):
     assert left[1] < left[0] / 11.0 and left[2] < left[1] / 11.0 + 1e-11, left
 
 
+@pytest.mark.slow_for("student")
 def test_residuals_are_below_their_bounds(known, rng):
     """Of sites and of what all rows see, all over the ball; the nearest comes to a part of it."""
     sums, nearest = known.sums, {OWN: 0.0, COMMON: 0.0}

@@ -137,6 +137,7 @@ def fitted(model, *given, **more):
         return sm.laplace(model, *given, **more)
 
 
+@pytest.mark.slow_for("dense")
 @pytest.mark.plain
 def test_normal_crossed_effects_given_their_scales_are_fitted_exactly(way, rng):
     """Against the dense Gaussian: means, covariances of any blocks, evidence, densities, draws."""
@@ -317,6 +318,7 @@ def test_others_are_fitted_as_by_dense_derivatives(likelihood, rng):
     check_common(fit, dense_laplace(model, likelihood))
 
 
+@pytest.mark.slow
 def test_positive_effects_have_the_fit_of_their_logarithms(rng):
     """The same numbers in free coordinates, and in densities."""
 
@@ -440,6 +442,7 @@ def test_a_place_without_modes_leaves_steps_as_they_were(rng):
     assert np.array_equal(sites.steps, steps) and np.array_equal(density.u, u)
 
 
+@pytest.mark.slow
 def test_few_crossed_sites_are_integrated_out_where_their_scale_is_fitted(rng):
     """With a known prior they are fitted with the rest, and not where no mode of both need be."""
     for prior, kind in ((of_e, sm.HierarchyFit), (of_scaled, CrossedFit)):
@@ -483,6 +486,7 @@ def test_default_kernels_of_many_data_make_no_crossed_fit(rng, monkeypatch):
     assert fit is None and "500 data take too long" in why
 
 
+@pytest.mark.slow
 def test_default_kernels_fit_sites_beside_few_of_a_known_prior(rng, monkeypatch):
     """Those are fitted with what sites have in common, which is quick, of many data as well."""
     monkeypatch.setattr(default_kernel, "WORK", 0.0)

@@ -75,6 +75,7 @@ def pair(state, data, n):
     return -0.5 * (data.y[n] - state.s[data.s[n]] - state.d[data.d[n]]) ** 2
 
 
+@pytest.mark.slow
 def test_memory_is_linear_in_rows(rng):
     """A dense precision of the larger model would have 64 times the entries, and 84 MB."""
     memory_of(1_000, rng)  # what is made once

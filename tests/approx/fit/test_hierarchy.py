@@ -160,6 +160,7 @@ def test_sites_alone_are_fitted_given_the_rest(rng):
     assert "given the rest of the state" in repr(fit)
 
 
+@pytest.mark.slow_for("differences")
 def test_the_scale_is_fitted_to_its_own_density(way, rng):
     """tau, of which the joint density has no mode: its law with all else integrated out is known.
 
@@ -354,6 +355,7 @@ def with_prior_of_d(state):
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.slow_for("differences")
 def test_a_small_crossed_block_is_fitted_with_what_sites_have_in_common(way, rng):
     """Ten sites beside a hundred: with touches and a prior of each, or as any other block."""

@@ -261,6 +261,7 @@ def funnel():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_spike_without_mass_is_no_mode():
     """147 nats higher at tau = 5e-11, a saddle: pilots began there, and ended in an error."""
     model = funnel()

@@ -53,6 +53,7 @@ def test_derivatives_are_those_of_floats(likelihood):
     assert np.abs(one[1]).min() > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:3])
 def test_predictors_are_found_and_bounded(likelihood):
     found = []
@@ -64,6 +65,7 @@ def test_predictors_are_found_and_bounded(likelihood):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [plain, indicator])
 def test_rows_elsewhere(likelihood):
     """Draws of booleans are those of floats, and jets serve both."""

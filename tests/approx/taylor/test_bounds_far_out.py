@@ -52,6 +52,7 @@ def far_points(model, prepared, rng, count=6):
     return point + steps @ inverse.T
 
 
+@pytest.mark.slow_for("logistic", "weibull")
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize("name", slow_but(["logistic", "poisson", "weibull"], WITH))
 def test_no_row_and_no_sum_exceeds_its_bound(name, rng, monkeypatch, capsys):
@@ -120,6 +121,7 @@ def steep(size=3000):
     return model, *bounded(model)
 
 
+@pytest.mark.slow
 def test_where_some_are_raised_none_exceeds_its_own(rng, monkeypatch):
     given = steep()[1]
     monkeypatch.setattr(bounds_found, "FAR", ())

@@ -204,6 +204,7 @@ def bounded(model, order=3, **options):
 
 
 # ---------------------------------------------------------------------- every row, at many points
+@pytest.mark.slow_for("student t scale-3")
 @pytest.mark.slow_for("logistic-2", "student t scale-2")
 @pytest.mark.filterwarnings("ignore:student_t calls")
 @pytest.mark.parametrize("order", [2, 3])
@@ -338,6 +339,7 @@ def test_rows_whose_slopes_are_not_known_have_none(rank, monkeypatch):
     assert np.all(own.bounds(0, np.ones(8), 1.0)[0] == np.inf)
 
 
+@pytest.mark.slow_for("squared")
 @pytest.mark.parametrize("name", ["squared", "multiplied", "squared by numpy", "fourth"])
 def test_squares_are_known_not_to_be_negative(name, rng, monkeypatch):
     """Of rows that reach across 0, too: few data have a wide ball."""
@@ -492,6 +494,7 @@ def test_what_is_prepared_can_be_sent():
     assert np.array_equal(ours.bounds, theirs.bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_plain_python_has_the_same_bounds(monkeypatch):
     """To rounding: of the same rows, by classes in the place of types."""

@@ -94,6 +94,7 @@ def test_sums_are_those_of_derivatives_by_hand(family, rng):
 
 
 # ------------------------------------------------------------------------------------ residuals
+@pytest.mark.slow
 @pytest.mark.slow_for("2-2.9-3.05")
 @pytest.mark.parametrize(("order", "low", "high"), [(2, 2.9, 3.05), (3, 3.8, 4.05)])
 def test_residuals_have_the_power_of_their_order(order, low, high, rng):
@@ -290,6 +291,7 @@ def rare_level(state, data, n):
     return sm.log_sigmoid(e) if data.y[n] == 1.0 else sm.log_sigmoid(-e)
 
 
+@pytest.mark.slow
 def test_what_bends_fast_has_no_kinks(rng, monkeypatch):
     """A rare level whose data are all 1, where half a standard deviation is wide for them."""
     size = 2_000
@@ -396,6 +398,7 @@ def test_mistakes_are_told_as_they_are_without(rng):
 
 
 # ---------------------------------------------------------------------------- for people who look
+@pytest.mark.slow_for("logistic by hand-4")
 @pytest.mark.slow_for("softmax-4", "student t scale-4")
 @pytest.mark.parametrize(("family", "power"), [
     ("student t scale", 4), ("poisson", 4), ("softmax", 4), ("logistic by hand", 4),

@@ -56,6 +56,7 @@ def test_chains_far_from_the_fit_do_not_lose_what_few_rows_say(name):
     at_most(wrong, steps, DELTA)
 
 
+@pytest.mark.slow_for("walk")
 @pytest.mark.parametrize("name", KERNELS)
 def test_by_some_rows_they_would(name, monkeypatch):
     """The mutant: nothing counts as far."""
@@ -116,6 +117,7 @@ def test_little_is_what_no_decision_trusts():
         assert pilot.explain_little(parts, used, 100) == little
 
 
+@pytest.mark.slow
 def test_defaults_of_tails_read_all_data():
     """Slices and walks by some rows ended in states that a row rules out: "yes", or an error."""
     kernel = sm.default_kernel(of_one_above(), progress=False)

@@ -58,6 +58,7 @@ def test_what_is_believed_is_the_posterior_of_one_pooled_mean_of_each_arm(rng):
         np.testing.assert_allclose(state.root @ state.root.T, spread, atol=1e-7)
 
 
+@pytest.mark.slow_for("0.001")
 @pytest.mark.slow_for("0.0")
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 1e-6, 1e-9])
 def test_rows_that_differ_much_may_be_rare(rng, noise):

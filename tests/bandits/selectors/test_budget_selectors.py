@@ -34,6 +34,7 @@ def test_lingape_decides_by_few_arms(rng):
     assert found.share_read < 0.5 and found.guarantee == "bounded"
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_lingape_falls_back_on_sums(rng):
     """Rewards too noisy to tell: exact, at twice the price at most."""

@@ -32,6 +32,7 @@ def play(strategy, features, theta, sd=1.0, seed=1, **more):
 
 
 # ------------------------------------------------------------------------- against naive versions
+@pytest.mark.slow_for("True-ratio")
 @pytest.mark.slow_for("True-greedy")
 @pytest.mark.parametrize("rule", ["greedy", "ratio"])
 @pytest.mark.parametrize("union", [True, False])
@@ -118,6 +119,7 @@ def test_xy_names_the_best_it_knows_of_whenever_it_is_stopped():
         at_most(int(runs.errors.sum()), 200, 0.01)
 
 
+@pytest.mark.slow
 def test_the_oracle_follows_the_best_design(rng):
     features, theta = soare(0.5)
     mean = features @ theta

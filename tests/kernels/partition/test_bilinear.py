@@ -70,6 +70,7 @@ def scored(data, i, j):
 
 
 # ---------------------------------------------------------------------------- a bilinear score
+@pytest.mark.slow
 @pytest.mark.slow_for("same", "gap", "free")
 @pytest.mark.parametrize("kind", ["same", "gap", "free", "given"])
 def test_a_bilinear_score_is_found_exactly(rng, kind):

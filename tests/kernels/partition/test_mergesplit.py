@@ -167,6 +167,7 @@ def stays(states, p, labels):
     pairs_equal(labels, states, p)
 
 
+@pytest.mark.slow_for("bilinear")
 @pytest.mark.slow_for("controlled")
 @pytest.mark.parametrize("sort", ["scores", "bilinear", "controlled"])
 def test_seven_mentions_stay_in_their_posterior(rng, sort):

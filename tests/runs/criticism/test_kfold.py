@@ -192,6 +192,7 @@ def coins(state, data, n):
     return -0.5 * (data.y[n] - state.mu[0] + 0.0 * state.mu[1] + 0.0 * state.k[0]) ** 2
 
 
+@pytest.mark.slow_for("a number of a block")
 @pytest.mark.parametrize("stands", ["a number of a block", "a discrete block, elsewhere by chain"])
 def test_what_stands_still_beside_others_is_told(stands):
     """One of two numbers of a block; a discrete block, at a value of its own in each chain."""

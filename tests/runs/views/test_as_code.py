@@ -347,6 +347,7 @@ def test_kernels_from_a_fit_of_groups_are_written_by_its_name():
     assert spelled(run(code_of(two, names), names)) == spelled(two)
 
 
+@pytest.mark.slow
 def test_the_default_kernel_of_groups_is_code_that_runs():
     model = hierarchy()
     chosen = sm.default_kernel(model, steps=400, progress=False)

@@ -71,6 +71,7 @@ def trace(model):
     return drawn(model)
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_all_that_components_have_moves_with_them(trace):
     done = trace.relabel("z", by="mu")

@@ -96,6 +96,7 @@ def counted(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_right_rows_are_looked_at_once(monkeypatch):
     seen = counted(monkeypatch)
     model = model_of(by_level, rows(LEVELS - 1))

@@ -68,6 +68,7 @@ def test_what_is_fetched_follows_what_is_used(columns, draws, scale, monkeypatch
     assert 0.9 * min(used, SIZE) < far.fetched[0] <= 3 * used + 2 * pool.FIRST
 
 
+@pytest.mark.slow
 def test_a_draw_begins_where_its_rows_are(columns, monkeypatch):
     """Few fetches are for rows that a draw lacked: it, and those of its turn, are made again."""
     _, _, fetches = both(columns, step(True, scale=0.5), monkeypatch, draws=2_000)
