@@ -39,6 +39,7 @@ MOST_ROWS = 0.05  # of all rows: more than these are no exception
 FAR = 3.0  # standard deviations at which likelihoods without known predictors are looked at
 NEAR = 0.5  # and those where, of third order, what is odd is told from a cubic
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
+TRIES = 2 * (HALVINGS + 1)  # of straight lines, then of such as stay within limits
 
 
 def influential(probes: Probes, sums, share: float) -> np.ndarray:
@@ -119,6 +120,10 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     """Raise the scores of rows to what the log likelihood itself shows along some lines.
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
+    It is straight in the parameters themselves, of which sums are polynomials: in the logarithm of
+    a rate w, say, y log w is a line without any residual, and the ten events that tell of a rare
+    one looked like all other rows. Only where not even short ones stay within the parameters'
+    limits, lines are straight in free coordinates.
     The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
     with the third power of the distance, and is reckoned back to AWAY. Of third order, what is the
     same both ways is that; of what is odd, two points more tell the cubic from what is left over.
@@ -140,15 +145,15 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
             read(trial, 0, rows, middle[rows[0] : rows[-1] + 1])
             bar.update(len(rows) / (len(ways) + 1))
         for way in ways:
-            for halving in range(HALVINGS + 1):
-                points, allowed = place(way * 0.5**halving)
-                if not allowed:
+            for tried in range(TRIES):
+                points = place(way, tried)
+                if points is None:
                     continue
                 trial.candidates[1:] = points
                 for rows in pieces(model.size):
                     off[rows] = residuals_at(read, trial, rows, middle[rows], len(at))
                 if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
-                    far = FAR * 0.5**halving
+                    far = FAR * length_of(tried)
                     np.fmax(scores, (AWAY / far) ** (4 if cubic else 3) * off, out=scores)
                     break
             else:
@@ -157,25 +162,29 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     warn_of_blind(blind, len(ways))
 
 
+def length_of(tried: int) -> float:
+    """Of the lines of some try, of those of the first."""
+    return float(0.5 ** (tried % (HALVINGS + 1)))
+
+
 def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores, bar) -> None:
     """The same where rows are elsewhere: all lines in one pass, which are made shorter together."""
-    halved, few = np.zeros(len(ways), dtype=int), isinstance(scores, RowScores)
+    tried, few = np.zeros(len(ways), dtype=int), isinstance(scores, RowScores)
     while True:
         points, chosen = [], []
         for k, way in enumerate(ways):
-            while halved[k] <= HALVINGS:
-                found, allowed = place(way * 0.5 ** halved[k])
-                if allowed:
+            while tried[k] < TRIES:
+                if (found := place(way, tried[k])) is not None:
                     points.append(found)
                     chosen.append(k)
                     break
-                halved[k] += 1
+                tried[k] += 1
         if not points:
             for rows in pieces(model.size) if few else ():  # nothing is known of any
                 scores[int(rows[0]) : int(rows[-1]) + 1] = np.zeros(len(rows), dtype=np.float32)
             break
         each: Any = scores.anew() if few else np.zeros_like(scores)
-        far = FAR * 0.5 ** halved[chosen]
+        far = np.array([FAR * length_of(tried[k]) for k in chosen])
         counts = model.elsewhere.sum_over(
             scores_along, (ints, centre, np.array(points), far, cubic), bar=bar, rows=each
         )
@@ -186,8 +195,8 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
             else:
                 np.fmax(scores, each, out=scores)
             break
-        halved[unknown] += 1
-    warn_of_blind(int(np.count_nonzero(halved > HALVINGS)), len(ways))
+        tried[unknown] += 1
+    warn_of_blind(int(np.count_nonzero(tried == TRIES)), len(ways))
 
 
 def scores_along(model, begin: int, ints, centre, points, far, cubic: bool) -> tuple:
@@ -246,29 +255,38 @@ def residuals_at(read, trial, rows, middle, points: int) -> np.ndarray:
 def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.ndarray, Any]:
     """(the reference, steps of a standard deviation, place).
 
-    place(way): the points that lie so many ways off; and do they lie where the parameters may be.
+    place(way, tried): the points so many ways off; None if parameters may not be there.
     """
     model, fit = probes.model, probes.fits[table]
     at = at[:, None]
+
+    def within(values):
+        return values if all(is_inside(model, value, ints) for value in values) else None
+
     if is_about(model, fit, ints, probes.strides):
         factor, lift = fit.factor, fit.coordinates.lift
+        centre, slopes = lift(fit.mean)[0], fit.coordinates.slopes(fit.mean)
 
-        def place(way):
+        def place(way, tried):
+            way = length_of(tried) * way
+            if tried <= HALVINGS:
+                return within(centre + at * (slopes @ way))
             values, densities, _ = lift(fit.mean + at * way)
-            return values, bool(np.all(densities > -np.inf))
-
-        centre = lift(fit.mean)[0]
+            return values if np.all(densities > -np.inf) else None
     else:
         used, point = used_of(model, ints), sums.points[table]
         factor, centre = np.linalg.inv(sums.metric[table][:used, :used]), point[None]
         # Directions in which the likelihood is flat would lead out of this world.
         limit = np.abs(point[:used]) + 1.0
 
-        def place(way):
+        def place(way, tried):
+            if tried > HALVINGS:
+                return None
+            way = length_of(tried) * way
             longest = min(1.0, float((limit / np.maximum(FAR * np.abs(way), 1e-300)).min()))
             values = np.tile(point, (len(at), 1))
             values[:, :used] += at * longest * way
-            return values, all(is_inside(model, value, ints) for value in values)
+            return within(values)
 
     covariance = factor @ factor.T
     return centre, (covariance / np.sqrt(np.diag(covariance))).T, place
