@@ -250,7 +250,7 @@ class SpikeAndSlab(ContinuousBlock):
             return SpikeTools(judge, gamma.block.start, given, precision, chance, np.zeros(2))
         counted = replace(self.decision, selector=Exact(), control=None)
         judge = counted.bind(model, run, beta.block, model.size, (None, None), ends)
-        bound = run.next_words(len(BOUND)).view(float)
+        bound = run.more_words(len(BOUND)).view(float)
         flips = make_flips(keep_predictors(model, self.columns_of(model)), self.selector, bound)
         return ColumnTools(
             judge.trial, flips, judge.tally, beta.block.start, gamma.block.start, given, precision,

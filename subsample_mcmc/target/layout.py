@@ -153,8 +153,12 @@ class Run:
 
     def next_words(self, count: int) -> np.ndarray:
         """The statistics' place of the leaf being bound; moves on to the next leaf."""
-        start, self.word = self.word, self.word + count
         self.leaf += 1
+        return self.more_words(count)
+
+    def more_words(self, count: int) -> np.ndarray:
+        """The place of more statistics of the leaf that was bound last."""
+        start, self.word = self.word, self.word + count
         return self.words[start : self.word]
 
 

@@ -436,3 +436,38 @@ def test_proposals_at_which_an_exponential_overflows_are_refused(rng):
     stats = trace.stats["beta+gamma"]
     assert stats["exact"].sum() > 1_000 and stats["accepted"].sum() > 1_000
     assert np.abs(trace.draws["beta"]).max() < 10.0
+
+
+def two_more(state):
+    """With two discrete blocks that only the prior knows, and a number that it refuses above 2."""
+    if state.tau[0] > 2.0:
+        return math.nan
+    total = -0.5 * state.tau[0] ** 2 + 0.4 * state.q[0] - 0.7 * state.r[0]
+    for j in range(len(state.beta)):
+        one = math.log(IN) - 0.919 - 0.5 * state.beta[j] ** 2
+        total += one if state.gamma[j] == 1 else math.log(1.0 - IN)
+    return total
+
+
+def test_kernels_behind_it_are_told_by_their_own_numbers(rng):
+    """It counted itself twice: others had the tilts of the one before, and errors no kernel."""
+    given, start = logistic(rng)[0], {"gamma": np.ones(2, int), "beta": np.zeros(2)}
+    model = sm.Model(
+        given.predictors, given.data, start | {"tau": 0.0, "q": 0, "r": 0}, two_more,
+        support={"gamma": 2, "q": 3, "r": 3},
+    )  # fmt: skip
+    fit = sm.laplace(model, "beta", progress=False)
+    spikes = sm.SpikeAndSlab("beta", "gamma", fit, control=sm.Taylor(fit, 2))
+    assert spikes.by_column(model)
+    moves = spikes >> sm.Gibbs("q", sm.Exact()) >> sm.Gibbs("r", sm.Exact())
+    tilts = sm.WangLandau("q") >> sm.WangLandau("r", rate=3.0)
+    walk = sm.Metropolis("tau", scale=2.0, selector=sm.Exact(), adapt=False)
+    calm = sm.Metropolis("tau", scale=1e-3, selector=sm.Exact(), adapt=False)
+    trace = sampled(model, moves >> calm >> tilts, 50, 50)
+    for label in ("q_tilt", "r_tilt"):
+        stats = trace.stats[label]
+        for chain, learnt in enumerate(trace.learnt(label, "tilt")):
+            last = dict(zip(stats["value"][chain].tolist(), stats["tilt"][chain], strict=True))
+            assert all(learnt[value] == tilt for value, tilt in last.items()), (learnt, last)
+    with pytest.raises(sm.RewardError, match=r"kernel tau.*the log prior is nan"):
+        sampled(model, moves >> walk, 200, 0)

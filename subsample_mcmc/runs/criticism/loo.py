@@ -33,6 +33,7 @@ from subsample_mcmc.target.population import whole
 BLOCK_BYTES = 8_000_000  # of log likelihoods that a thread has in memory
 MOST_SITES = 1000  # components of a block whose effective sample size is computed
 SURROGATE_DRAWS = 10  # that stand for the posterior where it has no mean
+STREAM = 2**32 - 3  # of a seed's streams: data that were made by the same seed have another
 
 
 class States(NamedTuple):
@@ -278,7 +279,7 @@ class Leaver:
         surrogate, varies = self.guides()
         chances = chances_of(varies, count)
         entropy, key = seed
-        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
+        rng = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(*key, STREAM)))
         uniform = rng.random(size)  # of the data, in their user's order
         uniform = uniform[::-1] if self.model.backwards else uniform
         rows = sampled(chances, uniform, count)

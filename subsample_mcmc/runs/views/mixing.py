@@ -112,7 +112,7 @@ def mixing_of(trace: Any, name: str) -> Mixing:
         if not still and draws >= 4 and np.isfinite(part).all():
             with np.errstate(all="ignore"):
                 # Chains with tilts of their own do not have one law: each by itself.
-                each = [row[None] for row in part] if tilts else [part]
+                each = [row[None] for row in part if np.ptp(row)] if tilts else [part]
                 ess = sum(float(arviz.ess(one, method="bulk")) for one in each)
                 if chains > 1 and not tilts:
                     # Of ranks also where they take long: R-hat of values does not see spread.

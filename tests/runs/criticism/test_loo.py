@@ -408,6 +408,16 @@ def test_differences_of_samples_are_of_the_same_rows(two):
         some[0].difference(3.0)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_data_that_were_made_by_the_same_seed_are_sampled_as_others(seed):
+    """Rows were drawn by the data's own numbers: where u was the first of them, rows of small u."""
+    rng = np.random.default_rng(seed)
+    u = rng.random(400)
+    model = normal(u + 0.1 * rng.standard_normal(400))
+    found = u[sm.loo(model, drawn(model), size=60, seed=seed, progress=False).rows]
+    assert found.mean() > 0.35  # 4 standard errors below .5; by these numbers themselves .15
+
+
 def test_papers_of_what_was_done(two):
     model, trace = two[1]
     assert "magnusson2020" in sm.cite(quiet(model, trace, size=30, seed=1))

@@ -230,3 +230,10 @@ def test_sites_at_which_chains_stand_apart_are_seen_wherever_they_are(rng):
     wanted = "no: chains stand at different values of z[131], which none leaves."
     assert told.verdict.converged == wanted and told.blocks["z"].looked == 201
     assert told.blocks["z"].rhat == np.inf and told.blocks["z"].farthest == "z[131]"
+
+
+def test_a_chain_that_stood_still_under_a_tilt_has_no_effective_draws():
+    """arviz calls a constant perfectly mixed: it counted as many as it had draws."""
+    k = np.stack([np.zeros(200, int), np.random.default_rng(0).integers(0, 3, 200)])
+    one, both = (trace_of({"k": found}, {"block": "q"}).mixing("k").ess for found in (k[1:], k))
+    assert one == both
