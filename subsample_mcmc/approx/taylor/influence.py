@@ -21,12 +21,18 @@ from subsample_mcmc.approx.elsewhere.row_scores import (
     scores_of,
 )
 from subsample_mcmc.approx.taylor.derivatives_predictors import AWAY, LARGEST
-from subsample_mcmc.approx.taylor.pilot import POINTS, Probe, Probes, drawn, is_about
+from subsample_mcmc.approx.taylor.pilot import (
+    POINTS,
+    Probe,
+    Probes,
+    drawn,
+    is_about,
+    is_inside,
+)
 from subsample_mcmc.approx.taylor.references import configuration, used_of
 from subsample_mcmc.decisions.racing import expected_pulls
 from subsample_mcmc.errors import warn
 from subsample_mcmc.numerics.rows import row_kind
-from subsample_mcmc.target.constraints import CHOLESKY, ORDERED
 from subsample_mcmc.target.dyadic import BLOCK, Tree, blocks_of
 from subsample_mcmc.target.rewards import probe, rewards_of
 
@@ -40,6 +46,8 @@ FAR = 3.0  # standard deviations at which likelihoods without known predictors a
 NEAR = 0.5  # and those where, of third order, what is odd is told from a cubic
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
 TRIES = 2 * (HALVINGS + 1)  # of straight lines, then of such as stay within limits
+SHORTEST = 0.125  # of lines: shorter ones tell of rounding
+NARROW = 0.1  # variance along a principal axis of the correlations: others lie far from it
 
 
 def influential(probes: Probes, sums, share: float) -> np.ndarray:
@@ -120,8 +128,11 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     """Raise the scores of rows to what the log likelihood itself shows along some lines.
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
-    It is straight in the parameters themselves, of which sums are polynomials: in the logarithm of
-    a rate w, say, y log w is a line without any residual, and the ten events that tell of a rare
+    And one along each narrow principal axis of their correlations: where an intercept and the
+    effects of all levels go up and down together, so do all those lines, and a level's own
+    predictor stays where it is.
+    They are straight in the parameters themselves, of which sums are polynomials: in the logarithm
+    of a rate w, say, y log w is a line without any residual, and the ten events that tell of a rare
     one looked like all other rows. Only where not even short ones stay within the parameters'
     limits, lines are straight in free coordinates.
     The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
@@ -146,14 +157,13 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
             bar.update(len(rows) / (len(ways) + 1))
         for way in ways:
             for tried in range(TRIES):
-                points = place(way, tried)
-                if points is None:
+                if (found := place(way, tried)) is None:
                     continue
-                trial.candidates[1:] = points
+                trial.candidates[1:], length = found
                 for rows in pieces(model.size):
                     off[rows] = residuals_at(read, trial, rows, middle[rows], len(at))
                 if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
-                    far = FAR * length_of(tried)
+                    far = FAR * length
                     np.fmax(scores, (AWAY / far) ** (4 if cubic else 3) * off, out=scores)
                     break
             else:
@@ -171,11 +181,12 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
     """The same where rows are elsewhere: all lines in one pass, which are made shorter together."""
     tried, few = np.zeros(len(ways), dtype=int), isinstance(scores, RowScores)
     while True:
-        points, chosen = [], []
+        points, chosen, lengths = [], [], []
         for k, way in enumerate(ways):
             while tried[k] < TRIES:
                 if (found := place(way, tried[k])) is not None:
-                    points.append(found)
+                    points.append(found[0])
+                    lengths.append(found[1])
                     chosen.append(k)
                     break
                 tried[k] += 1
@@ -184,7 +195,7 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
                 scores[int(rows[0]) : int(rows[-1]) + 1] = np.zeros(len(rows), dtype=np.float32)
             break
         each: Any = scores.anew() if few else np.zeros_like(scores)
-        far = np.array([FAR * length_of(tried[k]) for k in chosen])
+        far = FAR * np.array(lengths)
         counts = model.elsewhere.sum_over(
             scores_along, (ints, centre, np.array(points), far, cubic), bar=bar, rows=each
         )
@@ -255,24 +266,26 @@ def residuals_at(read, trial, rows, middle, points: int) -> np.ndarray:
 def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.ndarray, Any]:
     """(the reference, steps of a standard deviation, place).
 
-    place(way, tried): the points so many ways off; None if parameters may not be there.
+    place(way, tried): (the points so many ways off, by which part shorter ones); None if parameters
+    may not be there.
     """
     model, fit = probes.model, probes.fits[table]
     at = at[:, None]
 
-    def within(values):
-        return values if all(is_inside(model, value, ints) for value in values) else None
+    def within(values, length):
+        inside = all(is_inside(model, value, ints) for value in values)
+        return (values, max(length, SHORTEST)) if inside else None
 
     if is_about(model, fit, ints, probes.strides):
         factor, lift = fit.factor, fit.coordinates.lift
         centre, slopes = lift(fit.mean)[0], fit.coordinates.slopes(fit.mean)
 
         def place(way, tried):
-            way = length_of(tried) * way
+            length = length_of(tried)
             if tried <= HALVINGS:
-                return within(centre + at * (slopes @ way))
-            values, densities, _ = lift(fit.mean + at * way)
-            return values if np.all(densities > -np.inf) else None
+                return within(centre + at * (slopes @ (length * way)), length)
+            values, densities, _ = lift(fit.mean + at * (length * way))
+            return (values, length) if np.all(densities > -np.inf) else None
     else:
         used, point = used_of(model, ints), sums.points[table]
         factor, centre = np.linalg.inv(sums.metric[table][:used, :used]), point[None]
@@ -282,26 +295,21 @@ def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.nd
         def place(way, tried):
             if tried > HALVINGS:
                 return None
-            way = length_of(tried) * way
-            longest = min(1.0, float((limit / np.maximum(FAR * np.abs(way), 1e-300)).min()))
+            length = length_of(tried)
+            length *= min(
+                1.0, float((limit / np.maximum(FAR * length * np.abs(way), 1e-300)).min())
+            )
             values = np.tile(point, (len(at), 1))
-            values[:, :used] += at * longest * way
-            return within(values)
+            values[:, :used] += at * (length * way)
+            return within(values, length)
 
-    covariance = factor @ factor.T
-    return centre, (covariance / np.sqrt(np.diag(covariance))).T, place
+    return centre, ways_of(factor @ factor.T), place
 
 
-def is_inside(model, floats, ints) -> bool:
-    """Does every continuous block lie within its constraint."""
-    for v in model.variables.values():
-        given = v.constraint
-        if not v.support:
-            part = floats[v.block.start : v.block.start + v.length(ints)]
-            if not np.all((given.low < part) & (part < given.high)):
-                return False
-            if given.kind == ORDERED and not np.all(part[:-1] < part[1:]):
-                return False
-            if given.kind == CHOLESKY and not np.all(part[:: int(given.high) + 1] > 0.0):
-                return False
-    return True
+def ways_of(covariance: np.ndarray) -> np.ndarray:
+    """Steps of a standard deviation, a row each."""
+    sds = np.sqrt(np.diag(covariance))
+    variances, axes = np.linalg.eigh(covariance / np.outer(sds, sds))
+    narrow = variances < NARROW
+    along = axes[:, narrow] * np.sqrt(np.maximum(variances[narrow], 0.0)) * sds[:, None]
+    return np.concatenate([(covariance / sds).T, along.T])

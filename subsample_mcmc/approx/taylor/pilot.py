@@ -18,8 +18,8 @@ from subsample_mcmc.approx.taylor.remainder import FEW, how_many, learn
 from subsample_mcmc.numerics.jit import jit
 from subsample_mcmc.numerics.memo import memoised
 from subsample_mcmc.numerics.rows import CHUNK, row_kind
-from subsample_mcmc.target.constraints import ROOTS
-from subsample_mcmc.target.rewards import place, probe, remembered_total
+from subsample_mcmc.target.constraints import CHOLESKY, ORDERED, ROOTS
+from subsample_mcmc.target.rewards import place, prior_of, probe, remembered_total
 
 POINTS = 24  # drawn around the reference
 ROWS = 4096  # read at each of them
@@ -30,6 +30,7 @@ SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 # nearly all draws from a posterior of d parameters lie: sqrt(d) standard deviations, and 3 more.
 BEYOND, FARTHER = 1.25, 3.0
 AXES = 3.0  # standard deviations along each parameter, where few points are all that is looked at
+NOTHING = 1e300  # times a distance: nats
 APART = 1e4  # times the median size of residuals: no smooth likelihood's directions differ so much
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
@@ -77,6 +78,11 @@ class Probe:
             return rows
         return np.searchsorted(self.fetched, rows).astype(row_kind(len(self.fetched)))
 
+    def possible(self, arm: int) -> bool:
+        """Is a point one that the prior allows."""
+        inside = is_inside(self.model, self.points[arm], self.ints)
+        return inside and bool(np.isfinite(prior_at(self.plain, arm)))
+
     def residuals(self, arm: int, rows: np.ndarray) -> np.ndarray:
         """Residuals of a point less those of the reference."""
         found, rows = np.zeros((2, len(rows))), self.places(rows)
@@ -102,6 +108,21 @@ class Probe:
         return found
 
 
+def is_inside(model, floats, ints) -> bool:
+    """Does every continuous block lie within its constraint."""
+    for v in model.variables.values():
+        given = v.constraint
+        if not v.support:
+            part = floats[v.block.start : v.block.start + v.length(ints)]
+            if not np.all((given.low < part) & (part < given.high)):
+                return False
+            if given.kind == ORDERED and not np.all(part[:-1] < part[1:]):
+                return False
+            if given.kind == CHOLESKY and not np.all(part[:: int(given.high) + 1] > 0.0):
+                return False
+    return True
+
+
 def is_about(model, fit, ints, strides) -> bool:
     """Is this a fit of all continuous blocks, in this configuration of the discrete ones."""
     every = tuple(name for name, v in model.variables.items() if not v.support)
@@ -118,8 +139,8 @@ def drawn(fit, count: int, widths=(1.0,)) -> np.ndarray:
     u = fit.mean + np.resize(widths, count)[:, None] * steps
     for kind, _, _, a, b, _, _ in fit.coordinates.parts.values():
         u[:, a:b] = np.abs(u[:, a:b]) if kind in ROOTS else u[:, a:b]
-    values, _, slopes = fit.coordinates.lift(u)
-    return values[slopes > -np.inf]
+    values, densities, _ = fit.coordinates.lift(u)
+    return values[densities > -np.inf]  # where the prior is 0 no chain comes
 
 
 def around(model, sums, table: int, fit, ints, strides) -> np.ndarray:
@@ -154,6 +175,13 @@ def moved(model, sums, table: int, steps: np.ndarray) -> np.ndarray:
     limit = np.abs(sums.points[table]) + 1.0
     away *= np.minimum(1.0, limit / np.maximum(np.abs(away), 1e-300)).min(axis=1)[:, None]
     return sums.points[table] + away
+
+
+@jit
+def prior_at(trial, arm):
+    """The log prior of a point."""
+    place(trial, arm)
+    return prior_of(trial)
 
 
 @jit
@@ -197,10 +225,14 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers, rows=rows)
         # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
-        seen, squares, units, farthest = np.zeros(4), [], [], 0.0
+        seen, squares, units, farthest, barred = np.zeros(4), [], [], 0.0, False
         known = probe.whole(1, 1 + len(probe.arms)) if model.size <= MOST_DATA else None
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
+            always = probe.residuals(arm, outliers.astype(row_kind(model.size)))
+            total = 0.0 if known is None else known[arm - 1]
+            if rule_out(found, always, total):
+                barred = barred or probe.possible(arm)
             if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
                 continue
             unit, out = unit_of(sums.raced, probe.size(arm)), 0.0
@@ -211,7 +243,7 @@ def pilot(probes: Probes, sums, outliers) -> bool:
             if known is not None:
                 left = both = float(known[arm - 1])
             if len(outliers):
-                out = float(probe.residuals(arm, outliers.astype(row_kind(model.size))).sum())
+                out = float(always.sum())
                 left, both = (left - out, both) if known is not None else (left, both + abs(out))
             each = (raced * np.abs(found).mean(), np.abs(found).max(), abs(left), abs(both))
             seen = np.fmax(seen, np.array(each) / unit)
@@ -222,7 +254,23 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         sums.raced.limits[table, 16] = sums.whole.limits[table, 16] = farthest
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
+        if barred:
+            believe_nothing_of(sums, table)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
+
+
+def rule_out(*residuals: Any) -> bool:
+    """Is one of them no number: do data say that a point is impossible."""
+    return not all(np.all(np.isfinite(some)) for some in residuals)
+
+
+def believe_nothing_of(sums, table: int) -> None:
+    """No decision by estimates alone: some data rule out states that the prior allows.
+
+    What a single row says there, -inf, is in no sum, and no pilot's point beside it tells of it.
+    """
+    sums.raced.limits[table, 5] = sums.whole.limits[table, 5] = NOTHING
+    sums.learnt.known[table] = 0
 
 
 def typical(sizes: np.ndarray) -> float:
@@ -265,9 +313,13 @@ def study(probes: Probes, sums, outliers) -> None:
     rows = always if len(always) else None
     for table, fit in enumerate(probes.fits):
         ints = configuration(probes.strides, table)
-        if count >= FEW and is_about(probes.model, fit, ints, probes.strides):
+        barred = sums.whole.limits[table, 5] >= NOTHING
+        if count >= FEW and not barred and is_about(probes.model, fit, ints, probes.strides):
             probe = Probe(probes, sums, table, none, drawn(fit, count), rows)
             left = probe.whole(1, 1 + len(probe.arms))
+            if rule_out(left):  # points that the prior allows: see `drawn`
+                believe_nothing_of(sums, table)
+                continue
             own, used = probe.own, sums.used[table]
             steps, sizes, third = own.steps[1:], own.sizes[1:], np.zeros(len(left))
             if len(sums.whole.cubes):

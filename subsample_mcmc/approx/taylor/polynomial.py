@@ -436,7 +436,8 @@ def estimate(trial, i, j, everything):
     if far(trial, i) or far(trial, j):  # where a kink may be
         return np.inf
     rounding = max(parts.limits[own.tables[i], 3], parts.limits[own.tables[j], 3])
-    return apart(trial, i, j, parts, 5) + rounding * trial.control.size
+    bound = apart(trial, i, j, parts, 5) + rounding * trial.control.size
+    return bound + everything * (abs(own.guesses[i, 0]) + abs(own.guesses[j, 0]))
 
 
 @jit(inner="always")

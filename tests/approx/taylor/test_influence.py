@@ -271,6 +271,39 @@ def test_decisions_about_a_rare_share_are_within_delta(mutant, monkeypatch):
     (above if mutant else at_most)(wrong, audited, 0.01)
 
 
+def of_levels(state, data, n):
+    """An intercept and an effect of each level: stable, so that no bound is found."""
+    eta = state.a[0] + state.b[data.level[n]]
+    if eta > 0.0:
+        return data.y[n] * eta - eta - sm.log1p(sm.exp(-eta))
+    return data.y[n] * eta - sm.log1p(sm.exp(eta))
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_rare_levels_are_found_where_all_effects_go_up_and_down_together(parts, monkeypatch):
+    """Held by a wide prior alone: along no coordinate's line does a level's predictor move."""
+    rng = np.random.default_rng(1)
+    size = 200_000
+    level, rare = rng.integers(0, 2, size), np.sort(rng.choice(size, 4, replace=False))
+    level[rare] = 2
+    y = (rng.random(size) < np.array([0.4, 0.57, 0.0])[level]).astype(float)
+    y[rare[0]] = 1.0
+    data = {"y": y, "level": level}
+
+    def found():
+        model = sm.Model(
+            of_levels, parts_of(data, [50_000, size - 50_000]) if parts else data,
+            {"a": 0.0, "b": np.zeros(3)},
+            lambda state: -5e-5 * (state.a[0] ** 2 + np.sum(state.b**2)),
+        )  # fmt: skip
+        fit = sm.laplace(model, progress=False)
+        return set(sm.Taylor(fit).always_read(model))
+
+    assert set(rare) <= found()
+    monkeypatch.setattr(influence, "NARROW", 0.0)
+    assert not set(rare) & found()
+
+
 def test_of_a_level_that_no_row_has_lines_are_curved():
     """No straight line of an eighth of its standard deviation stays above 0, and none is blind."""
     y = np.random.default_rng(0).permutation(np.repeat([0, 1], [900, 600]))
