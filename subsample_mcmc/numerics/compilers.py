@@ -25,9 +25,9 @@ def gave_up(error: Exception) -> Exception:
     """The same as an error of numba's own kind, with the line of the function if it is known."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     places = [getattr(frame.f_locals.get("self"), "loc", None) for frame in frames]
-    at = traceback.extract_tb(error.__traceback__)[-1].line
+    at = traceback.extract_tb(error.__traceback__)[-1].line or ""
     why = f"numba gives up on it with {type(error).__name__} at `{at}`: {error}".rstrip(": ")
-    if at == "assert not kws":
+    if at.startswith("assert not kws"):
         why = "it gives an argument by name to what is compiled without names"
     return numba.core.errors.TypingError(why, loc=next(filter(None, reversed(places)), None))
 

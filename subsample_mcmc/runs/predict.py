@@ -199,7 +199,7 @@ def comparable(value: Any, categories: np.ndarray) -> tuple[list, list]:
     """Labels and categories as what is equal where they are: dates in one unit."""
     kind = categories.dtype.kind
     if kind in "mM":  # of which numpy makes whole numbers if they are in nanoseconds
-        with suppress(TypeError, ValueError):
+        with suppress(TypeError, ValueError, OverflowError):
             given = np.asarray(value)
             given = given.astype(f"{kind}8[ns]") if given.dtype.kind == "O" else given
             unit = np.result_type(given, categories)

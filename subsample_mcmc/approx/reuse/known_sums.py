@@ -12,7 +12,7 @@ from subsample_mcmc.target.reuse.nodes import as_tuple, from_tuple
 from subsample_mcmc.target.reuse.remembered import found_before, keep_found, key_of
 
 KIND = "sums of sm.Taylor"
-PILOTS = 2  # of the ways of looking for rows that matter: what others found is found anew
+VERSION = 2  # of how rows that matter are found: what other versions kept is made anew
 WAYS = ("predictors", "jets", "interpolation", "given")  # whose sources keep arrays alone
 
 
@@ -37,7 +37,7 @@ def key_of_sums(control: Any, how: tuple) -> str | None:
     fits = control.fit if isinstance(control.fit, list | tuple) else [control.fit]
     about = [told_of_fit(fit) for fit in fits]
     said = content(derivatives) if derivatives is not None else ""
-    given = control.outliers, bool(control.predict), LIMITS, PILOTS
+    given = control.outliers, bool(control.predict), LIMITS, VERSION
     return key_of(said, order, way, references, about, *given)
 
 

@@ -47,7 +47,7 @@ NEAR = 0.5  # and those where, of third order, what is odd is told from a cubic
 HALVINGS = 3  # of a line that leaves the parameters' limits, or where nothing is finite
 TRIES = 2 * (HALVINGS + 1)  # of straight lines, then of such as stay within limits
 SHORTEST = 0.125  # of lines: shorter ones tell of rounding
-NARROW = 0.1  # variance along a principal axis of the correlations: others lie far from it
+HELD = 0.1  # share of a coordinate's variance that the others leave: its line has little of its own
 
 
 def influential(probes: Probes, sums, share: float) -> np.ndarray:
@@ -128,13 +128,12 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     """Raise the scores of rows to what the log likelihood itself shows along some lines.
 
     One line for each coordinate: where the posterior mean of all others goes when this one moves.
-    And one along each narrow principal axis of their correlations: where an intercept and the
-    effects of all levels go up and down together, so do all those lines, and a level's own
-    predictor stays where it is.
-    They are straight in the parameters themselves, of which sums are polynomials: in the logarithm
+    Where that leaves little of its own, as of the effects of levels that go up and down with an
+    intercept, another one along which it moves alone, and with it the predictor of its level.
+    Lines are straight in the parameters themselves, of which sums are polynomials: in the logarithm
     of a rate w, say, y log w is a line without any residual, and the ten events that tell of a rare
-    one looked like all other rows. Only where not even short ones stay within the parameters'
-    limits, lines are straight in free coordinates.
+    one looked like all other rows. Where straight ones do not stay within the parameters' limits,
+    they are made shorter, and those that are straight in free coordinates are looked at as well.
     The residual at FAR standard deviations is that to the parabola through -1, 0 and 1; it grows
     with the third power of the distance, and is reckoned back to AWAY. Of third order, what is the
     same both ways is that; of what is odd, two points more tell the cubic from what is left over.
@@ -150,14 +149,14 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
     trial = probe(model, ints, centre[0].copy(), np.tile(centre, (1 + len(at), 1)))
     read = rewards_of
     middle, off = np.zeros(model.size), np.zeros(model.size, dtype=np.float32)
-    blind = 0
+    seen, walked = np.zeros(len(ways), dtype=bool), tries_of(ways, place)
     with np.errstate(all="ignore"):
         for rows in pieces(model.size):
             read(trial, 0, rows, middle[rows[0] : rows[-1] + 1])
             bar.update(len(rows) / (len(ways) + 1))
-        for way in ways:
-            for tried in range(TRIES):
-                if (found := place(way, tried)) is None:
+        for which, tries in walked:
+            for tried in tries:
+                if (found := place(ways[which], tried)) is None:
                     continue
                 trial.candidates[1:], length = found
                 for rows in pieces(model.size):
@@ -165,11 +164,21 @@ def score_lines(probes: Probes, sums, table: int, scores: Any, bar) -> None:
                 if np.count_nonzero(np.isinf(off)) <= MOST_ROWS * model.size:
                     far = FAR * length
                     np.fmax(scores, (AWAY / far) ** (4 if cubic else 3) * off, out=scores)
+                    seen[which] = True
                     break
-            else:
-                blind += 1
-            bar.update(model.size / (len(ways) + 1))
-    warn_of_blind(blind, len(ways))
+            if tries[0] == 0:
+                bar.update(model.size / (len(ways) + 1))
+    warn_of_blind(int(np.count_nonzero(~seen)), len(ways))
+
+
+def tries_of(ways: np.ndarray, place: Any) -> list[tuple[int, range]]:
+    """Lines to look along: (which way, its tries until one tells of nearly all rows)."""
+    found = []
+    for which, way in enumerate(ways):
+        found.append((which, range(HALVINGS + 1)))
+        if place(way, 0) is None:  # shorter ones do not show what is farther off
+            found.append((which, range(HALVINGS + 1, TRIES)))
+    return found
 
 
 def length_of(tried: int) -> float:
@@ -179,12 +188,13 @@ def length_of(tried: int) -> float:
 
 def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores, bar) -> None:
     """The same where rows are elsewhere: all lines in one pass, which are made shorter together."""
-    tried, few = np.zeros(len(ways), dtype=int), isinstance(scores, RowScores)
+    few, walked = isinstance(scores, RowScores), tries_of(ways, place)
+    tried = [tries.start for _, tries in walked]
     while True:
         points, chosen, lengths = [], [], []
-        for k, way in enumerate(ways):
-            while tried[k] < TRIES:
-                if (found := place(way, tried[k])) is not None:
+        for k, (which, tries) in enumerate(walked):
+            while tried[k] < tries.stop:
+                if (found := place(ways[which], tried[k])) is not None:
                     points.append(found[0])
                     lengths.append(found[1])
                     chosen.append(k)
@@ -206,8 +216,10 @@ def score_lines_elsewhere(model, ints, centre, ways, place, cubic: bool, scores,
             else:
                 np.fmax(scores, each, out=scores)
             break
-        tried[unknown] += 1
-    warn_of_blind(int(np.count_nonzero(tried == TRIES)), len(ways))
+        for k in unknown:
+            tried[k] += 1
+    seen = {which for k, (which, tries) in enumerate(walked) if tried[k] < tries.stop}
+    warn_of_blind(len(ways) - len(seen), len(ways))
 
 
 def scores_along(model, begin: int, ints, centre, points, far, cubic: bool) -> tuple:
@@ -266,15 +278,11 @@ def residuals_at(read, trial, rows, middle, points: int) -> np.ndarray:
 def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.ndarray, Any]:
     """(the reference, steps of a standard deviation, place).
 
-    place(way, tried): (the points so many ways off, by which part shorter ones); None if parameters
-    may not be there.
+    place(way, tried): (the points so many ways off, the length of this try's line in that of the
+    first); None if parameters may not be there.
     """
     model, fit = probes.model, probes.fits[table]
     at = at[:, None]
-
-    def within(values, length):
-        inside = all(is_inside(model, value, ints) for value in values)
-        return (values, max(length, SHORTEST)) if inside else None
 
     if is_about(model, fit, ints, probes.strides):
         factor, lift = fit.factor, fit.coordinates.lift
@@ -282,9 +290,13 @@ def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.nd
 
         def place(way, tried):
             length = length_of(tried)
-            if tried <= HALVINGS:
-                return within(centre + at * (slopes @ (length * way)), length)
-            values, densities, _ = lift(fit.mean + at * (length * way))
+            if tried > HALVINGS:
+                values, densities, _ = lift(fit.mean + at * (length * way))
+            else:
+                values = centre + at * (slopes @ (length * way))
+                if not all(is_inside(model, value, ints) for value in values):
+                    return None
+                densities = lift(np.array([fit.coordinates.free(value) for value in values]))[1]
             return (values, length) if np.all(densities > -np.inf) else None
     else:
         used, point = used_of(model, ints), sums.points[table]
@@ -295,21 +307,19 @@ def lines(probes: Probes, sums, table: int, ints, at) -> tuple[np.ndarray, np.nd
         def place(way, tried):
             if tried > HALVINGS:
                 return None
-            length = length_of(tried)
-            length *= min(
-                1.0, float((limit / np.maximum(FAR * length * np.abs(way), 1e-300)).min())
-            )
+            longest = float((limit / np.maximum(FAR * np.abs(way), 1e-300)).min())
+            length = length_of(tried) * min(1.0, longest)
             values = np.tile(point, (len(at), 1))
             values[:, :used] += at * (length * way)
-            return within(values, length)
+            inside = all(is_inside(model, value, ints) for value in values)
+            return (values, max(length, SHORTEST)) if inside else None
 
-    return centre, ways_of(factor @ factor.T), place
+    return centre, ways_of(factor), place
 
 
-def ways_of(covariance: np.ndarray) -> np.ndarray:
-    """Steps of a standard deviation, a row each."""
-    sds = np.sqrt(np.diag(covariance))
-    variances, axes = np.linalg.eigh(covariance / np.outer(sds, sds))
-    narrow = variances < NARROW
-    along = axes[:, narrow] * np.sqrt(np.maximum(variances[narrow], 0.0)) * sds[:, None]
-    return np.concatenate([(covariance / sds).T, along.T])
+def ways_of(factor: np.ndarray) -> np.ndarray:
+    """Steps of a standard deviation, a row each; factor: of a covariance, F F'."""
+    covariance, inverse = factor @ factor.T, np.linalg.inv(factor)
+    sds, alone = np.sqrt(np.diag(covariance)), 1.0 / np.linalg.norm(inverse, axis=0)
+    held = alone < np.sqrt(HELD) * sds
+    return np.concatenate([(covariance / sds).T, np.diag(alone)[held]])

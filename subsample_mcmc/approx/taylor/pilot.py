@@ -30,7 +30,7 @@ SAFETY = 2.0  # times the largest residuals seen: what is believed of others
 # nearly all draws from a posterior of d parameters lie: sqrt(d) standard deviations, and 3 more.
 BEYOND, FARTHER = 1.25, 3.0
 AXES = 3.0  # standard deviations along each parameter, where few points are all that is looked at
-NOTHING = 1e300  # times a distance: nats
+NO_ESTIMATE = 1e300  # nats at any distance: more than any decision's
 APART = 1e4  # times the median size of residuals: no smooth likelihood's directions differ so much
 WIDTHS = (0.5, 1.0, 2.0)  # of the points' distances, in those of the posterior
 
@@ -225,15 +225,18 @@ def pilot(probes: Probes, sums, outliers) -> bool:
     for table in range(len(sums.points) if len(rows) else 0):
         probe = Probe(probes, sums, table, outliers, rows=rows)
         # Of the raced sum of absolute values, a row, the raced and whole sums, a row's square.
-        seen, squares, units, farthest, barred = np.zeros(4), [], [], 0.0, False
+        seen, squares, units, farthest = np.zeros(4), [], [], 0.0
+        barred = unseen = False  # do data rule out a point; rows that are not always read
         known = probe.whole(1, 1 + len(probe.arms)) if model.size <= MOST_DATA else None
         for arm in probe.arms:
             found = probe.residuals(arm, rows)
             always = probe.residuals(arm, outliers.astype(row_kind(model.size)))
             total = 0.0 if known is None else known[arm - 1]
-            if rule_out(found, always, total):
-                barred = barred or probe.possible(arm)
-            if not (probe.size(arm) > 0.0 and np.all(np.isfinite(found))):
+            if no_numbers(found, always, total):
+                if probe.possible(arm):
+                    barred, unseen = True, unseen or not no_numbers(always)
+                continue
+            if not probe.size(arm) > 0.0:
                 continue
             unit, out = unit_of(sums.raced, probe.size(arm)), 0.0
             left = both = raced * np.abs(found).mean()
@@ -255,21 +258,26 @@ def pilot(probes: Probes, sums, outliers) -> bool:
         if len(outliers):
             write(sums.whole, table, SAFETY * seen[[0, 1, 3]], source.known(), model.size)
         if barred:
-            believe_nothing_of(sums, table)
+            bar_estimates(sums, table, unseen)
     return source.known() or bool(np.all(sums.raced.limits[:, 4] > 0.0))
 
 
-def rule_out(*residuals: Any) -> bool:
+def no_numbers(*residuals: Any) -> bool:
     """Is one of them no number: do data say that a point is impossible."""
     return not all(np.all(np.isfinite(some)) for some in residuals)
 
 
-def believe_nothing_of(sums, table: int) -> None:
+def bar_estimates(sums, table: int, unseen: bool) -> None:
     """No decision by estimates alone: some data rule out states that the prior allows.
 
     What a single row says there, -inf, is in no sum, and no pilot's point beside it tells of it.
+
+    unseen: these data are not among those that are always read. Then no race would meet them, and
+    nothing is taken for near enough to be decided by some rows.
     """
-    sums.raced.limits[table, 5] = sums.whole.limits[table, 5] = NOTHING
+    for parts in (sums.raced, sums.whole):
+        parts.limits[table, 5] = NO_ESTIMATE
+        parts.limits[table, 16] = 0.0 if unseen else parts.limits[table, 16]
     sums.learnt.known[table] = 0
 
 
@@ -313,12 +321,14 @@ def study(probes: Probes, sums, outliers) -> None:
     rows = always if len(always) else None
     for table, fit in enumerate(probes.fits):
         ints = configuration(probes.strides, table)
-        barred = sums.whole.limits[table, 5] >= NOTHING
+        barred = sums.whole.limits[table, 5] >= NO_ESTIMATE
         if count >= FEW and not barred and is_about(probes.model, fit, ints, probes.strides):
             probe = Probe(probes, sums, table, none, drawn(fit, count), rows)
             left = probe.whole(1, 1 + len(probe.arms))
-            if rule_out(left):  # points that the prior allows: see `drawn`
-                believe_nothing_of(sums, table)
+            if no_numbers(left):  # at points that the prior allows: see `drawn`
+                arms = np.asarray(probe.arms)[~np.isfinite(left)]
+                told = [no_numbers(probe.residuals(arm, always)) for arm in arms]
+                bar_estimates(sums, table, not all(told))
                 continue
             own, used = probe.own, sums.used[table]
             steps, sizes, third = own.steps[1:], own.sizes[1:], np.zeros(len(left))

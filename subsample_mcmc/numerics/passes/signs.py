@@ -58,7 +58,7 @@ class Sign(Rewriting):
         return self.called(code, value) if value.op == "call" else None
 
     def looped(self, code, pair) -> ir.Var | None:
-        """What is looped over, unless it is a range, whose numbers are indices."""
+        """What is looped over; not a range, whose numbers are indices, nor what numba unrolls."""
         for op in ("iternext", "getiter"):
             made = definition(code, pair)
             if not (isinstance(made, ir.Expr) and made.op == op):
@@ -66,7 +66,8 @@ class Sign(Rewriting):
             pair = made.value
         made = definition(code, pair)
         counted = isinstance(made, ir.Expr) and made.op == "call"
-        return None if counted and constant(code, made.func) is range else pair
+        apart = (range, numba.literal_unroll)
+        return None if counted and constant(code, made.func) in apart else pair
 
     def called(self, code, call) -> ir.Var | None:
         """The array that a call gives elements or sums of."""
